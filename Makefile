@@ -1,0 +1,48 @@
+# Everything happens in .venv, which the first target to need it makes. PYTHON=python3.12 chooses another Python.
+PYTHON ?= python3
+PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+BIN = .venv/bin
+
+.PHONY: help demo test test-bare bench lint clean
+
+help:
+	@echo "make demo       install and run the demonstration (offline after the install)"
+	@echo "make test       install and run every check"
+	@echo "make bench      install and print how far from its limits the code is"
+	@echo "make clean      remove the environments and caches"
+
+.venv/demo: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(PIP) --editable .
+	@touch $@
+
+# pip learnt to install dependency groups in 25.1; .ci/groups.py reads them for any pip.
+.venv/dev: pyproject.toml constraints.txt .venv/demo
+	$(PIP) --editable '.[parquet,torch]' $$($(BIN)/python .ci/groups.py dev)
+	@touch $@
+
+demo: .venv/demo
+	$(BIN)/typica demo
+
+test: lint test-bare
+	$(BIN)/python -m pytest --cov --cov-report=term
+
+lint: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict src
+
+# The core must work with its own dependencies alone.
+test-bare: .bare/ready
+	.bare/bin/python tests/bare.py
+
+.bare/ready: pyproject.toml constraints.txt
+	test -x .bare/bin/python || $(PYTHON) -m venv .bare
+	.bare/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt --editable .
+	@touch $@
+
+bench: .venv/dev
+	$(BIN)/python benchmarks/run.py
+
+clean:
+	rm -rf .venv .bare .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist

@@ -1,0 +1,195 @@
+"""What the Array API lacks: checked features, row blocks, conversions between backends.
+
+The same code serves NumPy arrays, torch tensors and anything else that conforms to the Array API. Backends
+are recognised by `array_api_compat`, which looks into `sys.modules` and so never imports torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import array_api_compat
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.errors import InputError
+from typica.progress import advance
+
+Array = Any  # an array of any backend
+
+BLOCK_BYTES = 16 * 2**20  # of the widest array that a block makes: large enough for BLAS, small enough to forget
+
+
+def namespace(x: Array) -> Any:
+    """Return the Array API namespace of `x`.
+
+    >>> namespace(np.zeros(3)).__name__
+    'array_api_compat.numpy'
+    """
+    return array_api_compat.array_namespace(x)
+
+
+def is_numpy(x: object) -> bool:
+    """Tell whether `x` is a NumPy array."""
+    return isinstance(x, np.ndarray)
+
+
+def to_numpy(x: Any) -> NDArray[Any]:
+    """Return `x` as a NumPy array, without a copy where that is possible; gradients are left behind.
+
+    >>> to_numpy([1.0, 2.0])
+    array([1., 2.])
+    """
+    if array_api_compat.is_torch_array(x):
+        x = x.detach().cpu()
+        return np.asarray(x.float() if str(x.dtype) == "torch.bfloat16" else x)
+    if array_api_compat.is_array_api_obj(x) and not hasattr(x, "__array__"):
+        return np.from_dlpack(x)
+    return np.asarray(x)
+
+
+def like(a: NDArray[Any], Z: Array) -> Array:
+    """Return the NumPy array `a` in the backend, dtype and device of `Z`.
+
+    >>> like(np.ones(2), np.zeros(3, dtype=np.float32)).dtype
+    dtype('float32')
+    """
+    if is_numpy(Z):
+        return a.astype(Z.dtype, copy=False)
+    xp = namespace(Z)
+    # A copy, because torch warns about sharing memory that is read-only.
+    return xp.asarray(np.array(a), dtype=Z.dtype, device=array_api_compat.device(Z))
+
+
+def as_features(X: Any, where: str, n_features: int | None = None) -> Array:
+    """Return `X` as a 2-D array of real numbers in its own backend, or say what is wrong with it.
+
+    Values are not looked at (see `check_finite`) and not converted (see `as_floating`): that is done block
+    by block. `n_features` is the width that the caller expects.
+    """
+    if not array_api_compat.is_array_api_obj(X) or array_api_compat.is_pydata_sparse_array(X):
+        X = _from_foreign(X, where)
+    if X.ndim != 2:
+        raise InputError(
+            f"{where}: features of shape {tuple(X.shape)} have {X.ndim} dimensions instead of 2. "
+            "Reshape your data to (rows, features); a single input is x[None, :]."
+        )
+    n, m = X.shape
+    for count, what in ((n, "sample"), (m, "feature")):
+        if count < 1:
+            raise InputError(f"{where}: 0 {what}(s) (shape=({n}, {m})) while a minimum of 1 is required; pass data.")
+    if is_numpy(X) and X.dtype.kind not in "fiub":
+        X = _from_objects(X, where)
+    elif not is_numpy(X) and namespace(X).isdtype(X.dtype, "complex floating"):
+        raise InputError(f"{where}: Complex data not supported; pass real features.")
+    if n_features is not None and m != n_features:
+        raise InputError(
+            f"{where}: X has {m} features, but {where.split('.', maxsplit=1)[0]} is expecting {n_features} "
+            "features as input; pass features of the layer that it was made for."
+        )
+    return X
+
+
+def _from_foreign(X: Any, where: str) -> NDArray[Any]:
+    if hasattr(X, "tocsr"):
+        raise InputError(f"{where}: sparse features are not supported; pass X.toarray().")
+    if X is None or isinstance(X, str | bytes):
+        raise InputError(f"{where}: expected an array of features, got {X!r}; pass an (n, m) array.")
+    try:
+        return np.asarray(X)
+    except ValueError as error:
+        raise InputError(f"{where}: the rows do not form a matrix ({error}); pass rows of one length.") from None
+
+
+def _from_objects(X: NDArray[Any], where: str) -> NDArray[Any]:
+    if X.dtype.kind == "c":
+        raise InputError(f"{where}: Complex data not supported; pass real features.")
+    try:
+        return X.astype(np.float64)
+    except ValueError as error:
+        raise InputError(f"{where}: features must be numbers ({error}); encode them first.") from None
+
+
+def as_floating(Z: Array) -> Array:
+    """Return `Z` in the dtype it is worked in: float32 and float64 as they are, halves in float32, else float64.
+
+    >>> as_floating(np.ones((1, 1), dtype=np.float16)).dtype
+    dtype('float32')
+    """
+    if is_numpy(Z):
+        if Z.dtype in (np.float32, np.float64):
+            return Z
+        return Z.astype(np.float32 if Z.dtype == np.float16 else np.float64)
+    xp = namespace(Z)
+    if Z.dtype in (xp.float32, xp.float64):
+        return Z
+    half = xp.isdtype(Z.dtype, "real floating")
+    return xp.astype(Z, xp.float32 if half else xp.float64)
+
+
+def check_finite(Z: Array, where: str, first_row: int = 0) -> None:
+    """Raise if a row of the floating array `Z` holds NaN or infinity, naming the first such row.
+
+    One sum looks at everything at the price of a read; only if that is not finite the rows are looked at.
+    """
+    xp = namespace(Z)
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = xp.sum(Z)
+    if bool(xp.isfinite(total)):
+        return
+    bad = ~xp.all(xp.isfinite(Z), axis=1)
+    if bool(xp.any(bad)):
+        row = first_row + int(xp.argmax(xp.astype(bad, xp.int8)))
+        raise InputError(
+            f"{where}: row {row} of the features holds NaN or infinity; remove or repair it (sklearn's "
+            "SimpleImputer can fill in NaN)."
+        )
+
+
+def row_blocks(n: int, width: int, itemsize: int = 4) -> Iterator[slice]:
+    """Yield slices that cut `n` rows into blocks of about `BLOCK_BYTES`, `width` numbers a row.
+
+    >>> [(s.start, s.stop) for s in row_blocks(5, width=2**21)]
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    step = max(1, BLOCK_BYTES // max(1, width * itemsize))
+    for start in range(0, n, step):
+        yield slice(start, min(n, start + step))
+
+
+def map_rows(kernel: Callable[[Array], Array], Z: Array, where: str, width: int = 1) -> Array:
+    """Apply `kernel`, which turns a block of rows into one value a row, to all rows of `Z`, block by block.
+
+    Each block is converted to its working dtype and checked to be finite while it is in the cache, so that
+    input of any size needs memory for one block alone. `width`: the most numbers a row that the kernel makes.
+    """
+    blocks = []
+    for block in row_blocks(Z.shape[0], max(width, Z.shape[1]), itemsize=8):
+        rows = as_floating(Z[block, ...])
+        check_finite(rows, where, block.start)
+        blocks.append(kernel(rows))
+        advance(block.stop - block.start)
+    return blocks[0] if len(blocks) == 1 else namespace(blocks[0]).concat(blocks)
+
+
+def logsumexp(L: Array) -> Array:
+    """Return log(sum(exp(L))) along the rows of the finite L (n, C), without overflow.
+
+    >>> logsumexp(np.array([[1000.0, 1000.0]])).round(4)
+    array([1000.6931])
+    """
+    xp = namespace(L)
+    largest = xp.max(L, axis=1)
+    return largest + xp.log(xp.sum(xp.exp(L - largest[:, None]), axis=1))
+
+
+def softmax(L: Array) -> Array:
+    """Return exp(L) / sum(exp(L)) along the rows of the finite L (n, C), without overflow.
+
+    >>> softmax(np.array([[1000.0, 1000.0]]))
+    array([[0.5, 0.5]])
+    """
+    xp = namespace(L)
+    weights = xp.exp(L - xp.max(L, axis=1)[:, None])
+    return weights / xp.sum(weights, axis=1)[:, None]

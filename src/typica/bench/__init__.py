@@ -1,0 +1,1 @@
+"""Benchmark suites, the protocol that runs them, and its tables."""

@@ -1,0 +1,90 @@
+"""What CTM and CW share: the largest cosine between a row and a set of directions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.arrays import Array, like, namespace
+from typica.detectors.base import Detector
+
+NO_DIRECTION = -1.0  # the score of a zero row: as far from every direction as a cosine can be
+
+
+def unit_rows(M: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the rows of M scaled to length 1, in float64; they must not be zero."""
+    M = M.astype(np.float64)
+    M = M / np.abs(M).max(axis=1, keepdims=True)  # so that squares neither overflow nor underflow
+    return np.asarray(M / np.linalg.norm(M, axis=1, keepdims=True))
+
+
+def directed(Z: Array) -> tuple[Array, Array]:
+    """Return rows with the directions of those of Z, and their lengths, which are safe to divide by.
+
+    Z is returned as it is unless squares of a row overflow or underflow; then the rows are rescaled.
+    """
+    xp = namespace(Z)
+    info = xp.finfo(Z.dtype)
+    squares = _sum_of_squares(Z)
+    risky = ~((squares > info.smallest_normal / info.eps) & (squares < info.max))
+    if bool(xp.any(risky)):
+        largest = xp.max(xp.abs(Z), axis=1)
+        Z = Z / xp.where(largest > 0, largest, xp.ones_like(largest))[:, None]
+        squares = _sum_of_squares(Z)
+    return Z, xp.sqrt(squares)
+
+
+def _sum_of_squares(Z: Array) -> Array:
+    with np.errstate(over="ignore", under="ignore"):
+        return namespace(Z).vecdot(Z, Z)
+
+
+def max_cosine(Z: Array, directions: Array) -> Array:
+    """Return max_k cos(directions_k, z) for each row z of Z, -1 where z is zero.
+
+    Z (n, m); directions (C, m) of length 1, in the backend and dtype of Z.
+
+    >>> max_cosine(np.array([[3.0, 4.0], [0.0, 0.0]]), np.eye(2))
+    array([ 0.8, -1. ])
+    """
+    xp = namespace(Z)
+    Z, lengths = directed(Z)
+    best = xp.max(Z @ directions.T, axis=1)
+    zero = lengths == 0
+    if not bool(xp.any(zero)):
+        return best / lengths
+    ones = xp.ones_like(lengths)
+    # Divided by 1 where the length is 0, so that no NaN enters the gradient.
+    return xp.where(zero, NO_DIRECTION * ones, best / xp.where(zero, ones, lengths))
+
+
+def cosines(Z: Array, directions: Array) -> Array:
+    """Return the cosines (n, C) between the rows of Z and of `directions`, -1 where a row of Z is zero."""
+    xp = namespace(Z)
+    Z, lengths = directed(Z)
+    products = Z @ directions.T
+    zero = (lengths == 0)[:, None]
+    lengths = lengths[:, None]
+    return xp.where(
+        zero, xp.full_like(products, NO_DIRECTION), products / xp.where(zero, xp.ones_like(lengths), lengths)
+    )
+
+
+class CosineDetector(Detector):
+    """A detector whose score is the largest cosine to one of `_directions` (C, m), which `_prepare` sets."""
+
+    _directions: NDArray[np.float64]
+
+    def _score(self, Z: Array) -> Array:
+        return max_cosine(Z, like(self._directions, Z))
+
+    def _similarities(self, Z: Array) -> Array:
+        return cosines(Z, like(self._directions, Z))
+
+    def _score_width(self) -> int:
+        return len(self._directions)
+
+    def _note(self, z: NDArray[Any]) -> str:
+        return "" if z.any() else "the feature vector is zero and has no direction, so it scores -1"

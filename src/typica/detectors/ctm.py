@@ -1,0 +1,111 @@
+"""CTM, Class Typical Matching: the largest cosine to a class-mean feature.
+
+    score(z) = max_k cos(mu_k, z),   mu_k = mean of the raw training features of class k
+
+Nguyen, Nguyen, Ta, Nguyen-Tang, Doan, Thanh-Tung: A Cosine Similarity-based Method for Out-of-Distribution
+Detection, 2023. Higher = more typical, as printed. Fit: one pass over the features. Score: one product with
+the (m, C) matrix of class means.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.arrays import as_floating
+from typica.detectors._cosine import CosineDetector, unit_rows
+from typica.detectors.base import Tags
+from typica.errors import InputError
+from typica.head import Head
+from typica.moments import Moments
+from typica.store import storable
+
+ZERO_MEAN = 1e-6  # a mean shorter than this times the features' root mean square length is noise, not a direction
+
+
+@storable("ctm")
+class CTM(CosineDetector):
+    """Class Typical Matching.
+
+    head: the classifier's last layer; only needed for `correct_only`. If given, every class of the head must
+    occur in the training data. correct_only: average only the training rows that the head classifies
+    correctly. Without labels all rows count as one class, and the score is the cosine to their common mean.
+
+    >>> train = np.array([[2.0, 0.1], [0.1, 3.0]] * 10)
+    >>> detector = CTM().fit(train, ["right", "up"] * 10)
+    >>> detector.score_samples(np.array([[5.0, 0.0], [-1.0, -1.0]])).round(3)
+    array([ 0.999, -0.73 ])
+    >>> detector.classify(np.array([[5.0, 0.0]]))
+    array(['right'], dtype='<U5')
+    """
+
+    tags = Tags(
+        uses_labels=True,
+        mergeable=True,
+        fit_cost="O(N m)",
+        score_cost="O(m C)",
+        memory="O(m C)",
+        reference="Nguyen et al. 2023, A Cosine Similarity-based Method for Out-of-Distribution Detection",
+    )
+
+    def __init__(self, head: Head | None = None, correct_only: bool = False) -> None:
+        self.head = head
+        self.correct_only = correct_only
+
+    def _check_parameters(self, where: str) -> None:
+        super()._check_parameters(where)
+        if self.correct_only and self.head is None:
+            raise InputError(f"{where}: correct_only needs a head to tell what is correct; pass head=Head(...).")
+
+    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
+        if self.correct_only:
+            Z, labels = self._correct(Z, labels, where)
+        if not hasattr(self, "moments_"):
+            self.moments_ = Moments()
+        self.moments_.add(Z, labels, where=where)
+        self.__dict__.pop("_directions", None)  # stale now
+
+    def _correct(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> tuple[NDArray[Any], NDArray[Any]]:
+        if labels is None or self.head is None:
+            raise InputError(f"{where}: correct_only needs labels to tell what is correct; pass y.")
+        if len(labels) != len(Z):
+            raise InputError(f"{where}: {len(labels)} labels for {len(Z)} rows; pass one label a row.")
+        correct = self.head.predict(as_floating(Z)) == labels
+        return Z[correct], labels[correct]
+
+    def _absorb(self, other: CTM) -> None:
+        self.moments_ = self.moments_.merge(other.moments_) if self._has_learnt() else other.moments_
+        self.__dict__.pop("_directions", None)  # stale now
+
+    def _prepare(self, where: str) -> None:
+        if hasattr(self, "_directions"):
+            return
+        moments = self.moments_
+        if self.head is not None:
+            absent = np.setdiff1d(self.head.classes, moments.classes)
+            if len(absent):
+                which = "correctly classified " if self.correct_only else ""
+                raise InputError(
+                    f"{where}: class {absent[0]!s} of the head has no {which}samples; "
+                    "add some, or leave the class out of the head."
+                )
+        means = moments.means
+        short = np.linalg.norm(means, axis=1) <= ZERO_MEAN * moments.root_mean_square
+        if short.any():
+            raise InputError(
+                f"{where}: the mean of class {moments.classes[np.argmax(short)]!s} is zero relative to its "
+                "features and has no direction; check the layer (features after a ReLU have no such means)."
+            )
+        self._directions = unit_rows(means)
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels of the training data, sorted."""
+        return self.moments_.classes
+
+    @property
+    def means_(self) -> NDArray[np.float64]:
+        """The class means (C, m), in the order of `classes_`."""
+        return self.moments_.means

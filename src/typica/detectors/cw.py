@@ -1,0 +1,61 @@
+"""CW: the largest cosine to a row of the head's weight. Needs no training data.
+
+    score(z) = max_k cos(w_k, z),   w_k = row k of the head's weight; the bias is left out
+
+The ablation of Nguyen, Nguyen, Ta, Nguyen-Tang, Doan, Thanh-Tung: A Cosine Similarity-based Method for
+Out-of-Distribution Detection, 2023. Higher = more typical. Score: one product with the (m, C) weight.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.detectors._cosine import CosineDetector, unit_rows
+from typica.detectors.base import Tags
+from typica.errors import InputError
+from typica.head import Head
+from typica.store import storable
+
+
+@storable("cw")
+class CW(CosineDetector):
+    """Cosine to the weights of the head; ready without `fit`.
+
+    >>> detector = CW(Head(np.eye(2), classes=["right", "up"]))
+    >>> detector.score_samples(np.array([[5.0, 0.0], [3.0, 4.0]]))
+    array([1. , 0.8])
+    """
+
+    tags = Tags(
+        needs_head=True,
+        needs_fit=False,
+        fit_cost="none",
+        score_cost="O(m C)",
+        memory="O(m C)",
+        reference="Nguyen et al. 2023, A Cosine Similarity-based Method for Out-of-Distribution Detection",
+    )
+
+    def __init__(self, head: Head | None = None) -> None:
+        self.head = head
+
+    def _prepare(self, where: str) -> None:
+        if self.head is None or getattr(self, "_prepared_for", None) is self.head:
+            return
+        zero = ~self.head.weight.any(axis=1)
+        if zero.any():
+            raise InputError(
+                f"{where}: the head's weight for class {self.head.classes[np.argmax(zero)]!s} is zero and has "
+                "no direction; check the checkpoint."
+            )
+        self._directions = unit_rows(self.head.weight)
+        self._prepared_for = self.head
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes of the head."""
+        if self.head is None:
+            raise AttributeError("CW has no classes without a head")
+        return self.head.classes

@@ -1,0 +1,58 @@
+"""MSP, the maximum softmax probability.
+
+    score(z) = max_k softmax(l / T)_k,   l = logits of z
+
+Hendrycks, Gimpel: A Baseline for Detecting Misclassified and Out-of-Distribution Examples in Neural Networks,
+ICLR 2017. Higher = more typical, as printed. T = 1000 is the feature-side half of ODIN (Liang, Li, Srikant,
+ICLR 2018). Score: one product with the head.
+"""
+
+from __future__ import annotations
+
+from typica.arrays import Array, logsumexp, namespace
+from typica.detectors._logits import LogitDetector
+from typica.detectors.base import Tags, check_positive
+from typica.head import Head
+from typica.store import storable
+
+
+def max_softmax(L: Array, temperature: float = 1.0) -> Array:
+    """Return max_k softmax(L / temperature)_k for each row of the logits L (n, C).
+
+    >>> import numpy as np
+    >>> max_softmax(np.array([[0.0, np.log(3.0)]]))
+    array([0.75])
+    """
+    xp = namespace(L)
+    L = L / temperature
+    return xp.exp(xp.max(L, axis=1) - logsumexp(L))
+
+
+@storable("msp")
+class MSP(LogitDetector):
+    """Maximum softmax probability, at a temperature; ready without `fit`.
+
+    >>> import numpy as np
+    >>> MSP().score_samples(np.array([[0.0, np.log(3.0)], [0.0, 0.0]]))
+    array([0.75, 0.5 ])
+    """
+
+    tags = Tags(
+        reads="logits",
+        needs_fit=False,
+        fit_cost="none",
+        score_cost="O(m C)",
+        memory="O(m C), the head",
+        reference="Hendrycks & Gimpel 2017, ICLR",
+    )
+
+    def __init__(self, head: Head | None = None, temperature: float = 1.0) -> None:
+        self.head = head
+        self.temperature = temperature
+
+    def _check_parameters(self, where: str) -> None:
+        super()._check_parameters(where)
+        check_positive(self.temperature, "temperature", where)
+
+    def _score_logits(self, L: Array) -> Array:
+        return max_softmax(L, self.temperature)

@@ -1,0 +1,28 @@
+"""Numbers as people write them: decimals as exact fractions, and infinities where JSON lacks them."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+
+def exact(number: Any) -> Fraction:
+    """Return the decimal that a number prints as, so that 0.9 of 10 is exactly 9; -1 for what is no number.
+
+    >>> exact(0.9) * 10 == 9, Fraction(0.9) * 10 == 9
+    (True, False)
+    """
+    try:
+        return Fraction(str(number))
+    except (ValueError, ZeroDivisionError):
+        return Fraction(-1)
+
+
+def json_number(value: float) -> float | str:
+    """Return a float as JSON can hold it: infinities and NaN as the strings that float() reads.
+
+    >>> json_number(0.5), json_number(-math.inf)
+    (0.5, '-inf')
+    """
+    return value if math.isfinite(value) else str(value)

@@ -1,0 +1,90 @@
+"""The last linear layer of a classifier: logits = Z @ weight.T + bias."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from typica.arrays import Array, as_features, check_finite, like, to_numpy
+from typica.errors import InputError
+from typica.store import storable
+
+
+@storable("head")
+class Head:
+    """The last linear layer, with the class names that tie its logits to labels.
+
+    weight: (C, m); bias: (C,), zero if None; classes: C distinct integers or strings, 0 ... C-1 if None.
+
+    >>> head = Head(np.eye(2), classes=["cat", "dog"])
+    >>> head
+    Head(2 classes, 2 features)
+    >>> head.logits(np.array([[3.0, 1.0]]))
+    array([[3., 1.]])
+    >>> head.predict(np.array([[3.0, 1.0]]))
+    array(['cat'], dtype='<U3')
+    """
+
+    def __init__(self, weight: Any, bias: Any = None, classes: ArrayLike | None = None) -> None:
+        self.weight: NDArray[Any] = _floats(as_features(to_numpy(weight), "Head.weight"))
+        check_finite(self.weight, "Head.weight")
+        n = self.weight.shape[0]
+        self.bias: NDArray[Any] = _floats(np.zeros(n) if bias is None else to_numpy(bias))
+        if self.bias.shape != (n,):
+            raise InputError(
+                f"Head: bias of shape {self.bias.shape} for {n} classes; pass one number a row of the weight."
+            )
+        if not np.isfinite(self.bias).all():
+            raise InputError("Head: the bias holds NaN or infinity; repair the checkpoint.")
+        self.classes: NDArray[Any] = np.arange(n) if classes is None else np.array(classes)
+        if self.classes.dtype.kind not in "iuU":
+            raise InputError(f"Head: class names of type {self.classes.dtype}; pass integers or strings.")
+        if self.classes.shape != (n,) or len(np.unique(self.classes)) != n:
+            raise InputError(
+                f"Head: class names of shape {self.classes.shape} for {n} rows of the weight; "
+                "pass one distinct name a row."
+            )
+
+    @property
+    def n_features(self) -> int:
+        """The width m of the features that the head takes."""
+        return int(self.weight.shape[1])
+
+    def logits(self, Z: Array) -> Array:
+        """Return the logits (n, C) of the features Z (n, m), in their backend and dtype."""
+        return Z @ like(self.weight, Z).T + like(self.bias, Z)
+
+    def predict(self, Z: Array) -> NDArray[Any]:
+        """Return the name of the class with the largest logit for each row."""
+        best: NDArray[Any] = self.classes[np.argmax(to_numpy(self.logits(Z)), axis=1)]
+        return best
+
+    def __repr__(self) -> str:
+        return f"Head({self.weight.shape[0]} classes, {self.n_features} features)"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Head):
+            return NotImplemented
+        ours, theirs = self.state(), other.state()
+        return all(np.array_equal(ours[key], theirs[key]) for key in ours)
+
+    def __hash__(self) -> int:
+        return hash((self.weight.tobytes(), self.bias.tobytes()))
+
+    def state(self) -> dict[str, Any]:
+        """Return the arrays to be stored."""
+        return {"weight": self.weight, "bias": self.bias, "classes": self.classes}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Head:
+        """Rebuild the head from its stored arrays."""
+        return cls(**state)
+
+
+def _floats(a: NDArray[Any]) -> NDArray[Any]:
+    """Return a read-only copy in float32 or float64."""
+    a = np.array(a, dtype=np.float64 if a.dtype == np.float64 else np.float32)
+    a.flags.writeable = False
+    return a

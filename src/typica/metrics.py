@@ -1,0 +1,288 @@
+"""How well scores tell in-distribution (ID) inputs from out-of-distribution (OOD) ones.
+
+ID is the positive class, a higher score is more typical, and an input is accepted where score >= threshold.
+One sort of the scores serves every metric: all they need is how many ID and OOD scores lie below each
+distinct score. A bootstrap resample changes these counts only.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.errors import InputError
+from typica.exact import exact, json_number
+
+CONVENTIONS: Final[Mapping[str, str]] = {
+    "first": "The threshold is the largest that accepts at least tpr of the ID scores, and FPR the share of "
+    "OOD scores that it accepts.",
+    "interpolated": "FPR is linearly interpolated on the ROC curve at exactly tpr, with the threshold of "
+    "'first'; where several points have exactly tpr, both are those of the largest FPR, as in numpy.interp.",
+    "rank": "The threshold is sorted_id[round((1 - tpr) * n)], ascending, halves rounded to even, at most "
+    "the last, and FPR the share of OOD scores that it accepts.",
+}
+
+METRICS: Final = ("fpr", "auroc", "aupr_in", "aupr_out", "detection_error")
+_MEASURES: Final = (*METRICS, "threshold")
+_BLOCK: Final = 1 << 15  # values whose counts stay in the cache
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The metrics of one ID set against one OOD set; every share is a fraction of 1.
+
+    Attributes
+    ----------
+    fpr : share of OOD accepted where ``tpr`` of ID is (see `CONVENTIONS`).
+    auroc : P(id > ood) + P(id == ood) / 2.
+    aupr_in, aupr_out : average precision, Σ (R_k − R_{k−1}) P_k, with ID or OOD as the positive class.
+    detection_error : min over all thresholds of (share of ID rejected + share of OOD accepted) / 2.
+    threshold : the score at or above which an input is accepted; infinite where that score is.
+    n_id, n_ood, tpr, convention : the numbers of scores, and what was asked for.
+    intervals : None, or (low, high) for each of the metrics and the threshold.
+    """
+
+    fpr: float
+    auroc: float
+    aupr_in: float
+    aupr_out: float
+    detection_error: float
+    threshold: float
+    n_id: int
+    n_ood: int
+    tpr: float
+    convention: str
+    intervals: Mapping[str, tuple[float, float]] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the result as plain JSON types; infinite thresholds, which JSON lacks, as "inf" or "-inf".
+
+        >>> evaluate([2.0, 3.0], [1.0]).to_dict()["threshold"]
+        2.0
+        """
+        record: dict[str, Any] = {"n": self.n_ood}
+        record |= {name: json_number(getattr(self, name)) for name in _MEASURES}
+        if self.intervals is not None:
+            record["intervals"] = {k: [*map(json_number, ends)] for k, ends in self.intervals.items()}
+        return record
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One detector on one ID set and any number of OOD sets: the result that every command shares.
+
+    >>> evaluation = evaluate_many("ctm", [2.0, 3.0], {"near": [2.5, 0.0], "far": [1.0]})
+    >>> evaluation.average["fpr"]
+    0.25
+    """
+
+    detector: str
+    tpr: float
+    n_id: int
+    ood: Mapping[str, Result]
+    convention: str = "first"
+
+    def __post_init__(self) -> None:
+        found = {(result.tpr, result.n_id, result.convention) for result in self.ood.values()}
+        if found != {expected := (self.tpr, self.n_id, self.convention)}:
+            what = f"Evaluation: ood has results of (tpr, n_id, convention) {sorted(found)}"
+            raise InputError(f"{what}; pass at least one, all of {expected}.")
+
+    @property
+    def average(self) -> dict[str, float]:
+        """The unweighted mean of each metric over the OOD sets."""
+        results = self.ood.values()
+        return {name: math.fsum(getattr(r, name) for r in results) / len(results) for name in METRICS}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the evaluation as plain JSON types; see `Result.to_dict`."""
+        return {
+            "detector": self.detector,
+            "tpr": self.tpr,
+            "convention": self.convention,
+            "id": {"n": self.n_id},
+            "ood": {name: result.to_dict() for name, result in self.ood.items()},
+            "average": self.average,
+        }
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """Give `to_dict` as JSON text."""
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+
+
+def evaluate(
+    id_scores: Any,
+    ood_scores: Any,
+    tpr: float = 0.95,
+    *,
+    convention: str = "first",
+    bootstrap: int = 0,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Result:
+    """Measure how well scores tell ID from OOD.
+
+    Parameters
+    ----------
+    id_scores, ood_scores : (n_id,) and (n_ood,) array-likes or tensors, higher = more typical. Infinity is a
+        legal score, NaN is not. Integers and longer floats are taken as float64.
+    tpr : share of ID to accept, in (0, 1], read as the decimal that it prints as: 0.9 is nine tenths.
+    convention : what "FPR at tpr" means, one of `CONVENTIONS`.
+    bootstrap : number of resamples, 0 for no intervals. Each draws ID and OOD apart, with replacement.
+    confidence : share of the resampled values in an interval; as many are left out below as above.
+    seed : the same seed gives the same intervals.
+
+    >>> result = evaluate([0.9, 0.8, 0.7, 0.2], [0.3, 0.1], tpr=0.75)
+    >>> result.threshold, result.fpr, result.auroc
+    (0.7, 0.0, 0.875)
+    """
+    options = _Options("evaluate", tpr, convention, bootstrap, confidence, seed)
+    sorted_id = _sorted_scores(id_scores, "evaluate: id_scores")
+    return options.measure(sorted_id, _sorted_scores(ood_scores, "evaluate: ood_scores"))
+
+
+def evaluate_many(
+    detector: str, id_scores: Any, ood_scores: Mapping[str, Any], tpr: float = 0.95, **options: Any
+) -> Evaluation:
+    """Measure one detector on several OOD sets, {name: scores}; the options are those of `evaluate`.
+
+    >>> evaluate_many("ctm", [2.0, 3.0], {"far": [1.0]}).ood["far"].auroc
+    1.0
+    """
+    where = "evaluate_many"
+    checked = _Options(where, tpr, **options)
+    if not isinstance(ood_scores, Mapping) or not ood_scores:
+        raise InputError(f"{where}: ood_scores holds no named OOD set; pass {{name: scores}}.")
+    sorted_id = _sorted_scores(id_scores, f"{where}: id_scores")
+    sorted_ood = {name: _sorted_scores(s, f"{where}: ood_scores[{name!r}]") for name, s in ood_scores.items()}
+    results = {name: checked.measure(sorted_id, scores) for name, scores in sorted_ood.items()}
+    return Evaluation(detector, float(exact(tpr)), len(sorted_id), results, checked.convention)
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    where: str
+    tpr: float
+    convention: str = "first"
+    bootstrap: int = 0
+    confidence: float = 0.95
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < exact(self.tpr) <= 1:
+            raise InputError(f"{self.where}: tpr={self.tpr!r}; pass 0 < tpr <= 1.")
+        if self.convention not in CONVENTIONS:
+            raise InputError(f"{self.where}: convention={self.convention!r}; pass one of {[*CONVENTIONS]}.")
+        if not 0 < exact(self.confidence) < 1:
+            raise InputError(f"{self.where}: confidence={self.confidence!r}; pass 0 < confidence < 1.")
+        for name, value in {"bootstrap": self.bootstrap, "seed": self.seed}.items():
+            if not isinstance(value, int | np.integer) or value < 0:
+                raise InputError(f"{self.where}: {name}={value!r}; pass an integer >= 0.")
+
+    def measure(self, sorted_id: NDArray[Any], sorted_ood: NDArray[Any]) -> Result:
+        tpr = exact(self.tpr)
+        counts = _Counts.of(sorted_id, sorted_ood)
+        intervals = None
+        if self.bootstrap:
+            rng = np.random.default_rng(self.seed)
+            draws = [counts.resampled(rng).measures(tpr, self.convention) for _ in range(self.bootstrap)]
+            # Order statistics, not interpolated quantiles: a threshold may be infinite.
+            cut = math.floor((1 - exact(self.confidence)) / 2 * self.bootstrap)
+            ascending = {name: sorted(draw[name] for draw in draws) for name in _MEASURES}
+            intervals = {name: (values[cut], values[-1 - cut]) for name, values in ascending.items()}
+        measures = counts.measures(tpr, self.convention)
+        sizes = {"n_id": len(sorted_id), "n_ood": len(sorted_ood)}
+        return Result(**measures, **sizes, tpr=float(tpr), convention=self.convention, intervals=intervals)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """The k distinct scores, ascending, and how many ID and OOD scores lie below each; entry k counts all."""
+
+    values: NDArray[Any]
+    id_below: NDArray[np.int64]
+    ood_below: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, sorted_id: NDArray[Any], sorted_ood: NDArray[Any]) -> "_Counts":
+        # A stable sort finds the two ascending runs and merges them in linear time.
+        both = np.concatenate([sorted_id, sorted_ood])
+        order = np.argsort(both, kind="stable")
+        scores = both[order]
+        below = np.flatnonzero(np.concatenate([[True], scores[1:] != scores[:-1], [True]]))
+        id_below = np.zeros(len(scores) + 1, dtype=np.int64)
+        id_below[1:] = order < len(sorted_id)
+        np.cumsum(id_below, out=id_below)
+        if len(below) < len(id_below):
+            scores, id_below = scores[below[:-1]], id_below[below]
+        return cls(scores, id_below, below - id_below)
+
+    def resampled(self, rng: np.random.Generator) -> "_Counts":
+        below = []
+        for counts in (self.id_below, self.ood_below):
+            n = int(counts[-1])
+            draws_of_rank = np.bincount(rng.integers(n, size=n), minlength=n)
+            below.append(np.append(0, np.cumsum(draws_of_rank))[counts])
+        id_below, ood_below = below
+        drawn = np.diff(id_below + ood_below, append=-1) != 0
+        return _Counts(self.values[drawn[:-1]], id_below[drawn], ood_below[drawn])
+
+    def measures(self, tpr: Fraction, convention: str) -> dict[str, Any]:
+        """Give every metric and the threshold; all counts are integers, so that ties are exact."""
+        n_id, n_ood = int(self.id_below[-1]), int(self.ood_below[-1])
+        wins, least_error, sum_in, sum_out = 0, 0, 0.0, 0.0
+        for start in range(0, len(self.values), _BLOCK):
+            id_below, ood_below = (b[start : start + _BLOCK + 1] for b in (self.id_below, self.ood_below))
+            below, id_here, ood_here = id_below + ood_below, np.diff(id_below), np.diff(ood_below)
+            # In halves: an ID score wins 2 against each lower OOD score and 1 against each equal one.
+            wins += int(np.dot(id_here, ood_below[:-1] + ood_below[1:]))
+            least_error = min(least_error, int((n_ood * id_below - n_id * ood_below).min()))
+            sum_in += float(np.sum(id_here * ((n_id - id_below[:-1]) / (n_id + n_ood - below[:-1]))))
+            sum_out += float(np.sum(ood_here * (ood_below[1:] / below[1:])))
+        pairs = n_id * n_ood
+        return self._operating_point(tpr, convention) | {
+            "auroc": wins / (2 * pairs),
+            "aupr_in": sum_in / n_id,
+            "aupr_out": sum_out / n_ood,
+            "detection_error": (pairs + least_error) / (2 * pairs),
+        }
+
+    def _operating_point(self, tpr: Fraction, convention: str) -> dict[str, Any]:
+        n_id, n_ood = int(self.id_below[-1]), int(self.ood_below[-1])
+        to_reject = (1 - tpr) * n_id
+        rank = min(round(to_reject), n_id - 1) if convention == "rank" else math.floor(to_reject)
+        at = int(np.searchsorted(self.id_below, rank, side="right")) - 1  # the value at that rank of ID
+        part = Fraction(0)
+        if convention == "interpolated":
+            id_below, id_up_to = self.id_below[at : at + 2].tolist()
+            part = (to_reject - id_below) / (id_up_to - id_below)
+            if part == 0:
+                at = int(np.searchsorted(self.id_below, rank, side="left"))
+        ood_below, ood_up_to = self.ood_below[at : at + 2].tolist()
+        accepted = n_ood - ood_below - part * (ood_up_to - ood_below)
+        return {"fpr": float(accepted / n_ood), "threshold": float(self.values[at])}
+
+
+def _sorted_scores(scores: Any, what: str) -> NDArray[Any]:
+    """Copy scores to a sorted array of float16, float32 or float64."""
+    if hasattr(scores, "detach"):
+        scores = scores.detach().cpu()
+        scores = scores.float() if str(scores.dtype) == "torch.bfloat16" else scores  # which NumPy lacks
+    try:
+        array = np.asarray(scores)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what} is no array ({error}); pass a 1-D array of numbers.") from error
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"{what} has dtype {array.dtype}; pass real numbers.")
+    if array.ndim != 1 or array.size == 0:
+        raise InputError(f"{what} has shape {array.shape}; pass a 1-D array of one or more scores.")
+    # Other types hold numbers that are no Python float, so that the threshold would not be exact.
+    array = np.sort(array if array.dtype.char in "efd" else array.astype(np.float64))
+    if np.isnan(array[-1]):  # NaN sorts last
+        raise InputError(f"{what} has {np.isnan(array).sum()} NaN of {array.size} scores; mend or drop them.")
+    return array

@@ -1,0 +1,355 @@
+"""The commands as a person types them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import Data
+from safetensors.numpy import save_file
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import typica
+from typica.cli import main
+from typica.cli.show import console
+
+
+@pytest.fixture
+def folder(data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name in ("train", "held_out", "test", "ood"):
+        np.save(f"{name}.npy", getattr(data, name).astype(np.float32))
+    np.save("labels.npy", data.labels)
+    save_file({"weight": data.head.weight, "bias": data.head.bias}, "head.safetensors")
+    return tmp_path
+
+
+def run(capsys, *arguments: str, code: int = 0) -> str:
+    console.width = 80
+    with pytest.raises(SystemExit) as stop:
+        main(list(arguments))
+    captured = capsys.readouterr()
+    assert stop.value.code == code, captured.out + captured.err
+    assert "Traceback" not in captured.err
+    return captured.out if code == 0 else captured.err
+
+
+def fit(capsys, *more: str) -> str:
+    arguments = (
+        "train.npy",
+        "--labels",
+        "labels.npy",
+        "-o",
+        "ctm.safetensors",
+        "--calibrate",
+        "held_out.npy",
+    )
+    return run(capsys, "fit", *arguments, *more)
+
+
+def test_fit_score_evaluate_info(folder, data: Data, capsys):
+    out = fit(capsys, "--tpr", "0.9")
+    assert "wrote ctm.safetensors" in out and "source=held-out, n=120, tpr=0.9, k=12" in out
+    detector = typica.CTM().fit(np.load("train.npy"), data.labels).calibrate(np.load("held_out.npy"), tpr=0.9)
+    scores = detector.score_samples(np.load("test.npy"))
+
+    out = run(capsys, "score", "ctm.safetensors", "test.npy")
+    lines = out.splitlines()
+    assert lines[0].split() == ["row", "score", "verdict", "nearest", "margin"]
+    assert lines[1].split()[1] == f"{scores[0]:.4f}" and max(map(len, lines)) <= 80
+    assert "of 120 rows are OOD" in out and "first 20 shown" in out
+
+    run(
+        capsys,
+        "evaluate",
+        "ctm.safetensors",
+        "--id",
+        "test.npy",
+        "--ood",
+        "odd=ood.npy",
+        "--json",
+        "out.json",
+    )
+    document = json.loads(Path("out.json").read_text())
+    assert set(document) >= {"detector", "tpr", "id", "ood", "average"}
+    assert document["detector"] == "ctm" and document["id"] == {"n": 120}
+    result = typica.evaluate(scores, detector.score_samples(np.load("ood.npy")))
+    assert document["ood"]["odd"] == result.to_dict()
+    assert document["average"]["auroc"] == result.auroc
+
+    out = run(capsys, "info", "ctm.safetensors")
+    assert "ctm" in out and "typica 0.1.0, format 1" in out and "4: 0, 1, 2, 3" in out
+    document = json.loads(run(capsys, "info", "ctm.safetensors", "--json", "-"))
+    assert document["features"] == 12 and document["threshold"] == detector.offset_
+
+
+def test_the_evaluation_table_shows_percent(folder, capsys):
+    fit(capsys)
+    out = run(capsys, "evaluate", "ctm.safetensors", "--id", "test.npy", "--ood", "ood.npy", "--bootstrap", "50")
+    detector = typica.load("ctm.safetensors")
+    known, strange = (detector.score_samples(np.load(f"{name}.npy")) for name in ("test", "ood"))
+    assert f"{100 * typica.evaluate(known, strange).auroc:.2f}" in out
+    assert "average" in out and "95 % confidence intervals" in out and "FPR: share of OOD" in " ".join(out.split())
+    assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_scores_are_written_row_by_row(folder, capsys, ending, monkeypatch):
+    monkeypatch.setattr("typica.arrays.BLOCK_BYTES", 1000)  # several blocks
+    fit(capsys)
+    path = Path(f"scores.{ending}")
+    run(capsys, "score", "ctm.safetensors", "test.npy", "-o", str(path))
+    if ending == "csv":
+        rows = list(csv.DictReader(path.open()))
+    elif ending == "jsonl":
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+    else:
+        rows = pq.read_table(path).to_pylist()
+    detector, test = typica.load("ctm.safetensors"), np.load("test.npy")
+    answers = detector.explain(test)
+    assert len(rows) == len(answers)
+    for i, (row, answer) in enumerate(zip(rows, answers, strict=True)):
+        assert int(row["row"]) == i and float(row["score"]) == pytest.approx(answer.score, abs=1e-6)
+        assert row["verdict"] == ("ID" if answer.typical else "OOD")
+        assert int(row["nearest"]) == answer.nearest and float(row["margin"]) == pytest.approx(answer.margin, abs=1e-6)
+
+
+def test_score_as_json(folder, capsys):
+    fit(capsys)
+    document = json.loads(run(capsys, "score", "ctm.safetensors", "test.npy", "--json", "-"))
+    assert document["n"] == len(document["rows"]) == 120
+    assert document["rejected"] == sum(row["verdict"] == "OOD" for row in document["rows"])
+    assert document["threshold"] == typica.load("ctm.safetensors").offset_
+
+
+def test_detectors_with_a_head_and_parameters(folder, data: Data, capsys):
+    run(capsys, "fit", "train.npy", "-o", "cw.safetensors", "--detector", "cw", "--head", "head.safetensors")
+    assert typica.load("cw.safetensors").head == data.head
+    fit(capsys, "--head", "head.safetensors", "--param", "correct_only=true")
+    assert typica.load("ctm.safetensors").correct_only is True
+
+
+def test_pipelines_are_scored_too(folder, data: Data, capsys):
+    pipeline = make_pipeline(StandardScaler(with_mean=False), typica.CTM()).fit(data.train, data.labels)
+    typica.save(pipeline, "pipeline.safetensors")
+    document = json.loads(run(capsys, "score", "pipeline.safetensors", "test.npy", "--json", "-"))
+    wanted = pipeline.score_samples(np.load("test.npy"))
+    np.testing.assert_allclose([row["score"] for row in document["rows"]], wanted, atol=1e-6)
+    assert json.loads(run(capsys, "info", "pipeline.safetensors", "--json", "-"))["after"] == ["StandardScaler"]
+
+
+def write_tables(data: Data) -> list[tuple[str, ...]]:
+    """Write the training data in every format, as `typica fit` arguments."""
+    names = np.array(["ape", "bee", "cat", "dog"])[data.labels]
+    np.savez("a.npz", features=data.train, labels=names)
+    np.savez("only.npz", data.train)
+    save_file({"features": data.train, "labels": data.labels}, "a.safetensors")
+    rows = pa.array(data.train.tolist())
+    pq.write_table(pa.table({"features": rows, "label": names}), "a.parquet")
+    wide = {f"f{i}": data.train[:, i] for i in range(data.train.shape[1])}
+    pq.write_table(pa.table({**wide, "labels": data.labels}), "wide.parquet")
+    fixed = pa.FixedSizeListArray.from_arrays(pa.array(data.train.ravel()), data.train.shape[1])
+    pq.write_table(pa.table({"features": fixed, "label": data.labels}), "fixed.parquet")
+    lines = [",".join(map(repr, row)) for row in data.train.tolist()]
+    Path("bare.csv").write_text("\n".join(lines))
+    header = ",".join([*wide, "label"])
+    Path("a.csv").write_text("\n".join([header, *(f"{line},{name}" for line, name in zip(lines, names, strict=True))]))
+    Path("labels.txt").write_text("\n".join(map(str, data.labels)))
+    Path("names.csv").write_text("\n".join(["label", *names]))
+    return [
+        ("a.npz",), ("only.npz", "--labels", "labels.txt"), ("a.safetensors",), ("a.parquet",), ("wide.parquet",),
+        ("fixed.parquet",), ("bare.csv", "--labels", "names.csv"), ("a.csv",), ("bare.csv", "--labels", "a.npz"),
+        ("train.npy", "--labels", "a.safetensors"),
+    ]  # fmt: skip
+
+
+def test_every_format_gives_the_same_detector(folder, data: Data, capsys):
+    wanted = typica.CTM().fit(data.train, data.labels).means_
+    for arguments in write_tables(data):
+        run(capsys, "fit", *arguments, "-o", "x.safetensors")
+        detector = typica.load("x.safetensors")
+        np.testing.assert_allclose(detector.means_, wanted, atol=1e-6, err_msg=str(arguments))
+        assert detector.classes_.tolist() in ([0, 1, 2, 3], ["ape", "bee", "cat", "dog"])
+
+
+BAD = {
+    "absent.npy": "there is no such file",
+    "x.txt": "the ending '.txt' is unknown; use one of .npy",
+    "empty.npy": "not a whole .npy file",
+    "object.npy": "not a whole .npy file of numbers",
+    "text.npz": "not a whole .npz file",
+    "two.npz": "holds a, b; name the array of features 'features'",
+    "text.safetensors": "not a whole .safetensors file",
+    "text.parquet": "not a whole .parquet file",
+    "ragged.parquet": "differ in length",
+    "words.parquet": "needs a list column 'features'",
+    "words.csv": "all columns but 'label' must be numbers",
+    "ragged.csv": "row 1 has 1 fields instead of 2",
+    "empty.csv": "the file is empty",
+    "header.csv": r"features of shape \(0,\)",
+    "binary.csv": "not a text file in UTF-8",
+    "flat.npy": r"features of shape \(3,\)",
+    "no_rows.npy": r"features of shape \(0, 4\)",
+    "strings.npy": "expected numbers",
+    "short_labels.npz": r"labels of shape \(2,\) for 3 rows",
+    "nan.npy": "row 1 of the features holds NaN",
+}
+
+
+def write_bad_files() -> None:
+    Path("x.txt").write_text("1")
+    Path("empty.npy").write_bytes(b"")
+    np.save("object.npy", np.array([{"a": 1}]), allow_pickle=True)
+    for name in ("text.npz", "text.safetensors", "text.parquet"):
+        Path(name).write_text("this is not it")
+    np.savez("two.npz", a=np.ones((2, 2)), b=np.ones((2, 2)))
+    pq.write_table(pa.table({"features": [[1.0], [1.0, 2.0]]}), "ragged.parquet")
+    pq.write_table(pa.table({"name": ["a", "b"]}), "words.parquet")
+    Path("words.csv").write_text("a,b\n1,two\n")
+    Path("ragged.csv").write_text("1,2\n3\n")
+    Path("empty.csv").write_text("\n\n")
+    Path("header.csv").write_text("a,b\n")
+    Path("binary.csv").write_bytes(b"\xff\xfe\x00\x81")
+    np.save("flat.npy", np.ones(3))
+    np.save("no_rows.npy", np.ones((0, 4)))
+    np.save("strings.npy", np.array([["a", "b"]]))
+    np.savez("short_labels.npz", features=np.ones((3, 2)), labels=[1, 2])
+    np.save("nan.npy", np.array([[1.0, 2.0], [np.nan, 1.0]]))
+
+
+@pytest.mark.parametrize("file", BAD)
+def test_bad_feature_files_get_one_line_and_exit_code_2(folder, capsys, file):
+    write_bad_files()
+    error = run(capsys, "fit", file, "-o", "x.safetensors", code=2)
+    lines = [line for line in error.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1 and error.endswith(lines[0] + "\n")
+    assert re.search(BAD[file], lines[0])
+    assert not Path("x.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("fit", "train.npy", "-o", "x.pkl"), "a detector is stored as .safetensors"),
+        (("fit", "train.npy", "-o", "no/x.safetensors"), "cannot write there"),
+        (("fit", "train.npy", "-o", "x.safetensors", "--detector", "nope"), "detector 'nope' is unknown; choose one of"),
+        (("fit", "train.npy", "-o", "x.safetensors", "--param", "k"), "expected NAME=VALUE"),
+        (("fit", "train.npy", "-o", "x.safetensors", "--param", "q=1"), "has no parameter 'q'; it takes correct_only"),
+        (("fit", "train.npy", "-o", "x.safetensors", "--labels", "two.npz"), "name the array of labels 'labels'"),
+        (("fit", "train.npy", "-o", "x.safetensors", "--labels", "empty.csv"), "expected one a row"),
+        (("fit", "train.npy", "-o", "x.safetensors", "--labels", "x.csv"), "there is no such file"),
+        (("fit", "train.npy", "-o", "x.safetensors", "--labels", "short.csv"), "2 labels for 240 rows"),
+        (("fit", "train.npy", "-o", "x.safetensors", "--detector", "cw"), "no head; pass head="),
+        (("fit", "train.npy", "-o", "x.safetensors", "--head", "two.npz"), "holds no 'weight'"),
+        (("fit", "train.npy", "-o", "x.safetensors", "--calibrate", "held_out.npy", "--tpr", "95"), "tpr=95.0 is not a share"),
+        (("score", "train.npy", "test.npy"), "not a whole safetensors file"),
+        (("score", "head.safetensors", "test.npy"), "not a Typica file"),
+        (("score", "ctm.safetensors", "flat.npy"), "expected numbers of shape"),
+        (("score", "ctm.safetensors", "test.npy", "-o", "x.txt"), "the ending '.txt' is unknown"),
+        (("evaluate", "ctm.safetensors", "--id", "test.npy", "--ood", "x="), "expected NAME=FILE"),
+        (("evaluate", "ctm.safetensors", "--id", "test.npy", "--ood", "a=ood.npy", "--ood", "a=ood.npy"), "given twice"),
+        (("evaluate", "ctm.safetensors", "--id", "test.npy", "--ood", "ood.npy", "--convention", "x"), "convention"),
+        (("info", "absent.safetensors"), "there is no such file"),
+    ],
+)  # fmt: skip
+def test_bad_arguments_get_one_line_and_exit_code_2(folder, capsys, arguments, message):
+    write_bad_files()
+    Path("short.csv").write_text("1\n2\n")
+    fit(capsys)
+    error = run(capsys, *arguments, code=2)
+    assert message in error.splitlines()[-1] and not Path("x.safetensors").exists()
+
+
+def test_usage_errors_and_help(capsys):
+    assert "Missing argument" in run(capsys, "fit", code=2)
+    assert "Example: typica fit train.npy" in " ".join(run(capsys, "fit", "--help").split())
+    assert "typica 0.1.0" in run(capsys, "--version")
+    for command in ("fit", "score", "evaluate", "info", "demo", "detectors"):
+        assert "Example: typica" in run(capsys, command, "--help")
+
+
+def test_debug_shows_the_traceback(folder):
+    with pytest.raises(typica.InputError, match="there is no such file"):
+        main(["info", "absent.safetensors", "--debug"])
+
+
+def test_a_fault_of_ours_is_one_line_too(folder, capsys, monkeypatch):
+    fit(capsys)
+
+    def broken(*_):
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr("typica.store.read", broken)
+    assert "internal error: ZeroDivisionError: oops; --debug" in run(capsys, "info", "ctm.safetensors", code=1)
+    with pytest.raises(ZeroDivisionError):
+        main(["--debug", "info", "ctm.safetensors"])
+
+
+def test_too_few_held_out_rows_are_said(folder, capsys):
+    np.save("few.npy", np.load("held_out.npy")[:10])
+    with pytest.raises(SystemExit):
+        main(["fit", "train.npy", "-o", "x.safetensors", "--calibrate", "few.npy"])
+    captured = capsys.readouterr()
+    assert "warning: CTM.calibrate: 10 inputs are too few to reject anything" in " ".join(captured.err.split())
+    assert "-inf" in captured.out
+    assert json.loads(run(capsys, "info", "x.safetensors", "--json", "-"))["threshold"] == "-inf"
+
+
+def test_detectors_lists_them_all(capsys):
+    out = run(capsys, "detectors")
+    listed = json.loads(run(capsys, "detectors", "--json", "-"))
+    assert list(listed) == typica.list_detectors()
+    assert all(name in out for name in listed)
+    assert listed["cw"]["needs"] == ["head"] and listed["ctm"]["mergeable"]
+
+
+def test_demo_tells_the_whole_story(capsys):
+    out = run(capsys, "demo")
+    assert max(map(len, out.splitlines())) <= 80
+    for words in ("held-out-digits", "photos", "NOT typical", "nearest", "typica fit train.npy"):
+        assert words in out
+    document = json.loads(run(capsys, "demo", "--json", "-"))
+    assert document["accuracy"] > 0.95 and set(document["results"]) == set(typica.list_detectors())
+    assert document["results"]["ctm"]["ood"]["photos"]["auroc"] > 0.95
+    assert document == json.loads(run(capsys, "demo", "--json", "-"))
+
+
+def test_interrupt_leaves_no_half_file(tmp_path, data: Data):
+    rng = np.random.default_rng(0)
+    typica.CTM().fit(data.train, data.labels).save(tmp_path / "ctm.safetensors")
+    np.save(tmp_path / "big.npy", rng.random((2_000_000, 12), dtype=np.float32))
+    command = [
+        sys.executable,
+        "-c",
+        "from typica.cli import main; main()",
+        "score",
+        "ctm.safetensors",
+        "big.npy",
+    ]
+    process = subprocess.Popen([*command, "-o", "out.csv"], cwd=tmp_path, stderr=subprocess.PIPE)
+    while not list(tmp_path.glob(".out.csv.*")):
+        assert process.poll() is None
+        time.sleep(0.01)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode not in (0, None) and b"Traceback" not in error
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["big.npy", "ctm.safetensors"]
+
+
+def test_import_loads_nothing_heavy():
+    code = "import sys, typica, typica.cli; typica.CTM, typica.load; print([m for m in ('torch', 'pyarrow', 'matplotlib') if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=dict(os.environ))
+    assert out.stdout.strip() == "[]"
