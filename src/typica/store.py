@@ -1,9 +1,9 @@
 """Detectors on disk: one safetensors file, no pickle, checksummed, written whole or not at all.
 
-Format 1. The arrays are the tensors of the file. Its metadata holds three strings: `format` = "typica",
-`typica` = a JSON document, and `sha256` over that document and all tensors (names, dtypes, shapes, bytes).
-The document is {"format": 1, "library": VERSION, "content": NODE}. A NODE is a JSON scalar, a list or a dict
-of nodes, or one of
+Format 1. The arrays are the tensors of the file. Its metadata holds one string, `typica`, a JSON document:
+{"content": NODE, "format": 1, "library": VERSION, "sha256": DIGEST}. The digest is taken over that text, with zeros
+where the digest stands, and over all tensors (names, dtypes, shapes, bytes). A NODE is a JSON scalar, a list or a
+dict of nodes, or one of
 
     {"$array": NAME}              the tensor of that name
     {"$strings": [...]}           an array of strings
@@ -40,6 +40,7 @@ from typica.errors import FormatError, InputError
 from typica.exact import json_number
 
 FORMAT = 1
+_ZEROS = "0" * 64
 
 _KINDS: dict[str, type] = {}
 _FLOORS = (
@@ -78,10 +79,10 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     """
     tensors: dict[str, NDArray[Any]] = {}
     content = _encode(estimator, "", tensors)
-    document = json.dumps(
-        {"format": FORMAT, "library": typica.__version__, "content": content}, sort_keys=True, allow_nan=False
-    )
-    metadata = {"format": "typica", "typica": document, "sha256": _digest(document, tensors)}
+    document = {"content": content, "format": FORMAT, "library": typica.__version__, "sha256": _ZEROS}
+    text = json.dumps(document, sort_keys=True, allow_nan=False)
+    # One key alone: safetensors writes several in random order, and equal detectors should make equal files.
+    metadata = {"typica": text.replace(_ZEROS, _digest(text, tensors))}
     with atomic_path(path) as temporary:
         save_file(tensors, temporary, metadata=metadata)
 
@@ -102,30 +103,34 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArra
         raise InputError(f"{path}: there is no such file; check the path.")
     try:
         with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            if metadata.get("format") != "typica":
+            text = (file.metadata() or {}).get("typica")
+            if text is None:
                 raise FormatError(f"{path}: not a Typica file; pass one that typica.save or `typica fit` wrote.")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
     except (SafetensorError, OSError) as error:
         raise FormatError(f"{path}: not a whole safetensors file ({error}); save the detector again.") from None
-    document_text = metadata.get("typica", "")
-    version = _format_of(document_text)
-    if version is not None and version > FORMAT:
+    document = _parse(text)
+    if document.get("format", 0) > FORMAT:
         raise FormatError(
-            f"{path}: written by a newer Typica (format {version}, this one reads up to {FORMAT}); upgrade typica."
+            f"{path}: written by a newer Typica (format {document['format']}, this one reads up to {FORMAT}); "
+            "upgrade typica."
         )
-    if version is None or metadata.get("sha256") != _digest(document_text, tensors):
+    digest = document.get("sha256", "")
+    if not digest or digest != _digest(text.replace(digest, _ZEROS), tensors):
         raise FormatError(f"{path}: the checksum does not match, the file was altered; save the detector again.")
-    document: dict[str, Any] = json.loads(document_text)
     return document, tensors
 
 
-def _format_of(document: str) -> int | None:
+def _parse(text: str) -> dict[str, Any]:
+    """Return the document, or an empty one for a text that is none."""
     try:
-        version = json.loads(document)["format"]
-    except (ValueError, KeyError, TypeError):
-        return None
-    return version if isinstance(version, int) else None
+        document = json.loads(text)
+    except ValueError:
+        return {}
+    types = {"format": int, "sha256": str}
+    if not isinstance(document, dict) or not all(isinstance(document.get(k), t) for k, t in types.items()):
+        return {}
+    return document
 
 
 @contextlib.contextmanager
@@ -171,8 +176,8 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _digest(document: str, tensors: dict[str, NDArray[Any]]) -> str:
-    digest = hashlib.sha256(document.encode())
+def _digest(text: str, tensors: dict[str, NDArray[Any]]) -> str:
+    digest = hashlib.sha256(text.encode())
     for name in sorted(tensors):
         tensor = tensors[name]
         digest.update(f"\n{name} {tensor.dtype.str} {tensor.shape}\n".encode())

@@ -18,7 +18,7 @@ def fitted_detectors(suite: FeatureSuite, names: Iterable[str] | None = None, tp
     detectors = {}
     for name in list_detectors() if names is None else names:
         cls = detector_class(name)
-        detector = cls(head=head) if cls.tags.needs_head else cls()
+        detector = cls(head=head) if cls.tags.needs_head or cls.tags.reads == "logits" else cls()
         detector.fit(suite.train, suite.train_labels)
         detectors[name] = detector.calibrate(suite.calibration, tpr=tpr)
     return detectors

@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 from typica.cli.app import app
 from typica.cli.show import error_console
-from typica.errors import InputError
+from typica.errors import CalibrationWarning, InputError
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -18,6 +18,7 @@ def main(arguments: list[str] | None = None) -> None:
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     with warnings.catch_warnings():
+        warnings.simplefilter("always", CalibrationWarning)
         if not debug:
             warnings.showwarning = lambda message, *_, **__: error_console.print(f"warning: {message}", style="yellow")
         try:

@@ -20,10 +20,11 @@ def unit_rows(M: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(M / np.linalg.norm(M, axis=1, keepdims=True))
 
 
-def directed(Z: Array) -> tuple[Array, Array]:
-    """Return rows with the directions of those of Z, and their lengths, which are safe to divide by.
+def directed(Z: Array) -> tuple[Array, Array, Array]:
+    """Return rows with the directions of those of Z, their lengths, and which rows are zero (length 1 here).
 
-    Z is returned as it is unless squares of a row overflow or underflow; then the rows are rescaled.
+    Z is returned as it is unless squares of a row overflow or underflow; then the rows are rescaled. The lengths
+    are safe to divide by, and no NaN enters their gradient.
     """
     xp = namespace(Z)
     info = xp.finfo(Z.dtype)
@@ -33,7 +34,8 @@ def directed(Z: Array) -> tuple[Array, Array]:
         largest = xp.max(xp.abs(Z), axis=1)
         Z = Z / xp.where(largest > 0, largest, xp.ones_like(largest))[:, None]
         squares = _sum_of_squares(Z)
-    return Z, xp.sqrt(squares)
+    zero = squares == 0
+    return Z, xp.sqrt(xp.where(zero, xp.ones_like(squares), squares)), zero
 
 
 def _sum_of_squares(Z: Array) -> Array:
@@ -50,26 +52,17 @@ def max_cosine(Z: Array, directions: Array) -> Array:
     array([ 0.8, -1. ])
     """
     xp = namespace(Z)
-    Z, lengths = directed(Z)
-    best = xp.max(Z @ directions.T, axis=1)
-    zero = lengths == 0
-    if not bool(xp.any(zero)):
-        return best / lengths
-    ones = xp.ones_like(lengths)
-    # Divided by 1 where the length is 0, so that no NaN enters the gradient.
-    return xp.where(zero, NO_DIRECTION * ones, best / xp.where(zero, ones, lengths))
+    Z, lengths, zero = directed(Z)
+    best = xp.max(Z @ directions.T, axis=1) / lengths
+    return xp.where(zero, xp.full_like(best, NO_DIRECTION), best)
 
 
 def cosines(Z: Array, directions: Array) -> Array:
     """Return the cosines (n, C) between the rows of Z and of `directions`, -1 where a row of Z is zero."""
     xp = namespace(Z)
-    Z, lengths = directed(Z)
-    products = Z @ directions.T
-    zero = (lengths == 0)[:, None]
-    lengths = lengths[:, None]
-    return xp.where(
-        zero, xp.full_like(products, NO_DIRECTION), products / xp.where(zero, xp.ones_like(lengths), lengths)
-    )
+    Z, lengths, zero = directed(Z)
+    products = (Z @ directions.T) / lengths[:, None]
+    return xp.where(zero[:, None], xp.full_like(products, NO_DIRECTION), products)
 
 
 class CosineDetector(Detector):

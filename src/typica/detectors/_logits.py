@@ -2,15 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
-from typica.arrays import Array
+from typica.arrays import Array, as_floating, check_finite, namespace, row_blocks
 from typica.detectors.base import Detector
 from typica.errors import InputError
 from typica.head import Head
+
+
+def log_softmax(L: Array) -> Array:
+    """Return log(softmax(L)) along the rows of the finite L (n, C).
+
+    >>> log_softmax(np.array([[1e4, 1e4]])).round(4)
+    array([[-0.6931, -0.6931]])
+    """
+    xp = namespace(L)
+    L = L - xp.max(L, axis=1, keepdims=True)  # first, so that large logits cost no precision
+    return L - xp.log(xp.sum(xp.exp(L), axis=1, keepdims=True))
+
+
+def descending(L: Array) -> Array:
+    """Return the rows of L (n, C) sorted, the largest first.
+
+    >>> descending(np.array([[1.0, 3.0, 2.0]]))
+    array([[3., 2., 1.]])
+    """
+    return namespace(L).sort(L, axis=1, descending=True, stable=False)
+
+
+def class_sums(values: NDArray[Any], classes: NDArray[np.int64], n_classes: int) -> NDArray[np.float64]:
+    """Return the sums (n_classes, m) of the rows of `values` (n, m) by the class number of each row.
+
+    >>> class_sums(np.array([[1.0], [2.0], [4.0]]), np.array([0, 2, 0]), 3).ravel()
+    array([5., 0., 2.])
+    """
+    n = len(values)
+    members = csr_array((np.ones(n), (classes, np.arange(n))), shape=(n_classes, n))
+    sums: NDArray[np.float64] = members @ values.astype(np.float64, copy=False)
+    return sums
+
+
+def check_count(value: Any, name: str, where: str, least: int = 1) -> None:
+    """Raise unless the parameter `name` is an integer of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise InputError(f"{where}: {name}={value!r} is not an integer of at least {least}; pass {name}>={least}.")
 
 
 class LogitDetector(Detector):
@@ -23,6 +63,14 @@ class LogitDetector(Detector):
 
     def _logits(self, Z: Array) -> Array:
         return Z if self.head is None else self.head.logits(Z)
+
+    def _logit_blocks(self, Z: NDArray[Any], where: str) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Yield which rows of the training data a block holds, and their logits, checked."""
+        width = max(self._score_width(), Z.shape[1])
+        for block in row_blocks(len(Z), width, itemsize=8):
+            rows = as_floating(Z[block])
+            check_finite(rows, where, block.start)
+            yield block, self._logits(rows).astype(np.float64, copy=False)
 
     def _score(self, Z: Array) -> Array:
         return self._score_logits(self._logits(Z))
@@ -37,11 +85,17 @@ class LogitDetector(Detector):
     def _score_width(self) -> int:
         return 1 if self.head is None else len(self.head.classes)
 
+    def _check(self, X: Any, where: str, reset: bool = False) -> Array:
+        Z = super()._check(X, where, reset)
+        self._width = int(Z.shape[1])  # tells an unfitted detector of bare logits how many classes there are
+        return Z
+
     @property
     def classes_(self) -> NDArray[Any]:
         """The classes of the head; of bare logits, their positions."""
         if self.head is not None:
             return self.head.classes
-        if not hasattr(self, "n_features_in_"):
+        width = getattr(self, "n_features_in_", getattr(self, "_width", None))
+        if width is None:
             raise AttributeError(f"{type(self).__name__} knows its classes once it has seen logits")
-        return np.arange(self.n_features_in_)
+        return np.arange(width)

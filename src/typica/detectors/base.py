@@ -143,8 +143,8 @@ class Detector(OutlierMixin, BaseEstimator):
         fit has seen them. Call `calibrate` with held-out rows for one that holds its promise.
         """
         where = f"{type(self).__name__}.fit"
-        Z = self._check(X, where, reset=True)
         self._check_parameters(where)
+        Z = self._check(X, where, reset=True)
         self._forget()
         self._learn(to_numpy(Z), self._check_labels(y, where), where)
         self._prepare(where)
@@ -159,10 +159,8 @@ class Detector(OutlierMixin, BaseEstimator):
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn from one more batch. Invalidates the threshold: call `calibrate` when the stream ends."""
         where = f"{type(self).__name__}.partial_fit"
-        first = not self._has_learnt()
-        Z = self._check(X, where, reset=first)
-        if first:
-            self._check_parameters(where)
+        self._check_parameters(where)
+        Z = self._check(X, where, reset=not self._has_learnt())
         self._learn(to_numpy(Z), self._check_labels(y, where), where)
         self._drop_threshold()
         return self

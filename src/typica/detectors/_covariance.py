@@ -1,0 +1,194 @@
+"""What the methods on covariances and subspaces share: moments with scatter, variance by direction, residuals.
+
+Scatters are sums of products about a point: divided by the number of rows they are covariances. All of them
+are sums of positive parts, so that nothing cancels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.arrays import Array, like, namespace
+from typica.detectors.base import Detector
+from typica.errors import InputError
+from typica.head import Head
+from typica.moments import Moments
+
+Floats = NDArray[np.float64]
+
+
+def within(moments: Moments) -> Floats:
+    """Return the scatter (m, m) of the rows about the means of their classes."""
+    scatter: Floats | None = moments.scatter
+    if scatter is None:
+        raise InputError("Moments: no scatter was gathered; use Moments(scatter=True).")
+    return scatter
+
+
+def total(moments: Moments, point: Floats) -> Floats:
+    """Return the scatter (m, m) of all rows about one point (m,): that within the classes and that of the means.
+
+    >>> moments = Moments(scatter=True).add(np.array([[1.0], [3.0], [8.0]]), [0, 0, 1])
+    >>> total(moments, np.array([4.0]))
+    array([[26.]])
+    """
+    spread = np.sqrt(moments.counts)[:, None] * (moments.means - point)
+    scatter: Floats = within(moments) + spread.T @ spread
+    return scatter
+
+
+def overall_mean(moments: Moments) -> Floats:
+    """Return the mean (m,) of all rows."""
+    mean: Floats = moments.counts / moments.n @ moments.means
+    return mean
+
+
+def directions(scatter: Floats, n: int) -> tuple[Floats, Floats]:
+    """Return the variances (r,), largest first, and all directions (m, m) of a scatter of n rows.
+
+    Column j of the directions belongs to variance j; in the columns from r on the rows do not vary. That is
+    where the variance is at most eps * max(m, sqrt(n)) times the largest (eps of float64): what rounding leaves
+    of a sum of n products.
+
+    >>> variances, vectors = directions(np.diag([0.0, 8.0]), n=2)
+    >>> variances, abs(vectors).tolist()
+    (array([4.]), [[0.0, 1.0], [1.0, 0.0]])
+    """
+    values, vectors = np.linalg.eigh(scatter / n)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    cut = np.finfo(np.float64).eps * max(len(values), np.sqrt(n)) * values[0]
+    return values[values > max(cut, 0.0)], vectors
+
+
+def anchor(point: Floats) -> Floats:
+    """Return the point nearest to `point` that float32 holds exactly.
+
+    Rows are moved by it before they are multiplied, and the small rest of `point` is seen to after. So rows
+    that share a large offset lose no digits to it, in float32 either.
+    """
+    with np.errstate(over="ignore"):
+        near = point.astype(np.float32).astype(np.float64)
+    return np.where(np.isfinite(near), near, point)
+
+
+class Residuals(NamedTuple):
+    """How long the part of a row is that lies outside a subspace through a point.
+
+    center (m,): the point's anchor; basis (m, r): orthonormal directions outside the subspace, divided by
+    `scale`; shift (r,): the rest of the point along them. `scale` is the size of the training rows: lengths
+    in its unit have squares that float32 can hold, whatever the unit of the features.
+    """
+
+    center: Floats
+    basis: Floats
+    shift: Floats
+    scale: float
+
+    @classmethod
+    def outside(cls, point: Floats, variances: Floats, vectors: Floats, dim: int) -> Self:
+        """Measure from `point` what lies outside the `dim` leading directions; those without variance never lead."""
+        scale = float(np.sqrt(variances.sum())) or float(np.abs(point).max()) or 1.0
+        center, basis = anchor(point), vectors[:, min(dim, len(variances)) :] / scale
+        return cls(center, np.ascontiguousarray(basis), (point - center) @ basis, scale)
+
+    def lengths(self, Z: Array) -> Array:
+        """Return the length of each row's residual in units of `scale`. Where it is 0, so is its gradient."""
+        xp = namespace(Z)
+        R = (Z - like(self.center, Z)) @ like(self.basis, Z) - like(self.shift, Z)
+        squares = xp.vecdot(R, R)
+        zero = squares == 0
+        # The root of 1 in place of 0, so that no NaN enters the gradient.
+        return xp.where(zero, xp.zeros_like(squares), xp.sqrt(xp.where(zero, xp.ones_like(squares), squares)))
+
+
+def zero_logits(head: Head | None, m: int) -> Floats:
+    """Return o = -pinv(W) b (m,), the shortest feature whose logits are nearest to zero; zero without a head.
+
+    >>> zero_logits(Head(np.eye(2), [1.0, -2.0]), 2)
+    array([-1.,  2.])
+    """
+    if head is None:
+        return np.zeros(m)
+    W = head.weight.astype(np.float64)
+    return np.asarray(-np.linalg.pinv(W, rcond=np.finfo(head.weight.dtype).eps * max(W.shape)) @ head.bias)
+
+
+def principal_dim(dim: int | None, m: int) -> int:
+    """Return the dimension of the principal subspace: `dim`, or what ViM's authors take for m features.
+
+    >>> [principal_dim(None, m) for m in (2048, 768, 342)]
+    [1000, 512, 171]
+    """
+    if dim is not None:
+        return int(dim)
+    return 1000 if m >= 2048 else 512 if m >= 768 else m // 2
+
+
+def check_dim(dim: Any, m: int | None, where: str) -> None:
+    """Raise unless `dim` is None or a positive whole number below the number of features."""
+    if dim is None:
+        return
+    if isinstance(dim, bool) or not isinstance(dim, int | np.integer) or dim < 1:
+        raise InputError(f"{where}: dim={dim!r} is not a positive whole number; pass dim>=1, or None.")
+    if m is not None and dim >= m:
+        raise InputError(f"{where}: dim={dim} leaves nothing outside of {m} features; pass dim<{m}.")
+
+
+def overflow_as_minus_infinity(kernel: Callable[[Array], Array], Z: Array) -> Array:
+    """Return kernel(Z) with -inf for NaN: a finite row gives NaN where it lies too far for its dtype to tell."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        scores = kernel(Z)
+    xp = namespace(scores)
+    return xp.where(xp.isnan(scores), xp.full_like(scores, -xp.inf), scores)
+
+
+class ScatterDetector(Detector):
+    """A detector whose knowledge is moments with scatter, so that it streams and merges.
+
+    Subclasses write `_derive`, which turns `moments_` into what scoring needs, and `_typicality`.
+    """
+
+    moments_: Moments
+
+    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
+        if not hasattr(self, "moments_"):
+            self.moments_ = Moments(scatter=True)
+        self.moments_.add(Z, labels, where=where)
+        self._derived = False
+
+    def _absorb(self, other: Self) -> None:
+        own = self.moments_ if self._has_learnt() else Moments(scatter=True)
+        self.moments_ = own.merge(other.moments_)
+        self._derived = False
+
+    def _prepare(self, where: str) -> None:
+        if not getattr(self, "_derived", False):
+            self._derive(where)
+            self._derived = True
+
+    def _derive(self, where: str) -> None:
+        """Set what scoring needs from `moments_`, or say why that is impossible."""
+        raise InputError(f"{where}: this detector derives nothing.")
+
+    def _score(self, Z: Array) -> Array:
+        return overflow_as_minus_infinity(self._typicality, Z)
+
+    def _typicality(self, Z: Array) -> Array:
+        """Score one block of rows; NaN where the dtype overflows."""
+        raise InputError(f"{type(self).__name__}: this detector has no score.")
+
+
+class ResidualDetector(ScatterDetector):
+    """A detector that scores by `_residuals`, which `_derive` sets: minus their length unless told otherwise."""
+
+    _residuals: Residuals
+
+    def _typicality(self, Z: Array) -> Array:
+        return -self._residuals.scale * self._residuals.lengths(Z)
+
+    def _score_width(self) -> int:
+        return int(self._residuals.basis.shape[1])

@@ -1,0 +1,246 @@
+"""Exact search for the k-th nearest of many rows.
+
+A matrix product bounds all distances from below; the rows that the bound leaves in question are measured
+directly, from differences, so that nothing is lost to cancellation and equal rows are at distance 0. With
+x = q - mean and y = b - mean for a query q and a row b
+
+    |q - b|² = |x|² - 2 s,   s = x·y - |y|²/2 <= Px·Py + |x - Px| |y - Py| - |y|²/2
+
+where P projects onto the leading principal axes of the rows. The features of a network lie near few axes, so that
+a product of a fifth of the width settles nearly all pairs. What it leaves open is settled by the product of full
+width, and what rounding leaves open there (more than a few rows at all but the same distance) by measuring all.
+"""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+from typica.arrays import Array, namespace, row_blocks
+
+Floats = NDArray[Any]
+
+QUERIES = 256  # worked on at once by one thread, against TILE rows: their product stays in the cache
+TILE = 2048
+SAMPLE = 4096  # rows, or the sixteenth part of all if that is more, from which a query's threshold is taken
+FEW = 64  # queries that are not worth the principal axes
+SPARE = 0.003  # the share of the rows' variance that may lie off the axes
+PATIENCE = 16  # times as many candidates as asked for: then the bound is no use to the query
+
+_turn = threading.Lock()
+
+
+class Search:
+    """Finds the k-th nearest among the rows of `bank` (N, m), which must be C-contiguous.
+
+    >>> Search(np.array([[0.0], [1.0], [3.0]])).kth(np.array([[0.9]]), k=2)
+    array([0])
+    """
+
+    def __init__(self, bank: Floats) -> None:
+        rows = bank.view(f"V{bank.itemsize * bank.shape[1]}").ravel()
+        # Of equal rows one is kept: however many, they are no burden to the search.
+        _, self._first, self._counts = np.unique(rows, return_index=True, return_counts=True)
+        self._rows = bank if len(self._first) == len(bank) else bank[self._first]
+        if self._rows is bank:
+            self._first = np.arange(len(bank))
+
+    def kth(self, Q: Floats, k: int) -> NDArray[np.int64]:
+        """Return for each of the queries Q (n, m), in the dtype of the bank, which row is its k-th nearest."""
+        bounds = [self._narrow, self._full] if len(Q) >= FEW else [self._full]
+        usable = [bound for bound in bounds if bound is not None]
+        blocks = [Q[start : start + QUERIES] for start in range(0, len(Q), QUERIES)]
+        threads = _blas_threads()
+        if len(blocks) == 1 or threads == 1:
+            found = [self._settle(block, k, usable) for block in blocks]
+        else:
+            # Each thread has its own queries, and BLAS no threads of its own; that is set for the whole process,
+            # so that searches take turns.
+            with _turn, _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+                found = list(pool.map(lambda block: self._settle(block, k, usable), blocks))
+        return self._first[np.concatenate(found)]
+
+    def _settle(self, Q: Floats, k: int, bounds: list[Bound]) -> NDArray[np.int64]:
+        index = np.full(len(Q), -1)
+        for bound in bounds:
+            open_ = np.flatnonzero(index < 0)
+            if len(open_):
+                index[open_] = self._attempt(Q[open_], k, bound)
+        for i in np.flatnonzero(index < 0):
+            squares = np.concatenate([_squares(self._rows[b], Q[i]) for b in row_blocks(*self._rows.shape)])
+            index[i] = _weighted_kth(squares, self._counts, k)
+        return index
+
+    def _attempt(self, Q: Floats, k: int, bound: Bound) -> NDArray[np.int64]:
+        """Return for each query the k-th nearest row, or -1 where the bound leaves it open."""
+        index = np.full(len(Q), -1)
+        wanted = max(3 * k, 128)
+        X, reach = bound.queries(Q)
+        least = bound.threshold(X, wanted)
+        columns, found = bound.at_least(X, least, PATIENCE * wanted)
+        # Whatever is not a candidate is at least this far away.
+        beyond = reach - 2 * (least + bound.margin(X))
+        slack = 1 + (Q.shape[1] + 4) * np.finfo(Q.dtype).eps
+        ends = np.cumsum(found)
+        for i in np.flatnonzero(found <= PATIENCE * wanted):
+            candidates = columns[ends[i] - found[i] : ends[i]]
+            counts = self._counts[candidates]
+            if counts.sum() < k:
+                continue
+            squares = _squares(self._rows[candidates], Q[i])
+            nearest = _weighted_kth(squares, counts, k)
+            if squares[nearest] * slack <= beyond[i]:
+                index[i] = candidates[nearest]
+        return index
+
+    @cached_property
+    def _mean(self) -> NDArray[np.float64]:
+        return np.asarray(self._rows.mean(axis=0, dtype=np.float64))
+
+    @cached_property
+    def _full(self) -> Bound:
+        half = np.concatenate([_half_squares(self._rows[b] - self._mean) for b in row_blocks(*self._rows.shape, 8)])
+        return Bound.over(self._rows, half, self._mean, None)
+
+    @cached_property
+    def _narrow(self) -> Bound | None:
+        """The bound from the leading axes, if there are few enough to be worth it."""
+        n, m = self._rows.shape
+        if n < 16 * m or m < 32:
+            return None
+        some = self._rows[_some(n)] - self._mean
+        variances, axes = np.linalg.eigh(some.T @ some)
+        share = np.cumsum(variances)  # of the axes from the last; rounding may leave them slightly negative
+        kept = int(np.sum(share > SPARE * share[-1])) // 16 * 16 + 15  # and one column for the rest: 16, 32, ...
+        if kept > m // 2:
+            return None
+        axes = axes[:, m - kept :]
+        blocks = [_project(self._rows[b] - self._mean, axes) for b in row_blocks(n, m, 8)]
+        rows = np.concatenate([block.astype(self._rows.dtype) for block in blocks])
+        return Bound.over(rows, self._full.half, self._mean, axes)
+
+
+class Bound(NamedTuple):
+    """An upper bound x·rows_j - half_j on s, up to a constant of the query, for rows of any width."""
+
+    rows: Floats
+    half: Floats
+    mean: NDArray[np.float64]
+    axes: NDArray[np.float64] | None
+    sample: Floats
+    sample_half: Floats
+    size: tuple[float, float]
+
+    @classmethod
+    def over(cls, rows: Floats, half: Floats, mean: NDArray[np.float64], axes: NDArray[np.float64] | None) -> Bound:
+        """Set a bound up from its rows (N, w) and what is taken off their products, (N,)."""
+        half = half.astype(rows.dtype)
+        some = _some(len(rows))
+        longest = max(float(np.vecdot(rows[b], rows[b]).max()) for b in row_blocks(*rows.shape)) ** 0.5
+        return cls(rows, half, mean, axes, rows[some], half[some], (longest, float(half.max())))
+
+    def queries(self, Q: Floats) -> tuple[Floats, NDArray[np.float64]]:
+        """Return X (n, w) to multiply the rows with, and r (n,) such that |q - b_j|² >= r - 2 (x·rows_j - half_j)."""
+        D = Q - self.mean
+        squares = np.vecdot(D, D)
+        if self.axes is None:  # then the rows are not moved to the mean
+            return D.astype(Q.dtype), squares + 2 * D @ self.mean
+        return _project(D, self.axes).astype(Q.dtype), squares
+
+    def threshold(self, X: Floats, wanted: int) -> Floats:
+        """Return for each query what about `wanted` rows reach, judging by the sample."""
+        n, size = len(X), len(self.sample)
+        if wanted >= len(self.rows):
+            return np.full(n, -np.inf, dtype=X.dtype)
+        S = X @ self.sample.T - self.sample_half
+        rank = -(-wanted * size // len(self.rows))
+        if size >= 32 * rank:  # the largest of groups of 8 hold nearly the same `rank` largest, and are fewer
+            S = S[:, : size // 8 * 8].reshape(n, 8, size // 8).max(axis=1)
+        return np.partition(S, -rank, axis=1)[:, -rank]
+
+    def at_least(self, X: Floats, least: Floats, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the rows that reach `least`, query by query, and how many each has; past `most` it is given up."""
+        found = np.zeros(len(X), dtype=np.int64)
+        owners, columns = [], []
+        for start in range(0, len(self.rows), TILE):
+            S = X @ self.rows[start : start + TILE].T
+            S -= self.half[start : start + TILE]
+            owner, column = np.divmod(np.flatnonzero(S >= least[:, None]), S.shape[1])
+            owners.append(owner)
+            columns.append(column + start)
+            found += np.bincount(owner, minlength=len(X))
+            least = np.where(found > most, np.inf, least)
+        order = np.argsort(np.concatenate(owners), kind="stable")
+        return np.concatenate(columns)[order], found
+
+    def margin(self, X: Floats) -> NDArray[np.float64]:
+        """Return how far rounding may take a product and its difference from the truth, for each query."""
+        longest, half = self.size
+        lengths = np.sqrt(np.vecdot(X, X).astype(np.float64))
+        return np.asarray((X.shape[1] + 8) * np.finfo(X.dtype).eps * (lengths * longest + half))
+
+
+def kth_by_product(Q: Array, bank: Array, k: int) -> Array:
+    """Return for each of the unit rows Q (n, m) which unit row of `bank` is its k-th nearest, in their backend.
+
+    For devices that NumPy does not reach. Rows within rounding of the k-th product may change places with it.
+    """
+    xp = namespace(Q)
+    values, index = None, None
+    for start in range(0, bank.shape[0], 16 * TILE):
+        S = Q @ bank[start : start + 16 * TILE, :].T
+        places = xp.broadcast_to(xp.arange(start, start + S.shape[1], device=S.device)[None, :], S.shape)
+        if values is not None:
+            S, places = xp.concat([values, S], axis=1), xp.concat([index, places], axis=1)
+        if hasattr(xp, "topk"):
+            best = xp.topk(S, min(k, S.shape[1]), dim=1).indices
+        else:
+            best = xp.argsort(S, axis=1, descending=True)[:, :k]
+        values, index = xp.take_along_axis(S, best, axis=1), xp.take_along_axis(places, best, axis=1)
+    return index[:, k - 1]
+
+
+def _squares(rows: Floats, q: Floats) -> Floats:
+    D = rows - q
+    return np.asarray(np.vecdot(D, D))
+
+
+def _half_squares(D: Floats) -> Floats:
+    return np.asarray(np.vecdot(D, D) / 2)
+
+
+def _weighted_kth(values: Floats, counts: NDArray[np.int64], k: int) -> int:
+    """Return which of the values is the k-th smallest if each occurs `counts` times."""
+    order = np.argsort(values)
+    return int(order[np.searchsorted(np.cumsum(counts[order]), k)])
+
+
+def _project(D: NDArray[np.float64], axes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the coordinates of the rows D along the axes, and at least the length of the rest."""
+    along = D @ axes
+    squares = np.vecdot(D, D)
+    rounding = 16 * len(axes) * np.finfo(np.float64).eps * squares
+    rest = np.sqrt(np.maximum(squares - np.vecdot(along, along), 0) + rounding)
+    return np.concatenate([along, rest[:, None]], axis=1)
+
+
+def _some(n: int) -> NDArray[np.int64]:
+    """Return which of n rows stand for all."""
+    size = min(n, max(SAMPLE, n // 16))
+    return np.sort(np.random.default_rng(0).choice(n, size, replace=False))
+
+
+@cache
+def _blas() -> Any:
+    return ThreadpoolController().select(user_api="blas")
+
+
+def _blas_threads() -> int:
+    """Return how many threads the user lets BLAS have; a search takes as many."""
+    return max((library["num_threads"] for library in _blas().info()), default=1)

@@ -1,0 +1,65 @@
+"""The contract that every rectifier keeps, written once.
+
+A rectifier is one file beside this one: its formula, a pure kernel, a thin subclass of `Rectifier` with its
+`Tags`, whose `score_cost` is the cost of transforming one row. The subclass says how to change a block of rows
+(`_rectify`); validation, blocks and storage are here and in `typica.estimator`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin, TransformerMixin
+
+from typica.arrays import Array, map_rows
+from typica.errors import InputError
+from typica.estimator import Estimator, check_rows
+
+
+class Rectifier(TransformerMixin, Estimator):
+    """A scikit-learn transformer of features: any backend, gradients kept, the input never written to.
+
+    Subclasses set `tags` and write `_rectify` and, unless they learn nothing, `_learn`.
+    """
+
+    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
+        check_rows(Z, where)
+
+    def _rectify(self, Z: Array) -> Array:
+        """Change one block of checked float32 or float64 rows, in their backend, into new ones."""
+        raise InputError(f"{type(self).__name__}: this rectifier has no transform.")
+
+    def _width(self) -> int:
+        """Return the most numbers a row that `_rectify` makes, if more than it is given."""
+        return 1
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from the training features X (n, m) and, where the method uses them, the labels y."""
+        self._fit(X, y, f"{type(self).__name__}.fit")
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Return the changed features, in the backend of X; half precision comes out as float32."""
+        where = f"{type(self).__name__}.transform"
+        return map_rows(self._rectify, self._ready(X, where), where, self._width())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class SameWidth(OneToOneFeatureMixin, Rectifier):
+    """A rectifier whose output has the features of its input, under their names."""
+
+
+class NewWidth(ClassNamePrefixFeaturesOutMixin, Rectifier):
+    """A rectifier whose output has features of its own, `_n_features_out` of them, named after the class."""
+
+
+def check_percentile(value: Any, name: str, where: str) -> None:
+    """Raise unless the parameter `name` is a number from 0 to 100."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value <= 100:
+        raise InputError(f"{where}: {name}={value!r} is not a percentile; pass a number from 0 to 100.")

@@ -1,0 +1,110 @@
+"""PCA: features are replaced by their coordinates along the leading principal directions (PCA).
+
+    rectified(z) = Vᵀ (z - mean),   V = the d directions of largest variance of the training features, (m, d)
+
+Each direction is given the sign that makes its largest entry positive. Unlike scikit-learn's PCA it streams, merges
+and takes tensors, with gradients. Pearson: On Lines and Planes of Closest Fit to Systems of Points in Space,
+Philosophical Magazine 1901. Fit: one pass for the moments and one eigendecomposition. Transform: one product with
+an (m, d) matrix.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.arrays import Array, like
+from typica.detectors._covariance import anchor, directions, overall_mean, within
+from typica.errors import InputError
+from typica.estimator import LearnsMoments, Tags
+from typica.rectify.base import NewWidth
+from typica.store import storable
+
+
+@storable("pca")
+class PCA(LearnsMoments, NewWidth):
+    """Project on the leading principal directions `components_` (d, m).
+
+    n_components: d as a whole number; or a share below 1, to keep as few directions as hold that share of the
+    variance; or None, to keep all in which the training features vary. Never more than these.
+
+    >>> train = np.array([[0.0, 1.0], [4.0, 1.0], [8.0, 1.0]])
+    >>> PCA(n_components=1).fit(train).transform(np.array([[5.0, 1.0], [4.0, 9.0]]))
+    array([[1.],
+           [0.]])
+    """
+
+    tags = Tags(
+        mergeable=True,
+        tolerance=(1e-5, 1e-10),
+        fit_cost="O(N m² + m³)",
+        score_cost="O(m d), d components kept",
+        memory="O(m²)",
+        reference="Pearson 1901, Philosophical Magazine",
+    )
+    _scatter = True
+
+    def __init__(self, n_components: int | float | None = None) -> None:
+        self.n_components = n_components
+
+    def _check_parameters(self, where: str) -> None:
+        super()._check_parameters(where)
+        if self.n_components is not None and not _is_count_or_share(self.n_components):
+            raise InputError(
+                f"{where}: n_components={self.n_components!r} is no number of directions; pass a whole number >= 1, "
+                "a share of the variance between 0 and 1, or None."
+            )
+        if self._has_learnt() and (self.n_components or 0) > self.n_features_in_:
+            raise InputError(
+                f"{where}: n_components={self.n_components} exceeds the {self.n_features_in_} features; "
+                f"pass n_components<={self.n_features_in_}."
+            )
+
+    def _derive(self, where: str) -> None:
+        moments = self.moments_
+        variances, vectors = directions(within(moments), moments.n)
+        if len(variances) == 0:
+            raise InputError(
+                f"{where}: the features do not vary over {moments.n} sample(s); pass more, or other, training rows."
+            )
+        vectors = vectors[:, : _how_many(self.n_components, variances)]
+        signs = np.sign(vectors[np.argmax(np.abs(vectors), axis=0), np.arange(vectors.shape[1])])
+        self._basis = vectors * signs
+        mean = overall_mean(moments)
+        # Moved by what float32 holds exactly, so that rows with a large offset lose no digits to it.
+        self._centre = anchor(mean)
+        self._shift = (mean - self._centre) @ self._basis
+
+    @property
+    def components_(self) -> NDArray[np.float64]:
+        """The principal directions (d, m), orthonormal, largest variance first."""
+        if not self._has_learnt():
+            raise AttributeError(f"{type(self).__name__} has no components before it is fitted")
+        self._prepare(f"{type(self).__name__}.components_")
+        return np.array(self._basis.T)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def _rectify(self, Z: Array) -> Array:
+        return (Z - like(self._centre, Z)) @ like(self._basis, Z) - like(self._shift, Z)
+
+
+def _is_count_or_share(value: Any) -> bool:
+    if isinstance(value, bool):
+        return False
+    if isinstance(value, int | np.integer):
+        return bool(value >= 1)
+    return isinstance(value, float | np.floating) and bool(0 < value < 1)
+
+
+def _how_many(wanted: int | float | None, variances: NDArray[np.float64]) -> int:
+    """Return how many of the directions with these variances, largest first, to keep."""
+    if wanted is None:
+        return len(variances)
+    if wanted >= 1:
+        return min(int(wanted), len(variances))
+    return int(np.searchsorted(np.cumsum(variances) / variances.sum(), wanted)) + 1

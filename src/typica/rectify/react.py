@@ -1,0 +1,61 @@
+"""ReAct: activations above a percentile of those seen in training are cut down to it.
+
+    rectified(z)_j = min(z_j, c),   c = percentile p of all training activations, over all rows and features
+
+Sun, Guo, Li: ReAct: Out-of-distribution Detection With Rectified Activations, NeurIPS 2021; p = 90 as there.
+The percentile is exact for up to 2^25 activations; of more data, that many are drawn, always the same ones.
+Fit: one selection. Transform: one minimum.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.arrays import Array, like, namespace
+from typica.estimator import Tags
+from typica.rectify._percentiles import percentiles
+from typica.rectify.base import SameWidth, check_percentile
+from typica.store import storable
+
+
+def truncate(Z: Array, ceiling: float) -> Array:
+    """Return min(Z, ceiling).
+
+    >>> truncate(np.array([[0.5, 3.0]]), 1.0)
+    array([[0.5, 1. ]])
+    """
+    return namespace(Z).minimum(Z, like(np.array([ceiling]), Z))
+
+
+@storable("react")
+class ReAct(SameWidth):
+    """Cut activations at a percentile of the training activations, `threshold_`.
+
+    >>> train = np.arange(101.0).reshape(-1, 1)
+    >>> ReAct(percentile=90).fit(train).transform(np.array([[50.0], [95.0]])).tolist()
+    [[50.0], [90.0]]
+    """
+
+    tags = Tags(
+        fit_cost="O(N m)",
+        score_cost="O(m)",
+        memory="O(1)",
+        reference="Sun, Guo & Li 2021, NeurIPS",
+    )
+    threshold_: float
+
+    def __init__(self, percentile: float = 90) -> None:
+        self.percentile = percentile
+
+    def _check_parameters(self, where: str) -> None:
+        super()._check_parameters(where)
+        check_percentile(self.percentile, "percentile", where)
+
+    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
+        self.threshold_ = float(percentiles(Z, [self.percentile], where)[0])
+
+    def _rectify(self, Z: Array) -> Array:
+        return truncate(Z, self.threshold_)
