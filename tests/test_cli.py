@@ -314,6 +314,32 @@ def test_detectors_lists_them_all(capsys):
     assert listed["cw"]["needs"] == ["head"] and listed["ctm"]["mergeable"]
 
 
+def test_compare_shows_every_detector_on_the_same_features(folder, data: Data, capsys):
+    arguments = ("compare", "train.npy", "--labels", "labels.npy", "--id", "test.npy", "--ood", "odd=ood.npy")
+    out = run(capsys, *arguments, "--head", "head.safetensors", "--detectors", "ctm,cw,msp,KNN", "--json", "out.json")
+    assert max(map(len, out.splitlines())) <= 80 and "µs/row" in out
+    rows = json.loads(Path("out.json").read_text())
+    assert list(rows) == ["ctm", "cw", "msp", "knn"]
+    ctm = typica.CTM().fit(np.load("train.npy"), data.labels)
+    wanted = typica.evaluate(ctm.score_samples(np.load("test.npy")), ctm.score_samples(np.load("ood.npy")))
+    assert rows["ctm"]["average"]["auroc"] == pytest.approx(wanted.auroc, abs=1e-9)
+    assert rows["ctm"]["fit_seconds"] > 0 and rows["ctm"]["score_microseconds"] > 0
+    main_error = run(capsys, *arguments, "--detectors", "ctm,nope", code=2)
+    assert "detector 'nope' is unknown" in main_error
+
+
+def test_compare_leaves_out_what_lacks_a_head_and_reports_what_fails(folder, data: Data, capsys):
+    np.save("train.npy", np.load("train.npy")[:30])  # too few for 50 neighbours
+    np.save("labels.npy", data.labels[:30])
+    arguments = ("compare", "train.npy", "--labels", "labels.npy", "--id", "test.npy", "--ood", "odd=ood.npy")
+    with pytest.raises(SystemExit):
+        main([*arguments, "--detectors", "paper"])
+    captured = capsys.readouterr()
+    assert "they need --head: msp, max_logit, energy, cw" in " ".join(captured.err.split())
+    assert "failed" in captured.out and "k=50 exceeds the 30 training rows" in captured.out
+    assert "every detector failed" in run(capsys, *arguments, "--detectors", "knn", code=2)
+
+
 def test_demo_tells_the_whole_story(capsys):
     out = run(capsys, "demo")
     assert max(map(len, out.splitlines())) <= 80

@@ -35,7 +35,9 @@ def test_shell_snippets_run_in_order(tmp_path, monkeypatch, capsys):
     sets |= {"new": suite.test, "svhn": suite.ood["photos"], "dtd": suite.ood["noise"]}
     for name, rows in sets.items():
         np.save(f"{name}.npy", rows)
-    commands = [line for block in blocks(ROOT / "README.md", "sh") for line in block.splitlines() if line.startswith("typica ")]
+    commands = [
+        line for block in blocks(ROOT / "README.md", "sh") for line in block.splitlines() if line.startswith("typica ")
+    ]
     assert len(commands) >= 4
     for command in commands:
         with pytest.raises(SystemExit) as stop:

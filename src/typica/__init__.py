@@ -41,6 +41,7 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "CTM",
     "CW",
+    "MSP",
     "CalibrationWarning",
     "Detector",
     "Evaluation",
@@ -48,7 +49,6 @@ __all__ = [
     "FormatError",
     "Head",
     "InputError",
-    "MSP",
     "Moments",
     "Result",
     "Tags",

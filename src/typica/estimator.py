@@ -101,10 +101,8 @@ class Estimator(BaseEstimator):
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn from one more batch. A detector's threshold is void then: call `calibrate` when the stream ends."""
         where = f"{type(self).__name__}.partial_fit"
-        first = not self._has_learnt()
-        Z = self._check(X, where, reset=first)
-        if first:
-            self._check_parameters(where)
+        self._check_parameters(where)
+        Z = self._check(X, where, reset=not self._has_learnt())
         self._learn(to_numpy(Z), self._check_labels(y, where), where)
         self._learnt_more()
         return self
@@ -143,8 +141,8 @@ class Estimator(BaseEstimator):
 
     def _fit(self, X: Any, y: Any, where: str) -> Array:
         """Learn from all training data at once, forgetting what was learnt before; return the checked X."""
-        Z = self._check(X, where, reset=True)
         self._check_parameters(where)
+        Z = self._check(X, where, reset=True)
         self._forget()
         self._learn(to_numpy(Z), self._check_labels(y, where), where)
         self._prepare(where)

@@ -14,8 +14,12 @@ from rich.table import Table
 import typica
 from typica import store
 from typica.arrays import row_blocks
+from typica.bench.run import PAPER, make_detectors, wants_head
+from typica.bench.run import compare as run_comparison
 from typica.cli.show import (
+    comparison_table,
     console,
+    counting,
     error_console,
     evaluation_table,
     footnote,
@@ -25,7 +29,7 @@ from typica.cli.show import (
     write_json,
 )
 from typica.data.tables import RowWriter, read_features, read_head, read_labels
-from typica.detectors import Detector, detector_class, list_detectors, make_detector
+from typica.detectors import Detector, Tags, detector_class, list_detectors, make_detector
 from typica.errors import InputError
 from typica.exact import json_number
 from typica.metrics import evaluate_many
@@ -85,6 +89,8 @@ def fit(
     train = read_features(features)
     held_out = read_features(calibrate).features if calibrate is not None else None
     targets = read_labels(labels) if labels is not None else train.labels
+    if head is None and made.tags.reads == "logits":
+        error_console.print("no head: the rows are taken as logits (pass --head for features)")
     if targets is None and made.tags.uses_labels:
         error_console.print("no labels: all rows count as one class (pass --labels for one mean a class)")
     with progress("fitting", len(train.features)):
@@ -182,6 +188,46 @@ def evaluate(
         write_json(evaluation.to_dict(), json_file)
 
 
+@app.command(
+    epilog="Example: typica compare train.npy --labels y.npy --head head.safetensors --id test.npy --ood svhn=svhn.npy"
+)
+def compare(
+    features: Annotated[Path, typer.Argument(help="Training features.")],
+    in_distribution: Annotated[Path, typer.Option("--id", help="In-distribution test features.")],
+    ood: Annotated[list[str], typer.Option(help="An OOD set, NAME=FILE; may be repeated.")],
+    labels: Annotated[Path | None, typer.Option(help="Labels, if the feature file holds none.")] = None,
+    head: Annotated[Path | None, typer.Option(help="The last layer: weight, bias, classes.")] = None,
+    detectors: Annotated[str, typer.Option(help="all, paper, or names with commas between.")] = "all",
+    tpr: Tpr = 0.95,
+    json_file: Json = None,
+) -> None:
+    """Fit every detector on the same features and show which tells ID from OOD best."""
+    names = {"all": list_detectors(), "paper": PAPER}.get(detectors, detectors.split(","))
+    made = make_detectors(names, None if head is None else read_head(head))
+    headless = [name for name, detector in made.items() if head is None and wants_head(detector)]
+    if headless:
+        error_console.print(f"left out, for they need --head: {', '.join(headless)}")
+        made = {name: detector for name, detector in made.items() if name not in headless}
+    train = read_features(features)
+    targets = read_labels(labels) if labels is not None else train.labels
+    known = read_features(in_distribution).features
+    sets = {name: read_features(path).features for name, path in _named_files(ood).items()}
+    with counting("comparing", len(made)) as done:
+        rows = run_comparison(made, train.features, targets, known, sets, tpr=tpr, on_done=done)
+    if json_file != "-":
+        console.print(comparison_table(rows, f"AUROC ↑ on {in_distribution.name}, best in bold"))
+        footnotes = [row.evaluation for row in rows.values() if row.evaluation is not None]
+        if footnotes:
+            console.print(footnote(next(iter(footnotes[0].ood.values()))), style="dim")
+        for name, row in rows.items():
+            if row.error:
+                console.print(f"{name}: {row.error}", style="red", markup=False)
+    if json_file is not None:
+        write_json({name: row.to_dict() for name, row in rows.items()}, json_file)
+    if not any(row.evaluation for row in rows.values()):
+        raise InputError("compare: every detector failed; see the messages above.")
+
+
 @app.command(epilog="Example: typica info ctm.safetensors")
 def info(
     detector: Annotated[Path, typer.Argument(help="A file that `typica fit` wrote.")],
@@ -209,7 +255,7 @@ def detectors(json_file: Json = None) -> None:
         cls = detector_class(name)
         tags = cls.tags
         described[name] = {
-            "needs": [word for word, needed in (("head", tags.needs_head), ("labels", tags.needs_labels)) if needed],
+            "needs": _needs(tags),
             "uses_labels": tags.uses_labels,
             "mergeable": tags.mergeable,
             "differentiable": tags.differentiable,
@@ -222,7 +268,7 @@ def detectors(json_file: Json = None) -> None:
         rows = [
             [
                 name,
-                " ".join([*entry["needs"], *(["(labels)"] if entry["uses_labels"] else [])]) or "-",  # type: ignore[misc]
+                ", ".join(entry["needs"]),  # type: ignore[arg-type]
                 "yes" if entry["mergeable"] else "no",
                 str(entry["summary"]),
             ]
@@ -242,6 +288,14 @@ def demo(
     from typica.cli.demo import run  # noqa: PLC0415 (loads the network's library)
 
     run(seed, json_file)
+
+
+def _needs(tags: Tags) -> list[str]:
+    """Return what a detector is given beside or instead of features."""
+    needs = ["logits or head"] if tags.reads == "logits" else ["head"] if tags.needs_head else []
+    if tags.uses_labels:
+        needs.append("labels" if tags.needs_labels else "(labels)")
+    return needs or ["features"]
 
 
 def describe(estimator: Any) -> dict[str, Any]:

@@ -7,11 +7,11 @@ from rich.columns import Columns
 from rich.panel import Panel
 
 from typica.bench import digits
-from typica.bench.run import evaluate_detector, fitted_detectors, kept_and_rejected
+from typica.bench.run import Comparison, accepted, compare_on
 from typica.bench.suite import FeatureSuite
-from typica.cli.show import console, footnote, percent, table, write_json
+from typica.cli.show import console, footnote, percent, write_json
+from typica.cli.show import table as show_table
 from typica.detectors import Detector
-from typica.metrics import Evaluation
 
 TPR = 0.95
 
@@ -19,20 +19,19 @@ TPR = 0.95
 def run(seed: int, json_file: str | None) -> None:
     """Train, fit, calibrate, evaluate, decide; print it all, or write it as JSON."""
     suite = digits.load(seed)
-    detectors = fitted_detectors(suite, tpr=TPR)
-    evaluations = {name: evaluate_detector(suite, detector, TPR) for name, detector in detectors.items()}
-    rates = {name: kept_and_rejected(suite, detector) for name, detector in detectors.items()}
+    table = compare_on(suite, tpr=TPR)
+    ctm = table["ctm"].detector
+    rates = accepted(suite, ctm)
     if json_file != "-":
         _introduce(suite)
-        console.print(_results(suite, evaluations))
-        console.print(footnote(next(iter(evaluations["ctm"].ood.values()))), style="dim")
-        console.print()
-        console.print(_verdicts(suite, detectors["ctm"], rates["ctm"]))
-        _decide(suite, detectors["ctm"], seed)
+        _compare(suite, table)
+        _verdicts(suite, ctm, rates)
+        _decide(suite, ctm, seed)
         _farewell()
     if json_file is not None:
-        results = {name: evaluation.to_dict() | {"accepted": rates[name]} for name, evaluation in evaluations.items()}
-        write_json({"suite": suite.name, "seed": seed, "accuracy": suite.accuracy, "results": results}, json_file)
+        results = {name: row.evaluation.to_dict() for name, row in table.items() if row.evaluation is not None}
+        document = {"suite": suite.name, "seed": seed, "accuracy": suite.accuracy, "results": results}
+        write_json(document | {"accepted by ctm": rates}, json_file)
 
 
 def _introduce(suite: FeatureSuite) -> None:
@@ -45,31 +44,34 @@ def _introduce(suite: FeatureSuite) -> None:
     )
 
 
-def _results(suite: FeatureSuite, evaluations: dict[str, Evaluation]) -> object:
-    columns = ["detector", *(f"{name}" for name in suite.ood), "mean", "FPR ↓"]
-    ranked = sorted(evaluations.items(), key=lambda item: -item[1].average["auroc"])
+def _compare(suite: FeatureSuite, table: dict[str, Comparison]) -> None:
+    """Print how each detector tells test digits from each OOD set, the best first."""
+    done = [row.evaluation for row in table.values() if row.evaluation is not None]
+    done.sort(key=lambda evaluation: -evaluation.average["auroc"])
+    columns = ["detector", *(name.replace("-", " ") for name in suite.ood), "mean", "FPR ↓"]
     rows = [
         [
-            name,
+            evaluation.detector,
             *(percent(result.auroc) for result in evaluation.ood.values()),
             percent(evaluation.average["auroc"]),
             percent(evaluation.average["fpr"]),
         ]
-        for name, evaluation in ranked
+        for evaluation in done
     ]
-    made = table("AUROC ↑ of each detector on what the network has never met", columns, rows)
-    for column in made.columns[1:]:
-        column.no_wrap, column.overflow = False, "fold"
-    return made
+    console.print("AUROC ↑ of each detector on what the network has never met", style="bold")
+    console.print(show_table("", columns, rows))
+    console.print(footnote(next(iter(done[0].ood.values()))), style="dim")
 
 
-def _verdicts(suite: FeatureSuite, detector: Detector, rates: dict[str, float]) -> object:
+def _verdicts(suite: FeatureSuite, ctm: Detector, rates: dict[str, float]) -> None:
+    """Print what share of each set CTM accepts."""
     rows = [["digits it knows (test)", percent(rates["test"]), percent(1 - rates["test"])]]
     for name in suite.ood:
         near = " (near)" if name in suite.near else ""
         rows.append([f"{name}{near}", percent(rates[name]), percent(1 - rates[name])])
-    title = f"What CTM decides at its calibrated threshold {detector.calibration_.threshold:.4f}"
-    return table(title, ["inputs", "accepted %", "rejected %"], rows)
+    threshold = ctm.calibration_.threshold
+    console.print(f"\nWhat CTM decides at its calibrated threshold {threshold:.4f}", style="bold")
+    console.print(show_table("", ["inputs", "accepted %", "rejected %"], rows))
 
 
 def _decide(suite: FeatureSuite, detector: Detector, seed: int) -> None:
@@ -95,7 +97,8 @@ def _decide(suite: FeatureSuite, detector: Detector, seed: int) -> None:
 def _farewell() -> None:
     console.print(
         "\nOn features of your own:\n"
-        "  typica fit train.npy --labels labels.npy -o ctm.safetensors --calibrate held_out.npy\n"
+        "  typica fit train.npy --labels labels.npy --calibrate held_out.npy \\\n"
+        "    -o ctm.safetensors\n"
         "  typica score ctm.safetensors new.npy\n"
         "  typica evaluate ctm.safetensors --id test.npy --ood svhn=svhn.npy",
         markup=False,

@@ -6,15 +6,15 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from typica.bench.run import Comparison
 from typica.metrics import CONVENTIONS, Evaluation, Result
 from typica.progress import listening
 from typica.store import atomic_path
@@ -33,9 +33,12 @@ METRICS = {  # field of a Result -> heading, by how people say it
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, text: int = 1) -> Table:
     """Return a table whose first `text` columns are left-aligned text and whose others are numbers."""
-    made = Table(title=title or None, box=SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
+    made = Table(title=title or None, box=None, title_justify="left", title_style="bold", header_style="bold underline")
+    made.padding, made.pad_edge = (0, 2 if len(columns) < 8 else 1, 0, 0), False
     for i, column in enumerate(columns):
-        made.add_column(column, justify="left" if i < text else "right", no_wrap=i >= text)
+        made.add_column(
+            column, justify="left" if i < text else "right", no_wrap=i == 0, min_width=None if i < text else 6
+        )
     for row in rows:
         made.add_row(*row)
     return made
@@ -60,6 +63,35 @@ def evaluation_table(evaluation: Evaluation, title: str) -> Table:
     return table(title, ["OOD set", "n", *METRICS.values()], rows)
 
 
+def comparison_table(rows: Mapping[str, Comparison], title: str) -> Table:
+    """Return one row a detector: AUROC on each OOD set, mean AUROC and FPR, and what it cost; best first."""
+    done = {name: row for name, row in rows.items() if row.evaluation is not None}
+    results = {name: _comparison_cells(row) for name, row in done.items()}
+    order = sorted(done, key=lambda name: -results[name]["mean"])
+    columns = list(next(iter(results.values()), {"mean": 0.0}))
+    best = {c: (min if c in _LESS_IS_BETTER else max)((r[c] for r in results.values()), default=0.0) for c in columns}
+    lines = []
+    for name in order:
+        cells = [f"{value:.2f}" if c not in _COSTS else f"{value:.3g}" for c, value in results[name].items()]
+        marked = [f"[bold]{x}[/]" if results[name][c] == best[c] else x for c, x in zip(columns, cells, strict=True)]
+        lines.append([name, *marked])
+    lines += [[name, "failed"] for name, row in rows.items() if row.error]
+    return table(title, ["detector", *columns], lines)
+
+
+_COSTS = ("fit s", "µs/row")
+_LESS_IS_BETTER = ("FPR ↓", *_COSTS)
+
+
+def _comparison_cells(row: Comparison) -> dict[str, float]:
+    if row.evaluation is None:
+        return {}
+    average = row.evaluation.average
+    cells = {name: 100 * result.auroc for name, result in row.evaluation.ood.items()}
+    cells |= {"mean": 100 * average["auroc"], "FPR ↓": 100 * average["fpr"]}
+    return cells | {"fit s": row.fit_seconds, "µs/row": row.score_microseconds}
+
+
 def footnote(result: Result) -> str:
     """Say under a table of results how FPR is defined."""
     return (
@@ -82,15 +114,23 @@ def write_json(document: Mapping[str, Any], target: str) -> None:
 @contextlib.contextmanager
 def progress(what: str, rows: int) -> Iterator[None]:
     """Show a progress bar on standard error for work on `rows` rows, once it has taken a second."""
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-        console=error_console,
-        transient=True,
-    )
-    task = bar.add_task(what, total=rows)
+    with _late_bar(what, rows) as advance, listening(advance):
+        yield
+
+
+@contextlib.contextmanager
+def counting(what: str, total: int) -> Iterator[Callable[[str], None]]:
+    """Show a progress bar that steps on with each name that is passed to what this yields."""
+    with _late_bar(what, total) as advance:
+        yield lambda name: advance(1)
+
+
+@contextlib.contextmanager
+def _late_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Yield what advances a bar on standard error, which appears once the work has taken a second."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=error_console, transient=True)
+    task = bar.add_task(what, total=total)
     began = time.monotonic()
 
     def advance(done: int) -> None:
@@ -99,7 +139,6 @@ def progress(what: str, rows: int) -> Iterator[None]:
             bar.start()
 
     try:
-        with listening(advance):
-            yield
+        yield advance
     finally:
         bar.stop()

@@ -171,7 +171,7 @@ class Bound(NamedTuple):
         for start in range(0, len(self.rows), TILE):
             S = X @ self.rows[start : start + TILE].T
             S -= self.half[start : start + TILE]
-            owner, column = np.divmod(np.flatnonzero(S >= least[:, None]), S.shape[1])
+            owner, column = np.divmod(np.flatnonzero(least[:, None] <= S), S.shape[1])
             owners.append(owner)
             columns.append(column + start)
             found += np.bincount(owner, minlength=len(X))

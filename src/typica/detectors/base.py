@@ -147,13 +147,7 @@ class Detector(OutlierMixin, BaseEstimator):
         Z = self._check(X, where, reset=True)
         self._forget()
         self._learn(to_numpy(Z), self._check_labels(y, where), where)
-        self._prepare(where)
-        sample = Z
-        if Z.shape[0] > TRAINING_SAMPLE:
-            chosen = np.random.default_rng(0).choice(Z.shape[0], TRAINING_SAMPLE, replace=False)
-            sample = to_numpy(Z)[np.sort(chosen)]
-        self._set_threshold(sample, 0.95, "training", where)
-        return self
+        return self.set_training_threshold(Z)
 
     @available_if(_mergeable)
     def partial_fit(self, X: Any, y: Any = None) -> Self:
@@ -193,6 +187,16 @@ class Detector(OutlierMixin, BaseEstimator):
         """
         where = f"{type(self).__name__}.calibrate"
         self._set_threshold(self._ready(X, where), tpr, "held-out", where)
+        return self
+
+    def set_training_threshold(self, X: Any) -> Self:
+        """Set the provisional threshold of `fit`, at tpr 0.95 on at most 10,000 of the training rows X."""
+        where = f"{type(self).__name__}.fit"
+        Z = self._ready(X, where)
+        if Z.shape[0] > TRAINING_SAMPLE:
+            chosen = np.random.default_rng(0).choice(Z.shape[0], TRAINING_SAMPLE, replace=False)
+            Z = to_numpy(Z)[np.sort(chosen)]
+        self._set_threshold(Z, 0.95, "training", where)
         return self
 
     def score_samples(self, X: Any) -> Array:

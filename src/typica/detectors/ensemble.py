@@ -143,6 +143,8 @@ class Ensemble(Detector):
         return namespace(scores[0]).stack(scores, axis=1)
 
     def _prepare(self, where: str) -> None:
+        for member in self.members_:
+            final_detector(member, where)._prepare(where)
         if not hasattr(self, "_ranks") and hasattr(self, "observed_"):
             self._ranks = [Ranks.of(scores) for scores in self.observed_]
 

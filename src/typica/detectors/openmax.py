@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from typica.arrays import Array, like, namespace, softmax, to_numpy
-from typica.detectors._logits import LogitDetector, check_count, class_sums
+from typica.detectors._logits import LogitDetector, check_count, class_sums, descending
 from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.head import Head
@@ -35,9 +35,10 @@ LEAST_TAIL = 1e-6  # relative to the class mean's own distance from 0; below it 
 
 
 class ClassModels(NamedTuple):
-    """Mean logits (C, C), Weibull shape and scale (C,) of each class; both 0 for a class without a model."""
+    """Mean logits as lengths (C,) and directions (C, C), Weibull shapes and scales (C,), 0 where there is no model."""
 
-    means: Array
+    lengths: Array
+    directions: Array
     shapes: Array
     scales: Array
 
@@ -63,60 +64,65 @@ def fit_weibull(distances: NDArray[Any]) -> tuple[float, float]:
     return shape, largest * float(np.mean(np.exp(shape * logs))) ** (1 / shape)
 
 
-def lengths(X: Array) -> Array:
-    """Return the Euclidean lengths along the last axis; no square overflows and 0 has a gradient."""
+def polar(X: Array) -> tuple[Array, Array]:
+    """Return the lengths (n,) of the rows of X (n, m) and their directions (n, m); a zero row has direction 0.
+
+    >>> polar(np.array([[3.0, 4.0]]))
+    (array([5.]), array([[0.6, 0.8]]))
+    """
     xp = namespace(X)
-    largest = xp.max(xp.abs(X), axis=-1)
+    largest = xp.max(xp.abs(X), axis=1)
     some = largest > 0
     ones = xp.ones_like(largest)
-    X = X / xp.where(some, largest, ones)[..., None]
-    return largest * xp.sqrt(xp.where(some, xp.sum(X * X, axis=-1), ones))
+    X = X / xp.where(some, largest, ones)[:, None]  # so that squares neither overflow nor underflow
+    lengths = xp.sqrt(xp.where(some, xp.vecdot(X, X), ones))
+    return largest * lengths, X / lengths[:, None]
 
 
-def directions(X: Array) -> Array:
-    """Return X with its last axis scaled to length 1; zeros stay zeros."""
-    xp = namespace(X)
-    long = lengths(X)
-    return X / xp.where(long > 0, long, xp.ones_like(long))[..., None]
+def distances(a: Array, A: Array, b: Array, B: Array, kind: str) -> Array:
+    """Return distances between vectors of lengths a and b (...) and directions A and B (..., m).
 
+    A zero vector is 1/2 in cosine distance from all others.
 
-def distances(L: Array, M: Array, kind: str = "eucos") -> Array:
-    """Return the distances between L and M along their last axis. 0 is 1/2 in cosine distance from all.
-
-    >>> distances(np.array([[3.0, 4.0]]), np.array([[6.0, 8.0]]), "euclidean")
+    >>> distances(*polar(np.array([[3.0, 4.0]])), *polar(np.array([[6.0, 8.0]])), "euclidean")
     array([5.])
-    >>> distances(np.array([[1.0, 0.0]]), np.array([[0.0, 7.0]]), "cosine")
+    >>> distances(*polar(np.array([[2.0, 0.0]])), *polar(np.array([[0.0, 7.0]])), "cosine").round(4)
     array([1.])
     """
-    if kind == "euclidean":
-        return lengths(L - M)
-    apart = directions(L) - directions(M)
-    cosine = namespace(L).sum(apart * apart, axis=-1) / 2  # 1 - cos, without its loss of digits near 0
-    return cosine if kind == "cosine" else lengths(L - M) / EUCLIDEAN_UNIT + cosine
+    xp = namespace(A)
+    apart = A - B
+    chord = xp.vecdot(apart, apart)  # 2 (1 - cos), without its loss of digits near 0
+    if kind == "cosine":
+        return chord / 2
+    longer = xp.maximum(a, b)
+    longer = xp.where(longer > 0, longer, xp.ones_like(longer))
+    square = ((a - b) / longer) ** 2 + (a / longer) * (b / longer) * chord
+    euclidean = longer * xp.sqrt(xp.clip(square, min=float(xp.finfo(square.dtype).smallest_normal)))
+    return euclidean if kind == "euclidean" else euclidean / EUCLIDEAN_UNIT + chord / 2
 
 
 def revise(L: Array, models: ClassModels, alpha: int, kind: str) -> tuple[Array, Array, Array]:
     """Return the classes by falling logit (n, C), their revised logits r in that order, and u (n,)."""
     xp = namespace(L)
+    n, C = L.shape
+    alpha = min(alpha, C)
     order = xp.argsort(L, axis=1, descending=True)
-    L_sorted = xp.sort(L, axis=1, descending=True)
-    alpha = min(alpha, L.shape[1])
-    top = L_sorted[:, :alpha]
     chosen = xp.reshape(order[:, :alpha], (-1,))
-    means = xp.reshape(xp.take(models.means, chosen, axis=0), (L.shape[0], alpha, L.shape[1]))
-    shapes = xp.reshape(xp.take(models.shapes, chosen, axis=0), (L.shape[0], alpha))
-    scales = xp.reshape(xp.take(models.scales, chosen, axis=0), (L.shape[0], alpha))
+    means, directions, shapes, scales = (
+        xp.reshape(xp.take(part, chosen, axis=0), (n, alpha, *part.shape[1:])) for part in models
+    )
+    length, direction = polar(L)
+    far = distances(length[:, None], direction[:, None, :], means, directions, kind)
 
     known = shapes > 0
     ones = xp.ones_like(scales)
-    far = distances(L[:, None, :], means, kind) / xp.where(known, scales, ones)
-    far = xp.clip(far, min=float(xp.finfo(far.dtype).smallest_normal))
-    power = xp.clip(shapes * xp.log(far), max=10.0)  # exp(-exp(10)) is 0
+    ratio = xp.clip(far / xp.where(known, scales, ones), min=float(xp.finfo(L.dtype).smallest_normal))
+    power = xp.clip(shapes * xp.log(ratio), max=10.0)  # exp(-exp(10)) is 0
     w = xp.where(known, -xp.expm1(-xp.exp(power)), ones)
 
-    weights = like(np.arange(alpha, 0, -1) / alpha, L)
-    taken = top * w * weights
-    return order, xp.concat([top - taken, L_sorted[:, alpha:]], axis=1), xp.sum(taken, axis=1)
+    falling = descending(L)
+    taken = falling[:, :alpha] * w * like(np.arange(alpha, 0, -1) / alpha, L)
+    return order, xp.concat([falling[:, :alpha] - taken, falling[:, alpha:]], axis=1), xp.sum(taken, axis=1)
 
 
 def unknown_probability(L: Array, models: ClassModels, alpha: int = 10, kind: str = "eucos") -> Array:
@@ -182,15 +188,24 @@ class OpenMax(LogitDetector):
                 "pass labels and a head that belong together."
             )
         means = sums / np.maximum(np.bincount(truth[correct], minlength=C), 1)[:, None]
+        length, direction = polar(means)
         far = np.zeros(len(Z))
         for block, L in self._logit_blocks(Z, where):
-            far[block] = distances(L, means[truth[block]], self.distance)
+            far[block] = distances(*polar(L), length[truth[block]], direction[truth[block]], self.distance)
         shapes, scales = np.zeros(C), np.zeros(C)
-        least = LEAST_TAIL * distances(np.zeros_like(means), means, self.distance) + np.finfo(np.float32).tiny
+        least = (
+            LEAST_TAIL * distances(*polar(np.zeros_like(means)), length, direction, self.distance)
+            + np.finfo(np.float32).tiny
+        )
         for k in np.unique(truth[correct]):
             tail = np.sort(far[correct & (truth == k)])[-self.tail :]
             shapes[k], scales[k] = fit_weibull(np.maximum(tail, least[k]))
         self.means_, self.shapes_, self.scales_ = means, shapes, scales
+        self.__dict__.pop("_models", None)  # stale now
+
+    def _prepare(self, where: str) -> None:
+        if not hasattr(self, "_models"):
+            self._models = ClassModels(*polar(self.means_), self.shapes_, self.scales_)
 
     def _class_numbers(self, labels: NDArray[Any] | None, n: int, where: str) -> NDArray[np.int64]:
         """Return the position in `classes_` of each of the n labels."""
@@ -207,15 +222,15 @@ class OpenMax(LogitDetector):
             )
         return np.array([positions[name] for name in names.tolist()])[which]
 
-    def _models(self, L: Array) -> ClassModels:
-        return ClassModels(like(self.means_, L), like(self.shapes_, L), like(self.scales_, L))
+    def _models_like(self, L: Array) -> ClassModels:
+        return ClassModels(*(like(part, L) for part in self._models))
 
     def _score_logits(self, L: Array) -> Array:
-        return -unknown_probability(L, self._models(L), int(self.alpha), self.distance)
+        return -unknown_probability(L, self._models_like(L), int(self.alpha), self.distance)
 
     def _similarities(self, Z: Array) -> Array:
         L = self._logits(Z)
-        order, revised, _ = revise(L, self._models(L), int(self.alpha), self.distance)
+        order, revised, _ = revise(L, self._models_like(L), int(self.alpha), self.distance)
         return np.take_along_axis(to_numpy(revised), np.argsort(to_numpy(order), axis=1), axis=1)
 
     def _score_width(self) -> int:

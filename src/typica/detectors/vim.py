@@ -25,6 +25,7 @@ from typica.detectors._covariance import (
     Residuals,
     check_dim,
     directions,
+    overflow_as_minus_infinity,
     principal_dim,
     total,
     zero_logits,
@@ -41,6 +42,9 @@ class ViM(ResidualDetector):
 
     head: the classifier's last layer. dim: of the principal subspace; None: 1000 from 2048 features on, 512 from
     768 on, else half of them. The training features must vary in more than `dim` directions.
+
+    The residual is exact to a share of the row's own length, as in `Residual`: where all features lie far from
+    the origin, next to each other, scores lose digits.
 
     >>> head = Head(np.eye(2, 3), classes=["right", "up"])
     >>> train = np.array([[4.0, 0.0, 0.1], [4.0, 0.0, -0.1], [0.0, 4.0, 0.1], [0.0, 4.0, -0.1]] * 10)
@@ -103,7 +107,7 @@ class ViM(ResidualDetector):
         return logsumexp(self._logits(Z)) - self.alpha_ * self._residuals.scale * self._residuals.lengths(Z)
 
     def _similarities(self, Z: Array) -> Array:
-        return self._logits(Z)
+        return overflow_as_minus_infinity(self._logits, Z)
 
     def _score_width(self) -> int:
         return max(super()._score_width(), len(self.classes_))

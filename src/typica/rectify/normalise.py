@@ -8,7 +8,7 @@ overflow or vanish. Nothing is learnt. Transform: one pass.
 
 from __future__ import annotations
 
-from typica.arrays import Array, namespace
+from typica.arrays import Array
 from typica.detectors._cosine import directed
 from typica.estimator import Tags
 from typica.rectify.base import SameWidth
@@ -23,10 +23,8 @@ def unit_length(Z: Array) -> Array:
     array([[0.6, 0.8],
            [0. , 0. ]])
     """
-    xp = namespace(Z)
-    Z, lengths = directed(Z)
-    zero = lengths == 0
-    return Z / xp.where(zero, xp.ones_like(lengths), lengths)[:, None]
+    Z, lengths, _ = directed(Z)  # the length of a zero row is given as 1
+    return Z / lengths[:, None]
 
 
 @storable("normalise")

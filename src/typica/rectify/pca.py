@@ -1,4 +1,4 @@
-"""PCA: features are replaced by their coordinates along the leading principal directions (PCA).
+"""PCA: features are replaced by their coordinates along the leading principal directions.
 
     rectified(z) = Vᵀ (z - mean),   V = the d directions of largest variance of the training features, (m, d)
 
@@ -56,11 +56,14 @@ class PCA(LearnsMoments, NewWidth):
                 f"{where}: n_components={self.n_components!r} is no number of directions; pass a whole number >= 1, "
                 "a share of the variance between 0 and 1, or None."
             )
-        if self._has_learnt() and (self.n_components or 0) > self.n_features_in_:
+
+    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
+        m = Z.shape[1]
+        if (self.n_components or 0) > m:
             raise InputError(
-                f"{where}: n_components={self.n_components} exceeds the {self.n_features_in_} features; "
-                f"pass n_components<={self.n_features_in_}."
+                f"{where}: n_components={self.n_components} exceeds the {m} features; pass n_components<={m}."
             )
+        super()._learn(Z, labels, where)
 
     def _derive(self, where: str) -> None:
         moments = self.moments_

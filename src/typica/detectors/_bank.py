@@ -1,0 +1,121 @@
+"""What the methods that keep training rows share: a bank that grows with batches, merges and may be a sample."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.arrays import Array, as_floating, check_finite, is_numpy, namespace, row_blocks
+from typica.detectors.base import Detector
+from typica.errors import InputError
+
+
+def units(Z: Array) -> tuple[Array, Array]:
+    """Return the rows of Z scaled to length 1, and which rows are zero, which stay so.
+
+    What becomes of a row depends on nothing else, to the last bit, and no NaN enters its gradient.
+
+    >>> units(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    (array([[0.6, 0.8],
+           [0. , 0. ]]), array([False,  True]))
+    """
+    xp = namespace(Z)
+    if is_numpy(Z):
+        Z = np.ascontiguousarray(Z)
+    largest = xp.max(xp.abs(Z), axis=1)
+    zero = largest == 0
+    one = xp.ones_like(largest)
+    Z = Z / xp.where(zero, one, largest)[:, None]  # first, so that squares neither overflow nor underflow
+    return Z / xp.sqrt(xp.where(zero, one, xp.vecdot(Z, Z)))[:, None], zero
+
+
+def check_subsample(value: Any, where: str) -> None:
+    """Raise unless the parameter `subsample` is None, a share or a number of rows."""
+    number = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    share = isinstance(value, float | np.floating)
+    if value is not None and not (number and value >= 1) and not (share and 0 < value <= 1):
+        raise InputError(
+            f"{where}: subsample={value!r} is neither a share nor a number of rows; pass None, 0.01 or 1000, say."
+        )
+
+
+def check_k(k: int, rows: int, where: str) -> None:
+    """Raise if there are fewer than k rows to choose from."""
+    if k > rows:
+        # scikit-learn's checks look for the words in brackets.
+        found = "1 training row (1 sample)" if rows == 1 else f"{rows} training rows"
+        raise InputError(f"{where}: k={k} exceeds the {found}; pass k<={rows}.")
+
+
+class BankDetector(Detector):
+    """A detector that keeps training rows, all or a random sample of them, in `batches_`.
+
+    Subclasses have the parameters `subsample` (None, a share of each batch, or a number of rows) and `seed`, and
+    write `_derive`, which turns `bank_` into what scoring needs.
+    """
+
+    subsample: float | int | None
+    seed: int
+    batches_: list[NDArray[Any]]
+
+    def _check_parameters(self, where: str) -> None:
+        super()._check_parameters(where)
+        check_subsample(self.subsample, where)
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int | np.integer) or self.seed < 0:
+            raise InputError(f"{where}: seed={self.seed!r} is not a seed; pass a whole number of at least 0.")
+
+    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
+        known: list[NDArray[Any]] = getattr(self, "batches_", [])
+        if known:
+            self._check_sample_can_grow(where)
+        for block in row_blocks(*Z.shape):
+            check_finite(as_floating(Z[block]), where, block.start)
+        if self.subsample is not None:
+            Z = Z[self._chosen(len(Z), sum(map(len, known)))]
+        self.batches_ = [*known, self._kept(as_floating(Z))]
+        self._derived_for = None
+
+    def _chosen(self, n: int, before: int) -> NDArray[np.int64]:
+        share = isinstance(self.subsample, float | np.floating)
+        size = int(np.ceil(self.subsample * n)) if share else min(n, int(self.subsample or 0))
+        return np.sort(np.random.default_rng([int(self.seed), before]).choice(n, size, replace=False))
+
+    def _kept(self, Z: NDArray[Any]) -> NDArray[Any]:
+        """Return what the bank keeps of the rows Z: an array of its own."""
+        return np.array(Z, order="C")
+
+    def _absorb(self, other: Self) -> None:
+        known: list[NDArray[Any]] = getattr(self, "batches_", [])
+        if known:
+            self._check_sample_can_grow(f"{type(self).__name__}.merge")
+        self.batches_ = [*known, *other.batches_]
+        self._derived_for = None
+
+    def _check_sample_can_grow(self, where: str) -> None:
+        if isinstance(self.subsample, int | np.integer):
+            raise InputError(
+                f"{where}: a sample of a fixed number of rows cannot take in more; pass subsample as a share, or None."
+            )
+
+    def _prepare(self, where: str) -> None:
+        settings = self.get_params(deep=False)
+        if getattr(self, "_derived_for", None) != settings:
+            if len(self.batches_) > 1:
+                self.batches_ = [np.concatenate(self.batches_)]
+            self._derive(where)
+            self._derived_for = settings
+
+    def _derive(self, where: str) -> None:
+        """Set what scoring needs from `bank_`, or say why that is impossible."""
+
+    @property
+    def bank_(self) -> NDArray[Any]:
+        """The rows that are kept, (N, m)."""
+        return self.batches_[0] if len(self.batches_) == 1 else np.concatenate(self.batches_)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out of pickles and copies what `_derive` has set: it is large, and soon made again."""
+        state: dict[str, Any] = super().__getstate__()
+        return {key: value for key, value in state.items() if not key.startswith("_") or key == "_sklearn_version"}

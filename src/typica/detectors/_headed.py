@@ -1,0 +1,116 @@
+"""What the methods that read features and a head together share."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.arrays import Array, like, namespace
+from typica.detectors._cosine import unit_rows
+from typica.detectors.base import Detector
+from typica.detectors.ctm import ZERO_MEAN
+from typica.errors import InputError
+from typica.head import Head
+from typica.moments import Moments
+
+
+def surplus(L: Array) -> Array:
+    """Return softmax(L) - 1/C for the logits L (n, C), to full relative precision near the uniform distribution.
+
+    With g = exp(L - max L) - 1 it is (g - mean g) / (C + sum g).
+
+    >>> surplus(np.array([[0.0, 1e-12], [0.0, np.log(3.0)]]))
+    array([[-2.5e-13,  2.5e-13],
+           [-2.5e-01,  2.5e-01]])
+    """
+    xp = namespace(L)
+    g = xp.expm1(L - xp.max(L, axis=1, keepdims=True))
+    return (g - xp.mean(g, axis=1, keepdims=True)) / (L.shape[1] + xp.sum(g, axis=1, keepdims=True))
+
+
+def check_classes(moments: Moments, head: Head, where: str, what: str = "samples") -> NDArray[np.int64]:
+    """Return the place of each class of the head among those of the moments; raise unless they are the same."""
+    absent = np.setdiff1d(head.classes, moments.classes)
+    if len(absent):
+        raise InputError(
+            f"{where}: class {absent[0]!s} of the head has no {what}; add some, or leave the class out of the head."
+        )
+    return np.searchsorted(moments.classes, head.classes)
+
+
+def check_known(labels: NDArray[Any] | None, head: Head, where: str) -> None:
+    """Raise if a label is not a class of the head."""
+    unknown = np.setdiff1d(np.asarray(labels), head.classes)
+    if len(unknown):
+        raise InputError(f"{where}: label {unknown[0]!s} is not a class of the head; remove its rows, or rename it.")
+
+
+def mean_directions(moments: Moments, where: str) -> NDArray[np.float64]:
+    """Return the class means scaled to length 1, (C, m); raise where a mean has no direction."""
+    means: NDArray[np.float64] = moments.means
+    short = np.linalg.norm(means, axis=1) <= ZERO_MEAN * moments.root_mean_square
+    if short.any():
+        raise InputError(
+            f"{where}: the mean of class {moments.classes[np.argmax(short)]!s} is zero relative to its features and "
+            "has no direction; check the layer (features after a ReLU have no such means)."
+        )
+    return unit_rows(means)
+
+
+class HeadedDetector(Detector):
+    """A detector that reads features and what the head makes of them; a row matches the classes by its logits."""
+
+    head: Head | None
+
+    @property
+    def _head(self) -> Head:
+        if self.head is None:
+            raise InputError(f"{type(self).__name__}: no head; pass head=typica.Head(weight, bias).")
+        return self.head
+
+    def _similarities(self, Z: Array) -> Array:
+        return self._head.logits(Z)
+
+    def _score_width(self) -> int:
+        return len(self._head.classes)
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes of the head."""
+        if self.head is None:
+            raise AttributeError(f"{type(self).__name__} has no classes without a head")
+        return self.head.classes
+
+
+class MomentsDetector(HeadedDetector):
+    """One whose knowledge is moments of the features, so that it streams and merges.
+
+    Subclasses write `_derive`, which turns `moments_` and the head into what scoring needs.
+    """
+
+    moments_: Moments
+
+    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
+        if not hasattr(self, "moments_"):
+            self.moments_ = Moments()
+        self.moments_.add(Z, labels, where=where)
+        self._derived_for = None
+
+    def _absorb(self, other: Self) -> None:
+        self.moments_ = (self.moments_ if self._has_learnt() else Moments()).merge(other.moments_)
+        self._derived_for = None
+
+    def _prepare(self, where: str) -> None:
+        settings = self.get_params(deep=False)
+        if getattr(self, "_derived_for", None) != settings:
+            self._derive(where)
+            self._derived_for = settings
+
+    def _derive(self, where: str) -> None:
+        """Set what scoring needs from `moments_` and the head, or say why that is impossible."""
+
+    def _from_mean(self, Z: Array) -> Array:
+        """Return the rows of Z minus the mean of all training rows."""
+        return Z - like(self.moments_.means[0], Z)

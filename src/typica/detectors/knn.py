@@ -1,0 +1,163 @@
+"""KNN: minus the distance to the k-th nearest training feature, on the unit sphere.
+
+    score(z) = -|z/|z| - b_(k)|,   b_(1), b_(2), ... = training features of length 1, the nearest first
+
+Sun, Ming, Zhu, Li: Out-of-Distribution Detection with Deep Nearest Neighbors, ICML 2022. Higher = more typical, as
+printed; between -2 and 0. k = 50 is the paper's choice for CIFAR-10 (200 for CIFAR-100, 1000 for ImageNet). The
+search is exact (see `_search.py`), the distance is taken from the difference of the two vectors, so that equal ones
+are at distance 0. Fit: keeps the features. Score: at most one product with all of them, block by block.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import array_api_compat
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.arrays import Array, like, namespace, to_numpy
+from typica.detectors._bank import BankDetector, check_k, units
+from typica.detectors._logits import check_count
+from typica.detectors._search import Search, kth_by_product
+from typica.detectors.base import Tags
+from typica.errors import InputError
+from typica.store import storable
+
+FARTHEST = 2.0  # the distance of opposite directions: where a zero row, which has no direction, is said to be
+
+
+def distances(A: Array, B: Array) -> Array:
+    """Return |a - b| for each pair of rows of A and B (n, m); where it is 0, so is its gradient.
+
+    >>> distances(np.array([[0.0, 3.0], [1.0, 1.0]]), np.array([[4.0, 0.0], [1.0, 1.0]]))
+    array([5., 0.])
+    """
+    xp = namespace(A)
+    D = A - B
+    squares = xp.sum(D * D, axis=1)
+    zero = squares == 0
+    # The root of 1 in place of 0, so that no NaN enters the gradient.
+    return xp.where(zero, squares, xp.sqrt(xp.where(zero, xp.ones_like(squares), squares)))
+
+
+@storable("knn")
+class KNN(BankDetector):
+    """Distance to the k-th nearest training feature.
+
+    subsample: keep a random sample only, a share (float) or a number (int) of rows; seed: chooses the sample.
+    index: "faiss" searches approximately, in the nearest of about sqrt(N) cells, for banks of millions of rows.
+    Zero features have no direction: they count as 2 away, the farthest there is, from everything.
+    The bank keeps the precision of the training features, and so does the comparison: if either side is float32,
+    both are rounded to it.
+
+    >>> detector = KNN(k=2).fit(np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]] * 10))
+    >>> detector.score_samples(np.array([[5.0, 0.0], [-1.0, 0.0]])).round(4)
+    array([-0.    , -1.4142])
+    """
+
+    tags = Tags(
+        mergeable=True,
+        fit_cost="O(N m)",
+        score_cost="O(N m)",
+        memory="O(N m)",
+        reference="Sun et al. 2022, ICML",
+    )
+
+    def __init__(
+        self, k: int = 50, subsample: float | int | None = None, seed: int = 0, index: str | None = None
+    ) -> None:
+        self.k = k
+        self.subsample = subsample
+        self.seed = seed
+        self.index = index
+
+    def _check_parameters(self, where: str) -> None:
+        super()._check_parameters(where)
+        check_count(self.k, "k", where)
+        if self.index not in (None, "faiss"):
+            raise InputError(f'{where}: index={self.index!r} is unknown; pass None (exact) or "faiss".')
+        if self.index == "faiss":
+            _faiss(where)
+
+    def _kept(self, Z: NDArray[Any]) -> NDArray[Any]:
+        kept, _ = units(Z.astype(np.float64, copy=False))
+        return kept.astype(Z.dtype, copy=False)
+
+    def _derive(self, where: str) -> None:
+        bank = self.bank_
+        check_k(self.k, len(bank), where)
+        directed = bank.any(axis=1)
+        self._directions = bank if directed.all() else bank[directed]
+        self._elsewhere: tuple[Any, Array] | None = None
+        if len(self._directions) < self.k:
+            return  # the k-th nearest is a zero row, for every query
+        if self.index is None:
+            self._search: Search | Cells = Search(self._directions)
+        else:
+            self._search = Cells(self._directions, where)
+
+    def _score(self, Z: Array) -> Array:
+        xp = namespace(Z)
+        if len(self._directions) < self.k:
+            return xp.full_like(Z[:, 0], -FARTHEST)
+        near = "cpu" in str(array_api_compat.device(Z)).lower()
+        narrow = xp.float32 if self._directions.dtype == np.float32 else Z.dtype
+        # In float64, so that a row has the same direction, to the last bit, in the bank and as a query.
+        U, zero = units(xp.astype(Z, xp.float64) if near else Z)
+        U = xp.astype(U, narrow)
+        if near:
+            index = self._search.kth(to_numpy(U).astype(self._directions.dtype, copy=False), self.k)
+            neighbours = like(self._directions[index], U)
+        else:
+            bank = self._directions_on(U)
+            neighbours = xp.take(bank, kth_by_product(U, bank, self.k), axis=0)
+        scores = -xp.astype(distances(U, neighbours), Z.dtype)
+        return xp.where(zero, xp.full_like(scores, -FARTHEST), scores)
+
+    def _directions_on(self, U: Array) -> Array:
+        """Return the bank on the device and in the dtype of U, kept from one block to the next."""
+        place = (array_api_compat.device(U), U.dtype)
+        if self._elsewhere is None or self._elsewhere[0] != place:
+            self._elsewhere = (place, like(self._directions, U))
+        return self._elsewhere[1]
+
+    def _note(self, z: NDArray[Any]) -> str:
+        return "" if z.any() else "the feature vector is zero and has no direction, so it scores -2"
+
+
+class Cells:
+    """Approximate search by faiss: rows in about sqrt(N) cells, of which the nearest eighth is searched."""
+
+    def __init__(self, bank: NDArray[Any], where: str) -> None:
+        faiss = _faiss(where)
+        n, m = bank.shape
+        cells = max(1, min(round(n**0.5), n // 39))  # faiss wants 39 rows a cell to find the cells
+        self._bank = bank
+        self._index = faiss.IndexIVFFlat(faiss.IndexFlatL2(m), m, cells)
+        self._index.nprobe = -(-cells // 8)
+        rows = bank.astype(np.float32, copy=False)
+        self._index.train(rows)
+        self._index.add(rows)
+
+    def kth(self, Q: NDArray[Any], k: int) -> NDArray[np.int64]:
+        """Return for each of the queries Q (n, m) which row is its k-th nearest, as far as was searched."""
+        _, found = self._index.search(np.ascontiguousarray(Q, dtype=np.float32), k)
+        index: NDArray[np.int64] = found[:, k - 1]
+        few = index < 0  # the cells that were searched hold fewer than k rows
+        if few.any():
+            index[few] = self._exact.kth(Q[few], k)
+        return index
+
+    @cached_property
+    def _exact(self) -> Search:
+        return Search(self._bank)
+
+
+def _faiss(where: str) -> Any:
+    try:
+        import faiss  # noqa: PLC0415 (an extra)
+    except ImportError:
+        raise InputError(f"{where}: index='faiss' needs faiss; install it with pip install 'typica[faiss]'.") from None
+    return faiss

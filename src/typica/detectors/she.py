@@ -1,0 +1,81 @@
+"""SHE, Simplified Hopfield Energy: the inner product with the mean feature of the predicted class.
+
+    score(z) = z·mu_k,   k = the class that the head predicts for z,
+    mu_k = mean of the training features of class k that the head classifies correctly (the stored pattern)
+
+Zhang, Fu, Chen, Du, Li, Wang, Liu, Han, Zhang: Out-of-Distribution Detection based on In-Distribution Data Patterns
+Memorization with Modern Hopfield Energy, ICLR 2023. Higher = more typical, as printed. metric="cosine" is the
+ablation with the lengths divided out. Fit: one pass. Score: one product with the head.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.arrays import Array, as_floating, check_finite, like, namespace
+from typica.detectors._bank import units
+from typica.detectors._cosine import NO_DIRECTION
+from typica.detectors._headed import MomentsDetector, check_classes, check_known, mean_directions
+from typica.detectors.base import Tags
+from typica.errors import InputError
+from typica.head import Head
+from typica.store import storable
+
+
+@storable("she")
+class SHE(MomentsDetector):
+    """Simplified Hopfield Energy.
+
+    metric: "inner" (the paper's), or "cosine", where a zero row, which has no direction, scores -1.
+
+    >>> train, labels = np.array([[2.0, 0.0], [0.0, 4.0]] * 10), [0, 1] * 10
+    >>> SHE(Head(np.eye(2))).fit(train, labels).score_samples(np.array([[3.0, 1.0], [1.0, 3.0]]))
+    array([ 6., 12.])
+    """
+
+    tags = Tags(
+        needs_head=True,
+        needs_labels=True,
+        uses_labels=True,
+        mergeable=True,
+        fit_cost="O(N m C)",
+        score_cost="O(m C)",
+        memory="O(m C)",
+        reference="Zhang et al. 2023, ICLR",
+    )
+
+    def __init__(self, head: Head | None = None, metric: str = "inner") -> None:
+        self.head = head
+        self.metric = metric
+
+    def _check_parameters(self, where: str) -> None:
+        super()._check_parameters(where)
+        if self.metric not in ("inner", "cosine"):
+            raise InputError(f'{where}: metric={self.metric!r} is unknown; pass "inner" or "cosine".')
+
+    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
+        labels = np.asarray(labels)
+        if labels.shape != (len(Z),):
+            raise InputError(f"{where}: labels of shape {labels.shape} for {len(Z)} rows; pass one label a row.")
+        check_known(labels, self._head, where)
+        check_finite(as_floating(Z), where)
+        correct = self._head.predict(as_floating(Z)) == labels
+        super()._learn(Z[correct], labels[correct], where)
+
+    def _derive(self, where: str) -> None:
+        order = check_classes(self.moments_, self._head, where, "correctly classified samples")
+        patterns = self.moments_.means if self.metric == "inner" else mean_directions(self.moments_, where)
+        self._patterns = patterns[order]
+
+    def _score(self, Z: Array) -> Array:
+        xp = namespace(Z)
+        predicted = xp.argmax(self._head.logits(Z), axis=1)
+        patterns = xp.take(like(self._patterns, Z), predicted, axis=0)
+        if self.metric == "inner":
+            return xp.vecdot(Z, patterns)
+        U, zero = units(Z)
+        cosines = xp.vecdot(U, patterns)
+        return xp.where(zero, xp.full_like(cosines, NO_DIRECTION), cosines)
