@@ -54,7 +54,10 @@ def make(name: str, data: Data) -> typica.Detector:
     return cls(**params)
 
 
-SMALL: dict[str, dict[str, object]] = {}
+SMALL: dict[str, dict[str, object]] = {
+    "knn": {"k": 3},
+    "nnguide": {"k": 3, "subsample": None},
+}
 
 
 def fitted(name: str, data: Data) -> typica.Detector:

@@ -7,6 +7,7 @@ import pickle
 
 import array_api_strict
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from conftest import Data, fitted, make
@@ -159,6 +160,15 @@ def test_layouts_do_not_matter_and_input_is_not_written_to(name, data: Data, tmp
         before = copy.deepcopy(X)
         assert_close(detector, detector.score_samples(X), wanted)
         np.testing.assert_array_equal(np.asarray(X), np.asarray(before))
+
+
+def test_data_frames_are_taken_with_their_column_names(name, data: Data):
+    columns = [f"f{i}" for i in range(data.train.shape[1])]
+    detector = make(name, data).fit(pd.DataFrame(data.train, columns=columns), data.labels)
+    frame = pd.DataFrame(data.test, columns=columns)
+    assert_close(detector, detector.score_samples(frame), fitted(name, data).score_samples(data.test))
+    with pytest.raises(ValueError, match="feature names should match"):
+        detector.score_samples(frame[columns[::-1]])
 
 
 def test_decision_is_score_minus_threshold(name, data: Data):

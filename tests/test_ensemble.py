@@ -136,7 +136,7 @@ def test_many_observations_are_thinned(data: Data):
     scores = CTM().fit(train).score_samples(train)
     assert ensemble.observed_[0][[0, -1]].tolist() == [scores.min(), scores.max()]
     exact = np.searchsorted(np.sort(scores), scores) / 9000
-    np.testing.assert_allclose(ensemble.score_samples(train), exact, atol=1 / 2048)
+    np.testing.assert_allclose(ensemble.score_samples(train), exact, atol=2 / 2048)
 
 
 def test_one_member_decides_as_it_does_alone(data: Data):
@@ -165,7 +165,7 @@ def test_members_see_what_others_miss():
 
 
 def test_the_promise_of_the_threshold():
-    """Over many calibrations the share kept is at least tpr less members / rows, and not much more."""
+    """Over many calibrations the share kept is tpr, give or take 1 / rows."""
     rng = np.random.default_rng(0)
     train = rng.normal(size=(300, 4)) + 2
     ensemble = Ensemble([CTM(), Mahalanobis()]).fit(train)
@@ -174,7 +174,7 @@ def test_the_promise_of_the_threshold():
         for _ in range(150)
     ]
     error = np.std(kept) / np.sqrt(len(kept))
-    assert 0.9 - 2 / 99 - 3 * error < np.mean(kept) < 0.9 + 1 / 100 + 3 * error
+    assert abs(np.mean(kept) - 0.9) < 1 / 99 + 3 * error
 
 
 def test_a_refused_calibration_changes_nothing(data: Data):

@@ -7,28 +7,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array, as_floating, check_finite, is_numpy, namespace, row_blocks
+from typica.arrays import as_floating
+from typica.detectors._logits import check_count
 from typica.detectors.base import Detector
 from typica.errors import InputError
-
-
-def units(Z: Array) -> tuple[Array, Array]:
-    """Return the rows of Z scaled to length 1, and which rows are zero, which stay so.
-
-    What becomes of a row depends on nothing else, to the last bit, and no NaN enters its gradient.
-
-    >>> units(np.array([[3.0, 4.0], [0.0, 0.0]]))
-    (array([[0.6, 0.8],
-           [0. , 0. ]]), array([False,  True]))
-    """
-    xp = namespace(Z)
-    if is_numpy(Z):
-        Z = np.ascontiguousarray(Z)
-    largest = xp.max(xp.abs(Z), axis=1)
-    zero = largest == 0
-    one = xp.ones_like(largest)
-    Z = Z / xp.where(zero, one, largest)[:, None]  # first, so that squares neither overflow nor underflow
-    return Z / xp.sqrt(xp.where(zero, one, xp.vecdot(Z, Z)))[:, None], zero
+from typica.estimator import check_rows
 
 
 def check_subsample(value: Any, where: str) -> None:
@@ -41,12 +24,13 @@ def check_subsample(value: Any, where: str) -> None:
         )
 
 
-def check_k(k: int, rows: int, where: str) -> None:
+def check_k(k: int, rows: int, where: str, subsample: float | int | None = None) -> None:
     """Raise if there are fewer than k rows to choose from."""
     if k > rows:
         # scikit-learn's checks look for the words in brackets.
         found = "1 training row (1 sample)" if rows == 1 else f"{rows} training rows"
-        raise InputError(f"{where}: k={k} exceeds the {found}; pass k<={rows}.")
+        kept, more = ("", "") if subsample is None else (" that were kept", ", or a larger subsample")
+        raise InputError(f"{where}: k={k} exceeds the {found}{kept}; pass k<={rows}{more}.")
 
 
 class BankDetector(Detector):
@@ -63,23 +47,22 @@ class BankDetector(Detector):
     def _check_parameters(self, where: str) -> None:
         super()._check_parameters(where)
         check_subsample(self.subsample, where)
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int | np.integer) or self.seed < 0:
-            raise InputError(f"{where}: seed={self.seed!r} is not a seed; pass a whole number of at least 0.")
+        check_count(self.seed, "seed", where, least=0)
 
     def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
         known: list[NDArray[Any]] = getattr(self, "batches_", [])
         if known:
             self._check_sample_can_grow(where)
-        for block in row_blocks(*Z.shape):
-            check_finite(as_floating(Z[block]), where, block.start)
+        check_rows(Z, where)
         if self.subsample is not None:
             Z = Z[self._chosen(len(Z), sum(map(len, known)))]
         self.batches_ = [*known, self._kept(as_floating(Z))]
         self._derived_for = None
 
     def _chosen(self, n: int, before: int) -> NDArray[np.int64]:
-        share = isinstance(self.subsample, float | np.floating)
-        size = int(np.ceil(self.subsample * n)) if share else min(n, int(self.subsample or 0))
+        """Return which of n rows are kept; `before` rows are in the bank already."""
+        kept = self.subsample or n
+        size = int(np.ceil(kept * n)) if isinstance(kept, float | np.floating) else min(n, int(kept))
         return np.sort(np.random.default_rng([int(self.seed), before]).choice(n, size, replace=False))
 
     def _kept(self, Z: NDArray[Any]) -> NDArray[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from typica.detectors._cosine import unit_rows
 from typica.detectors.base import Detector
 from typica.detectors.ctm import ZERO_MEAN
 from typica.errors import InputError
+from typica.estimator import LearnsMoments
 from typica.head import Head
 from typica.moments import Moments
 
@@ -84,33 +85,16 @@ class HeadedDetector(Detector):
         return self.head.classes
 
 
-class MomentsDetector(HeadedDetector):
-    """One whose knowledge is moments of the features, so that it streams and merges.
-
-    Subclasses write `_derive`, which turns `moments_` and the head into what scoring needs.
-    """
-
-    moments_: Moments
-
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
-        if not hasattr(self, "moments_"):
-            self.moments_ = Moments()
-        self.moments_.add(Z, labels, where=where)
-        self._derived_for = None
-
-    def _absorb(self, other: Self) -> None:
-        self.moments_ = (self.moments_ if self._has_learnt() else Moments()).merge(other.moments_)
-        self._derived_for = None
+class MomentsDetector(LearnsMoments, HeadedDetector):
+    """One whose knowledge is moments of the features, so that it streams and merges; it follows a change of head."""
 
     def _prepare(self, where: str) -> None:
         settings = self.get_params(deep=False)
         if getattr(self, "_derived_for", None) != settings:
-            self._derive(where)
-            self._derived_for = settings
-
-    def _derive(self, where: str) -> None:
-        """Set what scoring needs from `moments_` and the head, or say why that is impossible."""
+            self._derived = False
+        super()._prepare(where)
+        self._derived_for = settings
 
     def _from_mean(self, Z: Array) -> Array:
-        """Return the rows of Z minus the mean of all training rows."""
+        """Return the rows of Z minus the mean of all training rows, which were learnt without labels."""
         return Z - like(self.moments_.means[0], Z)

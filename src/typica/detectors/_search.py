@@ -105,7 +105,9 @@ class Search:
 
     @cached_property
     def _full(self) -> Bound:
-        half = np.concatenate([_half_squares(self._rows[b] - self._mean) for b in row_blocks(*self._rows.shape, 8)])
+        n, m = self._rows.shape
+        blocks = row_blocks(n, m, itemsize=8)
+        half = np.concatenate([_half_squares(self._rows[b] - self._mean) for b in blocks])
         return Bound.over(self._rows, half, self._mean, None)
 
     @cached_property
@@ -192,7 +194,8 @@ def kth_by_product(Q: Array, bank: Array, k: int) -> Array:
     For devices that NumPy does not reach. Rows within rounding of the k-th product may change places with it.
     """
     xp = namespace(Q)
-    values, index = None, None
+    values: Array = None
+    index: Array = None
     for start in range(0, bank.shape[0], 16 * TILE):
         S = Q @ bank[start : start + 16 * TILE, :].T
         places = xp.broadcast_to(xp.arange(start, start + S.shape[1], device=S.device)[None, :], S.shape)

@@ -18,15 +18,15 @@ from typica.arrays import as_floating
 from typica.detectors._cosine import CosineDetector, unit_rows
 from typica.detectors.base import Tags
 from typica.errors import InputError
+from typica.estimator import LearnsMoments
 from typica.head import Head
-from typica.moments import Moments
 from typica.store import storable
 
 ZERO_MEAN = 1e-6  # a mean shorter than this times the features' root mean square length is noise, not a direction
 
 
 @storable("ctm")
-class CTM(CosineDetector):
+class CTM(CosineDetector, LearnsMoments):
     """Class Typical Matching.
 
     head: the classifier's last layer; only needed for `correct_only`. If given, every class of the head must
@@ -62,10 +62,7 @@ class CTM(CosineDetector):
     def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
         if self.correct_only:
             Z, labels = self._correct(Z, labels, where)
-        if not hasattr(self, "moments_"):
-            self.moments_ = Moments()
-        self.moments_.add(Z, labels, where=where)
-        self.__dict__.pop("_directions", None)  # stale now
+        super()._learn(Z, labels, where)
 
     def _correct(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> tuple[NDArray[Any], NDArray[Any]]:
         if labels is None or self.head is None:
@@ -75,13 +72,7 @@ class CTM(CosineDetector):
         correct = self.head.predict(as_floating(Z)) == labels
         return Z[correct], labels[correct]
 
-    def _absorb(self, other: CTM) -> None:
-        self.moments_ = self.moments_.merge(other.moments_) if self._has_learnt() else other.moments_
-        self.__dict__.pop("_directions", None)  # stale now
-
-    def _prepare(self, where: str) -> None:
-        if hasattr(self, "_directions"):
-            return
+    def _derive(self, where: str) -> None:
         moments = self.moments_
         if self.head is not None:
             absent = np.setdiff1d(self.head.classes, moments.classes)

@@ -12,7 +12,7 @@ for more trust.
 
 No out-of-distribution data is used. `fit` takes the ranks among a sample of the training rows, which a member may
 remember too well; `calibrate` takes them, and then the threshold, from held-out rows. As the ranks have seen those
-rows, the share of new inputs that is kept may fall short of `tpr` by about (members) / (held-out rows).
+rows, the share of new inputs that is kept may fall short of `tpr` by a fraction of 1 / (held-out rows).
 
 In the manner of Kriegel, Kröger, Schubert, Zimek: Interpreting and Unifying Outlier Scores, SDM 2011, with ranks in
 place of densities. Higher = more typical. Cost: that of the members.

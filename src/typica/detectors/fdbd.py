@@ -3,17 +3,18 @@
     score(z) = 1/(C-1) sum_{c != k} |l_k - l_c| / |w_k - w_c|  /  |z - mu|,   k = argmax l, l = logits of z
 
 with w the rows of the head's weight and mu the mean of all training features. Liu, Qin: Fast Decision Boundary based
-Out-of-Distribution Detector, ICML 2024. Higher = more typical, as printed (the authors' code sums in place of the
-mean: the same order). Fit: one pass. Score: one product with the head.
+Out-of-Distribution Detector, ICML 2024. Higher = more typical, as printed (the authors' code has the sum in place of
+the mean: the same order). Fit: one pass. Score: one product with the head.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from typica.arrays import Array, like, namespace
-from typica.detectors._bank import units
 from typica.detectors._headed import MomentsDetector
+from typica.detectors._units import units
 from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.head import Head
@@ -28,8 +29,8 @@ class FDBD(MomentsDetector):
     to the training mean has no direction from it; it scores 0, the least there is.
 
     >>> detector = FDBD(Head(np.eye(2))).fit(np.array([[2.0, 0.0], [0.0, 2.0]] * 10))
-    >>> detector.score_samples(np.array([[3.0, 1.0], [1.5, 1.5]]))
-    array([0.70710678, 0.        ])
+    >>> detector.score_samples(np.array([[4.0, 1.0], [1.0, 1.0]])).round(4)
+    array([0.7071, 0.    ])
     """
 
     tags = Tags(
@@ -44,12 +45,24 @@ class FDBD(MomentsDetector):
     def __init__(self, head: Head | None = None) -> None:
         self.head = head
 
-    def _check_parameters(self, where: str) -> None:
-        super()._check_parameters(where)
-        if not self._nearness.any(axis=1).all():
-            raise InputError(
-                f"{where}: a class of the head has no decision boundary; pass a head of 2 or more unequal classes."
-            )
-
     def _derive(self, where: str) -> None:
-        weight = self._head.weight.astype(np.float64)
+        gaps = cdist(self._head.weight.astype(np.float64), self._head.weight.astype(np.float64))
+        boundaries = np.sum(gaps > 0, axis=1, keepdims=True)
+        if not boundaries.all():
+            raise InputError(
+                f"{where}: class {self.classes_[np.argmin(boundaries)]!s} of the head has no decision boundary; "
+                "pass a head of two or more classes that differ in weight."
+            )
+        # One over the distance of the weights, and over the number of boundaries; 0 where there is none.
+        self._shares = np.divide(1 / boundaries, gaps, out=np.zeros_like(gaps), where=gaps > 0)
+
+    def _score(self, Z: Array) -> Array:
+        xp = namespace(Z)
+        L = self._head.logits(Z)
+        gaps = xp.max(L, axis=1, keepdims=True) - L
+        shares = xp.take(like(self._shares, Z), xp.argmax(L, axis=1), axis=0)
+        D = self._from_mean(Z)
+        U, at_mean = units(D)
+        lengths = xp.where(at_mean, xp.ones_like(D[:, 0]), xp.vecdot(U, D))
+        scores = xp.vecdot(gaps, shares) / lengths
+        return xp.where(at_mean, xp.zeros_like(scores), scores)

@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Array, like, namespace, to_numpy
-from typica.detectors._bank import BankDetector, check_k, units
+from typica.detectors._bank import BankDetector, check_k
 from typica.detectors._logits import check_count
 from typica.detectors._search import Search, kth_by_product
+from typica.detectors._units import units
 from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.store import storable
@@ -83,11 +84,11 @@ class KNN(BankDetector):
 
     def _kept(self, Z: NDArray[Any]) -> NDArray[Any]:
         kept, _ = units(Z.astype(np.float64, copy=False))
-        return kept.astype(Z.dtype, copy=False)
+        return np.asarray(kept, dtype=Z.dtype)
 
     def _derive(self, where: str) -> None:
         bank = self.bank_
-        check_k(self.k, len(bank), where)
+        check_k(self.k, len(bank), where, self.subsample)
         directed = bank.any(axis=1)
         self._directions = bank if directed.all() else bank[directed]
         self._elsewhere: tuple[Any, Array] | None = None

@@ -8,9 +8,9 @@
 
 Bendale, Boult: Towards Open Set Deep Networks, CVPR 2016, as the authors' code computes it (the paper prints w
 with the opposite sense). Higher = more typical. tail = 20, alpha = 10 and the distance "eucos" = Euclidean / 200 +
-cosine are theirs. Their Weibull fit moves the tail to 10,000 first, this one fits the distances as they are: the
-scale of the logits then does not matter, and the AUROC is the same to 0.1 %. Fit: two passes. Score: one product
-with the head and alpha distances.
+cosine are theirs. Their Weibull fit moves the tail to 10,000 first; here the distances are fitted as they are, so
+that the fit follows their scale (on CIFAR-10 features AUROC moves by 0.1 points at most). Fit: two passes. Score:
+one product with the head, a sort and alpha distances.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class OpenMax(LogitDetector):
         reads="logits",
         tolerance=(1e-4, 1e-10),  # the Weibull's shape multiplies every rounding error
         fit_cost="O(N m C)",
-        score_cost="O(m C + alpha C)",
+        score_cost="O(m C + C log C + alpha C)",
         memory="O(m C + C^2)",
         reference="Bendale & Boult 2016, CVPR",
     )
@@ -192,14 +192,14 @@ class OpenMax(LogitDetector):
         far = np.zeros(len(Z))
         for block, L in self._logit_blocks(Z, where):
             far[block] = distances(*polar(L), length[truth[block]], direction[truth[block]], self.distance)
+        origin = distances(*polar(np.zeros_like(means)), length, direction, self.distance)
+        least = np.maximum(LEAST_TAIL * origin, np.finfo(np.float32).tiny)
         shapes, scales = np.zeros(C), np.zeros(C)
-        least = (
-            LEAST_TAIL * distances(*polar(np.zeros_like(means)), length, direction, self.distance)
-            + np.finfo(np.float32).tiny
-        )
-        for k in np.unique(truth[correct]):
-            tail = np.sort(far[correct & (truth == k)])[-self.tail :]
-            shapes[k], scales[k] = fit_weibull(np.maximum(tail, least[k]))
+        rows = np.lexsort((far, truth))
+        rows = rows[correct[rows]]
+        present, starts = np.unique(truth[rows], return_index=True)
+        for k, own in zip(present, np.split(far[rows], starts[1:]), strict=True):
+            shapes[k], scales[k] = fit_weibull(np.maximum(own[-self.tail :], least[k]))
         self.means_, self.shapes_, self.scales_ = means, shapes, scales
         self.__dict__.pop("_models", None)  # stale now
 

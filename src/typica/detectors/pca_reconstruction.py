@@ -31,7 +31,7 @@ class PCAReconstruction(ResidualDetector):
     share: of the variance, above 0 and below 1, that the components must exceed. At least one direction is
     always left out of them, and every direction in which the training features do not vary.
 
-    Scores are exact to 1e-6 (float32) and 1e-12 (float64) of the distance from the mean, not of the error.
+    Scores are exact to 1e-6 (float32) and 1e-11 (float64) of the distance from the mean, not of the error.
 
     >>> train = np.array([[1.0, 0.0], [2.0, 0.1], [3.0, -0.1]] * 10)
     >>> PCAReconstruction().fit(train).score_samples(np.array([[2.0, 0.0], [2.0, 3.0]])).round(1)

@@ -32,7 +32,8 @@ class RelativeMahalanobis(Mahalanobis):
     """Mahalanobis distance to the nearest class mean, less that to the mean of all rows.
 
     Needs the labels of at least two classes. Directions in which the training features do not vary within any
-    class count in neither distance: in d_0 alone they would make a row the more typical the farther it is.
+    class count in neither distance: in d_0 alone they would make a row the more typical the farther it is. As to
+    rounding, see `Mahalanobis`.
 
     >>> train = np.array([[0.0, 1.0], [0.0, -1.0], [1.0, 0.0], [9.0, 1.0], [9.0, -1.0], [8.0, 0.0]] * 5)
     >>> detector = RelativeMahalanobis().fit(train, (["left"] * 3 + ["right"] * 3) * 5)

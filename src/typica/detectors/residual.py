@@ -35,7 +35,7 @@ class Residual(ResidualDetector):
     Directions in which the training features do not vary are never principal, so that whatever leaves the span
     of the training features counts as residual.
 
-    Scores are exact to 1e-6 (float32) and 1e-12 (float64) of the rows' own length, not of the residual's.
+    Scores are exact to 1e-6 (float32) and 1e-11 (float64) of the rows' own length, not of the residual's.
 
     >>> import numpy as np
     >>> train = np.array([[1.0, 0.0], [2.0, 0.1], [2.0, -0.1]] * 10)

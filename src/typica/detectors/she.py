@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array, as_floating, check_finite, like, namespace
-from typica.detectors._bank import units
+from typica.arrays import Array, like, map_rows, namespace
 from typica.detectors._cosine import NO_DIRECTION
 from typica.detectors._headed import MomentsDetector, check_classes, check_known, mean_directions
+from typica.detectors._units import units
 from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.head import Head
@@ -61,8 +61,8 @@ class SHE(MomentsDetector):
         if labels.shape != (len(Z),):
             raise InputError(f"{where}: labels of shape {labels.shape} for {len(Z)} rows; pass one label a row.")
         check_known(labels, self._head, where)
-        check_finite(as_floating(Z), where)
-        correct = self._head.predict(as_floating(Z)) == labels
+        predicted = map_rows(lambda rows: np.argmax(self._head.logits(rows), axis=1), Z, where, self._score_width())
+        correct = self._head.classes[predicted] == labels
         super()._learn(Z[correct], labels[correct], where)
 
     def _derive(self, where: str) -> None:

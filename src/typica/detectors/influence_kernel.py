@@ -1,0 +1,76 @@
+"""The influence kernel behind CTM: the cosine of the gradients of KL(uniform || softmax) at a feature and a class mean.
+
+    score(z) = <p' - u, p - u> / (|p' - u| |p - u|) cos(mu_k, z),   k = argmax p
+
+with p = softmax(W z + b), p' = softmax(W mu_k + b), u = 1/C. The gradient with respect to W is the outer product of
+p - u and z, so that the cosine of two gradients is that of the p - u times that of the features. With a one-hot p' it
+becomes
+
+    (p_k - 1/C) / sqrt((1 - 1/C) (|p|² - 1/C)) cos(mu_k, z)
+
+Nguyen, Nguyen, Ta, Nguyen-Tang, Doan, Thanh-Tung: A Cosine Similarity-based Method for Out-of-Distribution Detection,
+2023, section 5, which prints the second form without the root; a cosine needs it. |p|² - 1/C is computed as
+sum (p - 1/C)². Higher = more typical; between -1 and 1. Fit: one pass. Score: one product with the head.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from typica.arrays import Array, like, namespace
+from typica.detectors._headed import MomentsDetector, check_classes, mean_directions, surplus
+from typica.detectors._units import units
+from typica.detectors.base import Tags
+from typica.errors import InputError
+from typica.head import Head
+from typica.store import storable
+
+
+@storable("influence_kernel")
+class InfluenceKernel(MomentsDetector):
+    """Influence of the typical feature of the predicted class on the input.
+
+    exact: True takes p' from the head, False takes it to be one-hot. Where a gradient is zero (a zero feature, a
+    uniform p, a head of one class) nothing has influence on it, and the score is 0.
+
+    >>> train, labels = np.array([[2.0, 0.0], [0.0, 4.0]] * 10), [0, 1] * 10
+    >>> detector = InfluenceKernel(Head(np.eye(2))).fit(train, labels)
+    >>> detector.score_samples(np.array([[4.0, 3.0], [1.0, 1.0], [0.0, 0.0]]))
+    array([0.8, 0. , 0. ])
+    """
+
+    tags = Tags(
+        needs_head=True,
+        needs_labels=True,
+        uses_labels=True,
+        mergeable=True,
+        fit_cost="O(N m)",
+        score_cost="O(m C)",
+        memory="O(m C + C^2)",
+        reference="Nguyen et al. 2023, A Cosine Similarity-based Method for Out-of-Distribution Detection",
+    )
+
+    def __init__(self, head: Head | None = None, exact: bool = True) -> None:
+        self.head = head
+        self.exact = exact
+
+    def _check_parameters(self, where: str) -> None:
+        super()._check_parameters(where)
+        if not isinstance(self.exact, bool | np.bool):
+            raise InputError(f"{where}: exact={self.exact!r} is not a truth value; pass True or False.")
+
+    def _derive(self, where: str) -> None:
+        order = check_classes(self.moments_, self._head, where)
+        self._directions = mean_directions(self.moments_, where)[order]
+        C = len(order)
+        certain = surplus(self._head.logits(self.moments_.means[order])) if self.exact else np.eye(C) - 1 / C
+        self._profiles, _ = units(certain)
+
+    def _score(self, Z: Array) -> Array:
+        xp = namespace(Z)
+        L = self._head.logits(Z)
+        predicted = xp.argmax(L, axis=1)
+        profile, _ = units(surplus(L))
+        direction, _ = units(Z)
+        alike = xp.vecdot(profile, xp.take(like(self._profiles, Z), predicted, axis=0))
+        return alike * xp.vecdot(direction, xp.take(like(self._directions, Z), predicted, axis=0))

@@ -1,0 +1,60 @@
+"""Isolation forest: how many random cuts it takes to set a row apart from the training data.
+
+    score(z) = -2^(-d(z) / c),   d = mean depth of z in random trees, c = the mean depth to be expected
+
+Liu, Ting, Zhou: Isolation Forest, ICDM 2008. Higher = more typical; between -1 and 0. This is scikit-learn's
+IsolationForest on the features as they are, with its defaults. Fit: grows the trees from samples of 256 rows. Score:
+walks down all trees.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.ensemble import IsolationForest as Forest
+
+from typica.arrays import Array, as_floating, like, to_numpy
+from typica.detectors._logits import check_count
+from typica.detectors.base import Detector, Tags
+from typica.estimator import check_rows
+from typica.store import storable
+
+
+@storable("isolation_forest")
+class IsolationForest(Detector):
+    """Isolation forest, by scikit-learn. It cannot be stored: its trees are objects that only pickle can hold.
+
+    trees: how many; seed: chooses samples and cuts.
+
+    >>> train = np.arange(100.0)[:, None]
+    >>> scores = IsolationForest().fit(train).score_samples(np.array([[50.0], [200.0]]))
+    >>> bool(scores[0] > scores[1])
+    True
+    """
+
+    tags = Tags(
+        differentiable=False,
+        saveable=False,
+        fit_cost="O(N m)",
+        score_cost="O(trees log N)",
+        memory="O(trees), of 256 rows each",
+        reference="Liu, Ting & Zhou 2008, ICDM",
+    )
+
+    def __init__(self, trees: int = 100, seed: int = 0) -> None:
+        self.trees = trees
+        self.seed = seed
+
+    def _check_parameters(self, where: str) -> None:
+        super()._check_parameters(where)
+        check_count(self.trees, "trees", where)
+        check_count(self.seed, "seed", where, least=0)
+
+    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
+        check_rows(Z, where)
+        self._model = Forest(n_estimators=int(self.trees), random_state=int(self.seed)).fit(as_floating(Z))
+
+    def _score(self, Z: Array) -> Array:
+        return like(np.asarray(self._model.score_samples(to_numpy(Z))), Z)

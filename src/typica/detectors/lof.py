@@ -1,0 +1,59 @@
+"""LOF, the local outlier factor: how much thinner the training data is around a row than around its neighbours.
+
+    score(z) = -mean over the k nearest training features b of density(b) / density(z)
+
+Breunig, Kriegel, Ng, Sander: LOF: Identifying Density-Based Local Outliers, SIGMOD 2000. Higher = more typical; about
+-1 among the training data. This is scikit-learn's LocalOutlierFactor(novelty=True) on the features as they are, with
+its default k = 20. Fit: searches the neighbours of all training rows. Score: one search.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.neighbors import LocalOutlierFactor
+
+from typica.arrays import Array, like, to_numpy
+from typica.detectors._bank import BankDetector
+from typica.detectors._logits import check_count
+from typica.detectors.base import Tags
+from typica.store import storable
+
+
+@storable("lof")
+class LOF(BankDetector):
+    """Local outlier factor, by scikit-learn.
+
+    k: how many neighbours, not counting the row itself; where there are fewer, scikit-learn takes them all and warns.
+    subsample: fit on a random sample only, a share (float) or a number (int) of rows; seed: chooses it.
+    What is stored is the training rows; `load` fits again.
+
+    >>> train = np.arange(20.0)[:, None]
+    >>> LOF(k=2).fit(train).score_samples(np.array([[9.5], [40.0]])).round(1)
+    array([ -1. , -14.3])
+    """
+
+    tags = Tags(
+        differentiable=False,
+        mergeable=True,
+        tolerance=(1e-4, 1e-6),  # scikit-learn's distances come from a product, which depends on the batch
+        fit_cost="O(N^2 m)",
+        score_cost="O(N m)",
+        memory="O(N m)",
+        reference="Breunig et al. 2000, SIGMOD",
+    )
+
+    def __init__(self, k: int = 20, subsample: float | int | None = None, seed: int = 0) -> None:
+        self.k = k
+        self.subsample = subsample
+        self.seed = seed
+
+    def _check_parameters(self, where: str) -> None:
+        super()._check_parameters(where)
+        check_count(self.k, "k", where)
+
+    def _derive(self, where: str) -> None:
+        self._model = LocalOutlierFactor(n_neighbors=int(self.k), novelty=True).fit(self.bank_)
+
+    def _score(self, Z: Array) -> Array:
+        rows = to_numpy(Z).astype(self.bank_.dtype, copy=False)
+        return like(np.asarray(self._model.score_samples(rows)), Z)
