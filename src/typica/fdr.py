@@ -34,7 +34,7 @@ def check_share(value: Any, name: str, where: str, zero: bool = False) -> Fracti
     True
     """
     share = exact(value)
-    if not (0 <= share if zero else 0 < share) or not share < 1:
+    if not (share >= 0 if zero else share > 0) or share >= 1:
         least = "at least" if zero else "above"
         raise InputError(f"{where}: {name}={value!r} is not a share; pass a number {least} 0 and below 1.")
     short = exact(round(float(value), 15)) if isinstance(value, float | np.floating) else share

@@ -142,9 +142,7 @@ class ScoreSet:
             self._join(np.sort(waiting), None)
             self._shrink()
 
-    def _join(
-        self, values: NDArray[np.float64], steps: tuple[NDArray[np.int64], NDArray[np.int64]] | None
-    ) -> None:
+    def _join(self, values: NDArray[np.float64], steps: tuple[NDArray[np.int64], NDArray[np.int64]] | None) -> None:
         """Add the step functions of two sets."""
         ours, our_steps = self._values, self._steps
         self._rounded = None

@@ -1,0 +1,63 @@
+"""Exact bounds from the binomial distribution: ranks with a guarantee, sample sizes, intervals for a rate."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from scipy.special import betainc, betaincinv
+
+from typica.fdr import check_share
+
+
+def guaranteed_rank(n: int, alpha: Any, confidence: Any = None) -> int:
+    """Return the k whose k-th smallest of n calibration scores is the threshold; 0 if n is too small.
+
+    Without `confidence` k = floor((n + 1) alpha). With it, k is the largest for which the false-alarm rate, at most
+    Beta(k, n + 1 - k) distributed over the calibration draw, is at most alpha with that probability:
+    P(Beta(k, n + 1 - k) <= alpha) = P(Binomial(n, alpha) >= k) >= confidence.
+
+    >>> guaranteed_rank(1000, 0.05), guaranteed_rank(1000, 0.05, confidence=0.99)
+    (50, 35)
+    """
+    share = check_share(alpha, "alpha", "guaranteed_rank", zero=True)
+    if confidence is None:
+        return math.floor((n + 1) * share)
+    wanted = float(check_share(confidence, "confidence", "guaranteed_rank"))
+    good, bad = 0, n + 1
+    while bad - good > 1:
+        k = (good + bad) // 2
+        good, bad = (k, bad) if betainc(k, n + 1 - k, float(share)) >= wanted else (good, k)
+    return good
+
+
+def calibration_size(alpha: Any, confidence: Any = None) -> int:
+    """Return how many calibration inputs are needed to reject anything at all at `alpha` with `confidence`.
+
+    >>> calibration_size(0.05), calibration_size(0.05, confidence=0.99)
+    (19, 90)
+    """
+    share = check_share(alpha, "alpha", "calibration_size")
+    if confidence is None:
+        return math.ceil(1 / share) - 1
+    wanted = check_share(confidence, "confidence", "calibration_size")
+    n = max(1, math.ceil(math.log1p(-wanted) / math.log1p(-share)))
+    while not guaranteed_rank(n, share, wanted):
+        n += 1
+    while n > 1 and guaranteed_rank(n - 1, share, wanted):
+        n -= 1
+    return n
+
+
+def rate_interval(hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Return the interval of Clopper and Pearson 1934 for the rate behind `hits` of n independent inputs.
+
+    >>> [round(end, 4) for end in rate_interval(5, 100)]
+    [0.0164, 0.1128]
+    >>> rate_interval(0, 0)
+    (0.0, 1.0)
+    """
+    tail = (1 - confidence) / 2
+    low = float(betaincinv(hits, n - hits + 1, tail)) if hits else 0.0
+    high = float(betaincinv(hits + 1, n - hits, 1 - tail)) if hits < n else 1.0
+    return low, high
