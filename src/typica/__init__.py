@@ -11,55 +11,179 @@ if TYPE_CHECKING:
     from typica.detectors import Detector, Tags, detector_class, list_detectors, make_detector
     from typica.detectors.ctm import CTM
     from typica.detectors.cw import CW
+    from typica.detectors.energy import Energy
+    from typica.detectors.ensemble import Ensemble
+    from typica.detectors.entropy import Entropy
+    from typica.detectors.fdbd import FDBD
+    from typica.detectors.gen import GEN
+    from typica.detectors.gradnorm import GradNorm
+    from typica.detectors.influence_kernel import InfluenceKernel
+    from typica.detectors.isolation_forest import IsolationForest
+    from typica.detectors.kl_matching import KLMatching
+    from typica.detectors.knn import KNN
+    from typica.detectors.lof import LOF
+    from typica.detectors.mahalanobis import Mahalanobis
+    from typica.detectors.margin import Margin
+    from typica.detectors.max_logit import MaxLogit
     from typica.detectors.msp import MSP
+    from typica.detectors.nci import NCI
+    from typica.detectors.nnguide import NNGuide
+    from typica.detectors.openmax import OpenMax
+    from typica.detectors.pca_reconstruction import PCAReconstruction
+    from typica.detectors.relative_mahalanobis import RelativeMahalanobis
+    from typica.detectors.residual import Residual
+    from typica.detectors.she import SHE
+    from typica.detectors.vim import ViM
     from typica.errors import CalibrationWarning, FormatError, InputError
     from typica.explanation import Explanation
     from typica.head import Head
     from typica.metrics import Evaluation, Result, evaluate
     from typica.moments import Moments
     from typica.pipelines import calibrate, explain
+    from typica.rectify import Rectifier, list_rectifiers, make_rectifier, rectifier_class
+    from typica.rectify.ash import ASH
+    from typica.rectify.centre import Centre
+    from typica.rectify.dice import DICE
+    from typica.rectify.normalise import L2Normalise
+    from typica.rectify.pca import PCA
+    from typica.rectify.react import ReAct
+    from typica.rectify.scale import SCALE
+    from typica.rectify.vra import VRA
+    from typica.rectify.whiten import Whiten
     from typica.scoring import ood_scorer
     from typica.store import load, save
 
 # Loaded when first asked for, so that `import typica` costs next to nothing.
 _HOMES = {
-    "detectors": ("Detector", "Tags", "detector_class", "list_detectors", "make_detector"),
+    "detectors": (
+        "Detector",
+        "Tags",
+        "detector_class",
+        "list_detectors",
+        "make_detector",
+    ),
     "detectors.ctm": ("CTM",),
     "detectors.cw": ("CW",),
+    "detectors.energy": ("Energy",),
+    "detectors.ensemble": ("Ensemble",),
+    "detectors.entropy": ("Entropy",),
+    "detectors.fdbd": ("FDBD",),
+    "detectors.gen": ("GEN",),
+    "detectors.gradnorm": ("GradNorm",),
+    "detectors.influence_kernel": ("InfluenceKernel",),
+    "detectors.isolation_forest": ("IsolationForest",),
+    "detectors.kl_matching": ("KLMatching",),
+    "detectors.knn": ("KNN",),
+    "detectors.lof": ("LOF",),
+    "detectors.mahalanobis": ("Mahalanobis",),
+    "detectors.margin": ("Margin",),
+    "detectors.max_logit": ("MaxLogit",),
     "detectors.msp": ("MSP",),
-    "errors": ("CalibrationWarning", "FormatError", "InputError"),
+    "detectors.nci": ("NCI",),
+    "detectors.nnguide": ("NNGuide",),
+    "detectors.openmax": ("OpenMax",),
+    "detectors.pca_reconstruction": ("PCAReconstruction",),
+    "detectors.relative_mahalanobis": ("RelativeMahalanobis",),
+    "detectors.residual": ("Residual",),
+    "detectors.she": ("SHE",),
+    "detectors.vim": ("ViM",),
+    "errors": (
+        "CalibrationWarning",
+        "FormatError",
+        "InputError",
+    ),
     "explanation": ("Explanation",),
     "head": ("Head",),
-    "metrics": ("Evaluation", "Result", "evaluate"),
+    "metrics": (
+        "Evaluation",
+        "Result",
+        "evaluate",
+    ),
     "moments": ("Moments",),
-    "pipelines": ("calibrate", "explain"),
+    "pipelines": (
+        "calibrate",
+        "explain",
+    ),
+    "rectify": (
+        "Rectifier",
+        "list_rectifiers",
+        "make_rectifier",
+        "rectifier_class",
+    ),
+    "rectify.ash": ("ASH",),
+    "rectify.centre": ("Centre",),
+    "rectify.dice": ("DICE",),
+    "rectify.normalise": ("L2Normalise",),
+    "rectify.pca": ("PCA",),
+    "rectify.react": ("ReAct",),
+    "rectify.scale": ("SCALE",),
+    "rectify.vra": ("VRA",),
+    "rectify.whiten": ("Whiten",),
     "scoring": ("ood_scorer",),
-    "store": ("load", "save"),
+    "store": (
+        "load",
+        "save",
+    ),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "ASH",
     "CTM",
     "CW",
+    "DICE",
+    "FDBD",
+    "GEN",
+    "KNN",
+    "LOF",
     "MSP",
+    "NCI",
+    "PCA",
+    "SCALE",
+    "SHE",
+    "VRA",
     "CalibrationWarning",
+    "Centre",
     "Detector",
+    "Energy",
+    "Ensemble",
+    "Entropy",
     "Evaluation",
     "Explanation",
     "FormatError",
+    "GradNorm",
     "Head",
+    "InfluenceKernel",
     "InputError",
+    "IsolationForest",
+    "KLMatching",
+    "L2Normalise",
+    "Mahalanobis",
+    "Margin",
+    "MaxLogit",
     "Moments",
+    "NNGuide",
+    "OpenMax",
+    "PCAReconstruction",
+    "ReAct",
+    "Rectifier",
+    "RelativeMahalanobis",
+    "Residual",
     "Result",
     "Tags",
+    "ViM",
+    "Whiten",
     "calibrate",
     "detector_class",
     "evaluate",
     "explain",
     "list_detectors",
+    "list_rectifiers",
     "load",
     "make_detector",
+    "make_rectifier",
     "ood_scorer",
+    "rectifier_class",
     "save",
 ]
 

@@ -22,6 +22,7 @@ from typica.errors import InputError
 from typica.store import storable
 
 CHUNK = 1024  # scores ranked at a time
+CELLS = 2**13  # values kept
 BLOCK = 64  # of these, compared pair by pair
 
 
@@ -31,12 +32,12 @@ class OnlineRanks:
 
     >>> ranks = OnlineRanks(np.arange(100.0), seed=0)
     >>> ranks.p_values(np.array([-1.0, 50.5, 1e9])).round(2)
-    array([0.  , 0.51, 0.99])
+    array([0.01, 0.51, 0.99])
     >>> ranks.n
     103
     """
 
-    def __init__(self, calibration: NDArray[Any], cells: int = 2**14, seed: Any = 0) -> None:
+    def __init__(self, calibration: NDArray[Any], cells: int = CELLS, seed: Any = 0) -> None:
         if not isinstance(cells, int) or cells < 1:
             raise InputError(f"OnlineRanks: cells={cells!r}; pass an integer of 1 or more.")
         self.cells = cells
@@ -64,8 +65,9 @@ class OnlineRanks:
     def _ranked(self, scores: NDArray[np.float64], keep: bool) -> NDArray[np.float64]:
         cell = self._cell(scores)
         below, equal = earlier(scores if keep else cell)
-        below += (np.cumsum(self._counts) - self._counts)[cell]
-        equal += self._counts[cell]
+        here = self._counts[cell]
+        below += np.cumsum(self._counts)[cell] - here
+        equal += here
         totals = np.arange(self.n + 1, self.n + len(scores) + 1)
         p = (below + (1 - self._rng.random(len(scores))) * (1 + equal)) / totals
         if keep:
@@ -77,8 +79,10 @@ class OnlineRanks:
     def _cell(self, scores: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return 2i + 1 for the i-th of the values kept, and 2i for the gap before it."""
         place = np.searchsorted(self._values, scores, side="left")
-        equal = np.append(self._values, np.nan)[place] == scores
-        return np.asarray(2 * place + equal)
+        if len(self._values):
+            equal = self._values[np.minimum(place, len(self._values) - 1)] == scores
+            place = 2 * place + equal
+        return np.asarray(place)
 
     def _keep(self, scores: NDArray[np.float64]) -> None:
         """Take scores in as values of their own; all gaps are still empty."""
@@ -89,7 +93,7 @@ class OnlineRanks:
         self.n += len(scores)
 
     def _count(self, cell: NDArray[np.int64]) -> None:
-        self._counts += np.bincount(cell, minlength=len(self._counts))
+        np.add.at(self._counts, cell, 1)
         self.n += len(cell)
 
     def state(self) -> dict[str, Any]:
