@@ -34,7 +34,7 @@ lint: .venv/dev
 
 # The core must work with its own dependencies alone.
 test-bare: .bare/ready
-	.bare/bin/python tests/bare.py
+	.bare/bin/python .ci/bare.py
 
 .bare/ready: pyproject.toml constraints.txt
 	test -x .bare/bin/python || $(PYTHON) -m venv .bare

@@ -121,6 +121,7 @@ def cases():
     constant[:, 2] = 0.1
     repeated[:, 4] = repeated[:, 1] - 2 * repeated[:, 3]
     flat[:, 5] = y
+    units = np.array([1.0, 1.0, 1.0, 1e-3, 1.0, 1.0])
     two = np.array([[1.0, 2.0, 3.0], [2.0, 0.0, 3.0]])
     return {
         "random": (Z, y, X),
@@ -132,6 +133,7 @@ def cases():
         "a constant feature": (constant, y, X),
         "a feature that follows from others": (repeated, y, X),
         "a feature that is constant in each class": (flat, y, X),
+        "a feature that hardly varies": (Z * units, y, X * units),
         "duplicate rows": (np.repeat(Z[:7], 9, axis=0), np.repeat(y[:7] % 2, 9), X),
         "a large common offset": (Z + 1000, y, X + 1000),
         "tiny": (Z * 1e-18, y, X * 1e-18),
@@ -241,6 +243,16 @@ def test_directions_without_variance_are_left_out_as_by_scikit_learn(case):
     np.testing.assert_allclose(Mahalanobis().fit(Z, y).score_samples(X), wanted, rtol=1e-8)
 
 
+@pytest.mark.parametrize("unit", [1e-4, 1e-5, 1e-6])
+def test_little_variance_is_variance(unit):
+    Z, y, X = CASES["random"]
+    units = np.array([1.0, 1.0, 1.0, unit, 1.0, 1.0])
+    for cls in (Mahalanobis, RelativeMahalanobis):
+        wanted = cls().fit(Z, y).score_samples(X)
+        got = cls().fit(Z * units, y).score_samples(X * units)
+        np.testing.assert_allclose(got, wanted, rtol=1e-16 / unit**2, atol=1e-16 / unit**2)
+
+
 @each_dtype
 def test_rounding_is_no_variance_however_many_rows(dtype):
     rng = np.random.default_rng(0)
@@ -265,6 +277,25 @@ def test_scores_of_distances_are_never_positive_and_zero_at_a_mean():
     assert (detector.score_samples(Z) <= 0).all()
     wanted = reference_mahalanobis(Z.astype(np.float32), y, Z.astype(np.float32))
     np.testing.assert_allclose(detector.score_samples(Z.astype(np.float32)), wanted, rtol=2e-2, atol=1e-3)
+
+
+@pytest.mark.parametrize("detector", [Mahalanobis(), RelativeMahalanobis(), PCAReconstruction()])
+def test_a_large_offset_costs_float32_no_digits(detector):
+    Z, y, _ = blobs(300, 5, 3)
+    Z = (Z + 1e5).astype(np.float32)  # what is left of the features is the data: the offset takes nothing more away
+    exact = detector.fit(Z, y).score_samples(Z.astype(np.float64))
+    moved = detector.fit(Z.astype(np.float64) - 1e5, y).score_samples(Z.astype(np.float64) - 1e5)
+    np.testing.assert_allclose(exact, moved, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(detector.fit(Z, y).score_samples(Z), moved, rtol=1e-5, atol=1e-5)
+
+
+def test_float64_features_beyond_float32():
+    Z, y, X = blobs(60, 4, 3)
+    for cls in (Mahalanobis, RelativeMahalanobis):
+        wanted = cls().fit(Z, y).score_samples(X)
+        np.testing.assert_allclose(cls().fit(Z * 1e60, y).score_samples(X * 1e60), wanted, rtol=1e-9)
+    wanted = PCAReconstruction().fit(Z).score_samples(X)
+    np.testing.assert_allclose(PCAReconstruction().fit(Z * 1e60).score_samples(X * 1e60) / 1e60, wanted, rtol=1e-9)
 
 
 @settings(max_examples=25, deadline=None)
@@ -315,8 +346,19 @@ def test_what_was_merged_is_not_shared(data: Data, which):
     other = detectors(data)[which].fit(data.train, data.labels)
     before = copy.deepcopy(other).score_samples(data.test)
     detectors(data)[which].merge(other).partial_fit(data.ood, np.arange(len(data.ood)) % 4)
-    del other._derived
+    del other._derived  # so that it looks at its moments again
     np.testing.assert_array_equal(other.score_samples(data.test), before)
+
+
+@pytest.mark.parametrize("which", range(5))
+def test_learning_more_changes_the_scores_at_once(data: Data, which):
+    half = len(data.train) // 2
+    wanted = detectors(data)[which].fit(data.train, data.labels).score_samples(data.test)
+    merged = detectors(data)[which].fit(data.train[:half], data.labels[:half])
+    rest = detectors(data)[which].fit(data.train[half:], data.labels[half:])
+    assert_scores(merged.merge(rest), data.test, wanted)
+    more = detectors(data)[which].fit(data.train[:half], data.labels[:half])
+    assert_scores(more.partial_fit(data.train[half:], data.labels[half:]), data.test, wanted)
 
 
 def test_vim_does_not_pretend_to_merge(data: Data):
@@ -352,6 +394,14 @@ def test_gradient_is_finite_where_there_is_no_residual():
     Z = torch.ones((1, 2), requires_grad=True)
     constant.score_samples(Z).sum().backward()
     assert not Z.grad.any() and constant.score_samples(np.ones((1, 2))) == 0
+
+
+def test_features_that_never_vary_still_have_a_unit():
+    constant = np.full((20, 2), 1e18, np.float32)
+    scores = PCAReconstruction().fit(constant).score_samples(np.array([[1e18, 1e18], [4e18, 5e18]], np.float32))
+    np.testing.assert_allclose(scores, [0, -5e18], rtol=1e-6)
+    scores = Residual().fit(np.zeros((20, 2))).score_samples(np.array([[3.0, 4.0]]))
+    np.testing.assert_allclose(scores, [-5])
 
 
 @pytest.mark.parametrize("which", range(6))

@@ -355,6 +355,17 @@ def test_kl_matching_takes_all_of_a_batch_or_nothing(data: Data, monkeypatch):
     )
 
 
+def test_scores_follow_what_was_learnt_last(data: Data):
+    whole = KLMatching(data.head).fit(data.train).score_samples(data.test)
+    detector = KLMatching(data.head).partial_fit(data.train[:100])
+    assert np.abs(detector.score_samples(data.test) - whole).max() > 1e-4
+    np.testing.assert_allclose(detector.partial_fit(data.train[100:]).score_samples(data.test), whole, atol=1e-12)
+    other = OpenMax(data.head).fit(data.train[:80], data.labels[:80])
+    other.score_samples(data.test)
+    wanted = OpenMax(data.head).fit(data.train, data.labels).score_samples(data.test)
+    np.testing.assert_array_equal(other.fit(data.train, data.labels).score_samples(data.test), wanted)
+
+
 def test_kl_matching_gradient_equals_finite_differences(data: Data):
     detector = KLMatching(data.head).fit(data.train)
     Z = torch.asarray(data.ood[:4] / 4).requires_grad_()

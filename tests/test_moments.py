@@ -129,9 +129,11 @@ def test_long_float32_sums_of_a_constant_do_not_drift(real_blocks, order, n_clas
     rng = np.random.default_rng(0)
     labels = np.where(rng.random(70_000) < 0.7, 0, rng.integers(n_classes, size=70_000))
     labels = np.sort(labels) if order == "sorted" else labels
-    Z = np.broadcast_to(np.array([0.1, 0.3, 1e4], dtype=np.float32), (70_000, 3))
+    whole = 65535 / 65536  # float32 holds the sum of 256 of these exactly, that of 512 not
+    Z = np.broadcast_to(np.array([0.1, 0.3, whole], dtype=np.float32), (70_000, 3))
     moments = Moments().add(Z, labels)
     np.testing.assert_allclose(moments.means, np.broadcast_to(Z[:1], (n_classes, 3)), rtol=1e-5)
+    assert (moments.means[:, 2] == whole).all()
     assert moments.counts.tolist() == np.bincount(labels).tolist()
 
 
@@ -257,20 +259,25 @@ def test_results_do_not_share_memory_with_the_moments():
         getattr(moments, name)[:] = 0
     moments.state()["sums"][:] = 0
     same_state(moments.state(), kept)
-    restored = Moments.from_state(kept)
-    moments.add(Z, labels)
-    same_state(restored.state(), kept)
+    Moments.from_state(kept).add(Z, labels)
+    same_state(moments.state(), kept)
 
 
-def test_the_root_mean_square_norm_is_that_of_first_rows():
-    Z, _ = data(n=16 + 16 + 8)
-    labels = np.array(([0] * 5 + [1] * 11) + [0] * 16 + ([1] * 4 + [2] * 4))
+def test_the_root_mean_square_norm_of_short_batches_is_exact():
+    Z, labels = data(n=100)
     norms = np.linalg.norm(Z, axis=1)
-    rows = {0: [0, 16], 1: [5, 32], 2: [36]}  # of each block of 16
-    expected = [np.sqrt(np.mean(norms[rows[label]] ** 2)) for label in range(3)]
+    expected = [np.sqrt(np.mean(norms[labels == label] ** 2)) for label in range(5)]
+    parts = Moments(True).add(Z[:30], labels[:30]).merge(Moments(True).add(Z[30:], labels[30:]))
+    for moments in (Moments().add(Z, labels), parts):
+        np.testing.assert_allclose(moments.root_mean_square, expected, rtol=1e-14)
+
+
+def test_the_root_mean_square_norm_of_long_batches_is_sampled():
+    Z, _ = data(n=3000, n_classes=3)
+    labels = np.arange(3000) % 3  # every third row is sampled: of classes 1 and 2 only the first row
+    norms = np.linalg.norm(Z, axis=1)
+    expected = [np.sqrt(np.mean(norms[::3] ** 2)), norms[1], norms[2]]
     np.testing.assert_allclose(Moments().add(Z, labels).root_mean_square, expected, rtol=1e-14)
-    first, second = Moments().add(Z[:16], labels[:16]), Moments().add(Z[16:], labels[16:])
-    np.testing.assert_allclose(first.merge(second).root_mean_square, expected, rtol=1e-14)
 
 
 def test_tiny_and_huge_float32_features_have_a_scale():

@@ -24,7 +24,7 @@ from typica.store import storable
 
 BINS = 1024  # a bet is constant on each of this many equal parts of [0, 1]
 PATIENCE = 1000  # the c above: half of the reserve is staked after so many steps
-BLOCK = 64  # steps whose product can neither overflow nor underflow
+BLOCK = 512  # steps whose product cannot underflow, as no bet is below 1/2 anywhere; overflow is as good as RICH
 RICH = 1e100  # wealth is not counted beyond this
 
 # (share, a, b): the density 1 - share + share * Beta(a, b). The first few look for low scores among typical ones, rare
@@ -84,31 +84,32 @@ class Wealth:
         """Bet on p-values in (0, 1] in the order of their arrival; return the wealth after each."""
         if len(p) == 0:
             return np.empty(0)
-        bins = np.minimum((p * BINS).astype(np.intp), BINS - 1)
+        bins = (p * BINS).astype(np.intp)  # p = 1 is clipped into the last bin
         table, logarithms = bet_table()
-        self._look_for_start(np.cumsum(logarithms[:, bins], axis=1))
-        n, blocks = len(p), -(-len(p) // BLOCK)
-        factors = np.ones((len(BETS), blocks * BLOCK))
-        np.take(table, bins, axis=1, out=factors[:, :n])
+        self._look_for_start(np.cumsum(np.take(logarithms, bins, axis=1, mode="clip"), axis=1))
+        n, size = len(p), min(len(p), BLOCK)
+        blocks = -(-n // size)
+        factors = np.ones((len(BETS), blocks * size))
+        factors[:, :n] = np.take(table, bins, axis=1, mode="clip")
         t = np.arange(self.steps + 1, self.steps + n + 1, dtype=np.float64)
         reserve = PATIENCE / (t + PATIENCE)
-        added = np.zeros(blocks * BLOCK)
+        added = np.zeros(blocks * size)
         added[:n] = reserve / (t - 1 + PATIENCE) / len(BETS)
 
         # Within a block, stake_t = P_t (stake_0 + sum over s <= t of added_s / P_(s-1)), P the product of the factors.
-        shape = (len(BETS), blocks, BLOCK)
-        products = np.cumprod(factors.reshape(shape), axis=2)
-        shares = np.empty(shape)
-        shares[:, :, 0] = added[::BLOCK]
-        np.divide(added.reshape(blocks, BLOCK)[:, 1:], products[:, :, :-1], out=shares[:, :, 1:])
-        sums = np.cumsum(shares, axis=2, out=shares)
-        last_product, last_sum = products[:, :, -1], sums[:, :, -1].copy()
-        for block in range(blocks):
-            sums[:, block, :] += self._stakes[:, None]
-            self._stakes = np.minimum(last_product[:, block] * (self._stakes + last_sum[:, block]), RICH)
+        shape = (len(BETS), blocks, size)
+        with np.errstate(over="ignore"):
+            products = np.cumprod(factors.reshape(shape), axis=2)
+            sums = np.empty(shape)
+            sums[:, :, 0] = added[::size]
+            np.divide(added.reshape(blocks, size)[:, 1:], products[:, :, :-1], out=sums[:, :, 1:])
+            np.cumsum(sums, axis=2, out=sums)
+            for block in range(blocks):
+                sums[:, block] += self._stakes[:, None]
+                self._stakes = np.minimum(products[:, block, -1] * sums[:, block, -1], RICH)
+            sums *= products
         self.steps += n
-        stakes = np.multiply(products, sums, out=sums).sum(axis=0).ravel()[:n]
-        return np.asarray(reserve + stakes)
+        return np.asarray(reserve + sums.sum(axis=0).ravel()[:n])
 
     def _look_for_start(self, sums: NDArray[np.float64]) -> None:
         lowest = np.argmin(sums, axis=1)

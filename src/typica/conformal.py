@@ -87,7 +87,7 @@ class ConformalDetector:
 
         predicted: the class that the classifier predicts for each row, where that is not `detector.classify(X)`.
         """
-        scores, classes = self._scored(X, predicted, "calibrate")
+        scores, classes = self.scored(X, predicted, "ConformalDetector.calibrate")
         groups = self.groups
         moments = getattr(final_detector(self.detector, "calibrate"), "moments_", None)
         if groups is None and self.by_class and isinstance(moments, Moments):
@@ -98,7 +98,7 @@ class ConformalDetector:
 
     def partial_calibrate(self, X: Any, predicted: Any = None) -> Self:
         """Take in one more batch. The length of a stream is not known: only `groups` says which classes are joined."""
-        scores, classes = self._scored(X, predicted, "partial_calibrate")
+        scores, classes = self.scored(X, predicted, "ConformalDetector.partial_calibrate")
         if self._known is None:
             self._known = GroupedScores(self.groups, self.max_scores)
         self._known.add(scores, classes)
@@ -141,7 +141,7 @@ class ConformalDetector:
         """
         calibration = self.calibration
         rng = np.random.default_rng(seed) if randomised else None
-        return calibration.p_values(*self._scored(X, predicted, "p_values"), rng)
+        return calibration.p_values(*self.scored(X, predicted, "ConformalDetector.p_values"), rng)
 
     def predict(self, X: Any, alpha: Any = 0.05, confidence: Any = None, predicted: Any = None) -> NDArray[np.int64]:
         """Return +1 where p > alpha and -1 where not: row for row what `detector.calibrate(tpr=1 - alpha)` decides.
@@ -150,12 +150,14 @@ class ConformalDetector:
         at most alpha. With `by_class` both hold within each group.
         """
         limits = self.calibration.limits(alpha, confidence, "ConformalDetector.predict")
-        return np.where(self.calibration.typical(*self._scored(X, predicted, "predict"), limits), 1, -1)
+        return np.where(
+            self.calibration.typical(*self.scored(X, predicted, "ConformalDetector.predict"), limits), 1, -1
+        )
 
     def judge(self, X: Any, alpha: Any = 0.05, confidence: Any = None, predicted: Any = None) -> Judgement:
         """Return score, p-value and verdict of each row in one pass; see `predict`."""
         limits = self.calibration.limits(alpha, confidence, "ConformalDetector.judge")
-        scores, classes = self._scored(X, predicted, "judge")
+        scores, classes = self.scored(X, predicted, "ConformalDetector.judge")
         p = self.calibration.p_values(scores, classes)
         return Judgement(scores, p, self.calibration.typical(scores, classes, limits))
 
@@ -175,7 +177,7 @@ class ConformalDetector:
         if method == "storey" and self.by_class:
             raise InputError(f"{where}: 'storey' needs one calibration set for all; use 'bh', or by_class=False.")
         share = check_share(lam, "lam", where)
-        p = self.calibration.p_values(*self._scored(X, predicted, "discoveries"))
+        p = self.calibration.p_values(*self.scored(X, predicted, where))
         if method == "bh":
             return benjamini_hochberg(p, fdr)
         steps = self.n + 1
@@ -184,6 +186,7 @@ class ConformalDetector:
     def summary(self, alpha: Any = 0.05, confidence: Any = None) -> dict[str, Any]:
         """Return as plain JSON types what the calibration amounts to: per group n, k, threshold and sketch error."""
         where = "ConformalDetector.summary"
+        final = final_detector(self.detector, where)
         limits = self.calibration.limits(alpha, confidence, where)
         groups = {
             group: {
@@ -195,7 +198,7 @@ class ConformalDetector:
             for group, scores in sorted(self.calibration.sets.items())
         }
         return {
-            "detector": final_detector(self.detector, where).kind,
+            "detector": getattr(final, "kind", type(final).__name__),
             "n": self.n,
             "by_class": self.by_class,
             "alpha": float(check_share(alpha, "alpha", where, zero=True)),
@@ -207,9 +210,10 @@ class ConformalDetector:
         """Write detector and calibration to one safetensors file; `typica.load` reads it back."""
         store.save(self, path)
 
-    def _scored(self, X: Any, predicted: Any, what: str) -> tuple[NDArray[Any], Classes]:
+    def scored(
+        self, X: Any, predicted: Any = None, where: str = "ConformalDetector.scored"
+    ) -> tuple[NDArray[Any], Classes]:
         """Return the scores of X and, with by_class, the predicted class of each row."""
-        where = f"ConformalDetector.{what}"
         final = final_detector(self.detector, where)
         Z = detector_input(self.detector, X)
         scores = check_scores(final.score_samples(Z), where)

@@ -24,6 +24,7 @@ from typica.store import storable
 CHUNK = 1024  # scores ranked at a time
 CELLS = 2**13  # values kept
 BLOCK = 64  # of these, compared pair by pair
+_BEFORE = np.tri(BLOCK, k=-1, dtype=np.bool_)
 
 
 @storable("online_ranks")
@@ -41,12 +42,12 @@ class OnlineRanks:
         if not isinstance(cells, int) or cells < 1:
             raise InputError(f"OnlineRanks: cells={cells!r}; pass an integer of 1 or more.")
         self.cells = cells
-        self._rng = np.random.default_rng(seed)
+        self.rng = np.random.default_rng(seed)
         self._values: NDArray[np.float64] = np.empty(0)
         self._counts: NDArray[np.int64] = np.zeros(1, dtype=np.int64)  # gap, value, gap, ..., value, gap
         self.n = 0
         # In random order: which of many calibration scores are kept must not depend on their size.
-        shuffled = self._rng.permutation(np.asarray(calibration, dtype=np.float64))
+        shuffled = self.rng.permutation(np.asarray(calibration, dtype=np.float64))
         self._keep(shuffled[:cells])
         self._count(self._cell(shuffled[cells:]))
 
@@ -69,20 +70,23 @@ class OnlineRanks:
         below += np.cumsum(self._counts)[cell] - here
         equal += here
         totals = np.arange(self.n + 1, self.n + len(scores) + 1)
-        p = (below + (1 - self._rng.random(len(scores))) * (1 + equal)) / totals
+        p = (below + (1 - self.rng.random(len(scores))) * (1 + equal)) / totals
         if keep:
             self._keep(scores)
         else:
             self._count(cell)
         return np.asarray(p)
 
-    def _cell(self, scores: NDArray[np.float64]) -> NDArray[np.int64]:
+    def _cell(self, scores: NDArray[np.float64]) -> NDArray[Any]:
         """Return 2i + 1 for the i-th of the values kept, and 2i for the gap before it."""
-        place = np.searchsorted(self._values, scores, side="left")
+        cell = np.zeros(len(scores), dtype=np.int16 if len(self._counts) < 2**15 else np.int64)
         if len(self._values):
-            equal = self._values[np.minimum(place, len(self._values) - 1)] == scores
-            place = 2 * place + equal
-        return np.asarray(place)
+            order = np.argsort(scores)  # ascending scores are found faster
+            ordered = scores[order]
+            place = np.searchsorted(self._values, ordered, side="left")
+            equal = self._values[np.minimum(place, len(self._values) - 1)] == ordered
+            cell[order] = 2 * place + equal
+        return cell
 
     def _keep(self, scores: NDArray[np.float64]) -> None:
         """Take scores in as values of their own; all gaps are still empty."""
@@ -92,14 +96,14 @@ class OnlineRanks:
         self._counts[1::2] = counts
         self.n += len(scores)
 
-    def _count(self, cell: NDArray[np.int64]) -> None:
+    def _count(self, cell: NDArray[Any]) -> None:
         np.add.at(self._counts, cell, 1)
         self.n += len(cell)
 
     def state(self) -> dict[str, Any]:
         """Return what is to be stored."""
         # The generator's state is a dict of integers, some of 128 bits, which JSON can hold.
-        random = self._rng.bit_generator.state
+        random = self.rng.bit_generator.state
         return {"cells": self.cells, "n": self.n, "values": self._values, "counts": self._counts, "random": random}
 
     @classmethod
@@ -107,7 +111,7 @@ class OnlineRanks:
         """Rebuild the ranks from what was stored; the random numbers go on where they stopped."""
         made = cls(np.empty(0), state["cells"])
         made.n, made._values, made._counts = state["n"], state["values"], state["counts"]
-        made._rng.bit_generator.state = state["random"]
+        made.rng.bit_generator.state = state["random"]
         return made
 
 
@@ -118,9 +122,10 @@ def earlier(keys: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     (array([0, 0, 1, 1, 2]), array([0, 0, 1, 0, 2]))
     """
     n = len(keys)
-    order = np.argsort(keys, kind="stable")
+    order = np.argsort(keys, kind="stable")  # by radix, and fast, if the keys are int16
     ordered = keys[order]
-    new = np.append(True, ordered[1:] != ordered[:-1])
+    new = np.ones(n, dtype=np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
     first_of_group = np.flatnonzero(new)[np.cumsum(new) - 1]
     first = np.empty(n, dtype=np.int16)  # the rank of each key, equal for equal keys
     first[order] = first_of_group
@@ -129,14 +134,14 @@ def earlier(keys: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
     # Smaller keys in earlier blocks: table[b, r] counts those of rank below r in the blocks before b.
     blocks = -(-n // BLOCK)
-    table = np.zeros((blocks, n + 1), dtype=np.int16)
-    np.cumsum(order // BLOCK < np.arange(blocks)[:, None], axis=1, dtype=np.int16, out=table[:, 1:])
-    smaller = table[np.arange(n) // BLOCK, first].astype(np.int64)
+    table = np.zeros((blocks, n + 1), dtype=np.int64)
+    np.cumsum(order // BLOCK < np.arange(blocks)[:, None], axis=1, out=table[:, 1:])
+    smaller = table[np.arange(n) // BLOCK, first]
 
     # Smaller keys in the same block, pair by pair.
     padded = np.zeros(blocks * BLOCK, dtype=np.int16)
     padded[:n] = first
     rows = padded.reshape(blocks, BLOCK)
-    before = (rows[:, None, :] < rows[:, :, None]) & np.tri(BLOCK, k=-1, dtype=np.bool_)
+    before = (rows[:, None, :] < rows[:, :, None]) & _BEFORE
     smaller += before.view(np.uint8).sum(axis=2, dtype=np.uint8).ravel()[:n]
     return smaller, equal

@@ -47,6 +47,7 @@ _FLOORS = (
     "detectors",
     "rectify",
 )  # where a kind that is not registered yet may live, in a module of its name
+_MODULES = {"conformal_detector": "conformal", "monitor": "monitor"}  # kinds whose module has another name or floor
 _SKLEARN = {
     "FunctionTransformer": None,  # holds code: refused with a reason
     "MaxAbsScaler": "sklearn.preprocessing",
@@ -280,6 +281,8 @@ def fitted_state(estimator: Any) -> dict[str, Any]:
 
 
 def _class_of(kind: str) -> type:
+    if kind not in _KINDS and kind in _MODULES:
+        importlib.import_module(f"typica.{_MODULES[kind]}")
     if kind not in _KINDS and re.fullmatch(r"[a-z][a-z0-9_]*", kind):
         for floor in _FLOORS:
             if importlib.util.find_spec(f"typica.{floor}.{kind}") is not None:

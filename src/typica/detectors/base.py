@@ -7,6 +7,7 @@ blocks, thresholds and explanations are here, validation, merging and storage in
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -161,8 +162,8 @@ class Detector(OutlierMixin, Estimator):
                 raise InputError(f"{where}: this method matches no classes; use the classifier's own prediction.")
             return namespace(similarities).argmax(similarities, axis=1)
 
-        chosen: NDArray[Any] = self.classes_[to_numpy(map_rows(best, Z, where, self._score_width()))]
-        return chosen
+        chosen = to_numpy(map_rows(best, Z, where, self._score_width()))
+        return np.asarray(self.classes_[chosen])
 
     def match(self, X: Any) -> Matches | None:
         """Return for each row the two classes (as positions in `classes_`) that match best, or None."""
@@ -191,6 +192,12 @@ class Detector(OutlierMixin, Estimator):
             chosen = np.random.default_rng(0).choice(Z.shape[0], TRAINING_SAMPLE, replace=False)
             Z = to_numpy(Z)[np.sort(chosen)]
         self._set_threshold(Z, 0.95, "training", where)
+        # The row that sets the threshold is a training row: rounding, which depends on the batch that a row comes in,
+        # must not reject it when it comes again.
+        single = as_floating(Z[:1, ...]).dtype != namespace(Z).float64
+        slack = self.tags.tolerance[0 if single else 1] * float(np.abs(self.calibration_.quantiles).max())
+        self.calibration_ = replace(self.calibration_, threshold=self.calibration_.threshold - slack)
+        self.offset_ = self.calibration_.threshold
 
     def _set_threshold(self, Z: Array, tpr: float, source: str, where: str) -> None:
         scores = to_numpy(self._scores(Z, where))

@@ -15,10 +15,13 @@ sum (p - 1/C)². Higher = more typical; between -1 and 1. Fit: one pass. Score: 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from typica.arrays import Array, like, namespace
-from typica.detectors._headed import MomentsDetector, check_classes, mean_directions, surplus
+from typica.detectors._headed import MomentsDetector, check_classes, check_known, mean_directions, surplus
 from typica.detectors._units import units
 from typica.detectors.base import Tags
 from typica.errors import InputError
@@ -58,6 +61,10 @@ class InfluenceKernel(MomentsDetector):
         super()._check_parameters(where)
         if not isinstance(self.exact, bool | np.bool):
             raise InputError(f"{where}: exact={self.exact!r} is not a truth value; pass True or False.")
+
+    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
+        check_known(labels, self._head, where)
+        super()._learn(Z, labels, where)
 
     def _derive(self, where: str) -> None:
         order = check_classes(self.moments_, self._head, where)

@@ -73,9 +73,9 @@ class Mahalanobis(ScatterDetector):
     EmpiricalCovariance: a variance of at most 2e-16 * max(m, sqrt(N)) times the largest is none. `Residual` and
     `PCAReconstruction` watch such directions.
 
-    float32 scores err by about 2e-8 sqrt(v) of the largest, v being the ratio of the largest to the smallest
-    variance of a direction: 2e-5 at v = 1e6 (less where features are uncorrelated). Pass float64 rows if that
-    matters.
+    With v the ratio of the largest to the smallest variance of a direction, float32 scores err by about
+    2e-8 sqrt(v) of the largest (2e-5 at v = 1e6; less where features are uncorrelated), float64 ones by less than
+    1e-15 v.
 
     >>> train = np.array([[0.0, 1.0], [0.0, -1.0], [1.0, 0.0], [9.0, 1.0], [9.0, -1.0], [8.0, 0.0]] * 5)
     >>> detector = Mahalanobis().fit(train, (["left"] * 3 + ["right"] * 3) * 5)

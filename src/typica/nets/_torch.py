@@ -1,0 +1,16 @@
+"""PyTorch, or a message that names the extra to install. Everything here that needs torch takes it from this file."""
+
+from typica.errors import InputError
+
+try:
+    import torch
+    from torch import nn
+    from torch.nn import functional
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise InputError(
+        "typica.nets: PyTorch is not installed; install the extra 'torch': pip install 'typica[torch]'."
+    ) from None
+
+__all__ = ["functional", "nn", "torch"]

@@ -1,0 +1,274 @@
+"""The guarantees, tested as statements about probability.
+
+Each test fails by chance at most once in a million runs of new random numbers: what it counts is binomial with a known
+or bounded rate, and its limits are exact quantiles at MISTAKE divided by the number of comparisons in the test. Seeds
+are fixed all the same. Where the rate is known exactly the limits are two-sided, so that needless caution fails too.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from typica.binomial import guaranteed_rank, rate_interval
+from typica.conformal import ConformalDetector
+from typica.detectors.base import Detector, Tags
+from typica.fdr import benjamini_hochberg
+from typica.groups import GroupedScores, p_values
+from typica.monitor import Monitor
+from typica.online import OnlineRanks
+from typica.sketch import ScoreSet
+
+MISTAKE = 1e-6
+
+
+class Column(Detector):
+    """A detector whose input is its score."""
+
+    tags = Tags(needs_fit=False)
+
+    def _score(self, Z):
+        return Z[:, 0]
+
+
+def assert_rate(hits, n, rate, comparisons, least=None):
+    """Check that a count of n independent events is what `rate` (and at least `least`) makes plausible."""
+    tail = MISTAKE / comparisons / 2
+    low = stats.binom.ppf(tail, n, rate if least is None else least)
+    high = stats.binom.isf(tail, n, rate)
+    assert low <= hits <= high, f"{hits} of {n}, a rate of {hits / n:.4f} where {float(rate):.4f} is stated"
+
+
+# One input
+
+
+@pytest.mark.parametrize("n", [1, 19, 100, 1000])
+def test_coverage(n):
+    """A new input is rejected with probability floor((n + 1) alpha) / (n + 1), over calibration draws."""
+    rng = np.random.default_rng(n)
+    draws = 6000
+    alphas = (0.5, 0.1, 0.05, 0.01)
+    p = np.array([p_values(rng.normal(size=1), rng.normal(size=n))[0] for _ in range(draws)])
+    for alpha in alphas:
+        assert_rate((p <= alpha).sum(), draws, guaranteed_rank(n, alpha) / (n + 1), len(alphas))
+
+
+@pytest.mark.parametrize("values", [1, 2, 5])
+def test_coverage_with_ties(values):
+    """With few distinct scores plain p-values are cautious; randomised ones are exact."""
+    rng = np.random.default_rng(values)
+    draws, n, alphas = 6000, 30, (0.5, 0.1, 0.03)
+    plain, randomised = [], []
+    for _ in range(draws):
+        known, new = rng.integers(0, values, n), rng.integers(0, values, 1)
+        plain.append(p_values(new, known)[0])
+        randomised.append(p_values(new, known, rng)[0])
+    for alpha in alphas:
+        assert_rate((np.array(plain) <= alpha).sum(), draws, alpha, 2 * len(alphas), least=0)
+        assert_rate((np.array(randomised) <= alpha).sum(), draws, alpha, 2 * len(alphas))
+
+
+def test_coverage_of_a_sketch():
+    """Never above alpha, and not far below: the sketch of 100 of 2,000 scores is wrong by at most 4 in 100."""
+    rng = np.random.default_rng(0)
+    draws, alphas = 1000, (0.3, 0.1)
+    p = []
+    for _ in range(draws):
+        sketch = ScoreSet(100).add(rng.normal(size=2000))
+        p.append(p_values(rng.normal(size=1), sketch)[0])
+    for alpha in alphas:
+        assert_rate((np.array(p) <= alpha).sum(), draws, alpha, len(alphas), least=alpha - 0.04)
+
+
+def test_coverage_within_classes():
+    """Each predicted class keeps its rate, rare ones as a pool; without classes the hard ones do not."""
+    rng = np.random.default_rng(0)
+    shares = np.array([0.5, 0.44, 0.02, 0.02, 0.02])
+    levels = np.array([0.0, 1.0, -2.0, -2.5, -3.0])  # rare classes have the low scores
+    alpha, draws, n = 0.1, 1500, 300
+    groups = {2: "rare", 3: "rare", 4: "rare"}
+    rejected, rejected_anyway = np.zeros(3, dtype=int), np.zeros(3, dtype=int)
+    for _ in range(draws):
+        classes = rng.choice(5, size=n, p=shares)
+        scores = levels[classes] + rng.normal(size=n)
+        by_class, together = GroupedScores(groups), GroupedScores()
+        by_class.add(scores, classes)
+        together.add(scores, None)
+        new = np.array([0, 1, rng.integers(2, 5)])  # of the pool a random member: that is what the pool promises
+        fresh = levels[new] + rng.normal(size=3)
+        rejected += by_class.p_values(fresh, new) <= alpha
+        rejected_anyway += together.p_values(fresh, None) <= alpha
+    for hits in rejected:
+        assert_rate(hits, draws, alpha, 3, least=0.03)
+    assert rejected_anyway[2] > 0.8 * draws  # what classes are for
+
+
+def test_confidence():
+    """With uniform scores the false-alarm rate of a threshold is the threshold: how often is it at most alpha?"""
+    rng = np.random.default_rng(0)
+    draws = 4000
+    cases = [(100, 0.05, 0.9), (500, 0.05, 0.99), (1000, 0.01, 0.9), (90, 0.05, 0.99)]
+    for n, alpha, confidence in cases:
+        k = guaranteed_rank(n, alpha, confidence)
+        exact = stats.binom.sf(k - 1, n, alpha)
+        assert exact >= confidence
+        good = 0
+        for _ in range(draws):
+            known = GroupedScores()
+            known.add(rng.random(n), None)
+            good += known.limits(alpha, confidence, "test")["all"] <= alpha
+        assert_rate(good, draws, exact, len(cases))
+
+
+# Batches
+
+
+@pytest.mark.parametrize("method", ["bh", "storey"])
+@pytest.mark.parametrize(("n", "m", "strange"), [(9, 5, 0), (10, 20, 0), (50, 20, 10), (200, 50, 40), (39, 40, 0)])
+def test_false_discovery_rate(method, n, m, strange):
+    """The false discovery proportion, rounded up or down at random by its own size, is a coin of rate FDR."""
+    rng = np.random.default_rng(n * m + strange)
+    draws, fdr = 1000, 0.2
+    detector = ConformalDetector(Column())
+    wrong = found = 0
+    for draw in range(draws):
+        ties = draw % 2  # scores of one decimal in every second draw
+        known, new = rng.normal(size=n), rng.normal(size=m)
+        new[:strange] -= 3
+        known, new = (np.round(s, 1) if ties else s for s in (known, new))
+        discoveries = detector.calibrate(known[:, None]).discoveries(new[:, None], fdr=fdr, method=method)
+        share = discoveries[strange:].sum() / max(1, discoveries.sum())
+        wrong += rng.random() < share
+        found += discoveries[:strange].sum()
+    assert_rate(wrong, draws, fdr, 1, least=0)
+    if strange and n >= 200:
+        assert found > 0.5 * draws * strange
+
+
+def test_benjamini_hochberg_is_not_needlessly_cautious():
+    """Where all is in-distribution and p-values are independent the rate is exactly fdr."""
+    rng = np.random.default_rng(0)
+    draws, fdr = 4000, 0.2
+    wrong = sum(benjamini_hochberg(rng.random(20), fdr).any() for _ in range(draws))
+    assert_rate(wrong, draws, fdr, 1)
+
+
+# Streams
+
+
+@pytest.mark.parametrize(("n", "cells"), [(1, 1000), (5, 3), (5, 40), (20, 1)])
+@pytest.mark.parametrize("values", [None, 4])
+def test_online_p_values_are_independent_and_uniform(n, cells, values):
+    """Over streams with few calibration scores, with ties and cells: one and all together."""
+    rng = np.random.default_rng(n + cells)
+    streams, steps = 1200, 60
+    p = np.empty((streams, steps))
+    for row in p:
+        scores = rng.normal(size=n + steps) if values is None else rng.integers(0, values, n + steps)
+        row[:] = OnlineRanks(scores[:n], cells, rng).p_values(scores[n:])
+    events = [p[:, 0] <= 0.2, p[:, -1] <= 0.2, (p[:, :-1] <= 0.3).any(axis=1) & (p[:, -1] <= 0.3)]
+    rates = [0.2, 0.2, 0.3 * (1 - 0.7 ** (steps - 1))]
+    # Dependence makes streams with far too many small p-values, or far too few, common.
+    many = (p <= 0.5).sum(axis=1)
+    low, high = stats.binom.ppf([0.05, 0.95], steps, 0.5)
+    events.append((many < low) | (many > high))
+    rates.append(stats.binom.cdf(low - 1, steps, 0.5) + stats.binom.sf(high, steps, 0.5))
+    for event, rate in zip(events, rates, strict=True):
+        assert_rate(event.sum(), streams, rate, len(events) + 1)
+    # Dvoretzky, Kiefer, Wolfowitz and Massart bound the distance of an empirical distribution from the true one.
+    ordered = np.sort(p.ravel())
+    ends = np.arange(len(ordered) + 1) / len(ordered)
+    distance = max(np.abs(ordered - ends[1:]).max(), np.abs(ordered - ends[:-1]).max())
+    assert distance <= math.sqrt(math.log(2 * (len(events) + 1) / MISTAKE) / (2 * len(ordered)))
+
+
+def test_a_fixed_reference_would_not_do():
+    """What the test above is able to see: p-values against calibration scores that do not grow."""
+    rng = np.random.default_rng(0)
+    streams, steps = 1200, 60
+    many = np.array([(p_values(rng.normal(size=steps), rng.normal(size=20), rng) <= 0.5).sum() for _ in range(streams)])
+    low, high = stats.binom.ppf([0.05, 0.95], steps, 0.5)
+    rate = stats.binom.cdf(low - 1, steps, 0.5) + stats.binom.sf(high, steps, 0.5)
+    with pytest.raises(AssertionError, match=r"is stated"):
+        assert_rate(((many < low) | (many > high)).sum(), streams, rate, 5)
+
+
+def test_false_alarms_over_many_streams():
+    """Of exchangeable streams of 10,000 inputs at most alpha raise an alarm, with 200 calibration scores."""
+    rng = np.random.default_rng(0)
+    streams, alpha = 250, 0.1
+    alarms = 0
+    for stream in range(streams):
+        monitor = Monitor(rng.normal(size=200), alpha=alpha, cells=2**10, seed=stream)
+        alarms += monitor.update(rng.normal(size=10_000))
+    assert_rate(alarms, streams, alpha, 1, least=0)
+
+
+def test_false_alarms_over_a_million_inputs():
+    """The probability that the wealth ever reaches w is at most 1 / w: it never reaches 2 / MISTAKE on two streams."""
+    for seed, n in ((1, 1000), (2, 20)):
+        rng = np.random.default_rng(seed)
+        monitor = Monitor(rng.normal(size=n), seed=seed)
+        for _ in range(1000):
+            monitor.update(rng.normal(size=1000))
+        assert monitor.inputs == 1_000_000 and monitor.largest_wealth < 2 / MISTAKE
+
+
+@pytest.mark.parametrize(
+    ("share", "shift", "within"),
+    [(1.0, -3.0, 30), (1.0, -1.0, 150), (1.0, 1.0, 150), (0.1, -5.0, 400), (1.0, -0.5, 500)],
+)
+def test_delay(share, shift, within):
+    """How soon a change after 3,000 inputs is noticed, in at least 9 of 10 streams (measured: in 99 of 100)."""
+    rng = np.random.default_rng(0)
+    streams = 60
+    noticed = 0
+    for seed in range(streams):
+        monitor = Monitor(rng.normal(size=1000), cells=2**10, seed=seed)
+        monitor.update(rng.normal(size=3000))
+        early = monitor.alarm
+        moved = rng.random(within) < share
+        noticed += monitor.update(rng.normal(size=within) + shift * moved) and not early
+    assert_rate(noticed, streams, 1.0, 1, least=0.97)
+
+
+def test_rate_intervals_cover():
+    rng = np.random.default_rng(0)
+    draws, n = 4000, 200
+    for rate in (0.01, 0.05, 0.5):
+        hits = rng.binomial(n, rate, size=draws)
+        ends = [rate_interval(int(h), n) for h in hits]
+        covered = sum(low <= rate <= high for low, high in ends)
+        assert_rate(covered, draws, 1.0, 3, least=0.95)
+
+
+# Real features
+
+
+@pytest.mark.real
+def test_real_halves(real):
+    """Halves of the CIFAR-10 test set drawn 200 times: the other half keeps its rate, and OOD sets are rejected."""
+    from typica import CTM
+
+    detector = CTM().fit(real["train.features"], real["train.labels"])
+    scores = detector.score_samples(real["test.features"])
+    rng = np.random.default_rng(0)
+    splits, half = 200, len(scores) // 2
+    for alpha, power in ((0.01, 0.3), (0.05, 0.6), (0.1, 0.8)):
+        rates = []
+        for _ in range(splits):
+            order = rng.permutation(len(scores))
+            known = GroupedScores()
+            known.add(scores[order[:half]], None)
+            limits = known.limits(alpha, None, "test")
+            rates.append(1 - known.typical(scores[order[half:]], None, limits).mean())
+        # Given the k-th smallest of one half, the count in the other is negative hypergeometric.
+        k = guaranteed_rank(half, alpha)
+        mean = k / (half + 1)
+        variance = k * (half + 1 - k) * (2 * half + 1) / ((half + 1) ** 2 * (half + 2) * half)
+        assert abs(np.mean(rates) - mean) <= 6 * math.sqrt(variance / splits) + 1e-4  # equal scores cost a little
+        ood = detector.score_samples(real["ood.svhn.features"])
+        assert 1 - known.typical(ood, None, limits).mean() > power
