@@ -3,11 +3,12 @@ PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 BIN = .venv/bin
 
-.PHONY: help demo test test-bare bench lint clean
+.PHONY: help demo test test test-all-bare bench lint clean
 
 help:
 	@echo "make demo       install and run the demonstration (offline after the install)"
 	@echo "make test       install and run every check"
+	@echo "make test-all   the same, and compare with other people's code in an environment of its own"
 	@echo "make bench      install and print how far from its limits the code is"
 	@echo "make clean      remove the environments and caches"
 
@@ -27,6 +28,18 @@ demo: .venv/demo
 test: lint test-bare
 	$(BIN)/python -m pytest --cov --cov-report=term
 
+# What other people's code needs must not reach the other tests.
+test-all: test .oracles/ready
+	.oracles/bin/python -m pytest tests/oracles -o addopts="" -ra
+
+.oracles/ready: pyproject.toml constraints.txt tests/oracles/requirements.txt tests/oracles/requirements-nodeps.txt
+	test -x .oracles/bin/python || $(PYTHON) -m venv .oracles
+	.oracles/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt \
+		--editable '.[torch]' -r tests/oracles/requirements.txt
+	.oracles/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt \
+		--no-deps -r tests/oracles/requirements-nodeps.txt
+	@touch $@
+
 lint: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -45,4 +58,4 @@ bench: .venv/dev
 	$(BIN)/python benchmarks/run.py
 
 clean:
-	rm -rf .venv .bare .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf .venv .bare .oracles .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist

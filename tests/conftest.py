@@ -55,7 +55,7 @@ def make(name: str, data: Data) -> typica.Detector:
 
 
 SMALL: dict[str, dict[str, object]] = {
-    "isolation_forest": {"trees": 10},
+    "isolation_forest": {"trees": 30},
     "knn": {"k": 3},
     "nnguide": {"k": 3, "subsample": None},
 }

@@ -325,6 +325,18 @@ def test_a_row_that_is_not_finite_is_named(name, data: Data, method, bad):
         getattr(detector, method)(rows) if method != "fit" else detector.fit(rows, data.labels)
 
 
+def test_a_failed_fit_leaves_nothing_behind(name, data: Data):
+    bad = np.where(np.arange(len(data.train))[:, None] == 5, np.nan, data.train)
+    detector = fitted(name, data)
+    methods = [detector.fit, *([make(name, data).partial_fit] if detector.tags.mergeable else [])]
+    for learn in methods:
+        with pytest.raises(typica.InputError, match="row 5"):
+            learn(bad, data.labels)
+        if detector.tags.needs_fit:
+            with pytest.raises(NotFittedError, match="not fitted yet"):
+                learn.__self__.score_samples(data.test)
+
+
 @pytest.mark.parametrize("method", ["score_samples", "predict", "explain", "calibrate", "match"])
 def test_wrong_shapes_are_refused(name, data: Data, method):
     detector = fitted(name, data)

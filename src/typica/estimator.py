@@ -7,6 +7,8 @@ up, how to take in another's knowledge (`_absorb`). Fitted attributes end in an 
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -102,8 +104,10 @@ class Estimator(BaseEstimator):
         """Learn from one more batch. A detector's threshold is void then: call `calibrate` when the stream ends."""
         where = f"{type(self).__name__}.partial_fit"
         self._check_parameters(where)
-        Z = self._check(X, where, reset=not self._has_learnt())
-        self._learn(to_numpy(Z), self._check_labels(y, where), where)
+        first = not self._has_learnt()
+        Z = self._check(X, where, reset=first)
+        with self._blank_on_error(first):
+            self._learn(to_numpy(Z), self._check_labels(y, where), where)
         self._learnt_more()
         return self
 
@@ -144,9 +148,20 @@ class Estimator(BaseEstimator):
         self._check_parameters(where)
         Z = self._check(X, where, reset=True)
         self._forget()
-        self._learn(to_numpy(Z), self._check_labels(y, where), where)
-        self._prepare(where)
+        with self._blank_on_error():
+            self._learn(to_numpy(Z), self._check_labels(y, where), where)
+            self._prepare(where)
         return Z
+
+    @contextlib.contextmanager
+    def _blank_on_error(self, needed: bool = True) -> Iterator[None]:
+        """Leave an estimator whose first learning fails as unfitted as it was."""
+        try:
+            yield
+        except Exception:
+            if needed:
+                self._forget(keep=())
+            raise
 
     def _check(self, X: Any, where: str, reset: bool = False) -> Array:
         """Check the input's form; with `reset`, note its width and column names as those to expect."""
@@ -192,9 +207,8 @@ class Estimator(BaseEstimator):
     def _has_learnt(self) -> bool:
         return hasattr(self, "n_features_in_")
 
-    def _forget(self) -> None:
+    def _forget(self, keep: tuple[str, ...] = ("n_features_in_", "feature_names_in_")) -> None:
         """Drop what an earlier fit has left, except what the check of this fit's input has just set."""
-        keep = ("n_features_in_", "feature_names_in_")
         for name in [key for key in store.fitted_state(self) if key not in keep]:
             delattr(self, name)
 

@@ -9,7 +9,7 @@ ICLR 2018). Score: one product with the head.
 
 from __future__ import annotations
 
-from typica.arrays import Array, logsumexp, namespace
+from typica.arrays import Array, namespace
 from typica.detectors._logits import LogitDetector
 from typica.detectors.base import Tags, check_positive
 from typica.head import Head
@@ -24,8 +24,8 @@ def max_softmax(L: Array, temperature: float = 1.0) -> Array:
     array([0.75])
     """
     xp = namespace(L)
-    L = L / temperature
-    return xp.exp(xp.max(L, axis=1) - logsumexp(L))
+    # The largest term of the sum is 1, so that nothing is lost where logits are large.
+    return 1 / xp.sum(xp.exp((L - xp.max(L, axis=1, keepdims=True)) / float(temperature)), axis=1)
 
 
 @storable("msp")

@@ -50,10 +50,14 @@ class Guard(nn.Module):
         self.model = self.extractor.model
         self.detector = detector
         self._logits = reads_logits(detector, "Guard")
-        # Double only beside a model in double: some devices know no other than single.
-        weight = next((p for p in self.model.parameters() if p.dtype == torch.float64), torch.empty(0))
-        self.register_buffer("threshold", torch.tensor(float(final.offset_), dtype=weight.dtype, device=weight.device))
-        self.register_buffer("directions", _directions(detector, weight))
+        weight = next((p for p in self.model.parameters() if p.is_floating_point()), torch.empty(0))
+        # Double beside a model in double alone: some devices lack it.
+        dtype = torch.float64 if weight.dtype == torch.float64 else torch.float32
+        for name, value in (
+            ("threshold", torch.tensor(final.offset_, dtype=torch.float64)),
+            ("directions", _directions(detector)),
+        ):
+            self.register_buffer(name, None if value is None else value.to(weight.device, dtype))
         self.eval()
 
     def forward(self, images: Any) -> Guarded:
@@ -86,12 +90,13 @@ class Guard(nn.Module):
         return self
 
 
-def _directions(detector: Any, weight: Any) -> Any:
-    """Return the unit directions of CTM or CW as a tensor like `weight`, or None of another detector."""
+def _directions(detector: Any) -> Any:
+    """Return the unit directions of CTM or CW as a tensor, or None of another detector."""
     if not isinstance(detector, CosineDetector) or type(detector)._score is not CosineDetector._score:
         return None
-    detector.check_ready("Guard")
-    return torch.tensor(detector._directions, dtype=weight.dtype, device=weight.device)
+    detector._check_fitted("Guard")
+    detector._prepare("Guard")
+    return torch.tensor(detector._directions)
 
 
 def max_cosine(Z: Any, directions: Any) -> Any:
