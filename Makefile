@@ -3,7 +3,7 @@ PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 BIN = .venv/bin
 
-.PHONY: help demo test test test-all-bare bench lint clean
+.PHONY: help demo test test-all test-bare bench lint clean
 
 help:
 	@echo "make demo       install and run the demonstration (offline after the install)"

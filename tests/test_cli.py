@@ -347,6 +347,7 @@ def test_demo_tells_the_whole_story(capsys):
         assert words in out
     document = json.loads(run(capsys, "demo", "--json", "-"))
     assert document["accuracy"] > 0.95 and set(document["results"]) == set(typica.list_detectors())
+    assert document["failed"] == {}
     assert document["results"]["ctm"]["ood"]["photos"]["auroc"] > 0.95
     assert document == json.loads(run(capsys, "demo", "--json", "-"))
 

@@ -397,9 +397,9 @@ def test_gradient_is_finite_where_there_is_no_residual():
 
 
 def test_features_that_never_vary_still_have_a_unit():
-    constant = np.full((20, 2), 1e18, np.float32)
-    scores = PCAReconstruction().fit(constant).score_samples(np.array([[1e18, 1e18], [4e18, 5e18]], np.float32))
-    np.testing.assert_allclose(scores, [0, -5e18], rtol=1e-6)
+    constant = np.full((20, 2), 1e25, np.float32)
+    scores = PCAReconstruction().fit(constant).score_samples(np.array([[1e25, 1e25], [4e25, 5e25]], np.float32))
+    np.testing.assert_allclose(scores, [0, -5e25], rtol=1e-6)
     scores = Residual().fit(np.zeros((20, 2))).score_samples(np.array([[3.0, 4.0]]))
     np.testing.assert_allclose(scores, [-5])
 

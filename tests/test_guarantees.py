@@ -49,7 +49,7 @@ def assert_rate(hits, n, rate, comparisons, least=None):
 def test_coverage(n):
     """A new input is rejected with probability floor((n + 1) alpha) / (n + 1), over calibration draws."""
     rng = np.random.default_rng(n)
-    draws = 6000
+    draws = 5000
     alphas = (0.5, 0.1, 0.05, 0.01)
     p = np.array([p_values(rng.normal(size=1), rng.normal(size=n))[0] for _ in range(draws)])
     for alpha in alphas:
@@ -60,7 +60,7 @@ def test_coverage(n):
 def test_coverage_with_ties(values):
     """With few distinct scores plain p-values are cautious; randomised ones are exact."""
     rng = np.random.default_rng(values)
-    draws, n, alphas = 6000, 30, (0.5, 0.1, 0.03)
+    draws, n, alphas = 4000, 30, (0.5, 0.1, 0.03)
     plain, randomised = [], []
     for _ in range(draws):
         known, new = rng.integers(0, values, n), rng.integers(0, values, 1)
@@ -72,12 +72,12 @@ def test_coverage_with_ties(values):
 
 
 def test_coverage_of_a_sketch():
-    """Never above alpha, and not far below: the sketch of 100 of 2,000 scores is wrong by at most 4 in 100."""
+    """Never above alpha, and not far below: the sketch of 100 of 1,000 scores is wrong by at most 4 in 100."""
     rng = np.random.default_rng(0)
-    draws, alphas = 1000, (0.3, 0.1)
+    draws, alphas = 800, (0.3, 0.1)
     p = []
     for _ in range(draws):
-        sketch = ScoreSet(100).add(rng.normal(size=2000))
+        sketch = ScoreSet(100).add(rng.normal(size=1000))
         p.append(p_values(rng.normal(size=1), sketch)[0])
     for alpha in alphas:
         assert_rate((np.array(p) <= alpha).sum(), draws, alpha, len(alphas), least=alpha - 0.04)
@@ -109,7 +109,7 @@ def test_coverage_within_classes():
 def test_confidence():
     """With uniform scores the false-alarm rate of a threshold is the threshold: how often is it at most alpha?"""
     rng = np.random.default_rng(0)
-    draws = 4000
+    draws = 2000
     cases = [(100, 0.05, 0.9), (500, 0.05, 0.99), (1000, 0.01, 0.9), (90, 0.05, 0.99)]
     for n, alpha, confidence in cases:
         k = guaranteed_rank(n, alpha, confidence)

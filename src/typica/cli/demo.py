@@ -30,7 +30,8 @@ def run(seed: int, json_file: str | None) -> None:
         _farewell()
     if json_file is not None:
         results = {name: row.evaluation.to_dict() for name, row in table.items() if row.evaluation is not None}
-        document = {"suite": suite.name, "seed": seed, "accuracy": suite.accuracy, "results": results}
+        failed = {name: row.error for name, row in table.items() if row.error}
+        document = {"suite": suite.name, "seed": seed, "accuracy": suite.accuracy, "results": results, "failed": failed}
         write_json(document | {"accepted by ctm": rates}, json_file)
 
 
@@ -60,6 +61,9 @@ def _compare(suite: FeatureSuite, table: dict[str, Comparison]) -> None:
     ]
     console.print("AUROC ↑ of each detector on what the network has never met", style="bold")
     console.print(show_table("", columns, rows))
+    for name, row in table.items():
+        if row.error:
+            console.print(f"{name}: {row.error}", style="red", markup=False)
     console.print(footnote(next(iter(done[0].ood.values()))), style="dim")
 
 

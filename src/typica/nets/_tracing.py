@@ -58,9 +58,10 @@ def hooked(hooks: Iterable[tuple[Any, Hook]]) -> Iterator[None]:
     thread = threading.get_ident()
 
     def adapted(hook: Hook) -> Callable[..., None]:
-        def call(_: Any, args: Any, kwargs: Any, output: Any) -> None:
+        # With keywords or without: torch leaves them out when another thread has just taken the hook off.
+        def call(_: Any, args: Any, *rest: Any) -> None:
             if threading.get_ident() == thread:
-                hook(args[0] if args else next(iter(kwargs.values()), None), output)
+                hook(next(iter(args or rest[0].values()), None), rest[-1])
 
         return call
 

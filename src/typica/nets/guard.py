@@ -35,7 +35,7 @@ class Guard(nn.Module):
     >>> model = nn.Linear(2, 2)
     >>> detector = typica.CTM().fit(np.array([[2.0, 0.1], [0.1, 3.0]] * 10), [0, 1] * 10)
     >>> guard = Guard(model, detector)
-    >>> guard(torch.tensor([[5.0, 0.2], [-1.0, -1.0]])).verdict
+    >>> guard(torch.tensor([[4.0, 0.2], [-1.0, -1.0]])).verdict
     tensor([ 1, -1])
     """
 

@@ -1,0 +1,132 @@
+"""`typica info`, `typica detectors` and `typica demo`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from numpy.typing import NDArray
+from rich.table import Table
+
+import typica
+from typica import store
+from typica.cli.app import Json, app
+from typica.cli.show import console, table, write_json
+from typica.detectors import Detector, Tags, detector_class, list_detectors
+from typica.exact import json_number
+from typica.pipelines import final_detector
+
+
+@app.command(epilog="Example: typica info ctm.safetensors")
+def info(
+    detector: Annotated[Path, typer.Argument(help="A file that `typica fit` wrote.")],
+    json_file: Json = None,
+) -> None:
+    """Show what a detector's file holds."""
+    document, _ = store.read(detector)
+    estimator = typica.load(detector)
+    description = describe(estimator)
+    description |= {
+        "written by": f"typica {document['library']}, format {document['format']}",
+        "bytes": detector.stat().st_size,
+    }
+    if json_file != "-":
+        console.print(pairs(str(detector), description))
+    if json_file is not None:
+        write_json(description, json_file)
+
+
+@app.command(epilog="Example: typica detectors --json -")
+def detectors(json_file: Json = None) -> None:
+    """List the detectors and what they need."""
+    described = {}
+    for name in list_detectors():
+        cls = detector_class(name)
+        tags = cls.tags
+        described[name] = {
+            "needs": _needs(tags),
+            "uses_labels": tags.uses_labels,
+            "mergeable": tags.mergeable,
+            "differentiable": tags.differentiable,
+            "saveable": tags.saveable,
+            "params": {k: None if k == "head" else v for k, v in cls().get_params(deep=False).items()},
+            "score_cost": tags.score_cost,
+            "summary": (cls.__doc__ or "").strip().partition("\n")[0],
+        }
+    if json_file != "-":
+        rows = [
+            [
+                name,
+                ", ".join(entry["needs"]),  # type: ignore[arg-type]
+                "yes" if entry["mergeable"] else "no",
+                str(entry["summary"]),
+            ]
+            for name, entry in described.items()
+        ]
+        console.print(table("", ["detector", "needs", "merges", "what it is"], rows, text=4))
+    if json_file is not None:
+        write_json(described, json_file)
+
+
+@app.command(epilog="Example: typica demo")
+def demo(
+    seed: Annotated[int, typer.Option(help="Of the network, the splits and the noise.", min=0)] = 0,
+    json_file: Json = None,
+) -> None:
+    """Train a small classifier on handwritten digits, fit detectors, and show it what it has never seen."""
+    from typica.cli.demo import run  # noqa: PLC0415 (loads the network's library)
+
+    run(seed, json_file)
+
+
+def _needs(tags: Tags) -> list[str]:
+    """Return what a detector is given beside or instead of features."""
+    needs = ["logits or head"] if tags.reads == "logits" else ["head"] if tags.needs_head else []
+    if tags.uses_labels:
+        needs.append("labels" if tags.needs_labels else "(labels)")
+    return needs or ["features"]
+
+
+def describe(estimator: Any) -> dict[str, Any]:
+    """Return what a person wants to know of a fitted detector, as JSON values."""
+    final = final_detector(estimator, "info")
+    steps = [type(part).__name__ for _, part in getattr(estimator, "steps", [])[:-1]]
+    params = {key: value for key, value in final.get_params(deep=False).items() if key != "head"}
+    classes = _classes(final)
+    description: dict[str, Any] = {"detector": final.kind, "params": params}
+    if steps:
+        description["after"] = steps
+    description["features"] = final.n_features
+    if classes is not None:
+        description["classes"] = {"n": len(classes), "names": classes.tolist()}
+    calibration = getattr(final, "calibration_", None)
+    if calibration is not None:
+        description["threshold"] = json_number(calibration.threshold)
+        description["calibration"] = {
+            "source": calibration.source, "n": calibration.n, "tpr": calibration.tpr, "k": calibration.k,
+        }  # fmt: skip
+    return description
+
+
+def _classes(detector: Detector) -> NDArray[Any] | None:
+    try:
+        return detector.classes_
+    except AttributeError:
+        return None
+
+
+def pairs(title: str, description: dict[str, Any]) -> Table:
+    """Return a description as a table of two columns."""
+    rows = []
+    for key, value in description.items():
+        if key == "classes":
+            names = ", ".join(map(str, value["names"][:8])) + (" ..." if value["n"] > 8 else "")
+            rows.append([key, f"{value['n']}: {names}"])
+        elif isinstance(value, dict):
+            rows.append([key, ", ".join(f"{k}={v}" for k, v in value.items()) or "-"])
+        else:
+            rows.append([key, ", ".join(value) if isinstance(value, list) else str(value)])
+    made = table(title, ["", ""], rows, text=2)
+    made.show_header = False
+    return made

@@ -1,0 +1,74 @@
+"""`typica fit`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from typica.cli.about import describe, pairs
+from typica.cli.app import Json, Tpr, app
+from typica.cli.show import console, error_console, progress, write_json
+from typica.data.tables import read_features, read_head, read_labels
+from typica.detectors import make_detector
+from typica.errors import InputError
+
+
+@app.command(epilog="Example: typica fit train.npy --labels labels.npy -o ctm.safetensors --calibrate held_out.npy")
+def fit(
+    features: Annotated[Path, typer.Argument(help="Training features: .npy, .npz, .safetensors, .parquet, .csv.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The detector's file, .safetensors.")],
+    labels: Annotated[Path | None, typer.Option(help="Labels, if the feature file holds none.")] = None,
+    detector: Annotated[str, typer.Option(help="A name that `typica detectors` lists.")] = "ctm",
+    param: Annotated[
+        list[str] | None, typer.Option(help="A parameter of the detector, NAME=VALUE; may be repeated.")
+    ] = None,
+    head: Annotated[
+        Path | None, typer.Option(help="The last layer: weight, bias, classes (.safetensors, .npz).")
+    ] = None,
+    calibrate: Annotated[Path | None, typer.Option(help="Held-out in-distribution features for the threshold.")] = None,
+    tpr: Tpr = 0.95,
+    json_file: Json = None,
+) -> None:
+    """Fit a detector on training features and set its threshold on held-out ones."""
+    if output.suffix != ".safetensors":
+        raise InputError(f"{output}: a detector is stored as .safetensors; choose such a name.")
+    params = _parameters(param or [])
+    if head is not None:
+        params["head"] = read_head(head)
+    made = make_detector(detector, **params)
+    train = read_features(features)
+    held_out = read_features(calibrate).features if calibrate is not None else None
+    targets = read_labels(labels) if labels is not None else train.labels
+    if head is None and made.tags.reads == "logits":
+        error_console.print("no head: the rows are taken as logits (pass --head for features)")
+    if targets is None and made.tags.uses_labels:
+        error_console.print("no labels: all rows count as one class (pass --labels for one mean a class)")
+    with progress("fitting", len(train.features)):
+        made.fit(train.features, targets)
+    if held_out is not None:
+        with progress("calibrating", len(held_out)):
+            made.calibrate(held_out, tpr=tpr)
+    else:
+        error_console.print("threshold from training rows, which is optimistic; pass --calibrate HELD_OUT")
+    made.save(output)
+    description = describe(made)
+    if json_file != "-":
+        console.print(pairs(f"wrote {output}", description))
+    if json_file is not None:
+        write_json(description, json_file)
+
+
+def _parameters(pairs: list[str]) -> dict[str, Any]:
+    params = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise InputError(f"--param {pair}: expected NAME=VALUE, e.g. --param k=50.")
+        try:
+            params[name] = json.loads(value)
+        except ValueError:
+            params[name] = {"True": True, "False": False, "None": None}.get(value, value)
+    return params
