@@ -479,6 +479,8 @@ def test_fits_that_cannot_score_say_why(data: Data):
         RelativeMahalanobis().fit(data.train)
     with pytest.raises(typica.InputError, match=r"ViM.fit: the features vary in 4 directions only.*pass .*dim<4"):
         ViM(data.head).fit(data.train[:4])
+    with pytest.raises(typica.InputError, match=r"ViM.fit: the features vary in 4 directions only.*outside 4; pass"):
+        ViM(data.head, dim=4).fit(data.train[:4])
     with pytest.raises(typica.InputError, match=r"ViM.fit: the largest logits .* average -.*check that the head"):
         ViM(Head(data.head.weight, np.full(4, -1e6))).fit(data.train)
     # In the midst of a stream one class is no error: another may yet come.

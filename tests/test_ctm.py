@@ -85,6 +85,23 @@ def test_zero_row_scores_minus_one_and_says_why(data: Data):
     assert torch.isfinite(Z.grad).all() and not Z.grad[1].any()
 
 
+def test_explain_names_the_features_that_are_missing_or_in_excess(data: Data):
+    detector = CTM().fit(data.train, data.labels).calibrate(data.held_out)
+    z = detector.means_[0].copy()
+    z[8], z[0] = z[8] + 3, z[0] / 2
+    answer = detector.explain(z[None])[0]
+    assert [(c.feature, c.excess) for c in answer.contributions[:2]] in (
+        [(3, True), (0, False)],
+        [(0, False), (3, True)],
+    )
+    mean = detector.means_[detector.classes_.tolist().index(answer.nearest)]
+    parts = [(a / np.linalg.norm(z) - b / np.linalg.norm(mean)) ** 2 / 2 for a, b in zip(z, mean, strict=True)]
+    assert sum(parts) == pytest.approx(1 - answer.similarity, abs=1e-12)
+    assert [c.amount for c in answer.contributions] == pytest.approx(sorted(parts, reverse=True)[:5], abs=1e-12)
+    assert answer.to_dict()["contributions"][0]["feature"] == answer.contributions[0].feature
+    assert not answer.typical and "in excess: feature" in str(answer)
+
+
 def test_classify_is_the_nearest_mean(data: Data):
     names = np.array(["ape", "bee", "cat", "dog"])
     detector = CTM().fit(data.train, names[data.labels])

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class Contribution(NamedTuple):
+    """What one feature adds to the distance from the nearest class: `excess` if above it, else missing."""
+
+    feature: int
+    amount: float
+    excess: bool
 
 
 @dataclass(frozen=True)
@@ -11,8 +19,9 @@ class Explanation:
     """Why one input was accepted or rejected. `str()` of it is a sentence.
 
     `percentile` is the share (in percent) of calibration inputs that scored no higher. `nearest` is the class
-    that matches best, with its similarity; `margin` is by how much it beats the `runner_up`. What a detector
-    cannot tell is None.
+    that matches best, with its similarity; `margin` is by how much it beats the `runner_up`. `contributions` are the
+    features that add most to the distance from the nearest class, the largest first. `p_value` and `examples` (the
+    positions of the nearest known inputs) come with a ConformalDetector. What a detector cannot tell is None or empty.
     """
 
     score: float
@@ -24,11 +33,14 @@ class Explanation:
     runner_up: Any = None
     runner_up_similarity: float | None = None
     margin: float | None = None
+    contributions: tuple[Contribution, ...] = ()
+    p_value: float | None = None
+    examples: tuple[int, ...] = ()
     note: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain Python values."""
-        return asdict(self)
+        return asdict(self) | {"contributions": [c._asdict() for c in self.contributions]}
 
     def __str__(self) -> str:
         words = {True: "typical", False: "NOT typical", None: "not judged (no threshold)"}
@@ -36,12 +48,20 @@ class Explanation:
         if self.threshold is not None:
             relation = ">=" if self.typical else "<"
             parts[0] += f" {relation} threshold {self.threshold:.4f}"
+        if self.p_value is not None:
+            parts.append(f"p-value {self.p_value:.4g}")
         if self.percentile is not None:
             parts.append(f"higher than or equal to {self.percentile:.1f} % of known inputs")
         if self.nearest is not None:
             parts.append(f"nearest class {self.nearest} ({self.similarity:.4f})")
         if self.runner_up is not None:
             parts.append(f"then {self.runner_up} ({self.runner_up_similarity:.4f})")
+        for word, excess in (("missing", False), ("in excess", True)):
+            features = [str(c.feature) for c in self.contributions if c.excess is excess]
+            if features and not self.typical:
+                parts.append(f"{word}: feature{'s' * (len(features) > 1)} {', '.join(features)}")
+        if self.examples:
+            parts.append(f"nearest known inputs {', '.join(map(str, self.examples))}")
         if self.note:
             parts.append(self.note)
         return "; ".join(parts)

@@ -211,7 +211,8 @@ class Moments:
             advance(len(rows))
         sample = np.union1d(_first_rows(codes), np.arange(0, len(Z), -(-len(Z) // _SAMPLE_ROWS)))
         rows = Z[sample].astype(np.float64)
-        self._squares = np.bincount(codes[sample], weights=np.vecdot(rows, rows))
+        squares: Any = np.bincount(codes[sample], weights=np.vecdot(rows, rows))
+        self._squares = squares
         self._samples = np.bincount(codes[sample]).astype(np.int64)
         totals = [self._sums, self._squares] + ([] if self._products is None else [self._products])
         if not all(np.isfinite(total).all() for total in totals):

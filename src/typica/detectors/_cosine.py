@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from typica.arrays import Array, like, namespace
 from typica.detectors.base import Detector
+from typica.explanation import Contribution
 
+MOST_CONTRIBUTIONS = 5  # features that `explain` names
 NO_DIRECTION = -1.0  # the score of a zero row: as far from every direction as a cosine can be
 
 
@@ -78,6 +80,15 @@ class CosineDetector(Detector):
 
     def _score_width(self) -> int:
         return len(self._directions)
+
+    def _contributions(self, z: NDArray[Any], nearest: int) -> tuple[Contribution, ...]:
+        # 1 - cos(u, v) = sum_j (u_j - v_j)^2 / 2 for u and v of length 1: every feature adds its part, none negative.
+        if not z.any():
+            return ()
+        excess = unit_rows(z[None])[0] - self._directions[nearest]
+        amounts = excess**2 / 2
+        largest = np.argsort(-amounts, kind="stable")[:MOST_CONTRIBUTIONS]
+        return tuple(Contribution(int(j), float(amounts[j]), bool(excess[j] > 0)) for j in largest)
 
     def _note(self, z: NDArray[Any]) -> str:
         return "" if z.any() else "the feature vector is zero and has no direction, so it scores -1"

@@ -30,7 +30,7 @@ QUERIES = 256  # worked on at once by one thread, against TILE rows: their produ
 TILE = 2048
 SAMPLE = 4096  # rows, or the sixteenth part of all if that is more, from which a query's threshold is taken
 FEW = 64  # queries that are not worth the principal axes
-SPARE = 0.003  # the share of the rows' variance that may lie off the axes
+SPARE = 0.01  # the share of the rows' variance that may lie off the axes
 PATIENCE = 16  # times as many candidates as asked for: then the bound is no use to the query
 
 _turn = threading.Lock()
@@ -83,21 +83,32 @@ class Search:
         wanted = max(3 * k, 128)
         X, reach = bound.queries(Q)
         least = bound.threshold(X, wanted)
-        columns, found = bound.at_least(X, least, PATIENCE * wanted)
-        # Whatever is not a candidate is at least this far away.
-        beyond = reach - 2 * (least + bound.margin(X))
-        slack = 1 + (Q.shape[1] + 4) * np.finfo(Q.dtype).eps
+        columns, values, found = bound.at_least(X, least, PATIENCE * wanted)
+        margin = bound.margin(X)
         ends = np.cumsum(found)
         for i in np.flatnonzero(found <= PATIENCE * wanted):
-            candidates = columns[ends[i] - found[i] : ends[i]]
-            counts = self._counts[candidates]
-            if counts.sum() < k:
-                continue
-            squares = _squares(self._rows[candidates], Q[i])
-            nearest = _weighted_kth(squares, counts, k)
-            if squares[nearest] * slack <= beyond[i]:
-                index[i] = candidates[nearest]
+            own = slice(ends[i] - found[i], ends[i])
+            order = np.argsort(-values[own])
+            # What the squared distances are at least: of the candidates, and of all other rows.
+            nearer = reach[i] - 2 * (values[own][order] + margin[i])
+            others = reach[i] - 2 * (least[i] + margin[i])
+            index[i] = self._among(columns[own][order], nearer, others, Q[i], k)
         return index
+
+    def _among(self, candidates: NDArray[np.int64], nearer: Floats, others: float, q: Floats, k: int) -> int:
+        """Return the k-th nearest row if it is certain to be among the candidates, which are sorted, else -1."""
+        counts = self._counts[candidates]
+        held = np.cumsum(counts)
+        first = int(np.searchsorted(held, k)) + 1
+        if first > len(candidates):
+            return -1
+        slack = 1 + (len(q) + 4) * np.finfo(q.dtype).eps
+        squares = _squares(self._rows[candidates[:first]], q)
+        last = int(np.searchsorted(nearer, squares.max() * slack, side="right"))
+        if last > first:
+            squares = np.concatenate([squares, _squares(self._rows[candidates[first:last]], q)])
+        nearest = _weighted_kth(squares, counts[: len(squares)], k)
+        return int(candidates[nearest]) if squares[nearest] * slack <= others else -1
 
     @cached_property
     def _mean(self) -> NDArray[np.float64]:
@@ -166,10 +177,13 @@ class Bound(NamedTuple):
             S = S[:, : size // 8 * 8].reshape(n, 8, size // 8).max(axis=1)
         return np.partition(S, -rank, axis=1)[:, -rank]
 
-    def at_least(self, X: Floats, least: Floats, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the rows that reach `least`, query by query, and how many each has; past `most` it is given up."""
+    def at_least(self, X: Floats, least: Floats, most: int) -> tuple[NDArray[np.int64], Floats, NDArray[np.int64]]:
+        """Return the rows that reach `least`, query by query, their values, and how many a query has.
+
+        A query that has more than `most` is given up.
+        """
         found = np.zeros(len(X), dtype=np.int64)
-        owners, columns = [], []
+        owners, columns, values = [], [], []
         for start in range(0, len(self.rows), TILE):
             S = X @ self.rows[start : start + TILE].T
             S -= self.half[start : start + TILE]
@@ -179,7 +193,7 @@ class Bound(NamedTuple):
             found += np.bincount(owner, minlength=len(X))
             least = np.where(found > most, np.inf, least)
         order = np.argsort(np.concatenate(owners), kind="stable")
-        return np.concatenate(columns)[order], found
+        return np.concatenate(columns)[order], np.concatenate(values)[order], found
 
     def margin(self, X: Floats) -> NDArray[np.float64]:
         """Return how far rounding may take a product and its difference from the truth, for each query."""

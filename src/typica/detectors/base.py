@@ -18,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 from typica.arrays import Array, as_floating, map_rows, namespace, to_numpy
 from typica.errors import InputError
 from typica.estimator import Estimator, Tags, check_positive
-from typica.explanation import Explanation
+from typica.explanation import Contribution, Explanation
 from typica.threshold import Calibration, threshold
 
 __all__ = ["Detector", "Matches", "Tags", "check_positive", "top_two"]
@@ -72,6 +72,10 @@ class Detector(OutlierMixin, Estimator):
     def _similarities(self, Z: Array) -> Array | None:
         """Return (n, C) similarities to the classes `self.classes_` for one block, or None."""
         return None
+
+    def _contributions(self, z: NDArray[Any], nearest: int) -> tuple[Contribution, ...]:
+        """Return the features of one row that add most to its distance from the class at `nearest`."""
+        return ()
 
     def _note(self, z: NDArray[Any]) -> str:
         """Return what else `explain` should say about one row."""
@@ -139,12 +143,14 @@ class Detector(OutlierMixin, Estimator):
         explanations = []
         for i, score in enumerate(scores):
             named = {} if matches is None else self._named(matches, i)
+            parts = () if matches is None else self._contributions(Z[i], int(matches.nearest[i]))
             explanations.append(
                 Explanation(
                     score=float(score),
                     typical=None if offset is None else bool(score >= offset),
                     threshold=offset,
                     percentile=None if percentiles is None else float(percentiles[i]),
+                    contributions=parts,
                     note=self._note(Z[i]),
                     **named,
                 )
