@@ -183,13 +183,16 @@ class Bound(NamedTuple):
         A query that has more than `most` is given up.
         """
         found = np.zeros(len(X), dtype=np.int64)
-        owners, columns, values = [], [], []
+        owners, columns = [], []
+        values: list[Floats] = []
         for start in range(0, len(self.rows), TILE):
             S = X @ self.rows[start : start + TILE].T
             S -= self.half[start : start + TILE]
-            owner, column = np.divmod(np.flatnonzero(least[:, None] <= S), S.shape[1])
+            places = np.flatnonzero(least[:, None] <= S)
+            owner, column = np.divmod(places, S.shape[1])
             owners.append(owner)
             columns.append(column + start)
+            values.append(S.ravel()[places])
             found += np.bincount(owner, minlength=len(X))
             least = np.where(found > most, np.inf, least)
         order = np.argsort(np.concatenate(owners), kind="stable")
