@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from timing import ratio
 
-from typica.detectors.mahalanobis import Mahalanobis
+from typica import Mahalanobis
 
 
 def run() -> list[tuple[str, float, float, str]]:

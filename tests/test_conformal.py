@@ -413,17 +413,19 @@ def test_discoveries():
         by_class.discoveries(new, method="storey")
 
 
-@pytest.mark.parametrize("n", [1, 2, 10, 11])
+@pytest.mark.parametrize("n", [1, 2, 10, 11, 12])
 def test_storey_takes_a_lam_that_the_p_values_can_have(n):
     """lam is lowered to a multiple of 1 / (n + 1), and p-values equal to it count as large."""
-    scores = np.arange(float(n))
-    new = rows([-1.0, -1.0, (n - 1) // 2 - 0.5, n - 0.5, n - 0.5])
-    p = np.array([(1 + sum(scores <= s)) / (n + 1) for s, _ in new])
-    lam = max(1, (n + 1) // 2) / (n + 1)
-    pi0 = (1 + sum(p >= lam)) / (5 * (1 - lam))
-    passing = [x for k, x in enumerate(sorted(p), 1) if x <= 0.4 / pi0 * k / 5 + 1e-12]
-    wanted = p <= (passing[-1] if passing else -1)
-    np.testing.assert_array_equal(calibrated(scores).discoveries(new, fdr=0.4, method="storey"), wanted)
+    rng = np.random.default_rng(n)
+    conformal = calibrated(np.arange(float(n)))
+    lam = Fraction(max(1, (n + 1) // 2), n + 1)
+    for _ in range(200):
+        counts = rng.integers(0, rng.integers(1, n + 2), size=6)
+        p = [Fraction(1 + min(int(count), n), n + 1) for count in counts]
+        pi0 = (1 + sum(x >= lam for x in p)) / (6 * (1 - lam))
+        passing = [x for k, x in enumerate(sorted(p), 1) if x * 6 * pi0 <= Fraction(4, 10) * k]
+        wanted = [bool(passing) and x <= passing[-1] for x in p]
+        assert conformal.discoveries(rows(counts - 0.5), fdr=0.4, method="storey").tolist() == wanted
 
 
 # Adversarial input
@@ -498,7 +500,7 @@ def test_bad_input(data: Data):
     with pytest.raises(InputError, match=r"0 sample\(s\)"):
         conformal.calibrate(np.empty((0, 2)))
     assert conformal.n == 99
-    for alpha in (1, -0.1, np.nan, "lots", None):
+    for alpha in (1, -0.1, np.nan, "lots"):
         with pytest.raises(InputError, match=r"predict: alpha=.* is not a share; pass a number at least 0 and below 1"):
             conformal.predict(rows([1.0]), alpha=alpha)
     with pytest.raises(InputError, match=r"confidence=2 is not a share"):

@@ -16,13 +16,8 @@ from sklearn.covariance import EmpiricalCovariance
 from sklearn.decomposition import PCA
 
 import typica
-from typica import Head
+from typica import Head, Mahalanobis, PCAReconstruction, RelativeMahalanobis, Residual, ViM
 from typica.detectors._covariance import principal_dim
-from typica.detectors.mahalanobis import Mahalanobis
-from typica.detectors.pca_reconstruction import PCAReconstruction
-from typica.detectors.relative_mahalanobis import RelativeMahalanobis
-from typica.detectors.residual import Residual
-from typica.detectors.vim import ViM
 
 pytestmark = pytest.mark.filterwarnings("ignore::typica.CalibrationWarning")  # two rows set no threshold
 

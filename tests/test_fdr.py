@@ -25,18 +25,34 @@ def step_up(p, level):
     return [bool(passing) and x <= passing[-1] for x in p]
 
 
+def test_both_by_definition_where_p_values_meet_their_limits():
+    """On a grid where equality is common, in exact fractions."""
+    rng = np.random.default_rng(0)
+    for _ in range(3000):
+        steps = int(rng.integers(2, 30))
+        numerators = np.minimum(rng.integers(1, steps + 1, size=rng.integers(1, 15)), rng.integers(1, steps + 1))
+        p = [Fraction(int(number), steps) for number in numerators]
+        fdr, lam = Fraction(int(rng.integers(1, 100)), 100), Fraction(int(rng.integers(1, steps)), steps)
+        pi0 = (1 + sum(x >= lam for x in p)) / (len(p) * (1 - lam))
+        assert benjamini_hochberg(numerators / steps, float(fdr)).tolist() == step_up(p, fdr)
+        assert storey(numerators / steps, float(fdr), lam).tolist() == step_up(p, fdr / pi0)
+
+
+def test_equality_is_enough_whatever_the_rounding():
+    """k p-values of exactly fdr k / m, of which many are a bit more than the limit in floats."""
+    for m in range(1, 9):
+        for k in range(1, m + 1):
+            for percent in range(1, 100):
+                limit = Fraction(percent, 100) * k / m
+                p = np.array([limit.numerator / limit.denominator] * k + [1.0] * (m - k))
+                assert benjamini_hochberg(p, percent / 100)[:k].all()
+
+
 @given(grid, shares)
-def test_benjamini_hochberg_by_definition(numerators, fdr):
-    p = [Fraction(number, 20) for number in numerators]
-    found = benjamini_hochberg(np.array(numerators) / 20, float(fdr))
-    assert found.tolist() == step_up(p, fdr)
-
-
-@given(grid, shares, st.integers(1, 19))
-def test_storey_by_definition(numerators, fdr, tick):
-    p, lam = [Fraction(number, 20) for number in numerators], Fraction(tick, 20)
-    pi0 = (1 + sum(x >= lam for x in p)) / (len(p) * (1 - lam))
-    assert storey(np.array(numerators) / 20, float(fdr), f"{tick}/20").tolist() == step_up(p, fdr / pi0)
+def test_more_is_found_at_a_higher_rate(numerators, fdr):
+    p = np.array(numerators) / 20
+    for procedure in (benjamini_hochberg, storey):
+        assert not (procedure(p, fdr / 2) & ~procedure(p, fdr)).any()
 
 
 def test_benjamini_hochberg_agrees_with_scipy():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from typica.conformal import ConformalDetector
     from typica.detectors import Detector, Tags, detector_class, list_detectors, make_detector
     from typica.detectors.ctm import CTM
     from typica.detectors.cw import CW
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from typica.head import Head
     from typica.metrics import Evaluation, Result, evaluate
     from typica.moments import Moments
+    from typica.monitor import Monitor
     from typica.pipelines import calibrate, explain
     from typica.rectify import Rectifier, list_rectifiers, make_rectifier, rectifier_class
     from typica.rectify.ash import ASH
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
 
 # Loaded when first asked for, so that `import typica` costs next to nothing.
 _HOMES = {
+    "conformal": ("ConformalDetector",),
     "detectors": (
         "Detector",
         "Tags",
@@ -100,6 +103,7 @@ _HOMES = {
         "evaluate",
     ),
     "moments": ("Moments",),
+    "monitor": ("Monitor",),
     "pipelines": (
         "calibrate",
         "explain",
@@ -144,6 +148,7 @@ __all__ = [
     "VRA",
     "CalibrationWarning",
     "Centre",
+    "ConformalDetector",
     "Detector",
     "Energy",
     "Ensemble",
@@ -162,6 +167,7 @@ __all__ = [
     "Margin",
     "MaxLogit",
     "Moments",
+    "Monitor",
     "NNGuide",
     "OpenMax",
     "PCAReconstruction",

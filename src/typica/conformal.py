@@ -15,6 +15,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -23,16 +24,20 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 
 from typica import store
-from typica.arrays import to_numpy
+from typica.arrays import as_features, as_floating, to_numpy
 from typica.binomial import guaranteed_rank
+from typica.detectors._cosine import cosines, unit_rows
 from typica.errors import InputError
 from typica.exact import json_number
+from typica.explanation import Explanation
 from typica.fdr import benjamini_hochberg, check_share, storey
 from typica.groups import Classes, GroupedScores, pool_rare
 from typica.moments import Moments
-from typica.pipelines import detector_input, final_detector
+from typica.pipelines import detector_input, explain, final_detector
 from typica.sketch import ScoreSet, check_scores
 from typica.store import storable
+
+EXAMPLES = 3  # known inputs that `explain` names
 
 
 class Judgement(NamedTuple):
@@ -51,7 +56,8 @@ class ConformalDetector:
     guarantee holds within each predicted class. groups: {class: group} joins classes; others stand alone. None:
     `calibrate` joins the classes that are rare in training, where the detector knows (see `pool_rare`).
     max_scores: keep a sketch of that many numbers a group in place of all scores; p-values then are at most
-    error / (n + 1) too large, never too small. Do not refit the detector after calibration.
+    error / (n + 1) too large, never too small. alpha, confidence: what `predict` and `judge` go by unless told
+    otherwise. Do not refit the detector after calibration.
 
     >>> import typica
     >>> rng = np.random.default_rng(0)
@@ -71,8 +77,13 @@ class ConformalDetector:
         by_class: bool = False,
         groups: Mapping[Any, str] | None = None,
         max_scores: int | None = None,
+        alpha: Any = 0.05,
+        confidence: Any = None,
     ) -> None:
         final_detector(detector, "ConformalDetector")
+        check_share(alpha, "alpha", "ConformalDetector", zero=True)
+        if confidence is not None:
+            check_share(confidence, "confidence", "ConformalDetector")
         if groups is not None and not by_class:
             raise InputError("ConformalDetector: groups without by_class; pass by_class=True as well.")
         ScoreSet(max_scores)  # says what is wrong with it
@@ -80,6 +91,8 @@ class ConformalDetector:
         self.by_class = by_class
         self.groups = groups
         self.max_scores = max_scores
+        self.alpha = alpha
+        self.confidence = confidence
         self._known: GroupedScores | None = None
 
     def calibrate(self, X: Any, predicted: Any = None) -> Self:
@@ -143,23 +156,56 @@ class ConformalDetector:
         rng = np.random.default_rng(seed) if randomised else None
         return calibration.p_values(*self.scored(X, predicted, "ConformalDetector.p_values"), rng)
 
-    def predict(self, X: Any, alpha: Any = 0.05, confidence: Any = None, predicted: Any = None) -> NDArray[np.int64]:
+    def predict(self, X: Any, alpha: Any = None, confidence: Any = None, predicted: Any = None) -> NDArray[np.int64]:
         """Return +1 where p > alpha and -1 where not: row for row what `detector.calibrate(tpr=1 - alpha)` decides.
 
         confidence: with that probability over the calibration draw, the false-alarm rate of this very detector is
-        at most alpha. With `by_class` both hold within each group.
+        at most alpha. With `by_class` both hold within each group. alpha=None: the constructor's alpha and confidence.
         """
+        alpha, confidence = self._levels(alpha, confidence)
         limits = self.calibration.limits(alpha, confidence, "ConformalDetector.predict")
         return np.where(
             self.calibration.typical(*self.scored(X, predicted, "ConformalDetector.predict"), limits), 1, -1
         )
 
-    def judge(self, X: Any, alpha: Any = 0.05, confidence: Any = None, predicted: Any = None) -> Judgement:
+    def judge(self, X: Any, alpha: Any = None, confidence: Any = None, predicted: Any = None) -> Judgement:
         """Return score, p-value and verdict of each row in one pass; see `predict`."""
+        alpha, confidence = self._levels(alpha, confidence)
         limits = self.calibration.limits(alpha, confidence, "ConformalDetector.judge")
         scores, classes = self.scored(X, predicted, "ConformalDetector.judge")
         p = self.calibration.p_values(scores, classes)
         return Judgement(scores, p, self.calibration.typical(scores, classes, limits))
+
+    def explain(
+        self, X: Any, alpha: Any = None, confidence: Any = None, predicted: Any = None, bank: Any = None
+    ) -> list[Explanation]:
+        """Say for each row why it is accepted or rejected, with its p-value; see `predict`.
+
+        bank: known inputs, e.g. those held out; each explanation then names the positions of the nearest (by cosine).
+        """
+        judged = self.judge(X, alpha, confidence, predicted)
+        told = explain(self.detector, X)
+        examples = [()] * len(told) if bank is None else self._nearest(X, bank)
+        return [
+            replace(one, p_value=float(p), typical=bool(typical), threshold=None, examples=tuple(near))
+            for one, p, typical, near in zip(told, judged.p_values, judged.typical, examples, strict=True)
+        ]
+
+    def _nearest(self, X: Any, bank: Any) -> list[Any]:
+        """Return the positions of the rows of `bank` with the largest cosines to each row of X."""
+        queries, known = (
+            as_floating(to_numpy(as_features(detector_input(self.detector, rows), "ConformalDetector.explain")))
+            for rows in (X, bank)
+        )
+        similar = cosines(queries, unit_rows(known[known.any(axis=1)]).astype(queries.dtype))
+        positions = np.flatnonzero(known.any(axis=1))
+        return [positions[row].tolist() for row in np.argsort(-similar, axis=1, kind="stable")[:, :EXAMPLES]]
+
+    def _levels(self, alpha: Any, confidence: Any) -> tuple[Any, Any]:
+        """Return what was asked for, or the constructor's."""
+        if alpha is None:
+            return self.alpha, self.confidence if confidence is None else confidence
+        return alpha, confidence
 
     def discoveries(
         self, X: Any, fdr: Any = 0.1, method: str = "bh", lam: Any = 0.5, predicted: Any = None
@@ -183,9 +229,10 @@ class ConformalDetector:
         steps = self.n + 1
         return storey(p, fdr, f"{max(1, math.floor(share * steps))}/{steps}")
 
-    def summary(self, alpha: Any = 0.05, confidence: Any = None) -> dict[str, Any]:
+    def summary(self, alpha: Any = None, confidence: Any = None) -> dict[str, Any]:
         """Return as plain JSON types what the calibration amounts to: per group n, k, threshold and sketch error."""
         where = "ConformalDetector.summary"
+        alpha, confidence = self._levels(alpha, confidence)
         final = final_detector(self.detector, where)
         limits = self.calibration.limits(alpha, confidence, where)
         groups = {
@@ -229,14 +276,16 @@ class ConformalDetector:
     def state(self) -> dict[str, Any]:
         """Return what is to be stored."""
         groups = None if self.groups is None else [[str(name), str(group)] for name, group in self.groups.items()]
-        params = {"by_class": self.by_class, "max_scores": self.max_scores}
+        levels = {"alpha": str(self.alpha), "confidence": None if self.confidence is None else str(self.confidence)}
+        params = {"by_class": self.by_class, "max_scores": self.max_scores, **levels}
         return {"detector": self.detector, **params, "groups": groups, "calibration": self._known}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> ConformalDetector:
         """Rebuild the detector from what was stored."""
         groups = None if state["groups"] is None else dict(state["groups"])
-        made = cls(state["detector"], by_class=state["by_class"], groups=groups, max_scores=state["max_scores"])
+        kept = {key: state[key] for key in ("by_class", "max_scores", "alpha", "confidence")}
+        made = cls(state["detector"], groups=groups, **kept)
         made._known = state["calibration"]
         return made
 

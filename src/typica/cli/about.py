@@ -13,6 +13,7 @@ import typica
 from typica import store
 from typica.cli.app import Json, app
 from typica.cli.show import console, table, write_json
+from typica.conformal import ConformalDetector
 from typica.detectors import Detector, Tags, detector_class, list_detectors
 from typica.exact import json_number
 from typica.pipelines import final_detector
@@ -26,7 +27,10 @@ def info(
     """Show what a detector's file holds."""
     document, _ = store.read(detector)
     estimator = typica.load(detector)
-    description = describe(estimator)
+    conformal = estimator if isinstance(estimator, ConformalDetector) else None
+    description = describe(estimator if conformal is None else conformal.detector)
+    if conformal is not None:
+        description["p-values"] = {key: conformal.summary()[key] for key in ("n", "by_class", "alpha", "confidence")}
     description |= {
         "written by": f"typica {document['library']}, format {document['format']}",
         "bytes": detector.stat().st_size,

@@ -12,6 +12,7 @@ import typica
 from typica.bench.run import PAPER, make_detectors, wants_head
 from typica.bench.run import compare as run_comparison
 from typica.cli.app import Json, Tpr, app
+from typica.cli.decide import unwrapped
 from typica.cli.show import (
     comparison_table,
     console,
@@ -42,7 +43,7 @@ def evaluate(
     json_file: Json = None,
 ) -> None:
     """Measure how well a detector tells in-distribution from OOD features."""
-    estimator = typica.load(detector)
+    estimator = unwrapped(typica.load(detector))
     final = final_detector(estimator, "evaluate")
     known = read_features(in_distribution).features
     sets = {name: read_features(path).features for name, path in _named_files(ood).items()}

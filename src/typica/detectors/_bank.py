@@ -36,7 +36,7 @@ def check_k(k: int, rows: int, where: str, subsample: float | int | None = None)
 class BankDetector(Detector):
     """A detector that keeps training rows, all or a random sample of them, in `batches_`.
 
-    Subclasses have the parameters `subsample` (None, a share of each batch, or a number of rows) and `seed`, and
+    Subclasses have the parameters `subsample` (None, a share of each batch, or a number of rows), `seed` and `k`, and
     write `_derive`, which turns `bank_` into what scoring needs.
     """
 
@@ -62,7 +62,10 @@ class BankDetector(Detector):
     def _chosen(self, n: int, before: int) -> NDArray[np.int64]:
         """Return which of n rows are kept; `before` rows are in the bank already."""
         kept = self.subsample or n
-        size = int(np.ceil(kept * n)) if isinstance(kept, float | np.floating) else min(n, int(kept))
+        if isinstance(kept, float | np.floating):
+            # The share of a small training set still leaves the k rows without which nothing can be scored.
+            kept = max(int(np.ceil(kept * n)), int(getattr(self, "k", 1)) - before)
+        size = min(n, int(kept))
         return np.sort(np.random.default_rng([int(self.seed), before]).choice(n, size, replace=False))
 
     def _kept(self, Z: NDArray[Any]) -> NDArray[Any]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from typica.arrays import Array, like, namespace
 from typica.detectors.base import Detector
 from typica.errors import InputError
+from typica.estimator import LearnsMoments
 from typica.head import Head
 from typica.moments import Moments
 
@@ -146,33 +147,10 @@ def overflow_as_minus_infinity(kernel: Callable[[Array], Array], Z: Array) -> Ar
     return xp.where(xp.isnan(scores), xp.full_like(scores, -xp.inf), scores)
 
 
-class ScatterDetector(Detector):
-    """A detector whose knowledge is moments with scatter, so that it streams and merges.
+class ScatterDetector(LearnsMoments, Detector):
+    """A detector whose knowledge is moments with scatter. Subclasses write `_derive` and `_typicality`."""
 
-    Subclasses write `_derive`, which turns `moments_` into what scoring needs, and `_typicality`.
-    """
-
-    moments_: Moments
-
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
-        if not hasattr(self, "moments_"):
-            self.moments_ = Moments(scatter=True)
-        self.moments_.add(Z, labels, where=where)
-        self._derived = False
-
-    def _absorb(self, other: Self) -> None:
-        own = self.moments_ if self._has_learnt() else Moments(scatter=True)
-        self.moments_ = own.merge(other.moments_)
-        self._derived = False
-
-    def _prepare(self, where: str) -> None:
-        if not getattr(self, "_derived", False):
-            self._derive(where)
-            self._derived = True
-
-    def _derive(self, where: str) -> None:
-        """Set what scoring needs from `moments_`, or say why that is impossible."""
-        raise InputError(f"{where}: this detector derives nothing.")
+    _scatter = True
 
     def _score(self, Z: Array) -> Array:
         return overflow_as_minus_infinity(self._typicality, Z)

@@ -30,7 +30,7 @@ QUERIES = 256  # worked on at once by one thread, against TILE rows: their produ
 TILE = 2048
 SAMPLE = 4096  # rows, or the sixteenth part of all if that is more, from which a query's threshold is taken
 FEW = 64  # queries that are not worth the principal axes
-SPARE = 0.01  # the share of the rows' variance that may lie off the axes
+SPARE = 0.003  # the share of the rows' variance that may lie off the axes
 PATIENCE = 16  # times as many candidates as asked for: then the bound is no use to the query
 
 _turn = threading.Lock()
@@ -88,7 +88,7 @@ class Search:
         ends = np.cumsum(found)
         for i in np.flatnonzero(found <= PATIENCE * wanted):
             own = slice(ends[i] - found[i], ends[i])
-            order = np.argsort(-values[own])
+            order = np.argsort(values[own])[::-1]
             # What the squared distances are at least: of the candidates, and of all other rows.
             nearer = reach[i] - 2 * (values[own][order] + margin[i])
             others = reach[i] - 2 * (least[i] + margin[i])
@@ -103,10 +103,10 @@ class Search:
         if first > len(candidates):
             return -1
         slack = 1 + (len(q) + 4) * np.finfo(q.dtype).eps
-        squares = _squares(self._rows[candidates[:first]], q)
+        squares = _squares(self._rows.take(candidates[:first], axis=0), q)
         last = int(np.searchsorted(nearer, squares.max() * slack, side="right"))
         if last > first:
-            squares = np.concatenate([squares, _squares(self._rows[candidates[first:last]], q)])
+            squares = np.concatenate([squares, _squares(self._rows.take(candidates[first:last], axis=0), q)])
         nearest = _weighted_kth(squares, counts[: len(squares)], k)
         return int(candidates[nearest]) if squares[nearest] * slack <= others else -1
 
@@ -214,14 +214,14 @@ def kth_by_product(Q: Array, bank: Array, k: int) -> Array:
     values: Array = None
     index: Array = None
     for start in range(0, bank.shape[0], 16 * TILE):
-        S = Q @ bank[start : start + 16 * TILE, :].T
+        S = Q @ bank[start : min(start + 16 * TILE, bank.shape[0]), :].T
         places = xp.broadcast_to(xp.arange(start, start + S.shape[1], device=S.device)[None, :], S.shape)
         if values is not None:
             S, places = xp.concat([values, S], axis=1), xp.concat([index, places], axis=1)
         if hasattr(xp, "topk"):
             best = xp.topk(S, min(k, S.shape[1]), dim=1).indices
         else:
-            best = xp.argsort(S, axis=1, descending=True)[:, :k]
+            best = xp.argsort(S, axis=1, descending=True)[:, : min(k, S.shape[1])]
         values, index = xp.take_along_axis(S, best, axis=1), xp.take_along_axis(places, best, axis=1)
     return index[:, k - 1]
 

@@ -97,7 +97,7 @@ class KNN(BankDetector):
         if self.index is None:
             self._search: Search | Cells = Search(self._directions)
         else:
-            self._search = Cells(self._directions, where)
+            self._search = Cells(self._directions, int(self.k), where)
 
     def _score(self, Z: Array) -> Array:
         xp = namespace(Z)
@@ -129,15 +129,15 @@ class KNN(BankDetector):
 
 
 class Cells:
-    """Approximate search by faiss: rows in about sqrt(N) cells, of which the nearest eighth is searched."""
+    """Approximate search by faiss: rows in about sqrt(N) cells, of which the nearest few are searched."""
 
-    def __init__(self, bank: NDArray[Any], where: str) -> None:
+    def __init__(self, bank: NDArray[Any], k: int, where: str) -> None:
         faiss = _faiss(where)
         n, m = bank.shape
         cells = max(1, min(round(n**0.5), n // 39))  # faiss wants 39 rows a cell to find the cells
         self._bank = bank
         self._index = faiss.IndexIVFFlat(faiss.IndexFlatL2(m), m, cells)
-        self._index.nprobe = -(-cells // 8)
+        self._index.nprobe = max(8, -(-4 * k * cells // n))  # cells that hold 4k rows or more, on average
         rows = bank.astype(np.float32, copy=False)
         self._index.train(rows)
         self._index.add(rows)

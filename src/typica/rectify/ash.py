@@ -9,7 +9,8 @@ T holds the k largest activations of z, those above the percentile p of the row:
 The default, S at p = 90, is the authors' for ImageNet; there they take p = 65 for B and p = 60 for P.
 
 The paper takes activations after a ReLU. Here negative activations count as zero, which is the same after a ReLU.
-An activation of zero is never in T; where the k-th largest occurs more than once, all of its kind are. A row
+An activation of zero is never in T; where the k-th largest occurs more than once, all of its kind are (the authors'
+code keeps exactly k, arbitrary ones of these, and in B fills zeros and divides by k). A row
 without positive activations becomes zero. Nothing is learnt. Transform: one selection a row.
 """
 

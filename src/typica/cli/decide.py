@@ -1,0 +1,202 @@
+"""`typica calibrate`, `typica monitor` and `typica choose`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from sklearn.model_selection import train_test_split
+
+import typica
+from typica.bench.choose import Choice, leave_classes_out
+from typica.bench.run import PAPER, make_detectors, wants_head
+from typica.cli.app import Json, app
+from typica.cli.show import console, counting, percent, progress, table, write_json
+from typica.conformal import ConformalDetector
+from typica.data.tables import read_features, read_head, read_labels
+from typica.detectors import list_detectors
+from typica.errors import InputError
+from typica.monitor import Monitor
+
+BATCH = 1000  # scores that the monitor takes in at once
+
+
+@app.command(epilog="Example: typica calibrate ctm.safetensors held_out.npy --alpha 0.05 --confidence 0.99")
+def calibrate(
+    detector: Annotated[Path, typer.Argument(help="A file that `typica fit` wrote.")],
+    held_out: Annotated[Path, typer.Argument(help="In-distribution features that the fit has not seen.")],
+    alpha: Annotated[str, typer.Option(help="Share of in-distribution inputs that may be rejected.")] = "0.05",
+    confidence: Annotated[
+        str | None, typer.Option(help="Keep to alpha with this probability over the calibration draw.")
+    ] = None,
+    by_class: Annotated[bool, typer.Option("--by-class", help="Keep to alpha within each predicted class.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Where to write it; the detector's own file if not given.")
+    ] = None,
+    json_file: Json = None,
+) -> None:
+    """Give a detector p-values: compare new inputs with held-out ones, and reject at a level that holds."""
+    made = ConformalDetector(unwrapped(typica.load(detector)), by_class=by_class, alpha=alpha, confidence=confidence)
+    rows = read_features(held_out).features
+    with progress("calibrating", len(rows) * (2 if by_class else 1)):
+        made.calibrate(rows)
+    summary = made.summary()
+    target = output or detector
+    made.save(target)
+    if json_file != "-":
+        lines = [
+            [group, str(entry["n"]), str(entry["k"]), f"{float(entry['threshold']):.4f}"]
+            for group, entry in summary["groups"].items()
+        ]
+        sure = "" if confidence is None else f", with probability {confidence} over the calibration draw"
+        console.print(
+            table(f"wrote {target}: rejects at most {alpha} of ID{sure}", ["group", "n", "k", "threshold"], lines)
+        )
+    if json_file is not None:
+        write_json(summary, json_file)
+
+
+@app.command(epilog="Example: typica monitor ctm.safetensors < scores.jsonl")
+def monitor(
+    detector: Annotated[Path, typer.Argument(help="A file that `typica calibrate` or `typica monitor --state` wrote.")],
+    alpha: Annotated[str, typer.Option(help="Probability of a false alarm over all time.")] = "0.01",
+    state: Annotated[
+        Path | None,
+        typer.Option(help="Keep the state in this file: read if it is there, written at the end."),
+    ] = None,
+    prometheus: Annotated[Path | None, typer.Option(help="Write gauges for Prometheus to this file.")] = None,
+    json_file: Json = None,
+) -> None:
+    """Watch a stream of scores on standard input and raise an alarm (exit code 3) when it has drifted.
+
+    A line is a number, or a JSON object with "score" and maybe "predicted" (or "nearest"), the class.
+    """
+    if state is not None and state.exists():
+        watch: Any = typica.load(state)
+    else:
+        source = typica.load(detector)
+        if not isinstance(source, ConformalDetector):
+            raise InputError(
+                f"{detector}: has no calibration scores; run `typica calibrate` with held-out inputs first."
+            )
+        watch = Monitor(source, alpha=alpha)
+    if not isinstance(watch, Monitor):
+        raise InputError(f"{state}: holds no monitor; name a file that --state wrote.")
+    try:
+        for scores, predicted in _batches(sys.stdin):
+            watch.update(scores, predicted)
+    finally:  # interrupted or not, what was seen is kept
+        if state is not None:
+            watch.save(state)
+    report = watch.report()
+    if prometheus is not None:
+        prometheus.write_text(watch.prometheus(), encoding="utf-8")
+    if json_file != "-":
+        rate = watch.rate
+        console.print(f"{watch.inputs} inputs, wealth {watch.wealth:.4g} (alarm at {1 / watch.alpha:g})")
+        interval = f"95 % interval {percent(rate.low)} to {percent(rate.high)}"
+        console.print(f"rejected in the last {rate.n}: {percent(rate.rate)} % ({interval})")
+        if watch.alarm:
+            console.print(
+                f"ALARM at input {watch.alarm_at}; the change seems to lie at {watch.changed_at}", style="red"
+            )
+    if json_file is not None:
+        write_json(report, json_file)
+    if watch.alarm:
+        raise typer.Exit(3)
+
+
+def _batches(lines: Any) -> Iterator[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any] | None]]:
+    """Yield batches of scores and, where the lines hold them, predicted classes."""
+    scores: list[float] = []
+    classes: list[Any] = []
+    for number, line in enumerate(lines):
+        if not line.strip():
+            continue
+        score, predicted = _line(line, number)
+        scores.append(score)
+        if predicted is not None:
+            classes.append(predicted)
+        if classes and len(classes) != len(scores):
+            raise InputError(f"line {number + 1}: some lines hold a class and some do not; give all one, or none.")
+        if len(scores) == BATCH:
+            yield np.array(scores), np.array(classes) if classes else None
+            scores, classes = [], []
+    if scores:
+        yield np.array(scores), np.array(classes) if classes else None
+
+
+def _line(line: str, number: int) -> tuple[float, Any]:
+    try:
+        value = json.loads(line)
+        if isinstance(value, dict):
+            return float(value["score"]), value.get("predicted", value.get("nearest"))
+        return float(value), None
+    except (ValueError, KeyError, TypeError):
+        raise InputError(
+            f"line {number + 1}: {line.strip()[:60]!r} is neither a number nor an object with a score; mend it."
+        ) from None
+
+
+@app.command(epilog="Example: typica choose --bank train.npz --head head.safetensors")
+def choose(
+    bank: Annotated[Path, typer.Option(help="Features with labels; --labels if the file holds none.")],
+    labels: Annotated[Path | None, typer.Option(help="Labels, if the bank holds none.")] = None,
+    held_out: Annotated[
+        Path | None, typer.Option(help="Held-out features with labels; a fifth of the bank if not given.")
+    ] = None,
+    head: Annotated[Path | None, typer.Option(help="The last layer: weight, bias, classes.")] = None,
+    detectors: Annotated[str, typer.Option(help="all, paper, or names with commas between.")] = "all",
+    seed: Annotated[int, typer.Option(help="Of the split and the resampling.", min=0)] = 0,
+    json_file: Json = None,
+) -> None:
+    """Choose a detector with no OOD data: each class in turn plays the unknown."""
+    names = {"all": list_detectors(), "paper": PAPER}.get(detectors, detectors.split(","))
+    made = make_detectors(names, None if head is None else read_head(head))
+    made = {name: detector for name, detector in made.items() if head is not None or not wants_head(detector)}
+    train, targets = _labelled(bank, labels)
+    if held_out is not None:
+        known, known_labels = _labelled(held_out, None)
+    else:
+        train, known, targets, known_labels = train_test_split(
+            train, targets, test_size=0.2, stratify=targets, random_state=seed
+        )
+    with counting("leaving classes out", len(np.unique(targets))) as done:
+        choice = leave_classes_out(made, train, targets, known, known_labels, seed=seed, on_done=done)
+    if json_file != "-":
+        _show(choice)
+    if json_file is not None:
+        write_json(choice.to_dict(), json_file)
+
+
+def _show(choice: Choice) -> None:
+    rows = [[name, percent(mean), percent(choice.certainty[name])] for name, mean in choice.means.items()]
+    title = f"{choice.best} is best, {percent(choice.certainty[choice.best])} % sure"
+    console.print(table(title, ["detector", "AUROC ↑", "best in %"], rows))
+    for name, error in choice.failed.items():
+        console.print(f"{name}: {error}", style="red", markup=False)
+    console.print(
+        "Mean AUROC with each class in turn as the unknown, and how often a detector is best when the classes are "
+        "resampled. The network has seen the class that plays the unknown, so all AUROCs are too high: read the order.",
+        style="dim",
+    )
+
+
+def _labelled(path: Path, labels: Path | None) -> tuple[Any, Any]:
+    features, found = read_features(path)
+    targets = read_labels(labels) if labels is not None else found
+    if targets is None:
+        raise InputError(f"{path}: holds no labels; pass --labels, or a file with features and labels.")
+    if len(targets) != len(features):
+        raise InputError(f"{path}: {len(targets)} labels for {len(features)} rows; pass one label a row.")
+    return features, targets
+
+
+def unwrapped(estimator: Any) -> Any:
+    """Return the detector or Pipeline itself, without the calibration scores around it."""
+    return estimator.detector if isinstance(estimator, ConformalDetector) else estimator
