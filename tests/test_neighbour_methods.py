@@ -339,6 +339,8 @@ def test_subsample_keeps_a_share_or_a_number_of_rows(data: Data):
     assert len(np.unique(stream.bank_, axis=0)) > 24  # each batch has a sample of its own
     merged = KNN(k=3, subsample=0.1).merge(stream).merge(stream)
     assert len(merged.bank_) == 96
+    few = KNN(k=5, subsample=0.01).partial_fit(train[:100])  # no fewer than k in all
+    assert len(few.bank_) == 5 and len(few.partial_fit(train[100:200]).bank_) == 6
 
 
 def test_a_sample_of_a_fixed_number_does_not_grow(data: Data):
@@ -367,8 +369,8 @@ def test_bad_parameters_are_named(data: Data):
         (KNN(index="annoy"), r"KNN.fit: index='annoy' is unknown; pass None \(exact\) or \"faiss\"\."),
         (NNGuide(data.head, k=0), r"NNGuide.fit: k=0 is not an integer"),
         (
-            NNGuide(data.head),
-            r"NNGuide.fit: k=10 exceeds the 3 training rows that were kept; pass k<=3, or a larger sub",
+            NNGuide(data.head, subsample=3),
+            r"NNGuide.fit: k=10 exceeds the 3 training rows that were kept; pass k<=3, or a larger subsample\.",
         ),
         (LOF(k=-3), r"LOF.fit: k=-3 is not an integer"),
         (IsolationForest(trees=0), r"IsolationForest.fit: trees=0 is not an integer"),

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 from numpy.typing import NDArray
-from rich.table import Table
+from rich.console import RenderableType
 
 import typica
 from typica import store
@@ -120,7 +120,7 @@ def _classes(detector: Detector) -> NDArray[Any] | None:
         return None
 
 
-def pairs(title: str, description: dict[str, Any]) -> Table:
+def pairs(title: str, description: dict[str, Any]) -> RenderableType:
     """Return a description as a table of two columns."""
     rows = []
     for key, value in description.items():
@@ -131,6 +131,4 @@ def pairs(title: str, description: dict[str, Any]) -> Table:
             rows.append([key, ", ".join(f"{k}={v}" for k, v in value.items()) or "-"])
         else:
             rows.append([key, ", ".join(value) if isinstance(value, list) else str(value)])
-    made = table(title, ["", ""], rows, text=2)
-    made.show_header = False
-    return made
+    return table(title, ["", ""], rows, text=2, header=False)

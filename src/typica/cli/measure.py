@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.console import RenderableType
 
 import typica
 from typica.bench.run import PAPER, make_detectors, wants_head
@@ -101,7 +101,7 @@ def compare(
         raise InputError("compare: every detector failed; see the messages above.")
 
 
-def _interval_table(evaluation: Any) -> Table:
+def _interval_table(evaluation: Any) -> RenderableType:
     metrics = ("fpr", "auroc", "aupr_in", "aupr_out")
     rows = [
         [name, *("{}-{}".format(*map(percent, result.intervals[metric])) for metric in metrics)]

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from typica.bench.run import Comparison
 from typica.metrics import CONVENTIONS, Evaluation, Result
@@ -31,17 +32,19 @@ METRICS = {  # field of a Result -> heading, by how people say it
 }
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, text: int = 1) -> Table:
+def table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, text: int = 1, header: bool = True
+) -> RenderableType:
     """Return a table whose first `text` columns are left-aligned text and whose others are numbers."""
-    made = Table(title=title or None, box=None, title_justify="left", title_style="bold", header_style="bold underline")
-    made.padding, made.pad_edge = (0, 2 if len(columns) < 8 else 1, 0, 0), False
+    made = Table(box=None, header_style="bold underline", show_header=header, pad_edge=False)
+    made.padding = (0, 2 if len(columns) < 8 else 1, 0, 0)
     for i, column in enumerate(columns):
-        made.add_column(
-            column, justify="left" if i < text else "right", no_wrap=i == 0, min_width=None if i < text else 6
-        )
+        width = 0 if i < text else max(6, *map(len, column.split()))
+        made.add_column(column, justify="left" if i < text else "right", no_wrap=i == 0, min_width=width)
     for row in rows:
         made.add_row(*row)
-    return made
+    # A title of its own: rich would fold it to the table's width.
+    return Group(Text(title, style="bold"), made) if title else made
 
 
 def percent(share: float) -> str:
@@ -53,7 +56,7 @@ def percent(share: float) -> str:
     return f"{100 * share:.2f}"
 
 
-def evaluation_table(evaluation: Evaluation, title: str) -> Table:
+def evaluation_table(evaluation: Evaluation, title: str) -> RenderableType:
     """Return the table of one detector: a row an OOD set, and their average."""
     rows = [
         [name, str(result.n_ood), *(percent(getattr(result, metric)) for metric in METRICS)]
@@ -63,7 +66,7 @@ def evaluation_table(evaluation: Evaluation, title: str) -> Table:
     return table(title, ["OOD set", "n", *METRICS.values()], rows)
 
 
-def comparison_table(rows: Mapping[str, Comparison], title: str) -> Table:
+def comparison_table(rows: Mapping[str, Comparison], title: str) -> RenderableType:
     """Return one row a detector: AUROC on each OOD set, mean AUROC and FPR, and what it cost; best first."""
     done = {name: row for name, row in rows.items() if row.evaluation is not None}
     results = {name: _comparison_cells(row) for name, row in done.items()}

@@ -9,8 +9,8 @@
 Bendale, Boult: Towards Open Set Deep Networks, CVPR 2016, as the authors' code computes it (the paper prints w
 with the opposite sense). Higher = more typical. tail = 20, alpha = 10 and the distance "eucos" = Euclidean / 200 +
 cosine are theirs. Their Weibull fit moves the tail to 10,000 first; here the distances are fitted as they are, so
-that the fit follows their scale (on CIFAR-10 features AUROC moves by 0.15 points at most at the defaults, by 0.5 otherwise). Fit: two passes. Score:
-one product with the head, a sort and alpha distances.
+that the fit follows their scale (on CIFAR-10 features AUROC moves by 0.15 points at most at the defaults, by 0.5
+otherwise). Fit: two passes. Score: one product with the head, a sort and alpha distances.
 """
 
 from __future__ import annotations
