@@ -267,6 +267,7 @@ def test_streamed_and_merged_calibration_equal_the_whole(data: Data):
         stream = ConformalDetector(detector, **options)
         for batch in np.array_split(data.held_out, 7):
             stream.partial_calibrate(batch)
+            stream.p_values(data.test)  # asking in between changes nothing
         parts = [ConformalDetector(CTM().fit(data.train, data.labels), **options) for _ in range(3)]
         for part, batch in zip(parts, np.array_split(data.held_out, 3), strict=True):
             part.detector.calibrate(batch)  # a threshold of its own makes no other detector
@@ -546,3 +547,36 @@ def test_a_fresh_process_finds_the_classes(data: Data, tmp_path):
     code = f"import typica; print(typica.load({str(path)!r}).n)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == f"{len(data.held_out)}\n"
+
+
+def test_explain_tells_verdict_p_value_and_nearest_known_inputs(data):
+    detector = typica.CTM().fit(data.train, data.labels)
+    conformal = ConformalDetector(detector, alpha="0.1").calibrate(data.held_out)
+    inputs = np.concatenate([data.test[:5], data.ood[:5]])
+    answers = conformal.explain(inputs, bank=data.held_out)
+    judged = conformal.judge(inputs)
+    assert [answer.p_value for answer in answers] == judged.p_values.tolist()
+    assert [answer.typical for answer in answers] == judged.typical.tolist()
+    for answer, z in zip(answers, inputs, strict=True):
+        cosines = [b @ z / np.linalg.norm(b) / np.linalg.norm(z) for b in data.held_out]
+        assert list(answer.examples) == np.argsort(np.negative(cosines), kind="stable")[:3].tolist()
+    assert answers[0].nearest == detector.classify(inputs)[0] and len(answers[0].contributions) == 5
+    assert f"p-value {answers[-1].p_value:.4g}" in str(answers[-1]) and "nearest known inputs" in str(answers[-1])
+    assert conformal.explain(inputs[:1])[0].examples == ()
+    zero = np.zeros((1, data.held_out.shape[1]))
+    with_zero = conformal.explain(inputs[:1], bank=np.concatenate([zero, data.held_out]))[0]
+    assert [place - 1 for place in with_zero.examples] == list(answers[0].examples)
+
+
+def test_levels_of_the_constructor_are_stored_and_used(data, tmp_path):
+    conformal = ConformalDetector(typica.CTM().fit(data.train, data.labels), alpha="0.2", confidence="0.9")
+    conformal.calibrate(data.held_out).save(tmp_path / "c.safetensors")
+    loaded = typica.load(tmp_path / "c.safetensors")
+    assert (loaded.alpha, loaded.confidence) == ("0.2", "0.9")
+    wanted = conformal.predict(data.test, alpha=0.2, confidence=0.9)
+    np.testing.assert_array_equal(loaded.predict(data.test), wanted)
+    assert loaded.summary() == conformal.summary(alpha=0.2, confidence=0.9)
+    assert (conformal.predict(data.test, alpha=0.2) != wanted).any()
+    for name in ("alpha", "confidence"):
+        with pytest.raises(InputError, match=rf"ConformalDetector: {name}='much' is not a share"):
+            ConformalDetector(conformal.detector, **{name: "much"})

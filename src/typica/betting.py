@@ -73,7 +73,7 @@ class Wealth:
     @property
     def value(self) -> float:
         """The wealth now."""
-        return float(PATIENCE / (self.steps + PATIENCE) + self._stakes.sum())
+        return min(float(PATIENCE / (self.steps + PATIENCE) + self._stakes.sum()), RICH)
 
     @property
     def change_point(self) -> int:
@@ -108,8 +108,9 @@ class Wealth:
                 sums[:, block] += self._stakes[:, None]
                 self._stakes = np.minimum(products[:, block, -1] * sums[:, block, -1], RICH)
             sums *= products
+            path = reserve + sums.sum(axis=0).ravel()[:n]
         self.steps += n
-        return np.asarray(reserve + sums.sum(axis=0).ravel()[:n])
+        return np.asarray(np.minimum(path, RICH))
 
     def _look_for_start(self, sums: NDArray[np.float64]) -> None:
         lowest = np.argmin(sums, axis=1)

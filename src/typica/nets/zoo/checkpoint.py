@@ -7,6 +7,7 @@ A file is read with `torch.load(..., weights_only=True)` or as safetensors. The 
 from __future__ import annotations
 
 import pickle
+import re
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -59,29 +60,21 @@ def _read(path: Path, where: str) -> Any:
             raise FormatError(f"{where}: {path} is not a safetensors file ({error}); download it again.") from None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # torch's remark that a file is TorchScript: said below
+            warnings.simplefilter("ignore", UserWarning)  # about TorchScript and pickle protocols: said below
             return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        if _wants_code(error):
-            raise FormatError(
-                f"{where}: {path} needs Python code to be run on loading, which is refused because it may be any code; "
-                "where you trust the file, load it there and save torch.save(model.state_dict(), FILE)."
-            ) from None
-        raise _unreadable(path, where, error) from None
-    except (RuntimeError, EOFError, ValueError, KeyError, IndexError, AttributeError, TypeError, OSError) as error:
-        raise _unreadable(path, where, error) from None
-
-
-def _wants_code(error: Exception) -> bool:
-    return any(word in str(error) for word in ("Unsupported global", "GLOBAL", "Unsupported class", "REDUCE"))
-
-
-def _unreadable(path: Path, where: str, error: Exception) -> FormatError:
-    reason = (str(error) or type(error).__name__).splitlines()[0][:120]
-    return FormatError(
-        f"{where}: {path} is not a readable checkpoint ({reason}); "
-        "pass a state dict saved by torch.save, or a .safetensors file."
-    )
+        found = re.search(r"GLOBAL (\S+)", str(error))
+        what = found[1] if found else "more than tensors"
+        raise FormatError(
+            f"{where}: {path} is a pickle that needs code ({what}), which could do anything and is refused; "
+            "where the file is trusted, load it and torch.save(model.state_dict(), FILE)."
+        ) from None
+    except (RuntimeError, EOFError, LookupError, ValueError, TypeError, AttributeError, OSError) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0][:120]
+        raise FormatError(
+            f"{where}: {path} is not a readable checkpoint ({reason}); "
+            "pass a state dict saved by torch.save, or a .safetensors file."
+        ) from None
 
 
 def fill(model: Any, state: Mapping[str, Any], where: str, source: str) -> None:
