@@ -1,4 +1,4 @@
-"""Conformal p-values and decisions against one search of the same scores, and how many scores a second a monitor takes."""
+"""Conformal p-values and decisions against one search of the same scores, and the scores a second of a monitor."""
 
 from __future__ import annotations
 
