@@ -1,4 +1,4 @@
-"""Conformal p-values and decisions against one search of the same scores, and the scores a second of a monitor."""
+"""Conformal p-values and decisions against one search of the same scores; how many scores a monitor takes."""
 
 from __future__ import annotations
 

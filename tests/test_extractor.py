@@ -7,6 +7,7 @@ import logging
 import subprocess
 import sys
 import threading
+import warnings
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -224,6 +225,26 @@ def test_wrappers_are_taken_off(conv, prefix):
     assert torch.equal(batch.features, expected.features) and torch.equal(batch.logits, expected.logits)
     assert list(batch.layers) == ["conv", "penultimate"]
     assert hooks_on(wrapped) == 0
+
+
+def test_a_model_compiled_in_place_runs_as_it_is(conv):
+    expected = FeatureExtractor(conv)(images())
+    compiled = []
+    conv.compile(backend=lambda graph, _: compiled.append(graph) or graph)
+    extractor = FeatureExtractor(conv)
+    assert all(torch.equal(extractor(images()).features, expected.features) for _ in range(2))
+    assert not compiled
+
+
+def test_programs_that_take_no_hooks(conv):
+    conv.eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's own: TorchScript is old
+        script = torch.jit.trace(conv, images())
+        exported = torch.export.export(conv, (images(),)).module()
+    for program in (script, exported):
+        with pytest.raises(typica.InputError, match="TorchScript and exported programs take no hooks"):
+            FeatureExtractor(program)
 
 
 def test_several_layers_and_what_is_overwritten_in_place(conv):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from typica.bench import digits
 from typica.cli import main
@@ -35,6 +36,7 @@ def test_shell_snippets_run_in_order(tmp_path, monkeypatch, capsys):
     sets |= {"new": suite.test, "svhn": suite.ood["photos"], "dtd": suite.ood["noise"]}
     for name, rows in sets.items():
         np.save(f"{name}.npy", rows)
+    save_file({"weight": suite.head_weight, "bias": suite.head_bias}, "head.safetensors")
     commands = [
         line for block in blocks(ROOT / "README.md", "sh") for line in block.splitlines() if line.startswith("typica ")
     ]

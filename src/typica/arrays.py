@@ -18,7 +18,7 @@ from typica.progress import advance
 
 Array = Any  # an array of any backend
 
-BLOCK_BYTES = 16 * 2**20  # of the widest array that a block makes: large enough for BLAS, small enough to forget
+BLOCK_BYTES = 32 * 2**20  # of the widest array that a block makes: large enough for BLAS to be at its best
 
 
 def namespace(x: Array) -> Any:
@@ -150,7 +150,7 @@ def check_finite(Z: Array, where: str, first_row: int = 0) -> None:
 def row_blocks(n: int, width: int, itemsize: int = 4) -> Iterator[slice]:
     """Yield slices that cut `n` rows into blocks of about `BLOCK_BYTES`, `width` numbers a row.
 
-    >>> [(s.start, s.stop) for s in row_blocks(5, width=2**21)]
+    >>> [(s.start, s.stop) for s in row_blocks(5, width=2**22)]
     [(0, 2), (2, 4), (4, 5)]
     """
     step = max(1, BLOCK_BYTES // max(1, width * itemsize))
@@ -165,7 +165,8 @@ def map_rows(kernel: Callable[[Array], Array], Z: Array, where: str, width: int 
     input of any size needs memory for one block alone. `width`: the most numbers a row that the kernel makes.
     """
     blocks = []
-    for block in row_blocks(Z.shape[0], max(width, Z.shape[1]), itemsize=8):
+    itemsize = 4 if as_floating(Z[:1, ...]).dtype == namespace(Z).float32 else 8
+    for block in row_blocks(Z.shape[0], max(width, Z.shape[1]), itemsize):
         rows = as_floating(Z[block, ...])
         check_finite(rows, where, block.start)
         blocks.append(kernel(rows))

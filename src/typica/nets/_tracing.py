@@ -18,6 +18,12 @@ WRAPPERS = ("module.", "_orig_mod.")  # what DataParallel and torch.compile put 
 Hook = Callable[[Any, Any], None]  # (the module's input, its output)
 
 
+def is_opaque(model: Any) -> bool:
+    """Tell whether a model takes no hooks: TorchScript, or a program of torch.export, whose `eval` refuses."""
+    exported = isinstance(model, torch.fx.GraphModule) and "eval" in vars(model)
+    return exported or isinstance(model, torch.jit.ScriptModule)
+
+
 def unwrapped(model: Any) -> Any:
     """Return the model inside DataParallel, DistributedDataParallel and torch.compile; itself otherwise."""
     while True:
@@ -37,6 +43,8 @@ def evaluating(model: Any, gradients: bool) -> Iterator[None]:
     with ExitStack() as stack:
         stack.callback(_set, modes, flags)
         model.eval()
+        if any(getattr(module, "_compiled_call_impl", None) is not None for module, _ in modes):
+            stack.enter_context(torch.compiler.set_stance("force_eager"))  # or every set of hooks is compiled anew
         if gradients:
             _set([], [(parameter, False) for parameter, _ in flags])
             stack.enter_context(torch.inference_mode(False))

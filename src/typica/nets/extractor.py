@@ -24,6 +24,7 @@ from typica.nets._tracing import (
     find_head,
     first_tensor,
     hooked,
+    is_opaque,
     output_logits,
     same,
     tensors,
@@ -86,6 +87,10 @@ class FeatureExtractor:
             raise InputError(f"{where}: layer={layer!r}, layers={layers!r}; pass one name, or layers=[...] of several.")
         check_reduction(reduce, where)
         self.model = unwrapped(model)
+        if is_opaque(self.model):
+            raise InputError(
+                f"{where}: TorchScript and exported programs take no hooks; pass the module they came from."
+            )
         self.reduce = reduce
         self._names = [name for name, _ in self.model.named_modules(remove_duplicate=False)]
         self._linears = [name for name, module in self.model.named_modules() if isinstance(module, nn.Linear)]
