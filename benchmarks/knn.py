@@ -1,7 +1,7 @@
 """Exact KNN against faiss and scikit-learn: 10,000 queries among 50,000 rows of 342 float32, k = 50.
 
-`network` has the spectrum of the CIFAR-10 features of a DenseNet: ten class means hold 79 % of the variance, the rest
-falls by a factor e every 16 axes. `isotropic` varies alike along all axes, which is the worst case.
+`network` has the spectrum of the CIFAR-10 features of a DenseNet: ten class means hold 79 % of the variance,
+the rest falls by a factor e every 16 axes. `isotropic` varies alike along all axes, which is the worst case.
 """
 
 from __future__ import annotations

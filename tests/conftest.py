@@ -11,6 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 import typica
+from typica.cli import main
+from typica.cli.show import console
 
 # Where the real CIFAR-10 features lie, if they are there: beside the project, or where this variable says.
 REAL = Path(os.environ.get("TYPICA_REAL", Path(__file__).parents[2] / "shared" / "real"))
@@ -68,6 +70,17 @@ def fitted(name: str, data: Data) -> typica.Detector:
 @pytest.fixture(params=typica.list_detectors())
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    """Run a command as a person types it on 80 columns; return what it printed, or its errors if it failed."""
+    console.width = 80
+    with pytest.raises(SystemExit) as stop:
+        main(list(arguments))
+    captured = capsys.readouterr()
+    assert stop.value.code == code, captured.out + captured.err
+    assert "Traceback" not in captured.err
+    return captured.err if code in (1, 2) else captured.out
 
 
 @pytest.fixture(scope="session")

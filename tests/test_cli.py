@@ -15,14 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import Data
+from conftest import Data, run
 from safetensors.numpy import save_file
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import typica
 from typica.cli import main
-from typica.cli.show import console
 
 
 @pytest.fixture
@@ -33,16 +32,6 @@ def folder(data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     np.save("labels.npy", data.labels)
     save_file({"weight": data.head.weight, "bias": data.head.bias}, "head.safetensors")
     return tmp_path
-
-
-def run(capsys, *arguments: str, code: int = 0) -> str:
-    console.width = 80
-    with pytest.raises(SystemExit) as stop:
-        main(list(arguments))
-    captured = capsys.readouterr()
-    assert stop.value.code == code, captured.out + captured.err
-    assert "Traceback" not in captured.err
-    return captured.out if code == 0 else captured.err
 
 
 def fit(capsys, *more: str) -> str:

@@ -8,12 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Data
+from conftest import Data, run
 from safetensors.numpy import save_file
 
 import typica
-from typica.cli import main
-from typica.cli.show import console
 
 
 @pytest.fixture
@@ -25,15 +23,6 @@ def folder(data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     save_file({"weight": data.head.weight, "bias": data.head.bias}, "head.safetensors")
     typica.CTM().fit(data.train, data.labels).save("ctm.safetensors")
     return tmp_path
-
-
-def run(capsys, *arguments: str, code: int = 0) -> str:
-    console.width = 80
-    with pytest.raises(SystemExit) as stop:
-        main(list(arguments))
-    captured = capsys.readouterr()
-    assert stop.value.code == code, captured.out + captured.err
-    return captured.out if code != 2 else captured.err
 
 
 def run_json(capsys, *arguments: str, code: int = 0):

@@ -1,4 +1,4 @@
-"""What the methods that keep training rows share: a bank that grows with batches, merges and may be a sample."""
+"""What the methods that keep training rows share: a bank that streams, merges and may be a sample."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def check_k(k: int, rows: int, where: str, subsample: float | int | None = None)
 class BankDetector(Detector):
     """A detector that keeps training rows, all or a random sample of them, in `batches_`.
 
-    Subclasses have the parameters `subsample` (None, a share of each batch, or a number of rows), `seed` and `k`, and
-    write `_derive`, which turns `bank_` into what scoring needs.
+    Subclasses have the parameters `subsample` (None, a share of each batch, or a number of rows), `seed` and
+    `k`, and write `_derive`, which turns `bank_` into what scoring needs.
     """
 
     subsample: float | int | None

@@ -18,7 +18,7 @@ from typica.moments import Moments
 
 
 def surplus(L: Array) -> Array:
-    """Return softmax(L) - 1/C for the logits L (n, C), to full relative precision near the uniform distribution.
+    """Return softmax(L) - 1/C for the logits L (n, C), precise where the softmax is nearly uniform.
 
     With g = exp(L - max L) - 1 it is (g - mean g) / (C + sum g).
 
@@ -32,7 +32,7 @@ def surplus(L: Array) -> Array:
 
 
 def check_classes(moments: Moments, head: Head, where: str, what: str = "samples") -> NDArray[np.int64]:
-    """Return the place of each class of the head among those of the moments; raise unless they are the same."""
+    """Return where each class of the head is among those of the moments; raise if one is absent."""
     absent = np.setdiff1d(head.classes, moments.classes)
     if len(absent):
         raise InputError(
@@ -61,7 +61,7 @@ def mean_directions(moments: Moments, where: str) -> NDArray[np.float64]:
 
 
 class HeadedDetector(Detector):
-    """A detector that reads features and what the head makes of them; a row matches the classes by its logits."""
+    """A detector of features and of what the head makes of them; a row matches classes by its logits."""
 
     head: Head | None
 
@@ -86,7 +86,7 @@ class HeadedDetector(Detector):
 
 
 class MomentsDetector(LearnsMoments, HeadedDetector):
-    """One whose knowledge is moments of the features, so that it streams and merges; it follows a change of head."""
+    """One that learns moments of the features, so that it streams and merges, and that follows its head."""
 
     def _prepare(self, where: str) -> None:
         settings = self.get_params(deep=False)

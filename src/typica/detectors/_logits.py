@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from typica.arrays import Array, as_floating, check_finite, namespace, row_blocks
 from typica.detectors.base import Detector
 from typica.errors import InputError
+from typica.estimator import Estimator, check_positive
 from typica.head import Head
 
 
@@ -51,6 +52,18 @@ def check_count(value: Any, name: str, where: str, least: int = 1) -> None:
     """Raise unless the parameter `name` is an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise InputError(f"{where}: {name}={value!r} is not an integer of at least {least}; pass {name}>={least}.")
+
+
+class Tempered(Estimator):
+    """An estimator with the parameters `head` and `temperature`."""
+
+    def __init__(self, head: Head | None = None, temperature: float = 1.0) -> None:
+        self.head = head
+        self.temperature = temperature
+
+    def _check_parameters(self, where: str) -> None:
+        super()._check_parameters(where)
+        check_positive(self.temperature, "temperature", where)
 
 
 class LogitDetector(Detector):

@@ -6,9 +6,10 @@ x = q - mean and y = b - mean for a query q and a row b
 
     |q - b|² = |x|² - 2 s,   s = x·y - |y|²/2 <= Px·Py + |x - Px| |y - Py| - |y|²/2
 
-where P projects onto the leading principal axes of the rows. The features of a network lie near few axes, so that
-a product of a fifth of the width settles nearly all pairs. What it leaves open is settled by the product of full
-width, and what rounding leaves open there (more than a few rows at all but the same distance) by measuring all.
+where P projects onto the leading principal axes of the rows. The features of a network lie near few axes, so
+that a product of a fifth of the width settles nearly all pairs. What it leaves open is settled by the product
+of full width, and what rounding leaves open there (more than a few rows at all but the same distance) by
+measuring all.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Search:
             self._first = np.arange(len(bank))
 
     def kth(self, Q: Floats, k: int) -> NDArray[np.int64]:
-        """Return for each of the queries Q (n, m), in the dtype of the bank, which row is its k-th nearest."""
+        """Return which row is the k-th nearest to each of the queries Q (n, m), in the dtype of the bank."""
         bounds = [self._narrow, self._full] if len(Q) >= FEW else [self._full]
         usable = [bound for bound in bounds if bound is not None]
         blocks = [Q[start : start + QUERIES] for start in range(0, len(Q), QUERIES)]
@@ -96,7 +97,7 @@ class Search:
         return index
 
     def _among(self, candidates: NDArray[np.int64], nearer: Floats, others: float, q: Floats, k: int) -> int:
-        """Return the k-th nearest row if it is certain to be among the candidates, which are sorted, else -1."""
+        """Return the k-th nearest row if it is certain to be among the sorted candidates, else -1."""
         counts = self._counts[candidates]
         held = np.cumsum(counts)
         first = int(np.searchsorted(held, k)) + 1
@@ -159,7 +160,7 @@ class Bound(NamedTuple):
         return cls(rows, half, mean, axes, rows[some], half[some], (longest, float(half.max())))
 
     def queries(self, Q: Floats) -> tuple[Floats, NDArray[np.float64]]:
-        """Return X (n, w) to multiply the rows with, and r (n,) such that |q - b_j|² >= r - 2 (x·rows_j - half_j)."""
+        """Return X (n, w) to multiply the rows with, and r (n,): |q - b_j|² >= r - 2 (x·rows_j - half_j)."""
         D = Q - self.mean
         squares = np.vecdot(D, D)
         if self.axes is None:  # then the rows are not moved to the mean
@@ -206,7 +207,7 @@ class Bound(NamedTuple):
 
 
 def kth_by_product(Q: Array, bank: Array, k: int) -> Array:
-    """Return for each of the unit rows Q (n, m) which unit row of `bank` is its k-th nearest, in their backend.
+    """Return which unit row of `bank` is the k-th nearest to each unit row of Q (n, m), in their backend.
 
     For devices that NumPy does not reach. Rows within rounding of the k-th product may change places with it.
     """

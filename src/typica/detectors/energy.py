@@ -10,9 +10,8 @@ T -> 0 is MaxLogit. Score: one product with the head.
 from __future__ import annotations
 
 from typica.arrays import Array, namespace
-from typica.detectors._logits import LogitDetector
-from typica.detectors.base import Tags, check_positive
-from typica.head import Head
+from typica.detectors._logits import LogitDetector, Tempered
+from typica.detectors.base import Tags
 from typica.store import storable
 
 
@@ -30,7 +29,7 @@ def negative_energy(L: Array, temperature: float = 1.0) -> Array:
 
 
 @storable("energy")
-class Energy(LogitDetector):
+class Energy(Tempered, LogitDetector):
     """Negative free energy, at a temperature; ready without `fit`.
 
     >>> import numpy as np
@@ -46,14 +45,6 @@ class Energy(LogitDetector):
         memory="O(m C), the head",
         reference="Liu et al. 2020, NeurIPS",
     )
-
-    def __init__(self, head: Head | None = None, temperature: float = 1.0) -> None:
-        self.head = head
-        self.temperature = temperature
-
-    def _check_parameters(self, where: str) -> None:
-        super()._check_parameters(where)
-        check_positive(self.temperature, "temperature", where)
 
     def _score_logits(self, L: Array) -> Array:
         return negative_energy(L, float(self.temperature))

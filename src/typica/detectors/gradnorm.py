@@ -2,28 +2,29 @@
 
     score(z) = |z|_1 |p - 1/C|_1 / T,   p = softmax(l / T), l = logits of z
 
-The gradient is the outer product of p - 1/C and z over T, so that its norm needs no backward pass. Huang, Geng, Li: On
-the Importance of Gradients for Detecting Distributional Shifts in the Wild, NeurIPS 2021. Higher = more typical, as
-printed (the authors' code leaves out the 1/C of the uniform distribution, so that its scores are C times these). T = 1
-is the paper's choice. Score: one product with the head.
+The gradient is the outer product of p - 1/C and z over T, so that its norm needs no backward pass. Huang,
+Geng, Li: On the Importance of Gradients for Detecting Distributional Shifts in the Wild, NeurIPS 2021. Higher
+= more typical, as printed (the authors' code leaves out the 1/C of the uniform distribution, so that its
+scores are C times these). T = 1 is the paper's choice. Score: one product with the head.
 """
 
 from __future__ import annotations
 
 from typica.arrays import Array, namespace
 from typica.detectors._headed import HeadedDetector, surplus
-from typica.detectors.base import Tags, check_positive
-from typica.head import Head
+from typica.detectors._logits import Tempered
+from typica.detectors.base import Tags
 from typica.store import storable
 
 
 @storable("gradnorm")
-class GradNorm(HeadedDetector):
+class GradNorm(Tempered, HeadedDetector):
     """Norm of the gradient towards the uniform distribution; ready without `fit`.
 
     With a single class there is nothing to be uncertain about, and every score is 0.
 
     >>> import numpy as np
+    >>> from typica import Head
     >>> GradNorm(Head(np.eye(2))).score_samples(np.array([[0.0, np.log(3.0)], [1.0, 1.0]])).round(4)
     array([0.5493, 0.    ])
     """
@@ -36,14 +37,6 @@ class GradNorm(HeadedDetector):
         memory="O(m C), the head",
         reference="Huang, Geng & Li 2021, NeurIPS",
     )
-
-    def __init__(self, head: Head | None = None, temperature: float = 1.0) -> None:
-        self.head = head
-        self.temperature = temperature
-
-    def _check_parameters(self, where: str) -> None:
-        super()._check_parameters(where)
-        check_positive(self.temperature, "temperature", where)
 
     def _score(self, Z: Array) -> Array:
         xp = namespace(Z)

@@ -1,16 +1,18 @@
-"""The influence kernel behind CTM: the cosine of the gradients of KL(uniform || softmax) at a feature and a class mean.
+"""The influence kernel behind CTM: the cosine of the gradients of KL(uniform || softmax) at a feature and a
+class mean.
 
     score(z) = <p' - u, p - u> / (|p' - u| |p - u|) cos(mu_k, z),   k = argmax p
 
-with p = softmax(W z + b), p' = softmax(W mu_k + b), u = 1/C. The gradient with respect to W is the outer product of
-p - u and z, so that the cosine of two gradients is that of the p - u times that of the features. With a one-hot p' it
-becomes
+with p = softmax(W z + b), p' = softmax(W mu_k + b), u = 1/C. The gradient with respect to W is the outer
+product of p - u and z, so that the cosine of two gradients is that of the p - u times that of the features.
+With a one-hot p' it becomes
 
     (p_k - 1/C) / sqrt((1 - 1/C) (|p|² - 1/C)) cos(mu_k, z)
 
-Nguyen, Nguyen, Ta, Nguyen-Tang, Doan, Thanh-Tung: A Cosine Similarity-based Method for Out-of-Distribution Detection,
-2023, section 5, which prints the second form without the root; a cosine needs it. |p|² - 1/C is computed as
-sum (p - 1/C)². Higher = more typical; between -1 and 1. Fit: one pass. Score: one product with the head.
+Nguyen, Nguyen, Ta, Nguyen-Tang, Doan, Thanh-Tung: A Cosine Similarity-based Method for Out-of-Distribution
+Detection, 2023, section 5, which prints the second form without the root; a cosine needs it. |p|² - 1/C is
+computed as sum (p - 1/C)². Higher = more typical; between -1 and 1. Fit: one pass. Score: one product with
+the head.
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ from typica.store import storable
 class InfluenceKernel(MomentsDetector):
     """Influence of the typical feature of the predicted class on the input.
 
-    exact: True takes p' from the head, False takes it to be one-hot. Where a gradient is zero (a zero feature, a
-    uniform p, a head of one class) nothing has influence on it, and the score is 0.
+    exact: True takes p' from the head, False takes it to be one-hot. Where a gradient is zero (a zero
+    feature, a uniform p, a head of one class) nothing has influence on it, and the score is 0.
 
     >>> train, labels = np.array([[2.0, 0.0], [0.0, 4.0]] * 10), [0, 1] * 10
     >>> detector = InfluenceKernel(Head(np.eye(2))).fit(train, labels)

@@ -3,8 +3,8 @@
     score(z) = -2^(-d(z) / c),   d = mean depth of z in random trees, c = the mean depth to be expected
 
 Liu, Ting, Zhou: Isolation Forest, ICDM 2008. Higher = more typical; between -1 and 0. This is scikit-learn's
-IsolationForest on the features as they are, with its defaults. Fit: grows the trees from samples of 256 rows. Score:
-walks down all trees.
+IsolationForest on the features as they are, with its defaults. Fit: grows the trees from samples of 256 rows.
+Score: walks down all trees.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from typica.store import storable
 
 @storable("isolation_forest")
 class IsolationForest(Detector):
-    """Isolation forest, by scikit-learn. It cannot be stored: its trees are objects that only pickle can hold.
+    """Isolation forest, by scikit-learn. It cannot be stored: its trees are objects that only pickle can
+    hold.
 
     trees: how many; seed: chooses samples and cuts.
 

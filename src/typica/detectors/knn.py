@@ -2,10 +2,11 @@
 
     score(z) = -|z/|z| - b_(k)|,   b_(1), b_(2), ... = training features of length 1, the nearest first
 
-Sun, Ming, Zhu, Li: Out-of-Distribution Detection with Deep Nearest Neighbors, ICML 2022. Higher = more typical, as
-printed; between -2 and 0. k = 50 is the paper's choice for CIFAR-10 (200 for CIFAR-100, 1000 for ImageNet). The
-search is exact (see `_search.py`), the distance is taken from the difference of the two vectors, so that equal ones
-are at distance 0. Fit: keeps the features. Score: at most one product with all of them, block by block.
+Sun, Ming, Zhu, Li: Out-of-Distribution Detection with Deep Nearest Neighbors, ICML 2022. Higher = more
+typical, as printed; between -2 and 0. k = 50 is the paper's choice for CIFAR-10 (200 for CIFAR-100, 1000 for
+ImageNet). The search is exact (see `_search.py`), the distance is taken from the difference of the two
+vectors, so that equal ones are at distance 0. Fit: keeps the features. Score: at most one product with all of
+them, block by block.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ class KNN(BankDetector):
     """Distance to the k-th nearest training feature.
 
     subsample: keep a random sample only, a share (float) or a number (int) of rows; seed: chooses the sample.
-    index: "faiss" searches approximately, in the nearest of about sqrt(N) cells, for banks of millions of rows.
-    Zero features have no direction: they count as 2 away, the farthest there is, from everything.
-    The bank keeps the precision of the training features, and so does the comparison: if either side is float32,
+    index: "faiss" searches approximately, in the nearest of about sqrt(N) cells, for banks of millions of
+    rows. Zero features have no direction: they count as 2 away, the farthest there is, from everything. The
+    bank keeps the precision of the training features, and so does the comparison: if either side is float32,
     both are rounded to it.
 
     >>> detector = KNN(k=2).fit(np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]] * 10))

@@ -10,9 +10,8 @@ ICLR 2018). Score: one product with the head.
 from __future__ import annotations
 
 from typica.arrays import Array, namespace
-from typica.detectors._logits import LogitDetector
-from typica.detectors.base import Tags, check_positive
-from typica.head import Head
+from typica.detectors._logits import LogitDetector, Tempered
+from typica.detectors.base import Tags
 from typica.store import storable
 
 
@@ -29,7 +28,7 @@ def max_softmax(L: Array, temperature: float = 1.0) -> Array:
 
 
 @storable("msp")
-class MSP(LogitDetector):
+class MSP(Tempered, LogitDetector):
     """Maximum softmax probability, at a temperature; ready without `fit`.
 
     >>> import numpy as np
@@ -45,14 +44,6 @@ class MSP(LogitDetector):
         memory="O(m C), the head",
         reference="Hendrycks & Gimpel 2017, ICLR",
     )
-
-    def __init__(self, head: Head | None = None, temperature: float = 1.0) -> None:
-        self.head = head
-        self.temperature = temperature
-
-    def _check_parameters(self, where: str) -> None:
-        super()._check_parameters(where)
-        check_positive(self.temperature, "temperature", where)
 
     def _score_logits(self, L: Array) -> Array:
         return max_softmax(L, self.temperature)

@@ -2,10 +2,10 @@
 
     score(z) = (z - mu)·w_k / |z - mu| + alpha |z|_1,   k = argmax of the logits of z
 
-with w the rows of the head's weight and mu the mean of all training features. Liu, Qin: Detecting Out-of-Distribution
-through the Lens of Neural Collapse, CVPR 2025. Higher = more typical, as printed. alpha: the paper chooses it from
-1e-4, 1e-3, 1e-2, 1e-1 on validation data with outliers; 1e-4 is where the authors' code starts. Fit: one pass.
-Score: one product with the head.
+with w the rows of the head's weight and mu the mean of all training features. Liu, Qin: Detecting
+Out-of-Distribution through the Lens of Neural Collapse, CVPR 2025. Higher = more typical, as printed. alpha:
+the paper chooses it from 1e-4, 1e-3, 1e-2, 1e-1 on validation data with outliers; 1e-4 is where the authors'
+code starts. Fit: one pass. Score: one product with the head.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from typica.store import storable
 class NCI(MomentsDetector):
     """Neural collapse inspired detector.
 
-    alpha: the weight of the feature's L1 length, 0 or more. A row that is equal to the training mean has no direction
-    from it; it counts as pointing away from its class, -|w_k|.
+    alpha: the weight of the feature's L1 length, 0 or more. A row that is equal to the training mean has no
+    direction from it; it counts as pointing away from its class, -|w_k|.
 
     >>> detector = NCI(Head(np.eye(2)), alpha=0.1).fit(np.array([[2.0, 0.0], [0.0, 2.0]] * 10))
     >>> detector.score_samples(np.array([[4.0, 5.0], [1.0, 1.0]]))

@@ -1,11 +1,13 @@
 """NNGuide: the energy, guided by the nearest features of a bank and their energies.
 
-    score(z) = E(z) 1/k sum_{i=1..k} g_(i),   g_(1) >= g_(2) >= ... the E(b) cos(b, z) of the features b of the bank
+    score(z) = E(z) 1/k sum_{i=1..k} g_(i),   g_(1) >= g_(2) >= ... the E(b) cos(b, z) of the features b of
+the bank
 
-with E(z) = log sum exp of the logits of z. Park, Jung, Teoh: Nearest Neighbor Guidance for Out-of-Distribution
-Detection, ICCV 2023. Higher = more typical, as printed. As in the authors' code, the k nearest are those of the largest
-products. k = 10 and a bank of 1 % of the training data are the paper's choices for ImageNet. The method takes for
-granted that energies are positive. Fit: keeps the sample. Score: one product with the head and one with the bank.
+with E(z) = log sum exp of the logits of z. Park, Jung, Teoh: Nearest Neighbor Guidance for
+Out-of-Distribution Detection, ICCV 2023. Higher = more typical, as printed. As in the authors' code, the k
+nearest are those of the largest products. k = 10 and a bank of 1 % of the training data are the paper's
+choices for ImageNet. The method takes for granted that energies are positive. Fit: keeps the sample. Score:
+one product with the head and one with the bank.
 """
 
 from __future__ import annotations
@@ -43,8 +45,8 @@ def mean_of_largest(S: Array, k: int) -> Array:
 class NNGuide(HeadedDetector, BankDetector):
     """Nearest neighbour guidance of the energy.
 
-    subsample: the bank's size, as a share (float) or a number (int) of training rows, or None for all of them; seed:
-    chooses them. A zero feature has no direction, its cosines count as 0, and so does its score.
+    subsample: the bank's size, as a share (float) or a number (int) of training rows, or None for all of
+    them; seed: chooses them. A zero feature has no direction, its cosines count as 0, and so does its score.
 
     >>> train = np.array([[3.0, 0.0], [0.0, 3.0]] * 10)
     >>> detector = NNGuide(Head(2 * np.eye(2)), k=2, subsample=None).fit(train)

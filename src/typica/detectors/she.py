@@ -3,9 +3,9 @@
     score(z) = z·mu_k,   k = the class that the head predicts for z,
     mu_k = mean of the training features of class k that the head classifies correctly (the stored pattern)
 
-Zhang, Fu, Chen, Du, Li, Wang, Liu, Han, Zhang: Out-of-Distribution Detection based on In-Distribution Data Patterns
-Memorization with Modern Hopfield Energy, ICLR 2023. Higher = more typical, as printed. metric="cosine" is the
-ablation with the lengths divided out. Fit: one pass. Score: one product with the head.
+Zhang, Fu, Chen, Du, Li, Wang, Liu, Han, Zhang: Out-of-Distribution Detection based on In-Distribution Data
+Patterns Memorization with Modern Hopfield Energy, ICLR 2023. Higher = more typical, as printed.
+metric="cosine" is the ablation with the lengths divided out. Fit: one pass. Score: one product with the head.
 """
 
 from __future__ import annotations
