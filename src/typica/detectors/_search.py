@@ -135,8 +135,8 @@ class Search:
         if kept > m // 2:
             return None
         axes = axes[:, m - kept :]
-        blocks = [_project(self._rows[b] - self._mean, axes) for b in row_blocks(n, m, 8)]
-        rows = np.concatenate([block.astype(self._rows.dtype) for block in blocks])
+        parts = (_project(self._rows[b] - self._mean, axes) for b in row_blocks(n, m, itemsize=8))
+        rows = np.concatenate([part.astype(self._rows.dtype) for part in parts])
         return Bound.over(rows, self._full.half, self._mean, axes)
 
 

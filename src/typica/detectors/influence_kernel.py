@@ -1,16 +1,15 @@
-"""The influence kernel behind CTM: the cosine of the gradients of KL(uniform || softmax) at a feature and a
-class mean.
+"""The influence kernel behind CTM: the cosine of two gradients, at a feature and at the mean of its class.
 
     score(z) = <p' - u, p - u> / (|p' - u| |p - u|) cos(mu_k, z),   k = argmax p
 
-with p = softmax(W z + b), p' = softmax(W mu_k + b), u = 1/C. The gradient with respect to W is the outer
-product of p - u and z, so that the cosine of two gradients is that of the p - u times that of the features.
-With a one-hot p' it becomes
+with p = softmax(W z + b), p' = softmax(W mu_k + b), u = 1/C. The gradient of KL(u || p) with respect to W is
+the outer product of p - u and z (the paper has the opposite sign, which leaves the cosine as it is), so that
+the cosine of two gradients is that of the p - u times that of the features. With a one-hot p' it becomes
 
     (p_k - 1/C) / sqrt((1 - 1/C) (|p|² - 1/C)) cos(mu_k, z)
 
 Nguyen, Nguyen, Ta, Nguyen-Tang, Doan, Thanh-Tung: A Cosine Similarity-based Method for Out-of-Distribution
-Detection, 2023, section 5, which prints the second form without the root; a cosine needs it. |p|² - 1/C is
+Detection, 2023, which prints the second form without the root; a cosine needs it. |p|² - 1/C is
 computed as sum (p - 1/C)². Higher = more typical; between -1 and 1. Fit: one pass. Score: one product with
 the head.
 """

@@ -24,8 +24,7 @@ from typica.store import storable
 
 @storable("isolation_forest")
 class IsolationForest(Detector):
-    """Isolation forest, by scikit-learn. It cannot be stored: its trees are objects that only pickle can
-    hold.
+    """Isolation forest, by scikit-learn; its trees cannot be stored without pickle.
 
     trees: how many; seed: chooses samples and cuts.
 

@@ -3,9 +3,9 @@
     score(z) = (z - mu)·w_k / |z - mu| + alpha |z|_1,   k = argmax of the logits of z
 
 with w the rows of the head's weight and mu the mean of all training features. Liu, Qin: Detecting
-Out-of-Distribution through the Lens of Neural Collapse, CVPR 2025. Higher = more typical, as printed. alpha:
-the paper chooses it from 1e-4, 1e-3, 1e-2, 1e-1 on validation data with outliers; 1e-4 is where the authors'
-code starts. Fit: one pass. Score: one product with the head.
+Out-of-Distribution through the Lens of Neural Collapse, CVPR 2025. Higher = more typical, as printed. The
+authors' code sets alpha = 1e-4 and tries 1e-4, 1e-3, 1e-2, 1e-1 on validation data with outliers. Fit: one
+pass. Score: one product with the head.
 """
 
 from __future__ import annotations
