@@ -262,6 +262,11 @@ def test_merge_refuses_what_does_not_fit(name, data: Data):
         detector.merge(make(name, data))
 
 
+def test_fit_predict_uses_the_labels(name, data: Data):
+    wanted = fitted(name, data).predict(data.train)
+    np.testing.assert_array_equal(make(name, data).fit_predict(data.train, data.labels), wanted)
+
+
 def test_fit_forgets_an_earlier_fit(name, data: Data):
     detector = fitted(name, data)
     once = detector.score_samples(data.test)

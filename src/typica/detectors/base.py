@@ -23,7 +23,7 @@ from typica.threshold import Calibration, threshold
 
 __all__ = ["Detector", "Matches", "Tags", "check_positive", "top_two"]
 
-TRAINING_SAMPLE = 10_000  # how many training rows the provisional threshold of `fit` looks at
+TRAINING_SAMPLE = 4096  # how many training rows the provisional threshold of `fit` looks at
 
 
 class Matches(NamedTuple):
@@ -97,6 +97,10 @@ class Detector(OutlierMixin, Estimator):
         self._set_provisional_threshold(self._fit(X, y, where), where)
         return self
 
+    def fit_predict(self, X: Any, y: Any = None) -> Array:
+        """Fit on X, with the labels y, and judge the same rows."""
+        return self.fit(X, y).predict(X)
+
     def calibrate(self, X: Any, tpr: float = 0.95) -> Self:
         """Set the threshold `offset_` from held-out in-distribution rows, to keep at least `tpr` of such rows.
 
@@ -107,7 +111,7 @@ class Detector(OutlierMixin, Estimator):
         return self
 
     def set_training_threshold(self, X: Any) -> Self:
-        """Set the provisional threshold of `fit`, at tpr 0.95 on at most 10,000 of the training rows X."""
+        """Set the provisional threshold of `fit`, at tpr 0.95 on at most 4,096 of the training rows X."""
         where = f"{type(self).__name__}.set_training_threshold"
         self._set_provisional_threshold(self._ready(X, where), where)
         return self
