@@ -91,3 +91,12 @@ def real() -> dict[str, NDArray[np.float32]]:
         pytest.skip(f"the real CIFAR-10 features are not at {folder} (TYPICA_REAL says where)")
     arrays = {path.name.removesuffix(".npy"): np.load(path, mmap_mode="r") for path in folder.glob("*.npy")}
     return {key: a.astype(np.float32) if a.dtype == np.float16 else np.asarray(a) for key, a in arrays.items()}
+
+
+@pytest.fixture
+def checkpoint() -> Path:
+    """The real DenseNet's weights; the test is skipped where they are absent."""
+    path = REAL / "checkpoints" / "densenet-bc-100-cifar10.pth.tar"
+    if not path.is_file():
+        pytest.skip(f"the real checkpoint is not at {path} (TYPICA_REAL says where)")
+    return path

@@ -51,14 +51,6 @@ def small_state() -> dict[str, torch.Tensor]:
     return dict(random_model("wideresnet-40-2").state_dict())
 
 
-@pytest.fixture
-def checkpoint():
-    path = REAL / "checkpoints" / "densenet-bc-100-cifar10.pth.tar"
-    if not path.is_file():
-        pytest.skip(f"the real checkpoint is not at {path} (TYPICA_REAL says where)")
-    return path
-
-
 def test_every_architecture_has_its_published_size():
     assert zoo.names() == sorted(PUBLISHED)
     for name, (parameters, width, classes) in PUBLISHED.items():
