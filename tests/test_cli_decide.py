@@ -100,9 +100,9 @@ def test_monitor_raises_an_alarm_and_its_state_goes_on(folder, data: Data, capsy
 def test_monitor_says_what_is_wrong_with_a_line(folder, capsys, monkeypatch):
     run(capsys, "calibrate", "ctm.safetensors", "held_out.npy")
     for lines, message in [
-        (["0.5", "what"], "line 2: 'what' is neither a number nor an object"),
-        (['{"p": 1}'], "neither a number nor an object with a score"),
-        (['{"score": 1, "predicted": "a"}', "0.5"], "some lines hold a class"),
+        (["0.5", "what"], "line 2: 'what' holds no score"),
+        (['{"p": 1}'], "holds no score; write a number or"),
+        (['{"score": 1, "class": "a"}', "0.5"], "differ in having a class"),
         (["NaN"], "is NaN"),
     ]:
         feed(monkeypatch, lines)

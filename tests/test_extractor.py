@@ -203,6 +203,22 @@ def test_outputs_of_every_form(conv, form):
     assert "'inner.fc' (3 classes), whose output the model returns" in extractor.describe()
 
 
+def test_a_linear_module_that_runs_twice_counts_where_it_ran_last():
+    class Recurrent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(3, 3), nn.Linear(3, 3)
+
+        def forward(self, x):
+            return self.a(self.b(self.a(x))).softmax(1)
+
+    model = Recurrent()
+    x = torch.randn(4, 3)
+    batch = FeatureExtractor(model)(x)
+    with torch.no_grad():
+        assert close(batch.features, model.b(model.a(x))) and close(batch.logits, model.a(batch.features))
+
+
 def test_the_head_can_be_named(conv):
     model = Wrapped(conv, lambda logits, other: other)
     assert FeatureExtractor(model)(images()).logits.shape == (4, 5)
@@ -438,15 +454,15 @@ def test_gradients_with_respect_to_the_input(conv):
     conv.double()
     x = images(2).double().requires_grad_(True)
     batch = FeatureExtractor(conv, layers=["conv", "penultimate"])(x, gradients=True)
-    (batch.features.square().sum() + batch.layers["conv"].sum() + batch.logits[:, 0].sum()).backward()
+    (batch.features.square().sum() + batch.layers["conv"].sum() + batch.logits[:, 0].sum()).backward(retain_graph=True)
     conv.eval()
     y = images(2).double().requires_grad_(True)
     penultimate = conv.penultimate(y)
     (penultimate.square().sum() + conv.conv(y).mean((2, 3)).sum() + conv.fc(penultimate)[:, 0].sum()).backward()
     assert torch.allclose(x.grad, y.grad, atol=1e-12)
+    assert torch.autograd.grad(batch.layers["conv"].sum(), conv.conv.weight, allow_unused=True) == (None,)
     with torch.inference_mode():
-        z = images(2).double()
-    assert FeatureExtractor(conv)(z.clone().requires_grad_(True), gradients=True).features.requires_grad
+        assert FeatureExtractor(conv)(y, gradients=True).features.requires_grad
 
 
 def test_threads_do_not_mix_their_batches(conv):

@@ -11,7 +11,6 @@ Detection, 2015. docs/guarantees.md says what is guaranteed, and when it is not.
 from __future__ import annotations
 
 import copy
-import json
 import math
 import os
 from collections.abc import Mapping
@@ -302,6 +301,4 @@ def fingerprint(estimator: Any) -> str:
     scoring._learnt_more()  # drops the threshold
     if isinstance(estimator, Pipeline):
         scoring = Pipeline([*estimator.steps[:-1], (estimator.steps[-1][0], scoring)])
-    tensors: dict[str, NDArray[Any]] = {}
-    content = store._encode(scoring, "", tensors)
-    return store._digest(json.dumps(content, sort_keys=True), tensors)
+    return store.fingerprint(scoring)

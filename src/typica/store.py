@@ -43,10 +43,7 @@ FORMAT = 1
 _ZEROS = "0" * 64
 
 _KINDS: dict[str, type] = {}
-_FLOORS = (
-    "detectors",
-    "rectify",
-)  # where a kind that is not registered yet may live, in a module of its name
+_FLOORS = ("detectors", "rectify")  # where a kind that is not registered yet may live, in a module of its name
 _MODULES = {"conformal_detector": "conformal", "monitor": "monitor"}  # kinds whose module has another name or floor
 _SKLEARN = {
     "FunctionTransformer": None,  # holds code: refused with a reason
@@ -86,6 +83,13 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     metadata = {"typica": text.replace(_ZEROS, _digest(text, tensors))}
     with atomic_path(path) as temporary:
         save_file(tensors, temporary, metadata=metadata)
+
+
+def fingerprint(value: Any) -> str:
+    """Return the SHA-256 of what `save` would store of `value`: equal for equal content, whatever the version."""
+    tensors: dict[str, NDArray[Any]] = {}
+    content = _encode(value, "", tensors)
+    return _digest(json.dumps(content, sort_keys=True), tensors)
 
 
 def load(path: str | os.PathLike[str]) -> Any:

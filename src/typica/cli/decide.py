@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,8 +20,7 @@ from typica.data.tables import read_features, read_head, read_labels
 from typica.detectors import list_detectors
 from typica.errors import InputError
 from typica.monitor import Monitor
-
-BATCH = 1000  # scores that the monitor takes in at once
+from typica.stream import read_batches
 
 
 @app.command(epilog="Example: typica calibrate ctm.safetensors held_out.npy --alpha 0.05 --confidence 0.99")
@@ -74,7 +71,7 @@ def monitor(
 ) -> None:
     """Watch a stream of scores on standard input and raise an alarm (exit code 3) when it has drifted.
 
-    A line is a number, or a JSON object with "score" and maybe "predicted" (or "nearest"), the class.
+    A line is a number, or a JSON object with "score" and maybe "class" (or "nearest"), as `typica score` writes them.
     """
     if state is not None and state.exists():
         watch: Any = typica.load(state)
@@ -88,7 +85,7 @@ def monitor(
     if not isinstance(watch, Monitor):
         raise InputError(f"{state}: holds no monitor; name a file that --state wrote.")
     try:
-        for scores, predicted in _batches(sys.stdin):
+        for scores, predicted in read_batches(sys.stdin):
             watch.update(scores, predicted)
     finally:  # interrupted or not, what was seen is kept
         if state is not None:
@@ -109,38 +106,6 @@ def monitor(
         write_json(report, json_file)
     if watch.alarm:
         raise typer.Exit(3)
-
-
-def _batches(lines: Any) -> Iterator[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any] | None]]:
-    """Yield batches of scores and, where the lines hold them, predicted classes."""
-    scores: list[float] = []
-    classes: list[Any] = []
-    for number, line in enumerate(lines):
-        if not line.strip():
-            continue
-        score, predicted = _line(line, number)
-        scores.append(score)
-        if predicted is not None:
-            classes.append(predicted)
-        if classes and len(classes) != len(scores):
-            raise InputError(f"line {number + 1}: some lines hold a class and some do not; give all one, or none.")
-        if len(scores) == BATCH:
-            yield np.array(scores), np.array(classes) if classes else None
-            scores, classes = [], []
-    if scores:
-        yield np.array(scores), np.array(classes) if classes else None
-
-
-def _line(line: str, number: int) -> tuple[float, Any]:
-    try:
-        value = json.loads(line)
-        if isinstance(value, dict):
-            return float(value["score"]), value.get("predicted", value.get("nearest"))
-        return float(value), None
-    except (ValueError, KeyError, TypeError):
-        raise InputError(
-            f"line {number + 1}: {line.strip()[:60]!r} is neither a number nor an object with a score; mend it."
-        ) from None
 
 
 @app.command(epilog="Example: typica choose --bank train.npz --head head.safetensors")
