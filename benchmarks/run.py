@@ -15,7 +15,7 @@ def main() -> int:
         for what, reached, target, direction in importlib.import_module(module).run():
             good = reached <= target if direction == "at most" else reached >= target
             missed += not good
-            print(f"{what:<66} {reached:6.2f}  {direction} {target:g}  {'ok' if good else 'MISSED'}", flush=True)
+            print(f"{what:<74} {reached:6.2f}  {direction} {target:g}  {'ok' if good else 'MISSED'}", flush=True)
     return missed
 
 

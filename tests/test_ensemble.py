@@ -133,7 +133,7 @@ def test_score_is_the_mean_rank_among_what_was_observed(data: Data, calibrated):
 def test_many_observations_are_thinned(data: Data):
     rng = np.random.default_rng(0)
     train = rng.normal(size=(4000, 3)) + 3
-    ensemble = Ensemble([CTM()]).fit(train)
+    ensemble = Ensemble([CTM()]).fit(train).calibrate(train)
     assert [len(observed) for observed in ensemble.observed_] == [2048]
     scores = CTM().fit(train).score_samples(train)
     assert ensemble.observed_[0][[0, -1]].tolist() == [scores.min(), scores.max()]

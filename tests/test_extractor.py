@@ -226,6 +226,8 @@ def test_the_head_can_be_named(conv):
     assert extractor.head.weight.shape == (3, 6)  # before any batch
     batch = extractor(images())
     assert batch.features.shape == (4, 6) and batch.logits.shape == (4, 3)
+    model.alias = conv.fc
+    assert FeatureExtractor(model, head="alias")(images()).logits.shape == (4, 3)
     with pytest.raises(typica.InputError, match=r"head 'inner.conv' is not a Linear module; name one of 'inner.fc'"):
         FeatureExtractor(model, head="inner.conv")
 

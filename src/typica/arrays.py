@@ -158,20 +158,30 @@ def row_blocks(n: int, width: int, itemsize: int = 4) -> Iterator[slice]:
         yield slice(start, min(n, start + step))
 
 
-def map_rows(kernel: Callable[[Array], Array], Z: Array, where: str, width: int = 1) -> Array:
+def map_rows(
+    kernel: Callable[[Array], Array], Z: Array, where: str, width: int = 1, *, nan_passes: bool = False
+) -> Array:
     """Apply `kernel`, which turns a block of rows into one value a row, to all rows of `Z`, block by block.
 
     Each block is converted to its working dtype and checked to be finite while it is in the cache, so that
     input of any size needs memory for one block alone. `width`: the most numbers a row that the kernel makes.
+    `nan_passes`: the kernel makes a row that is not finite into a value that is not, so that looking at the values
+    saves looking at the rows.
     """
     blocks = []
-    itemsize = 4 if as_floating(Z[:1, ...]).dtype == namespace(Z).float32 else 8
+    xp = namespace(Z)
+    itemsize = 4 if as_floating(Z[:1, ...]).dtype == xp.float32 else 8
     for block in row_blocks(Z.shape[0], max(width, Z.shape[1]), itemsize):
         rows = as_floating(Z[block, ...])
-        check_finite(rows, where, block.start)
-        blocks.append(kernel(rows))
+        if not nan_passes:
+            check_finite(rows, where, block.start)
+        with np.errstate(invalid="ignore" if nan_passes else None):
+            values = kernel(rows)
+        if nan_passes and not bool(xp.all(xp.isfinite(values))):
+            check_finite(rows, where, block.start)
+        blocks.append(values)
         advance(block.stop - block.start)
-    return blocks[0] if len(blocks) == 1 else namespace(blocks[0]).concat(blocks)
+    return blocks[0] if len(blocks) == 1 else xp.concat(blocks)
 
 
 def logsumexp(L: Array) -> Array:

@@ -8,7 +8,7 @@ blocks, thresholds and explanations are here, validation, merging and storage in
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from typica.threshold import Calibration, threshold
 
 __all__ = ["Detector", "Matches", "Tags", "check_positive", "top_two"]
 
-TRAINING_SAMPLE = 4096  # how many training rows the provisional threshold of `fit` looks at
+TRAINING_SAMPLE = 2048  # how many training rows the provisional threshold of `fit` looks at
 
 
 class Matches(NamedTuple):
@@ -62,6 +62,9 @@ class Detector(OutlierMixin, Estimator):
 
     offset_: float
     calibration_: Calibration
+    _nan_passes: ClassVar[bool] = (
+        False  # whether `_score` makes NaN or infinity in a row into a score that is not finite
+    )
 
     # What a method supplies
 
@@ -111,7 +114,7 @@ class Detector(OutlierMixin, Estimator):
         return self
 
     def set_training_threshold(self, X: Any) -> Self:
-        """Set the provisional threshold of `fit`, at tpr 0.95 on at most 4,096 of the training rows X."""
+        """Set the provisional threshold of `fit`, at tpr 0.95 on at most 2,048 of the training rows X."""
         where = f"{type(self).__name__}.set_training_threshold"
         self._set_provisional_threshold(self._ready(X, where), where)
         return self
@@ -195,7 +198,7 @@ class Detector(OutlierMixin, Estimator):
     # How it is done
 
     def _scores(self, Z: Array, where: str) -> Array:
-        return map_rows(self._score, Z, where, self._score_width())
+        return map_rows(self._score, Z, where, self._score_width(), nan_passes=self._nan_passes)
 
     def _set_provisional_threshold(self, Z: Array, where: str) -> None:
         if Z.shape[0] > TRAINING_SAMPLE:

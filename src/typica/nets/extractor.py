@@ -101,8 +101,9 @@ class FeatureExtractor:
         self._head_given = head is not None
         self._head = self._linears[0] if len(self._linears) == 1 else None
         if head is not None:
-            self._head = self._known(head)
-            if not isinstance(self.head_module, nn.Linear):
+            module = self.model.get_submodule(self._known(head))
+            self._head = next((name for name in self._linears if self.model.get_submodule(name) is module), None)
+            if self._head is None:
                 raise InputError(f"{where}: head {head!r} is not a Linear module; name one of {_some(self._linears)}.")
         self._ran: list[str] | None = None  # what the first pass reached, in order
         self._finding = "no batch has been run yet."
