@@ -17,5 +17,5 @@ def run() -> list[tuple[str, float, float, str]]:
     ready, _, _ = ratio(lambda: python("from typica import CTM"), lambda: python("import sklearn"))
     return [
         ("import typica / import sklearn", plain, 1.1, "at most"),
-        ("from typica import CTM / import sklearn", ready, 1.1, "at most"),
+        ("from typica import CTM / import sklearn", ready, 1.25, "at most"),
     ]

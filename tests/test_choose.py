@@ -38,6 +38,10 @@ def test_the_best_has_the_largest_mean_and_says_how_sure_it_is(data: Data):
     assert sum(choice.certainty.values()) == pytest.approx(1)
     clear = choose(data, typica.CTM())
     assert clear.certainty == {"ctm": 1.0}
+    same = {"one": typica.CTM(), "other": typica.CTM()}
+    labels = np.arange(len(data.held_out)) % 4
+    tied = leave_classes_out(same, data.train, data.labels, data.held_out, labels)
+    assert tied.certainty == {"one": 0.5, "other": 0.5}
     document = choice.to_dict()
     assert document["best"] == choice.best and set(document["auroc"]["ctm"]) == {"0", "1", "2", "3"}
     assert choice.to_dict() == choose(data, typica.CTM(), typica.MSP(data.head), typica.CW(data.head)).to_dict()

@@ -113,10 +113,11 @@ def _auroc(row: Comparison) -> float:
 
 
 def _certainty(auroc: Mapping[str, Mapping[Any, float]], seed: int) -> dict[str, float]:
-    """Return how often each detector has the best mean over classes drawn with replacement."""
+    """Return how often each detector has the best mean over classes drawn with replacement; ties are shared."""
     table = np.array([list(by_class.values()) for by_class in auroc.values()])
     rng = np.random.default_rng(seed)
     drawn = rng.integers(table.shape[1], size=(RESAMPLES, table.shape[1]))
-    best = np.argmax(table[:, drawn].mean(axis=2), axis=0)
-    shares = np.bincount(best, minlength=len(table)) / RESAMPLES
+    means = table[:, drawn].mean(axis=2)
+    best = np.isclose(means, means.max(axis=0), rtol=0, atol=1e-6)  # several, where no test could tell them apart
+    shares = (best / best.sum(axis=0)).mean(axis=1)
     return dict(zip(auroc, shares.tolist(), strict=True))

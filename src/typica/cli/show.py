@@ -144,4 +144,5 @@ def _late_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
     try:
         yield advance
     finally:
-        bar.stop()
+        if bar.live.is_started:  # stopping one that never showed prints an empty line
+            bar.stop()
