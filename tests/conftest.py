@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 
 import typica
@@ -100,3 +102,12 @@ def checkpoint() -> Path:
     if not path.is_file():
         pytest.skip(f"the real checkpoint is not at {path} (TYPICA_REAL says where)")
     return path
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Small layers on a busy machine: threads that wait for each other cost ten times what they save."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

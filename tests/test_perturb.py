@@ -185,17 +185,9 @@ def test_detectors_without_a_gradient_are_refused():
             Perturb(model, typica.detector_class(name)(), epsilon=0.1)
 
 
-@pytest.fixture
-def checkpoint():
-    path = REAL / "checkpoints" / "densenet-bc-100-cifar10.pth.tar"
-    if not path.is_file():
-        pytest.skip(f"the real checkpoint is not at {path} (TYPICA_REAL says where)")
-    return path
-
-
 @pytest.mark.real
-def test_odin_improves_on_msp_for_svhn(checkpoint):
-    """At the paper's T and epsilon: fewer SVHN digits pass at the threshold that keeps 95 % of CIFAR-10."""
+def test_odin_improves_on_msp_for_svhn(checkpoint, one_thread):
+    """Fewer SVHN digits pass at the threshold that keeps 95 % of CIFAR-10; of 500 pictures each it is 46 % to 37 %."""
     transform = zoo.transform("densenet-bc-100")
     extractor = FeatureExtractor(zoo.load("densenet-bc-100", weights=checkpoint))
     odin = ODIN(extractor, std=transform.std)

@@ -344,7 +344,7 @@ def test_preprocessing_refuses():
 
 
 @pytest.mark.real
-def test_the_real_checkpoint_gives_the_stored_features(checkpoint, real):
+def test_the_real_checkpoint_gives_the_stored_features(checkpoint, real, one_thread):
     model = zoo.load("densenet-bc-100", weights=checkpoint)
     extractor = FeatureExtractor(model)
     transform = zoo.transform("densenet-bc-100")

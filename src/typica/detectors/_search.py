@@ -32,6 +32,7 @@ TILE = 2048
 SAMPLE = 4096  # rows, or the sixteenth part of all if that is more, from which a query's threshold is taken
 FEW = 64  # queries that are not worth the principal axes
 SPARE = 0.003  # the share of the rows' variance that may lie off the axes
+PAIRS = 512  # of a query and a row, measured at once
 PATIENCE = 16  # times as many candidates as asked for: then the bound is no use to the query
 
 _turn = threading.Lock()
@@ -80,36 +81,40 @@ class Search:
 
     def _attempt(self, Q: Floats, k: int, bound: Bound) -> NDArray[np.int64]:
         """Return for each query the k-th nearest row, or -1 where the bound leaves it open."""
-        index = np.full(len(Q), -1)
         wanted = max(3 * k, 128)
         X, reach = bound.queries(Q)
         least = bound.threshold(X, wanted)
-        columns, values, found = bound.at_least(X, least, PATIENCE * wanted)
-        margin = bound.margin(X)
-        ends = np.cumsum(found)
-        for i in np.flatnonzero(found <= PATIENCE * wanted):
-            own = slice(ends[i] - found[i], ends[i])
-            order = np.argsort(values[own])[::-1]
-            # What the squared distances are at least: of the candidates, and of all other rows.
-            nearer = reach[i] - 2 * (values[own][order] + margin[i])
-            others = reach[i] - 2 * (least[i] + margin[i])
-            index[i] = self._among(columns[own][order], nearer, others, Q[i], k)
-        return index
+        candidates, values = bound.at_least(X, least, PATIENCE * wanted)
+        # What the squared distances are at least: of the candidates, nearest first, and of all other rows.
+        reach -= 2 * bound.margin(X)
+        nearer, others = reach[:, None] - 2 * values, reach - 2 * least
 
-    def _among(self, candidates: NDArray[np.int64], nearer: Floats, others: float, q: Floats, k: int) -> int:
-        """Return the k-th nearest row if it is certain to be among the sorted candidates, else -1."""
-        counts = self._counts[candidates]
-        held = np.cumsum(counts)
-        first = int(np.searchsorted(held, k)) + 1
-        if first > len(candidates):
-            return -1
-        slack = 1 + (len(q) + 4) * np.finfo(q.dtype).eps
-        squares = _squares(self._rows.take(candidates[:first], axis=0), q)
-        last = int(np.searchsorted(nearer, squares.max() * slack, side="right"))
-        if last > first:
-            squares = np.concatenate([squares, _squares(self._rows.take(candidates[first:last], axis=0), q)])
-        nearest = _weighted_kth(squares, counts[: len(squares)], k)
-        return int(candidates[nearest]) if squares[nearest] * slack <= others else -1
+        counts = np.where(values > -np.inf, self._counts[candidates], 0)
+        first = np.sum(np.cumsum(counts, axis=1) < k, axis=1) + 1  # so many candidates hold k rows
+        squares = np.full(values.shape, np.inf, dtype=Q.dtype)
+        self._measure(Q, candidates, squares, np.zeros_like(first), first)
+        slack = 1 + (Q.shape[1] + 4) * np.finfo(Q.dtype).eps
+        limit = slack * np.max(squares, axis=1, where=squares < np.inf, initial=0)
+        last = np.sum(nearer <= limit[:, None], axis=1)  # beyond these a candidate is too far to be the k-th
+        self._measure(Q, candidates, squares, first, last)
+
+        order = np.argsort(squares, axis=1)
+        held = np.cumsum(np.take_along_axis(counts, order, axis=1), axis=1)
+        kth = np.take_along_axis(order, np.argmax(held >= k, axis=1)[:, None], axis=1)
+        certain = (held[:, -1] >= k) & (slack * np.take_along_axis(squares, kth, axis=1)[:, 0] <= others)
+        return np.where(certain, np.take_along_axis(candidates, kth, axis=1)[:, 0], -1)
+
+    def _measure(
+        self, Q: Floats, candidates: NDArray[np.int64], squares: Floats, start: NDArray[Any], stop: NDArray[Any]
+    ) -> None:
+        """Set `squares` to the squared distances of each query's candidates number start ... stop - 1."""
+        places = np.arange(candidates.shape[1])
+        queries, at = np.nonzero((start[:, None] <= places) & (places < stop[:, None]))
+        for i in range(0, len(at), PAIRS):
+            q, c = queries[i : i + PAIRS], at[i : i + PAIRS]
+            D = self._rows.take(candidates[q, c], axis=0)
+            D -= Q.take(q, axis=0)
+            squares[q, c] = np.vecdot(D, D)
 
     @cached_property
     def _mean(self) -> NDArray[np.float64]:
@@ -178,26 +183,28 @@ class Bound(NamedTuple):
             S = S[:, : size // 8 * 8].reshape(n, 8, size // 8).max(axis=1)
         return np.partition(S, -rank, axis=1)[:, -rank]
 
-    def at_least(self, X: Floats, least: Floats, most: int) -> tuple[NDArray[np.int64], Floats, NDArray[np.int64]]:
-        """Return the rows that reach `least`, query by query, their values, and how many a query has.
+    def at_least(self, X: Floats, least: Floats, most: int) -> tuple[NDArray[np.int64], Floats]:
+        """Return for each query the rows that reach `least` and their values, (n, p), the largest first.
 
-        A query that has more than `most` is given up.
+        Where a query has fewer than p, the values end in -inf. One that has more than `most` is given up.
         """
         found = np.zeros(len(X), dtype=np.int64)
-        owners, columns = [], []
-        values: list[Floats] = []
+        parts = []
         for start in range(0, len(self.rows), TILE):
             S = X @ self.rows[start : start + TILE].T
             S -= self.half[start : start + TILE]
-            places = np.flatnonzero(least[:, None] <= S)
-            owner, column = np.divmod(places, S.shape[1])
-            owners.append(owner)
-            columns.append(column + start)
-            values.append(S.ravel()[places])
-            found += np.bincount(owner, minlength=len(X))
-            least = np.where(found > most, np.inf, least)
-        order = np.argsort(np.concatenate(owners), kind="stable")
-        return np.concatenate(columns)[order], np.concatenate(values)[order], found
+            places = np.flatnonzero(np.where(found > most, np.inf, least)[:, None] <= S)
+            query, column = np.divmod(places, S.shape[1])
+            parts.append((query, found[query] + _rank(query), column + start, S.ravel()[places]))
+            found += np.bincount(query, minlength=len(X))
+        query, place, column, value = (np.concatenate(part) for part in zip(*parts, strict=True))
+        kept = found[query] <= most
+        shape = (len(X), max(1, int(np.max(found, where=found <= most, initial=0))))
+        columns, values = np.zeros(shape, dtype=np.int64), np.full(shape, -np.inf, dtype=X.dtype)
+        columns[query[kept], place[kept]] = column[kept]
+        values[query[kept], place[kept]] = value[kept]
+        order = np.argsort(-values, axis=1)
+        return np.take_along_axis(columns, order, axis=1), np.take_along_axis(values, order, axis=1)
 
     def margin(self, X: Floats) -> NDArray[np.float64]:
         """Return how far rounding may take a product and its difference from the truth, for each query."""
@@ -234,6 +241,15 @@ def _squares(rows: Floats, q: Floats) -> Floats:
 
 def _half_squares(D: Floats) -> Floats:
     return np.asarray(np.vecdot(D, D) / 2)
+
+
+def _rank(owners: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the number of each entry among those of its owner; the owners are sorted.
+
+    >>> _rank(np.array([3, 3, 5, 5, 5]))
+    array([0, 1, 0, 1, 2])
+    """
+    return np.arange(len(owners)) - np.searchsorted(owners, owners)
 
 
 def _weighted_kth(values: Floats, counts: NDArray[np.int64], k: int) -> int:
