@@ -18,7 +18,9 @@ from typica.progress import advance
 
 Array = Any  # an array of any backend
 
-BLOCK_BYTES = 32 * 2**20  # of the widest array that a block makes: large enough for BLAS to be at its best
+# Of the widest array that a block makes: large enough for BLAS to be at its best, and below the 32 MiB from which
+# malloc asks the system for fresh pages every time.
+BLOCK_BYTES = 24 * 2**20
 
 
 def namespace(x: Array) -> Any:
@@ -150,7 +152,7 @@ def check_finite(Z: Array, where: str, first_row: int = 0) -> None:
 def row_blocks(n: int, width: int, itemsize: int = 4) -> Iterator[slice]:
     """Yield slices that cut `n` rows into blocks of about `BLOCK_BYTES`, `width` numbers a row.
 
-    >>> [(s.start, s.stop) for s in row_blocks(5, width=2**22)]
+    >>> [(s.start, s.stop) for s in row_blocks(5, width=3 * 2**20)]
     [(0, 2), (2, 4), (4, 5)]
     """
     step = max(1, BLOCK_BYTES // max(1, width * itemsize))
