@@ -1,0 +1,34 @@
+"""Conformal p-values beside those of crepes, another library for conformal prediction."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from crepes import ConformalClassifier
+
+import typica
+
+
+@pytest.mark.parametrize("n", [1, 7, 500])
+@pytest.mark.parametrize("ties", [False, True])
+def test_p_values_are_equal(n: int, ties: bool) -> None:
+    rng = np.random.default_rng(n)
+    rows = rng.normal(size=(n + 200, 1))
+    if ties:
+        rows = np.round(rows)
+    detector = typica.MaxLogit().fit(rows)  # of one logit: the score is the number itself
+    ours = typica.ConformalDetector(detector).calibrate(rows[:n])
+    theirs = ConformalClassifier().fit(-rows[:n, 0])
+    expected = theirs.predict_p(-rows[n:, 0], smoothing=False)
+    np.testing.assert_allclose(ours.p_values(rows[n:]), np.ravel(expected), rtol=1e-12)
+
+
+def test_p_values_by_predicted_class_are_equal() -> None:
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(900, 3))
+    detector = typica.MaxLogit().fit(logits)
+    ours = typica.ConformalDetector(detector, by_class=True).calibrate(logits[:600])
+    scores, classes = logits.max(axis=1), logits.argmax(axis=1)
+    theirs = ConformalClassifier().fit(-scores[:600], bins=classes[:600])
+    expected = theirs.predict_p(-scores[600:], bins=classes[600:], smoothing=False)
+    np.testing.assert_allclose(ours.p_values(logits[600:]), np.ravel(expected), rtol=1e-12)
