@@ -63,3 +63,25 @@ def test_bad_input_is_refused(data: Data):
     named = typica.Head(data.head.weight, classes=list("abcd"))
     with pytest.raises(typica.InputError, match="the head has no class 0"):
         choose(data, typica.MSP(named))
+
+
+def test_near_sets_meet_detectors_of_all_classes_and_weigh_as_much_as_the_classes(data: Data):
+    rng = np.random.default_rng(0)
+    near = {"noisy": data.held_out + rng.normal(scale=2, size=data.held_out.shape), "strange": data.ood}
+    choice = choose(data, typica.CTM(), typica.MSP(data.head), near=near)
+    means = np.array([data.train[data.labels == j].mean(axis=0) for j in range(4)])
+    means /= np.linalg.norm(means, axis=1, keepdims=True)
+
+    def cosine(rows):
+        return (rows @ means.T).max(axis=1) / np.linalg.norm(rows, axis=1)
+
+    for name, rows in near.items():
+        truth = np.repeat([1, 0], [len(data.held_out), len(rows)])
+        expected = roc_auc_score(truth, np.concatenate([cosine(data.held_out), cosine(rows)]))
+        assert choice.near["ctm"][name] == pytest.approx(expected, abs=1e-9)
+    plain = choose(data, typica.CTM(), typica.MSP(data.head))
+    assert plain.near == {} and plain.auroc == choice.auroc
+    for name in ("ctm", "msp"):
+        both = (np.mean(list(choice.auroc[name].values())) + np.mean(list(choice.near[name].values()))) / 2
+        assert choice.means[name] == pytest.approx(both, abs=1e-12)
+    assert choice.to_dict()["near"]["msp"] == choice.near["msp"]

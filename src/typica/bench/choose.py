@@ -2,7 +2,8 @@
 
 For every class k the detectors are fitted on the training rows of the other classes, with class k's logit taken out
 of the head, and asked to tell held-out rows of the other classes from rows of class k. A detector's merit is its mean
-AUROC over the classes; how sure the choice is comes from resampling the classes.
+AUROC over the classes; how sure the choice is comes from resampling the classes. Where pictures are there, corrupted
+and mixed ones play the unknown too, against detectors fitted on all classes; both kinds then count one half.
 
 What this cannot see: the network itself was trained on class k, so its features hold class k apart better than they
 would hold a true unknown. AUROCs come out too high for all detectors, and those that profit from such features more
@@ -11,8 +12,8 @@ than the rest. Read it as a ranking, not as a forecast.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,17 +33,20 @@ class Choice:
     """Which detector is best on classes left out, and how sure that is.
 
     auroc: {detector: {class: AUROC with that class left out}}; certainty: {detector: share of resampled sets of
-    classes on which it has the best mean}; failed: {detector: why it could not take part}.
+    classes, and of near sets, on which it has the best mean}; failed: {detector: why it could not take part}; near:
+    {detector: {set: AUROC against held-out inputs}}, empty where there were none.
     """
 
     auroc: Mapping[str, Mapping[Any, float]]
     certainty: Mapping[str, float]
     failed: Mapping[str, str]
+    near: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @property
     def means(self) -> dict[str, float]:
-        """The mean AUROC of each detector, best first."""
-        means = {name: float(np.mean(list(by_class.values()))) for name, by_class in self.auroc.items()}
+        """The mean AUROC of each detector, best first; classes left out and near sets weigh the same."""
+        kinds = [self.auroc, self.near] if self.near else [self.auroc]
+        means = {name: float(np.mean([np.mean(list(kind[name].values())) for kind in kinds])) for name in self.auroc}
         return dict(sorted(means.items(), key=lambda item: -item[1]))
 
     @property
@@ -57,6 +61,7 @@ class Choice:
             "certainty": dict(self.certainty),
             "mean_auroc": self.means,
             "auroc": {name: {str(k): v for k, v in by.items()} for name, by in self.auroc.items()},
+            "near": {name: dict(by) for name, by in self.near.items()},
             "failed": dict(self.failed),
         }
 
@@ -68,13 +73,14 @@ def leave_classes_out(
     held_out: NDArray[Any],
     held_out_labels: NDArray[Any],
     *,
+    near: Mapping[str, NDArray[Any]] | None = None,
     seed: int = 0,
     on_done: Callable[[str], None] = lambda name: None,
 ) -> Choice:
     """Compare detectors with each class in turn as the unknown; see the module for what that can tell.
 
-    `detectors` are unfitted and stay so; their heads, where they have one, must name the labels' classes. `on_done`
-    is called with each class that is through.
+    `detectors` are unfitted and stay so; their heads, where they have one, must name the labels' classes. near:
+    features of corrupted or mixed inputs by name. `on_done` is called with each class that is through.
     """
     classes = np.unique(labels)
     if len(classes) < 3:
@@ -89,11 +95,14 @@ def leave_classes_out(
         unknown = {"left out": held_out[~known]}
         rounds[left_out] = compare(made, train[kept], labels[kept], held_out[known], unknown)
         on_done(str(left_out))
-    failed = {name: row.error for table in rounds.values() for name, row in table.items() if row.error}
+    made = {name: clone(detector) for name, detector in detectors.items()} if near else {}
+    whole = compare(made, train, labels, held_out, near or {})
+    failed = {name: row.error for table in (*rounds.values(), whole) for name, row in table.items() if row.error}
     auroc = {name: {k: _auroc(table[name]) for k, table in rounds.items()} for name in detectors if name not in failed}
     if not auroc:
         raise InputError(f"choose: every detector failed, e.g. {next(iter(failed.items()))}; see their needs.")
-    return Choice(auroc, _certainty(auroc, seed), failed)
+    found = {name: _near(whole[name]) for name in auroc} if near else {}
+    return Choice(auroc, _certainty([auroc, found] if near else [auroc], seed), failed, found)
 
 
 def _without(detector: Detector, left_out: Any) -> Detector:
@@ -112,12 +121,19 @@ def _auroc(row: Comparison) -> float:
     return float("nan") if row.evaluation is None else row.evaluation.average["auroc"]
 
 
-def _certainty(auroc: Mapping[str, Mapping[Any, float]], seed: int) -> dict[str, float]:
-    """Return how often each detector has the best mean over classes drawn with replacement; ties are shared."""
-    table = np.array([list(by_class.values()) for by_class in auroc.values()])
+def _near(row: Comparison) -> dict[str, float]:
+    return {} if row.evaluation is None else {name: result.auroc for name, result in row.evaluation.ood.items()}
+
+
+def _certainty(kinds: Sequence[Mapping[str, Mapping[Any, float]]], seed: int) -> dict[str, float]:
+    """Return how often each detector has the best mean over unknowns drawn with replacement; ties are shared."""
     rng = np.random.default_rng(seed)
-    drawn = rng.integers(table.shape[1], size=(RESAMPLES, table.shape[1]))
-    means = table[:, drawn].mean(axis=2)
+    auroc, resampled = kinds[0], []
+    for kind in kinds:
+        table = np.array([list(kind[name].values()) for name in auroc])
+        drawn = rng.integers(table.shape[1], size=(RESAMPLES, table.shape[1]))
+        resampled.append(table[:, drawn].mean(axis=2))
+    means = np.mean(resampled, axis=0)
     best = np.isclose(means, means.max(axis=0), rtol=0, atol=1e-6)  # several, where no test could tell them apart
     shares = (best / best.sum(axis=0)).mean(axis=1)
     return dict(zip(auroc, shares.tolist(), strict=True))
