@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from typica.data.transform import Preprocessing
 from typica.errors import InputError
-from typica.nets.zoo.preprocess import Preprocessing
 
 __all__ = ["Preprocessing", "load", "names", "transform"]
 

@@ -1,0 +1,163 @@
+"""CIFAR-10 and CIFAR-100 as their authors give them: Python pickles, read without running them, or the binary form."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.data._sets import ArrayImages, Images, JoinedImages
+from typica.errors import FormatError, InputError
+
+_ROW = 3 * 32 * 32
+
+
+class _Form(NamedTuple):
+    """The files of a split by pattern, and the file with the names of the classes."""
+
+    train: str
+    test: str
+    names: str
+
+
+_FORMS = (
+    _Form(r"data_batch_\d+", "test_batch", "batches.meta"),
+    _Form(r"data_batch_\d+\.bin", r"test_batch\.bin", "batches.meta.txt"),
+    _Form("train", "test", "meta"),
+    _Form(r"train\.bin", r"test\.bin", "fine_label_names.txt"),
+)
+
+
+def is_cifar(path: Path) -> bool:
+    """Tell by names whether a folder, or a single file, is of CIFAR."""
+    return any(_files(path, form) for form in _FORMS)
+
+
+def open_cifar(path: Path, split: str | None, prefix: str) -> Images:
+    """Return the pictures of a CIFAR folder, or of one of its files."""
+    form, files = next((form, files) for form in _FORMS if (files := _files(path, form)))
+    if split is not None:
+        if split not in ("train", "test"):
+            raise InputError(f"{path}: CIFAR has no split {split!r}; choose train or test.")
+        files = [file for file in files if re.fullmatch(getattr(form, split), file.name)]
+        if not files:
+            raise InputError(f"{path}: the files of the split {split!r} are not there; fetch them, or leave split out.")
+    names = _class_names(files[0].with_name(form.names))
+    read: Callable[[Path], tuple[NDArray[np.uint8], NDArray[np.int64]]]
+    read = _read_binary if files[0].suffix == ".bin" else _read_pickle
+    parts = []
+    for file in files:
+        rows, labels = read(file)
+        pictures = np.ascontiguousarray(rows.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
+        parts.append(ArrayImages(pictures, prefix + file.name, labels, names))
+    return parts[0] if len(parts) == 1 else JoinedImages(parts)
+
+
+def _files(path: Path, form: _Form) -> list[Path]:
+    """Return the files of a form: training first, then test."""
+    if path.is_file():
+        single = any(re.fullmatch(pattern, path.name) for pattern in (form.train, form.test))
+        return [path] if single and (path.suffix or "batch" in path.name) else []
+    if not (path / form.names).is_file():
+        return []
+    files = sorted(file for file in path.iterdir() if file.is_file())
+    train = [file for file in files if re.fullmatch(form.train, file.name)]
+    return train + [file for file in files if re.fullmatch(form.test, file.name)]
+
+
+def _class_names(path: Path) -> list[str] | None:
+    if not path.is_file():
+        return None
+    if path.suffix == ".txt":
+        return path.read_text(encoding="utf-8", errors="replace").split()
+    content = _unpickle(path)
+    found = content.get("label_names") or content.get("fine_label_names") or []
+    return [str(name) for name in found] or None
+
+
+def _read_pickle(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    content = _unpickle(path)
+    rows, labels = content.get("data"), content.get("fine_labels") or content.get("labels")
+    if isinstance(rows, _Array):
+        rows = rows.to_numpy()
+    if not isinstance(rows, np.ndarray) or rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != _ROW:
+        raise FormatError(f"{path}: holds no array 'data' of uint8 rows of {_ROW}; fetch CIFAR again.")
+    if not isinstance(labels, list) or len(labels) != len(rows) or not all(type(label) is int for label in labels):
+        raise FormatError(f"{path}: holds no list 'labels' or 'fine_labels', one a row; fetch CIFAR again.")
+    return rows, np.array(labels, dtype=np.int64)
+
+
+def _read_binary(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    data = np.fromfile(path, dtype=np.uint8)
+    heads = 2 if path.name in ("train.bin", "test.bin") else 1  # CIFAR-100: the coarse label, then the fine
+    if not len(data) or len(data) % (heads + _ROW):
+        raise FormatError(f"{path}: {len(data)} bytes are no whole number of {heads + _ROW}; fetch CIFAR again.")
+    records = data.reshape(-1, heads + _ROW)
+    return records[:, heads:], records[:, heads - 1].astype(np.int64)
+
+
+def _unpickle(path: Path) -> dict[str, Any]:
+    try:
+        content = _Unpickler(io.BytesIO(path.read_bytes()), encoding="latin1").load()
+    except Exception as error:  # unpickling damaged bytes raises nearly every kind
+        raise FormatError(f"{path}: not a pickle of plain values and arrays ({error}); fetch CIFAR again.") from None
+    if not isinstance(content, dict):
+        raise FormatError(f"{path}: holds a {type(content).__name__} in place of a dict; fetch CIFAR again.")
+    return {key.decode("latin1") if isinstance(key, bytes) else str(key): value for key, value in content.items()}
+
+
+class _Array:
+    """Stands for a NumPy array while unpickling, so that no code but this meets what the file says."""
+
+    def __setstate__(self, state: Any) -> None:
+        _, self.shape, self.dtype, self.fortran, self.data = state
+
+    def to_numpy(self) -> NDArray[np.uint8] | None:
+        """Return the array if it is one of bytes, row by row or column by column."""
+        data = self.data.encode("latin1") if isinstance(self.data, str) else self.data
+        if not isinstance(self.dtype, _Dtype) or self.dtype.code != "u1" or not isinstance(data, bytes):
+            return None
+        flat = np.frombuffer(data, dtype=np.uint8)
+        if not isinstance(self.shape, tuple) or int(np.prod(self.shape)) != len(flat):
+            return None
+        return flat.reshape(self.shape, order="F" if self.fortran else "C")
+
+
+class _Dtype:
+    """Stands for a NumPy dtype."""
+
+    def __init__(self, code: Any, *_: Any) -> None:
+        self.code = code.decode("latin1") if isinstance(code, bytes) else code
+
+    def __setstate__(self, state: Any) -> None:
+        """Byte order and the like, which bytes do not have."""
+
+
+def _reconstruct(*_: Any) -> _Array:
+    return _Array()
+
+
+def _encode(text: str, encoding: str = "latin1") -> bytes:
+    return text.encode("latin1")
+
+
+class _Unpickler(pickle.Unpickler):
+    _ALLOWED: dict[tuple[str, str], Any] = {  # noqa: RUF012 (a constant)
+        ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
+        ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
+        ("numpy", "ndarray"): _Array,
+        ("numpy", "dtype"): _Dtype,
+        ("_codecs", "encode"): _encode,
+    }
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Return a stand-in for the few names that a pickled array mentions, and nothing else."""
+        if (module, name) not in self._ALLOWED:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+        return self._ALLOWED[module, name]

@@ -1,0 +1,120 @@
+"""Batches of pictures, decoded ahead by threads while the network works on the batch before."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.data.decode import ImageError
+from typica.data.images import Images
+from typica.data.transform import Preprocessing
+from typica.errors import InputError
+
+AHEAD = 2  # batches decoded before they are asked for: enough to keep the threads busy, little to hold
+_TASK = 8  # pictures a task: small ones cost no more to read than a task costs to pass to a thread
+
+
+class Batch(NamedTuple):
+    """Rows [start, stop) of a set: `pixels` (k, crop, crop, 3) of rows `indices` (k,), and why others were skipped."""
+
+    start: int
+    stop: int
+    indices: NDArray[np.int64]
+    pixels: NDArray[np.uint8]
+    skipped: list[tuple[str, str]]
+
+
+def image_batches(
+    images: Images,
+    transform: Preprocessing,
+    size: int,
+    *,
+    start: int = 0,
+    on_error: str = "stop",
+    workers: int | None = None,
+) -> Iterator[Batch]:
+    """Return an iterator over the batches of a set, in order: batch k holds rows k size ... (k + 1) size - 1.
+
+    Pictures are turned, resized and cropped by `transform.pixels`; `transform.normalised` does the rest. start: the
+    row to begin at, a multiple of `size`. on_error: at a picture that cannot be read "stop" raises its ImageError when
+    its batch is due, "skip" leaves it out and says why. workers: threads, by default one a core and at most 8. They
+    end with the iterator, also when it is dropped or closed early.
+
+    >>> from typica.data.images import open_images
+    >>> pictures = open_images(np.zeros((5, 40, 40, 3), dtype=np.uint8))
+    >>> [batch.pixels.shape for batch in image_batches(pictures, Preprocessing(32, 32), size=3)]
+    [(3, 32, 32, 3), (2, 32, 32, 3)]
+    """
+    where = "image_batches"
+    if size < 1:
+        raise InputError(f"{where}: size={size}; pass a positive number of pictures.")
+    if start % size or not 0 <= start <= len(images):
+        raise InputError(f"{where}: start={start}; pass a multiple of size={size} up to the {len(images)} pictures.")
+    if on_error not in ("stop", "skip"):
+        raise InputError(f"{where}: on_error={on_error!r}; choose stop or skip.")
+    if workers is not None and workers < 1:
+        raise InputError(f"{where}: workers={workers}; pass a positive number of threads.")
+    workers = workers or min(8, _cores())
+    return _batches(images, transform, size, start=start, skip=on_error == "skip", workers=workers)
+
+
+def _cores() -> int:
+    """Return the cores that this process may use, where the system tells, or all."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+Task = Future[list[NDArray[np.uint8] | ImageError]]
+
+
+def _batches(
+    images: Images, transform: Preprocessing, size: int, *, start: int, skip: bool, workers: int
+) -> Iterator[Batch]:
+    stopped = threading.Event()
+
+    def work(rows: range) -> list[NDArray[np.uint8] | ImageError]:
+        return [_pixels(images, transform, row) for row in rows if not stopped.is_set()]
+
+    waiting: deque[tuple[range, list[Task]]] = deque()
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="typica-images")
+    try:
+        for first in range(start, len(images), size):
+            rows = range(first, min(first + size, len(images)))
+            waiting.append((rows, [pool.submit(work, rows[k : k + _TASK]) for k in range(0, len(rows), _TASK)]))
+            if len(waiting) > AHEAD:
+                yield _batch(images, transform, *waiting.popleft(), skip)
+        while waiting:
+            yield _batch(images, transform, *waiting.popleft(), skip)
+    finally:
+        stopped.set()
+        pool.shutdown(cancel_futures=True)
+
+
+def _pixels(images: Images, transform: Preprocessing, row: int) -> NDArray[np.uint8] | ImageError:
+    try:
+        return transform.pixels(images.read(row))
+    except ImageError as error:
+        return error
+    except InputError as error:  # the transform knows no names
+        return ImageError(f"{images.names[row]}: {error}")
+
+
+def _batch(images: Images, transform: Preprocessing, rows: range, tasks: list[Task], skip: bool) -> Batch:
+    results = [result for task in tasks for result in task.result()]
+    indices, pictures, skipped = [], [], []
+    for row, result in zip(rows, results, strict=True):
+        if not isinstance(result, ImageError):
+            indices.append(row)
+            pictures.append(result)
+        elif skip:
+            skipped.append((images.names[row], str(result)))
+        else:
+            raise result
+    pixels = np.stack(pictures) if pictures else np.zeros((0, transform.crop, transform.crop, 3), dtype=np.uint8)
+    return Batch(rows.start, rows.stop, np.array(indices, dtype=np.int64), pixels, skipped)

@@ -1,0 +1,173 @@
+"""Strangers made of known pictures, to choose a detector where no out-of-distribution pictures are at hand.
+
+Each function takes uint8 pictures (n, h, w, 3) and a seed, and returns as many: picture i of the result depends on
+picture i, the seed and i alone. The input is never written to. `mixed` joins pictures of two classes.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageFilter
+
+from typica.errors import InputError
+
+Pixels = NDArray[np.uint8]
+Corruption = Callable[[Pixels, int], Pixels]
+
+_NOISE = 0.15  # standard deviation, of the range of values
+_BLUR = 1 / 20  # radius, of the shorter side
+_CONTRAST = 0.25  # what is left of the difference from the mean
+_PIXELS = 4  # pixels that become one, along either side of 32; the more, the larger the picture
+_QUALITY = 7  # of JPEG, 1 to 95
+_GRID = 4  # patches along either side
+
+
+def gaussian_noise(pixels: Pixels, seed: int = 0) -> Pixels:
+    """Add normal noise with a standard deviation of 0.15 of the range to every value.
+
+    >>> grey = np.full((2, 8, 8, 3), 128, dtype=np.uint8)
+    >>> bool(np.any(gaussian_noise(grey) != grey))
+    True
+    """
+
+    def one(picture: Pixels, rng: np.random.Generator) -> Pixels:
+        noise = rng.normal(scale=255 * _NOISE, size=picture.shape)
+        return np.clip(np.rint(picture + noise), 0, 255).astype(np.uint8)
+
+    return _each(pixels, seed, one)
+
+
+def blur(pixels: Pixels, seed: int = 0) -> Pixels:
+    """Blur with a Gaussian whose radius is 1/20 of the shorter side."""
+
+    def one(picture: Pixels, _: np.random.Generator) -> Pixels:
+        radius = _BLUR * min(picture.shape[:2])
+        return np.asarray(Image.fromarray(picture).filter(ImageFilter.GaussianBlur(radius)))
+
+    return _each(pixels, seed, one)
+
+
+def contrast(pixels: Pixels, seed: int = 0) -> Pixels:
+    """Take three quarters of the contrast away: x becomes m + (x - m) / 4, m being the picture's mean colour."""
+
+    def one(picture: Pixels, _: np.random.Generator) -> Pixels:
+        mean = picture.mean(axis=(0, 1))
+        return np.asarray(np.rint(mean + _CONTRAST * (picture - mean)), dtype=np.uint8)
+
+    return _each(pixels, seed, one)
+
+
+def pixelate(pixels: Pixels, seed: int = 0) -> Pixels:
+    """Make squares of one colour, about 8 along the shorter side.
+
+    >>> noise = np.random.default_rng(0).integers(256, size=(1, 32, 32, 3), dtype=np.uint8)
+    >>> len(np.unique(pixelate(noise)[0, :4, :4, 0]))
+    1
+    """
+
+    def one(picture: Pixels, _: np.random.Generator) -> Pixels:
+        image = Image.fromarray(picture)
+        step = min(image.size) * _PIXELS / 32
+        small = (max(1, round(image.width / step)), max(1, round(image.height / step)))
+        coarse = image.resize(small, Image.Resampling.BOX)
+        return np.asarray(coarse.resize(image.size, Image.Resampling.NEAREST))
+
+    return _each(pixels, seed, one)
+
+
+def jpeg(pixels: Pixels, seed: int = 0) -> Pixels:
+    """Compress as JPEG of quality 7 out of 95 and decompress."""
+
+    def one(picture: Pixels, _: np.random.Generator) -> Pixels:
+        file = io.BytesIO()
+        Image.fromarray(picture).save(file, "jpeg", quality=_QUALITY)
+        with Image.open(file) as image:
+            return np.asarray(image)
+
+    return _each(pixels, seed, one)
+
+
+def patch_shuffle(pixels: Pixels, seed: int = 0) -> Pixels:
+    """Cut the picture into 4 x 4 patches and put them back in another order; a remainder at the edges stays."""
+
+    def one(picture: Pixels, rng: np.random.Generator) -> Pixels:
+        rows, columns = (min(_GRID, length) for length in picture.shape[:2])
+        height, width = picture.shape[0] // rows, picture.shape[1] // columns
+        places = [(r * height, c * width) for r in range(rows) for c in range(columns)]
+        result = picture.copy()
+        # A cycle through all patches in random order leaves none in its place.
+        order = rng.permutation(len(places))
+        for here, there in zip(order, np.roll(order, 1), strict=True):
+            (top, left), (y, x) = places[here], places[there]
+            result[top : top + height, left : left + width] = picture[y : y + height, x : x + width]
+        return result
+
+    return _each(pixels, seed, one)
+
+
+def mixed(pixels: Pixels, labels: Any, seed: int = 0, how: str = "mean") -> Pixels:
+    """Join each picture with one of another class: their mean, or with how="halves" a left half and a right half.
+
+    labels: (n,), of two classes at least. The partner is drawn evenly from the pictures of other classes.
+
+    >>> two = np.stack([np.zeros((2, 2, 3)), np.full((2, 2, 3), 200)]).astype(np.uint8)
+    >>> mixed(two, [0, 1])[0, 0, 0], mixed(two, [0, 1], how="halves")[0, 0, :, 0]
+    (array([100, 100, 100], dtype=uint8), array([  0, 200], dtype=uint8))
+    """
+    pixels, labels = _checked(pixels, "mixed"), np.asarray(labels)
+    if labels.shape != (len(pixels),):
+        raise InputError(f"mixed: labels of shape {labels.shape} for {len(pixels)} pictures; one a picture is needed.")
+    if how not in ("mean", "halves"):
+        raise InputError(f"mixed: how={how!r}; choose mean or halves.")
+    partners = pixels[_partners(labels, seed)]
+    if how == "mean":
+        return ((pixels.astype(np.uint16) + partners + 1) // 2).astype(np.uint8)
+    result = pixels.copy()
+    half = pixels.shape[2] // 2
+    result[:, :, half:] = partners[:, :, half:]
+    return result
+
+
+CORRUPTIONS: dict[str, Corruption] = {
+    "blur": blur,
+    "contrast": contrast,
+    "gaussian_noise": gaussian_noise,
+    "jpeg": jpeg,
+    "patch_shuffle": patch_shuffle,
+    "pixelate": pixelate,
+}
+
+
+def _partners(labels: NDArray[Any], seed: int) -> NDArray[np.int64]:
+    """Return for each row the index of a row with another label."""
+    order = np.argsort(labels, kind="stable")
+    ordered = labels[order]
+    first = np.searchsorted(ordered, labels, side="left")
+    count = np.searchsorted(ordered, labels, side="right") - first
+    if not len(labels) or np.any(count == len(labels)):
+        raise InputError("mixed: the pictures are of one class; pass pictures of two classes or more.")
+    # A draw among the others: positions from the row's own class on are moved past that class.
+    drawn = np.random.default_rng(seed).integers(len(labels) - count)
+    return np.asarray(order[drawn + np.where(drawn >= first, count, 0)])
+
+
+def _each(pixels: Pixels, seed: int, one: Callable[[Pixels, np.random.Generator], Pixels]) -> Pixels:
+    pixels = _checked(pixels, "corrupt")
+    result = np.empty_like(pixels, order="C")
+    for i, picture in enumerate(pixels):
+        result[i] = one(np.ascontiguousarray(picture), np.random.default_rng([seed, i]))
+    return result
+
+
+def _checked(pixels: Any, where: str) -> Pixels:
+    array = np.asarray(pixels)
+    if array.dtype != np.uint8 or array.ndim != 4 or array.shape[3] != 3 or 0 in array.shape[1:]:
+        raise InputError(
+            f"{where}: pictures of shape {array.shape} and type {array.dtype}; pass uint8 (n, height, width, 3)."
+        )
+    return array

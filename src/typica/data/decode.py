@@ -1,0 +1,226 @@
+"""One picture out of a file's bytes, safely: checked before it is decoded, RGB after, one kind of error.
+
+| in the file                 | in the picture                                                                       |
+|-----------------------------|--------------------------------------------------------------------------------------|
+| alpha, transparent colours  | dropped, as Pillow's convert("RGB") does: benchmark numbers rest on that             |
+| 16-bit grey, 32-bit grey    | v / 257, so that 0 ... 65535 becomes 0 ... 255; convert("RGB") would clip at 255     |
+| floats                      | 255 v for values in 0 ... 1; others are refused, for nothing says what they mean     |
+| several frames              | the first                                                                            |
+| EXIF orientation            | applied when asked, else left on the picture; Pillow itself applies that of a TIFF   |
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import stat
+import threading
+import warnings
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, UnidentifiedImageError
+
+from typica.errors import InputError
+
+MAX_PIXELS = 2**27  # 512 MiB as Pillow holds them; larger than any camera's picture, smaller than a bomb
+MAX_BYTES = 2**30  # of one picture's file
+
+ENDINGS = (
+    *(".avif", ".bmp", ".gif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".pnm"),
+    *(".ppm", ".tif", ".tiff", ".webp"),
+)
+
+# Those with a signature of their own. EPS, which runs Ghostscript, and the rarely tested rest stay out.
+_FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TIFF", "WEBP")
+_ORIENTATION = 0x0112
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+class ImageError(InputError):
+    """A picture that cannot be read: the message names its file."""
+
+
+def decode(
+    source: bytes | str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    exif: bool = False,
+    max_pixels: int = MAX_PIXELS,
+) -> Image.Image:
+    """Return the RGB picture in a file or in a file's bytes; raise ImageError if there is none.
+
+    name: what errors call it, by default the path. exif: turn it as its EXIF orientation says; if not, the
+    orientation stays on the picture, and `turned` applies it. max_pixels: refuse more, by the header alone.
+
+    >>> file = io.BytesIO()
+    >>> Image.new("L", (3, 2), 128).save(file, "png")
+    >>> decode(file.getvalue()).getpixel((0, 0))
+    (128, 128, 128)
+    """
+    data, name = (source, name or "bytes") if isinstance(source, bytes) else read_bytes(source, name)
+    if not data:
+        raise ImageError(f"{name}: the file is empty; fetch it again or leave it out.")
+    with quiet(), _as_image_error(name), Image.open(io.BytesIO(data), formats=_formats()) as image:
+        width, height = image.size
+        if not width * height:
+            raise ImageError(f"{name}: {width} x {height} pixels; leave it out.")
+        if width * height > max_pixels:
+            raise ImageError(
+                f"{name}: {width} x {height} pixels, more than {max_pixels:,} and maybe a decompression bomb; "
+                "make it smaller."
+            )
+        image.load()
+        orientation = _orientation(image)
+        picture = to_rgb(image, name)
+    if exif:
+        return _turn(picture, orientation)
+    if orientation in _TURNS:
+        picture.getexif()[_ORIENTATION] = orientation
+    return picture
+
+
+def read_bytes(path: str | os.PathLike[str], name: str | None = None) -> tuple[bytes, str]:
+    """Return a file's bytes and its name in messages; raise ImageError for what is no readable file."""
+    name = name or printable(path)
+    try:
+        status = Path(path).stat()
+        if not stat.S_ISREG(status.st_mode):  # reading a pipe would wait for ever
+            raise ImageError(f"{name}: not a file; pass a picture's path.")
+        if status.st_size > MAX_BYTES:
+            raise ImageError(f"{name}: {status.st_size:,} bytes, more than {MAX_BYTES:,}; make it smaller.")
+        return Path(path).read_bytes(), name
+    except ImageError:
+        raise
+    except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
+        reason = getattr(error, "strerror", None) or error
+        raise ImageError(f"{name}: cannot be read ({reason}); check the path and its permissions.") from None
+
+
+def to_rgb(image: Image.Image, name: str = "picture") -> Image.Image:
+    """Return the pixels of a Pillow image of any mode as a new RGB image without metadata; see the table above.
+
+    >>> deep = Image.fromarray(np.array([[0, 32896, 65535]], dtype=np.uint16))
+    >>> np.asarray(to_rgb(deep))[0, :, 0]
+    array([  0, 128, 255], dtype=uint8)
+    """
+    with quiet(), _as_image_error(name):
+        if image.mode.startswith("I"):
+            picture = Image.fromarray(_bytes_of_integers(np.asarray(image), name)).convert("RGB")
+        elif image.mode == "F":
+            picture = Image.fromarray(_bytes_of_floats(np.asarray(image), name)).convert("RGB")
+        elif image.mode in ("La", "RGBa"):  # premultiplied: Pillow converts these to their plain kin alone
+            picture = image.convert(image.mode.upper()).convert("RGB")
+        else:
+            picture = image.convert("RGB")
+    picture.info = {}
+    return picture
+
+
+def turned(image: Image.Image) -> Image.Image:
+    """Return a picture as its EXIF orientation says it should be seen; one without, or with a broken one, stays."""
+    with quiet(), _as_image_error("picture"):
+        image.load()  # Pillow turns a TIFF here, and takes its orientation away
+        return _turn(image, _orientation(image))
+
+
+def printable(path: str | os.PathLike[str]) -> str:
+    r"""Return a path as text that any UTF-8 file can hold, whatever bytes are in it.
+
+    >>> printable("caf\udce9.png")
+    'caf\\udce9.png'
+    """
+    return os.fspath(path).encode("utf-8", "backslashreplace").decode()
+
+
+def _orientation(image: Image.Image) -> int:
+    try:
+        return int(image.getexif().get(_ORIENTATION, 1))
+    except Exception:  # broken metadata, of which there are many kinds, do not make the pixels unreadable
+        return 1
+
+
+def _turn(image: Image.Image, orientation: int) -> Image.Image:
+    return image.transpose(_TURNS[orientation]) if orientation in _TURNS else image
+
+
+def _bytes_of_integers(values: NDArray[Any], name: str) -> NDArray[np.uint8]:
+    low, high = int(values.min()), int(values.max())
+    if low < 0 or high > 65535:
+        raise ImageError(f"{name}: grey values from {low} to {high}, beyond 0 ... 65535; save it with 8 or 16 bits.")
+    return ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)
+
+
+def _bytes_of_floats(values: NDArray[Any], name: str) -> NDArray[np.uint8]:
+    low, high = float(values.min()), float(values.max())
+    if not (low >= 0 and high <= 1):
+        raise ImageError(f"{name}: float values from {low:g} to {high:g}, beyond 0 ... 1; save it with 8 bits.")
+    return np.rint(255 * values.astype(np.float64)).astype(np.uint8)
+
+
+@cache
+def _formats() -> tuple[str, ...]:
+    """Return those of the formats that this Pillow knows; it fails on a name that it does not."""
+    Image.init()
+    return tuple(name for name in _FORMATS if name in Image.OPEN)
+
+
+@contextlib.contextmanager
+def _as_image_error(name: str) -> Iterator[None]:
+    try:
+        yield
+    except ImageError:
+        raise
+    except UnidentifiedImageError:
+        known = ", ".join(_formats())
+        raise ImageError(f"{name}: not a picture in a known format ({known}); convert it or leave it out.") from None
+    except Image.DecompressionBombError as error:
+        raise ImageError(f"{name}: maybe a decompression bomb ({error}); make it smaller.") from None
+    except Exception as error:  # Pillow's plugins raise nearly every kind for damaged files
+        reason = str(error) or type(error).__name__
+        raise ImageError(f"{name}: damaged or cut short ({reason}); fetch it again or leave it out.") from None
+
+
+_quiet_lock = threading.Lock()
+_quiet_threads = 0
+_QUIET = r"(?#typica)PIL\."  # the comment tells this filter from one that a user may have set
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Ignore Pillow's warnings, e.g. of broken metadata, while any thread is inside.
+
+    warnings.catch_warnings puts a whole list of filters back and with it, used by two threads at once, undoes what
+    the other has set. One entry of our own, put in and taken out, disturbs nobody.
+    """
+    global _quiet_threads  # noqa: PLW0603 (the filters are the process's own)
+    with _quiet_lock:
+        _quiet_threads += 1
+        if not any(map(_is_quiet, warnings.filters)):
+            warnings.filterwarnings("ignore", module=_QUIET)
+    try:
+        yield
+    finally:
+        with _quiet_lock:
+            _quiet_threads -= 1
+            if not _quiet_threads:
+                filters: list[Any] = warnings.filters  # type: ignore[assignment]
+                for entry in filter(_is_quiet, filters.copy()):
+                    filters.remove(entry)
+
+
+def _is_quiet(entry: Any) -> bool:
+    return getattr(entry[3], "pattern", None) == _QUIET

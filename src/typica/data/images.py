@@ -1,0 +1,147 @@
+"""Open pictures, whatever holds them, as one read-only sequence with names and labels.
+
+| source                               | labels                                                                    |
+|--------------------------------------|---------------------------------------------------------------------------|
+| folder, also with train / test / val | its folders by ImageFolder's convention; none if pictures lie beside them |
+| .zip, .tar, .tar.gz ...              | the same, from the names within; nothing is unpacked                      |
+| a picture's file                     | none                                                                      |
+| list of any of these                 | those of the parts, if all have them                                      |
+| array, .npy                          | none                                                                      |
+| .npz                                 | the array `labels`, beside `images`                                       |
+| .parquet                             | the column `label`, beside `image` (bytes, or Hugging Face's {bytes, path}) |
+| CIFAR-10 and -100, pickles or binary | theirs                                                                    |
+| SVHN, .mat                           | theirs; the digit 0, there 10, is 0                                       |
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable, Iterable
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from typica.data._archives import ARCHIVES, open_tar, open_zip
+from typica.data._cifar import is_cifar, open_cifar
+from typica.data._folders import SPLITS, open_folder
+from typica.data._packs import open_mat, open_npy, open_npz, open_parquet
+from typica.data._sets import ArrayImages, FileImages, Images, JoinedImages, as_labels
+from typica.data.decode import ENDINGS, ImageError, printable
+from typica.data.tables import read_labels
+from typica.errors import InputError
+
+__all__ = ["ImageError", "Images", "open_images"]
+
+_PACKS: dict[str, Callable[[Path, str], Images]] = {
+    ".mat": open_mat,
+    ".npy": open_npy,
+    ".npz": open_npz,
+    ".parquet": open_parquet,
+}
+
+
+def open_images(source: Any, *, labels: Any = None, split: str | None = None) -> Images:
+    """Return the pictures of a path, of a list of paths, or of a uint8 array (n, h, w, 3) or (n, h, w).
+
+    labels: one a picture, integers or names, or a file of them; in place of the source's own. split: "train", "test"
+    or "val" of a source that has them (CIFAR, SVHN, folders and archives with folders of that name); None is all.
+
+    What lies among pictures and is none is left out and listed in `ignored`. Pictures are read, and found damaged,
+    when `read` asks for them.
+
+    >>> pictures = open_images(np.zeros((2, 8, 8, 3), dtype=np.uint8), labels=["cat", "dog"])
+    >>> pictures.names[1], pictures.labels, pictures.classes
+    ('images[1]', array([0, 1]), ['cat', 'dog'])
+    """
+    if split is not None and split not in SPLITS:
+        raise InputError(f"open_images: split={split!r} is unknown; choose one of {', '.join(SPLITS)}.")
+    if isinstance(source, str | os.PathLike):
+        images = _open_path(source, split, listed=False)
+    elif isinstance(source, Images):
+        images = copy.copy(source)
+    elif isinstance(source, np.ndarray):
+        images = ArrayImages(source, "images")
+    elif isinstance(source, Iterable) and not isinstance(source, bytes):
+        images = _open_list(list(source), split)
+    else:
+        raise InputError(f"open_images: got {type(source).__name__}; pass a path, a list of paths, or an array.")
+    if split is not None and isinstance(source, Images | np.ndarray):
+        raise InputError(f"open_images: an array has no split {split!r}; leave split out.")
+    if labels is not None:
+        given = read_labels(Path(labels)) if isinstance(labels, str | os.PathLike) else labels
+        images.labels, images.classes = as_labels(given, len(images), "open_images")
+    return images
+
+
+def _open_path(source: str | os.PathLike[str], split: str | None, listed: bool) -> Images:
+    """Open one path. Names start inside it, or with it where it is one of a list."""
+    if not os.fspath(source):
+        raise InputError("open_images: an empty path; pass '.' for the folder you are in.")
+    try:
+        return _open_kind(Path(source), split, listed)
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(f"{printable(source)}: cannot be read ({reason}); check its permissions.") from None
+
+
+def _open_kind(path: Path, split: str | None, listed: bool) -> Images:  # noqa: PLR0911 (one kind a line)
+    name = printable(path if listed else path.name)
+    if path.is_dir():
+        prefix = f"{name}/" if listed else ""
+        if is_cifar(path):
+            return open_cifar(path, split, prefix)
+        digits = {key: path / f"{key}_32x32.mat" for key in ("train", "test", "extra")}
+        if any(file.is_file() for file in digits.values()):
+            return _open_digits(path, digits, split, prefix)
+        return open_folder(path, split, prefix)
+    if not path.exists():
+        raise InputError(f"{printable(path)}: there is no such file or folder; check the path.")
+    lower = path.name.lower()
+    if lower.endswith(ARCHIVES):
+        return (open_zip if lower.endswith(".zip") else open_tar)(path, split, f"{name}/")
+    if split is not None:
+        raise InputError(f"{printable(path)}: a single file has no split {split!r}; leave split out.")
+    if path.suffix.lower() in _PACKS:
+        return _PACKS[path.suffix.lower()](path, name)
+    if is_cifar(path):
+        return open_cifar(path, None, name.removesuffix(printable(path.name)))
+    return _files([path])
+
+
+def _open_digits(path: Path, files: dict[str, Path], split: str | None, prefix: str) -> Images:
+    chosen = [file for key, file in files.items() if split in (None, key) and file.is_file()]
+    if not chosen:
+        raise InputError(f"{printable(path)}: {split}_32x32.mat is not there; fetch it, or choose another split.")
+    parts = [open_mat(file, prefix + file.name) for file in chosen]
+    return parts[0] if len(parts) == 1 else JoinedImages(parts)
+
+
+def _open_list(sources: list[Any], split: str | None) -> Images:
+    odd = next((item for item in sources if not isinstance(item, str | os.PathLike)), None)
+    if odd is not None:
+        raise InputError(
+            f"open_images: a list with a {type(odd).__name__} in it; pass paths, or one array of pictures."
+        )
+    if not sources:
+        raise InputError("open_images: an empty list; pass the paths of pictures or folders.")
+    parts: list[Images] = []
+    # Neighbours that are plain pictures make one set: a list may have a million of them.
+    for plain, run in groupby(sources, _is_plain):
+        if plain and split is None:
+            parts.append(_files([Path(path) for path in run]))
+        else:
+            parts.extend(_open_path(path, split, listed=True) for path in run)
+    return parts[0] if len(parts) == 1 else JoinedImages(parts)
+
+
+def _is_plain(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a path is one picture's by its name, as most in a long list are; others are looked at one by one."""
+    return os.fspath(path).lower().endswith(ENDINGS) and os.path.isfile(path)  # noqa: PTH113 (never raises)
+
+
+def _files(paths: list[Path]) -> FileImages:
+    names = [printable(path) for path in paths]
+    return FileImages([str(path) for path in paths], names, [printable(path.name) for path in paths])

@@ -1,0 +1,170 @@
+"""From pictures to the numbers that a network takes: turn, resize, crop, scale, normalise. Pillow and NumPy alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from typica.data.decode import MAX_PIXELS, to_rgb, turned
+from typica.errors import InputError
+
+_FILTERS = {
+    "nearest": Image.Resampling.NEAREST,
+    "bilinear": Image.Resampling.BILINEAR,
+    "bicubic": Image.Resampling.BICUBIC,
+    "lanczos": Image.Resampling.LANCZOS,
+}
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """What is done to a picture before the network sees it, as torchvision does it, bit for bit on the same Pillow.
+
+    The shorter side is resized to `resize` pixels, the middle `crop` x `crop` pixels are kept, and channel c
+    becomes (x / scale - mean[c]) / std[c] in float32. `std` is what `Perturb` takes as its own.
+
+    exif: first turn a Pillow image as its EXIF orientation says, as people see it. torchvision does not by itself;
+    pass False for a network that was trained without, and for exact comparisons.
+
+    >>> tiny = Preprocessing(resize=2, crop=2, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
+    >>> tiny(np.full((1, 4, 6, 3), 255, dtype=np.uint8))[0, :, 0, 0]
+    array([2., 2., 2.], dtype=float32)
+    """
+
+    resize: int
+    crop: int
+    mean: tuple[float, ...] = (0.0, 0.0, 0.0)
+    std: tuple[float, ...] = (1.0, 1.0, 1.0)
+    interpolation: str = "bilinear"
+    scale: float = 255.0
+    exif: bool = True
+
+    def __post_init__(self) -> None:
+        where = "Preprocessing"
+        if not all(isinstance(n, int) for n in (self.crop, self.resize)) or not 0 < self.crop <= self.resize:
+            raise InputError(f"{where}: crop={self.crop} of resize={self.resize}; pass 0 < crop <= resize.")
+        if self.interpolation not in _FILTERS:
+            raise InputError(
+                f"{where}: interpolation {self.interpolation!r} is unknown; choose one of {', '.join(_FILTERS)}."
+            )
+        numbers = [*self.mean, *self.std, self.scale]
+        finite = len(self.mean) == len(self.std) == 3 and all(map(math.isfinite, numbers))
+        if not finite or not all(number > 0 for number in numbers[3:]):
+            raise InputError(
+                f"{where}: mean={self.mean}, std={self.std}, scale={self.scale}; "
+                "pass three means, three positive standard deviations and a positive scale."
+            )
+        if not isinstance(self.exif, bool):
+            raise InputError(f"{where}: exif={self.exif!r}; pass True or False.")
+        # Equal settings are to be equal objects with equal fingerprints, whether given as 1 or 1.0, list or tuple.
+        object.__setattr__(self, "mean", tuple(map(float, self.mean)))
+        object.__setattr__(self, "std", tuple(map(float, self.std)))
+        object.__setattr__(self, "scale", float(self.scale))
+
+    def __call__(self, images: Any) -> NDArray[np.float32]:
+        """Return (n, 3, crop, crop) float32 from uint8 pictures (n, h, w, 3), or a list of Pillow images or arrays."""
+        if isinstance(images, np.ndarray) and images.ndim == 4 and self._fits(images.shape[1:]):
+            return self.normalised(images)
+        if isinstance(images, Image.Image) or (isinstance(images, np.ndarray) and images.ndim == 3):
+            raise InputError("Preprocessing: got a single picture; pass a list of pictures, or image[None].")
+        if not isinstance(images, Iterable):
+            raise InputError(f"Preprocessing: got {type(images).__name__}; pass uint8 pictures (n, h, w, 3).")
+        pictures = [self.pixels(image) for image in images]
+        return self.normalised(np.stack(pictures) if pictures else np.zeros((0, self.crop, self.crop, 3), np.uint8))
+
+    def pixels(self, image: Any) -> NDArray[np.uint8]:
+        """Return one picture, a Pillow image or uint8 (h, w, 3), turned, RGB, resized and cropped: (crop, crop, 3).
+
+        >>> Preprocessing(resize=4, crop=2).pixels(Image.new("L", (40, 30))).shape
+        (2, 2, 3)
+        """
+        if isinstance(image, Image.Image):
+            picture = turned(image) if self.exif else image
+            picture = picture if picture.mode == "RGB" else to_rgb(picture)
+        else:
+            array = np.asarray(image)
+            if array.ndim != 3 or array.shape[2] != 3 or 0 in array.shape:
+                raise InputError(f"Preprocessing: a picture of shape {array.shape}; pass (height, width, 3).")
+            _check_bytes(array)
+            if self._fits(array.shape):
+                return array
+            picture = Image.fromarray(array)
+        return np.asarray(self._crop(self._resize(picture)))
+
+    def normalised(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Return what the network takes, (n, 3, crop, crop) float32, from uint8 (n, crop, crop, 3).
+
+        >>> Preprocessing(1, 1, scale=5).normalised(np.full((1, 1, 1, 3), 10, dtype=np.uint8)).ravel()
+        array([2., 2., 2.], dtype=float32)
+        """
+        if pixels.ndim != 4 or not self._fits(pixels.shape[1:], resized=True):
+            raise InputError(f"Preprocessing: pixels of shape {pixels.shape}; pass (n, {self.crop}, {self.crop}, 3).")
+        _check_bytes(pixels)
+        mean, std = (np.array(values, dtype=np.float32)[:, None, None] for values in (self.mean, self.std))
+        # The order and the rounding of torchvision's ToTensor and Normalize.
+        values = np.moveaxis(pixels, 3, 1).astype(np.float32, order="C")
+        values /= np.float32(self.scale)
+        values -= mean
+        values /= std
+        return values
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings as JSON values; `from_dict` takes them back.
+
+        >>> Preprocessing.from_dict(Preprocessing(40, 32).to_dict()) == Preprocessing(40, 32)
+        True
+        """
+        return {key: list(v) if isinstance(v, tuple) else v for key, v in dataclasses.asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> Preprocessing:
+        """Return the preprocessing with these settings, as `to_dict` gives them; those left out have their defaults."""
+        known = {field.name for field in dataclasses.fields(cls)}
+        unknown, missing = sorted(set(settings) - known), sorted({"resize", "crop"} - set(settings))
+        if unknown or missing:
+            found = f"{', '.join(unknown)} unknown" if unknown else f"{', '.join(missing)} missing"
+            raise InputError(f"Preprocessing.from_dict: {found}; pass what to_dict gave.")
+        try:
+            return cls(**settings)
+        except TypeError as error:
+            raise InputError(f"Preprocessing.from_dict: a value of the wrong type ({error}).") from None
+
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of the settings as canonical JSON: equal for equal settings."""
+        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def _fits(self, shape: tuple[int, ...], resized: bool = False) -> bool:
+        """Tell whether a picture of this shape stays as it is; once resized it need only be of the crop's size."""
+        return shape == (self.crop, self.crop, 3) and (resized or self.crop == self.resize)
+
+    def _resize(self, picture: Image.Image) -> Image.Image:
+        short, long = sorted(picture.size)
+        if short == self.resize:
+            return picture
+        other = int(self.resize * long / short)
+        if self.resize * other > MAX_PIXELS:
+            raise InputError(
+                f"Preprocessing: a picture of {picture.width} x {picture.height} pixels would have "
+                f"{self.resize} x {other} with its shorter side resized; cut it to a less extreme shape."
+            )
+        size = (self.resize, other) if picture.width <= picture.height else (other, self.resize)
+        return picture.resize(size, _FILTERS[self.interpolation])
+
+    def _crop(self, picture: Image.Image) -> Image.Image:
+        left, top = (round((length - self.crop) / 2) for length in picture.size)
+        return picture.crop((left, top, left + self.crop, top + self.crop))
+
+
+def _check_bytes(pixels: NDArray[Any]) -> None:
+    if pixels.dtype != np.uint8:
+        raise InputError(f"Preprocessing: pictures of type {pixels.dtype}; pass uint8 values, 0 to 255.")

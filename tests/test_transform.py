@@ -1,0 +1,177 @@
+"""Preprocessing against a reference of its own: sizes, orientations, modes, and settings as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image, ImageOps
+
+import typica
+from typica.data.transform import Preprocessing
+
+FILTERS = {"nearest": 0, "bilinear": 2, "bicubic": 3, "lanczos": 1}
+
+
+def reference(picture: Image.Image, resize: int, crop: int, filter_: int) -> np.ndarray:
+    """Resize the shorter side, cut the middle out; halves are rounded to even, as Python does."""
+    w, h = picture.size
+    if w <= h and w != resize:
+        picture = picture.resize((resize, int(resize * h / w)), filter_)
+    elif h < w and h != resize:
+        picture = picture.resize((int(resize * w / h), resize), filter_)
+    pixels = np.array(picture)
+    top, left = round((pixels.shape[0] - crop) / 2), round((pixels.shape[1] - crop) / 2)
+    return pixels[top : top + crop, left : left + crop]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    w=st.integers(1, 70),
+    h=st.integers(1, 70),
+    resize=st.integers(1, 40),
+    less=st.integers(0, 39),
+    name=st.sampled_from(sorted(FILTERS)),
+)
+def test_pixels_of_any_size(w, h, resize, less, name):
+    crop = max(1, resize - less)
+    pixels = np.random.default_rng([w, h]).integers(256, size=(h, w, 3), dtype=np.uint8)
+    transform = Preprocessing(resize, crop, interpolation=name)
+    expected = reference(Image.fromarray(pixels), resize, crop, FILTERS[name])
+    before = pixels.copy()
+    for image in (pixels, Image.fromarray(pixels)):
+        got = transform.pixels(image)
+        assert got.shape == (crop, crop, 3) and got.dtype == np.uint8
+        assert np.array_equal(got, expected)
+    assert np.array_equal(pixels, before)
+
+
+def test_very_long_pictures():
+    transform = Preprocessing(8, 8)
+    for size in ((1, 5000), (5000, 1), (3, 4001)):
+        strip = Image.fromarray(np.random.default_rng(0).integers(256, size=(*size, 3), dtype=np.uint8))
+        assert np.array_equal(transform.pixels(strip), reference(strip, 8, 8, 2))
+    with pytest.raises(typica.InputError, match=r"1 x 3000 pixels would have 256 x 768000 .*; cut it to a less"):
+        Preprocessing(256, 224).pixels(Image.new("RGB", (1, 3000)))
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    mean=st.tuples(*[st.floats(-1, 1)] * 3),
+    std=st.tuples(*[st.floats(0.01, 3)] * 3),
+    scale=st.sampled_from([1.0, 127.5, 255.0]),
+)
+def test_normalised_values(mean, std, scale):
+    pixels = np.arange(2 * 16 * 16 * 3, dtype=np.uint8).reshape(2, 16, 16, 3)
+    got = Preprocessing(16, 16, mean, std, scale=scale).normalised(pixels)
+    assert got.shape == (2, 3, 16, 16) and got.dtype == np.float32 and got.flags.c_contiguous
+    for c in range(3):
+        one = (pixels[..., c].astype(np.float32) / np.float32(scale) - np.float32(mean[c])) / np.float32(std[c])
+        assert np.array_equal(got[:, c], one)
+
+
+def test_call_is_pixels_then_normalised():
+    transform = Preprocessing(20, 16, mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.25))
+    pixels = np.random.default_rng(0).integers(256, size=(3, 31, 24, 3), dtype=np.uint8)
+    steps = transform.normalised(np.stack([transform.pixels(image) for image in pixels]))
+    assert np.array_equal(transform(pixels), steps)
+    assert np.array_equal(transform(pixels[:, ::-1]), transform([np.ascontiguousarray(p[::-1]) for p in pixels]))
+
+
+def with_orientation(pixels: np.ndarray, orientation: int, kind: str) -> Image.Image:
+    """A picture that is to be seen as `pixels` and is stored as its orientation says."""
+    turns = {2: 0, 3: 3, 4: 1, 5: 5, 6: 2, 7: 6, 8: 4}  # those that undo the orientation's turn
+    stored = Image.fromarray(pixels)
+    stored = stored.transpose(Image.Transpose(turns[orientation])) if orientation in turns else stored
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    file = io.BytesIO()
+    stored.save(file, kind, exif=exif, lossless=True)
+    return Image.open(file)
+
+
+@pytest.mark.parametrize("kind", ["png", "tiff", "webp"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_orientation(orientation, kind):
+    seen = np.random.default_rng(0).integers(256, size=(12, 20, 3), dtype=np.uint8)
+    with with_orientation(seen, orientation, kind) as image:
+        got = Preprocessing(12, 12).pixels(image)
+    assert np.array_equal(got, Preprocessing(12, 12).pixels(seen))
+
+
+def test_orientation_only_when_asked():
+    seen = np.random.default_rng(0).integers(256, size=(12, 20, 3), dtype=np.uint8)
+    with with_orientation(seen, 6, "png") as image:
+        plain = Preprocessing(12, 12, exif=False).pixels(image)
+        assert np.array_equal(plain, reference(image.convert("RGB"), 12, 12, 2))
+        assert not np.array_equal(plain, Preprocessing(12, 12).pixels(image))
+        assert np.array_equal(Preprocessing(12, 12).pixels(image), np.asarray(ImageOps.exif_transpose(image))[:, 4:16])
+
+
+def test_modes_are_made_rgb():
+    deep = np.arange(0, 65536, 256, dtype=np.uint16).reshape(16, 16)
+    got = Preprocessing(16, 16).pixels(Image.fromarray(deep))
+    assert np.array_equal(got[..., 0], np.rint(deep / 257)) and np.array_equal(got[..., 0], got[..., 2])
+    assert np.array_equal(Preprocessing(4, 4).pixels(Image.new("RGBA", (4, 4), (9, 8, 7, 0)))[0, 0], [9, 8, 7])
+    with pytest.raises(typica.InputError, match=r"float values from 0 to 7, beyond 0 ... 1"):
+        Preprocessing(4, 4).pixels(Image.fromarray(np.array([[0, 7]], dtype=np.float32)))
+
+
+def test_settings_as_json():
+    transform = Preprocessing(40, 32, mean=(0.1, 0.2, 0.3), std=(1, 2, 3), interpolation="bicubic", exif=False)
+    text = json.dumps(transform.to_dict())
+    again = Preprocessing.from_dict(json.loads(text))
+    assert again == transform and again.fingerprint() == transform.fingerprint() and hash(again) == hash(transform)
+    assert transform.to_dict()["std"] == [1.0, 2.0, 3.0]
+    assert Preprocessing(40, 32, std=[1, 1, 1], scale=255) == Preprocessing(40, 32)
+    # Written out: banks made today are compared with it by later versions.
+    canonical = '{"crop":32,"exif":true,"interpolation":"bilinear","mean":[0.0,0.0,0.0],"resize":40,"scale":255.0,'
+    canonical += '"std":[1.0,1.0,1.0]}'
+    assert Preprocessing(40, 32).fingerprint() == hashlib.sha256(canonical.encode()).hexdigest()
+    changes = [
+        *({"resize": 41}, {"crop": 31}, {"mean": (0.1, 0.2, 0.4)}, {"std": (1, 2, 4)}),
+        *({"interpolation": "nearest"}, {"scale": 1.0}, {"exif": True}),
+    ]
+    prints = {dataclasses.replace(transform, **change).fingerprint() for change in changes}
+    assert len(prints) == len(changes) and transform.fingerprint() not in prints
+
+
+def test_bad_settings():
+    good = Preprocessing(40, 32).to_dict()
+    for change, message in (
+        ({"size": 3}, "from_dict: size unknown; pass what to_dict gave"),
+        ({"mean": 1.0}, "from_dict: a value of the wrong type"),
+        ({"mean": [0, 0, float("nan")]}, "three means"),
+        ({"mean": [0, 0]}, "three means"),
+        ({"scale": 0}, "a positive scale"),
+        ({"crop": 41}, "pass 0 < crop <= resize"),
+        ({"crop": 3.5}, "pass 0 < crop <= resize"),
+        ({"interpolation": "cubic"}, "choose one of nearest"),
+        ({"exif": "no"}, "exif='no'; pass True or False"),
+    ):
+        with pytest.raises(typica.InputError, match=message):
+            Preprocessing.from_dict({**good, **change})
+    with pytest.raises(typica.InputError, match="from_dict: crop, resize missing"):
+        Preprocessing.from_dict({})
+
+
+def test_bad_pictures():
+    transform = Preprocessing(8, 8)
+    for bad, message in (
+        (np.zeros((8, 8), dtype=np.uint8), r"a picture of shape \(8, 8\)"),
+        (np.zeros((0, 8, 3), dtype=np.uint8), r"a picture of shape \(0, 8, 3\)"),
+        (np.zeros((8, 8, 3)), "pictures of type float64; pass uint8"),
+        ("picture.png", r"a picture of shape \(\)"),
+    ):
+        with pytest.raises(typica.InputError, match=message):
+            transform.pixels(bad)
+    with pytest.raises(typica.InputError, match=r"pixels of shape \(1, 9, 8, 3\); pass \(n, 8, 8, 3\)"):
+        transform.normalised(np.zeros((1, 9, 8, 3), dtype=np.uint8))
+    with pytest.raises(typica.InputError, match="type int64"):
+        transform.normalised(np.zeros((1, 8, 8, 3), dtype=np.int64))
