@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from typica.bank import Bank, write_bank
     from typica.conformal import ConformalDetector
     from typica.detectors import Detector, Tags, detector_class, list_detectors, make_detector
     from typica.detectors.ctm import CTM
@@ -57,6 +58,10 @@ if TYPE_CHECKING:
 
 # Loaded when first asked for, so that `import typica` costs next to nothing.
 _HOMES = {
+    "bank": (
+        "Bank",
+        "write_bank",
+    ),
     "conformal": ("ConformalDetector",),
     "detectors": (
         "Detector",
@@ -146,6 +151,7 @@ __all__ = [
     "SCALE",
     "SHE",
     "VRA",
+    "Bank",
     "CalibrationWarning",
     "Centre",
     "ConformalDetector",
@@ -191,6 +197,7 @@ __all__ = [
     "ood_scorer",
     "rectifier_class",
     "save",
+    "write_bank",
 ]
 
 

@@ -9,6 +9,7 @@ A file holds one matrix of features, and may hold labels beside it:
 | .safetensors | the tensor `features`, or the only one                 | the tensor `labels`              |
 | .parquet     | the list column `features`, or all numeric columns     | the column `label` or `labels`   |
 | .csv         | all columns, with or without a header                  | the column `label` or `labels`   |
+| a bank's folder | its features, memory-mapped                         | its labels                       |
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
+from typica.bank import Bank
 from typica.errors import FormatError, InputError
 from typica.head import Head
 from typica.store import atomic_path
@@ -79,24 +81,61 @@ def read_labels(path: str | Path) -> NDArray[Any]:
 
 
 def read_head(path: str | Path) -> Head:
-    """Read a head from `weight`, `bias` (optional) and `classes` (optional) in a .safetensors or .npz file.
+    """Read the head of a bank, or `weight`, `bias` (optional) and `classes` (optional) in a .safetensors or .npz file.
 
     A checkpoint whose only tensors end in `.weight` and `.bias` (`fc.weight`, `fc.bias`) will do as well.
     """
+    if Path(path).is_dir():
+        head = Bank.open(path).head
+        if head is None:
+            raise FormatError(f"{path}: a bank without a head; pass the head's own file, or write the bank with one.")
+        return head
     arrays = {name.rpartition(".")[2]: array for name, array in _read(path).items()}
     if "weight" not in arrays:
         raise FormatError(f"{path}: holds no 'weight'; a head is weight (classes, features) and maybe bias (classes).")
     return Head(arrays["weight"], arrays.get("bias"), arrays.get("classes"))
 
 
+def find_head(path: str | Path | None, features: str | Path) -> Head | None:
+    """Read the head from its file, or, where none is given, from the bank that the features are; None without either.
+
+    A bank's class names are the head's own where there are as many.
+    """
+    if path is not None:
+        return read_head(path)
+    if not Bank.is_bank(features):
+        return None
+    bank = Bank.open(features)
+    head = bank.head
+    if head is None or bank.classes is None or len(bank.classes) != len(head.classes):
+        return head
+    return Head(head.weight, head.bias, bank.classes)
+
+
+def parquet_columns(path: str | Path) -> list[str]:
+    """Return the names of a .parquet file's columns."""
+    names: list[str] = _pyarrow("pyarrow.parquet").read_schema(path).names
+    return names
+
+
 def _read(path: str | Path) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a file by name; an .npy file's array is called 'features'."""
+    """Return the arrays of a file or a bank by name; an .npy file's array is called 'features'."""
     path = Path(path)
+    if path.is_dir():
+        return _read_bank(path)
     if path.suffix not in _READERS:
         raise InputError(f"{path}: the ending {path.suffix!r} is unknown; use one of {', '.join(_READERS)}.")
     if not path.is_file():
         raise InputError(f"{path}: there is no such file; check the path.")
     return _READERS[path.suffix](path)
+
+
+def _read_bank(path: Path) -> dict[str, NDArray[Any]]:
+    bank = Bank.open(path)
+    if bank.labels is None:
+        return {"features": bank.features}
+    named = bank.classes is not None and bank.labels.dtype.kind in "iu"
+    return {"features": bank.features, "labels": np.array(bank.classes)[bank.labels] if named else bank.labels}
 
 
 def _read_npy(path: Path) -> dict[str, NDArray[Any]]:
@@ -198,6 +237,7 @@ _READERS: dict[str, Callable[[Path], dict[str, NDArray[Any]]]] = {
     ".parquet": _read_parquet,
     ".csv": _read_csv,
 }
+ENDINGS = tuple(_READERS)
 
 
 class RowWriter:

@@ -1,0 +1,131 @@
+"""Banks to Parquet and back, a row group a shard, so that neither side holds more than a shard in memory."""
+
+from __future__ import annotations
+
+import base64
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica import store
+from typica._bank_files import Manifest, Shard, canonical
+from typica._bank_writer import BankWriter
+from typica.bank import Bank
+from typica.data.tables import _pyarrow
+from typica.errors import FormatError
+
+KEY = b"typica.bank"
+
+
+def write_parquet(bank: Bank, path: Path) -> None:
+    """Write a bank to one Parquet file, which appears whole or not at all."""
+    arrow, parquet = _pyarrow("pyarrow"), _pyarrow("pyarrow.parquet")
+    manifest = bank._manifest
+    types = {_column(name): _arrow_type(arrow, manifest.dtype_of(name)) for name in manifest.columns}
+    if bank.names is not None:
+        types["name"] = arrow.string() if bank.names.are_unicode() else arrow.binary()
+    schema = arrow.schema(list(types.items()), metadata={KEY: _metadata(bank)})
+    with store.atomic_path(path) as temporary, parquet.ParquetWriter(temporary, schema) as writer:
+        for shard in manifest.shards:
+            if shard.stop == shard.start:
+                continue
+            rows = slice(shard.start, shard.stop)
+            columns = {_column(name): _to_arrow(arrow, column[rows]) for name, column in bank._columns.items()}
+            if bank.names is not None:
+                names: list[Any] = bank.names[rows]
+                if types["name"] == arrow.binary():
+                    names = [name.encode("utf-8", "surrogateescape") for name in names]
+                columns["name"] = arrow.array(names, types["name"])
+            writer.write_table(arrow.table(columns, schema=schema), row_group_size=shard.stop - shard.start)
+
+
+def read_parquet(path: Path, out: Path) -> Bank:
+    """Write the bank in a Parquet file of `write_parquet` to a folder."""
+    arrow, parquet = _pyarrow("pyarrow"), _pyarrow("pyarrow.parquet")
+    try:
+        file = parquet.ParquetFile(path)
+    except (arrow.ArrowException, OSError) as error:
+        raise FormatError(f"{path}: not a whole .parquet file ({error}); write it again.") from None
+    text = (file.schema_arrow.metadata or {}).get(KEY)
+    if text is None:
+        raise FormatError(
+            f"{path}: not a bank's Parquet file; read it with typica.data.tables.read_features and use write_bank."
+        )
+    document = json.loads(text)
+    head = _head_of(document.pop("head_file"))
+    document["shards"] = [Shard(**shard) for shard in document["shards"]]
+    manifest = Manifest(**document)
+    with BankWriter(
+        out, manifest.identity, settings=manifest.settings, dtype=manifest.dtype, shard_rows=manifest.shard_rows
+    ) as writer:
+        groups = iter(range(file.num_row_groups))
+        source = 0
+        for number, shard in enumerate(manifest.shards):
+            table = file.read_row_group(next(groups)) if shard.stop > shard.start else None
+            before, source = source, shard.source
+            if writer.complete or writer.done >= source:
+                continue
+            last = number == len(manifest.shards) - 1
+            writer.write(
+                {} if table is None else _columns_of(table, manifest),
+                None if table is None or manifest.name_bytes is None else _names_of(table),
+                source - before,
+                manifest.skipped if last else (),
+            )
+        return writer.finish(head, manifest.classes)
+
+
+def _column(name: str) -> str:
+    return "label" if name == "labels" else name
+
+
+def _arrow_type(arrow: Any, dtype: np.dtype[Any]) -> Any:
+    if dtype.kind == "f":
+        return arrow.list_(arrow.float64() if dtype.itemsize == 8 else arrow.float32())
+    return arrow.int64() if dtype.kind == "i" else arrow.string()
+
+
+def _to_arrow(arrow: Any, part: NDArray[Any]) -> Any:
+    if part.dtype.kind != "f":
+        return arrow.array(part.tolist())
+    values = np.ascontiguousarray(part, dtype=np.float32 if part.dtype == np.float16 else part.dtype)
+    offsets = np.arange(len(part) + 1, dtype=np.int32) * part.shape[1]
+    return arrow.ListArray.from_arrays(offsets, values.ravel())
+
+
+def _columns_of(table: Any, manifest: Manifest) -> dict[str, NDArray[Any]]:
+    columns = {}
+    for name, entry in manifest.columns.items():
+        column = table.column(_column(name)).combine_chunks()
+        if entry["width"] is None:
+            columns[name] = np.array(column.to_pylist(), dtype=entry["dtype"])
+        else:
+            columns[name] = column.flatten().to_numpy().reshape(len(column), entry["width"])
+    return columns
+
+
+def _names_of(table: Any) -> list[str]:
+    names = table.column("name").to_pylist()
+    return [name if isinstance(name, str) else name.decode("utf-8", "surrogateescape") for name in names]
+
+
+def _metadata(bank: Bank) -> str:
+    """Return all of a bank that is not in its columns, its head as the bytes of its file."""
+    manifest = bank._manifest
+    document = {key: value for key, value in vars(manifest).items() if key != "shards"}
+    document["shards"] = [shard._asdict() for shard in manifest.shards]
+    head = None if bank.head is None else base64.b64encode((bank.path / "head.safetensors").read_bytes()).decode()
+    return canonical({**document, "head_file": head})
+
+
+def _head_of(encoded: str | None) -> Any:
+    if encoded is None:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "head.safetensors"
+        file.write_bytes(base64.b64decode(encoded))
+        return store.load(file)

@@ -1,0 +1,41 @@
+"""Tell files of pictures from files of features."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from typica.bank import Bank
+from typica.data import tables
+
+
+def holds_pictures(path: str | Path) -> bool:
+    """Tell whether a path is to be read as pictures; feature files and banks are not.
+
+    Folders that are no banks, image files and archives hold pictures; so does an .npz with an array `images`, an .npy
+    of whole bytes in three or four dimensions, and a .parquet with a column `image`. What cannot be read is left to
+    the reader to complain about.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return not Bank.is_bank(path)
+    inside = {".npy": _in_npy, ".npz": _in_npz, ".parquet": _in_parquet}.get(path.suffix)
+    try:
+        return inside(path) if inside is not None else path.suffix not in tables.ENDINGS
+    except (ValueError, OSError, EOFError):
+        return False
+
+
+def _in_npy(path: Path) -> bool:
+    array = np.load(path, mmap_mode="r", allow_pickle=False)
+    return array.dtype == np.uint8 and array.ndim in (3, 4)
+
+
+def _in_npz(path: Path) -> bool:
+    with np.load(path, allow_pickle=False) as file:
+        return "images" in file.files
+
+
+def _in_parquet(path: Path) -> bool:
+    return "image" in tables.parquet_columns(path)

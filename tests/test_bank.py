@@ -1,0 +1,677 @@
+"""Banks: what goes in comes out, interrupted anywhere they end the same to the byte, and damage is named."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import typica
+from typica import Bank, Head, write_bank
+from typica._bank_files import HEADER, Growing, Manifest, Shard, npy_header
+from typica.bank import BankWriter, bank_from_parquet
+from typica.data.tables import read_features, read_head, read_labels
+from typica.errors import FormatError, InputError
+from typica.progress import listening
+
+HEAD = Head(np.arange(12.0, dtype=np.float32).reshape(2, 6))
+ODD_NAMES = ["plain.png", "", "Größe/猫.png", os.fsdecode(b"caf\xe9.png"), "a\nb\0c"]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def rows(n: int, m: int = 6, seed: int = 0) -> NDArray[np.float32]:
+    return np.random.default_rng(seed).normal(size=(n, m)).astype(np.float32)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A finished bank of four shards."""
+    with BankWriter(tmp_path / "bank", {"model": "net"}, settings={"batch": 5}, shard_rows=5) as writer:
+        for start in range(0, 20, 5):
+            part = rows(5, seed=start)
+            columns = {"features": part, "logits": part[:, :2], "labels": np.arange(5) % 2, "layer.a/b": part[:, :3]}
+            writer.write(columns, ODD_NAMES, source_rows=5)
+        writer.finish(HEAD, ["cat", "dog"])
+    return tmp_path / "bank"
+
+
+def test_what_goes_in_comes_out(tmp_path: Path) -> None:
+    features, logits, labels = rows(10), rows(10, 2, seed=1), np.arange(10) % 3
+    names = ODD_NAMES * 2
+    identity = {"model": "net", "transform": {"size": 32, "mean": [0.5, 0.25]}}
+    bank = write_bank(
+        tmp_path / "b", features, logits=logits, labels=labels, names=names, head=HEAD, classes=["a", "b", "c"],
+        identity=identity,
+    )  # fmt: skip
+    assert len(bank) == 10
+    assert bank.identity == identity
+    assert isinstance(bank.features, np.memmap)
+    np.testing.assert_array_equal(bank.features, features)
+    np.testing.assert_array_equal(bank.logits, logits)
+    np.testing.assert_array_equal(bank.labels, labels)
+    assert bank.labels is not None
+    assert bank.labels.dtype == np.int64
+    assert bank.names is not None
+    assert list(bank.names) == names
+    assert bank.names[-1] == names[-1]
+    assert bank.names[3:5] == names[3:5]
+    with pytest.raises(IndexError):
+        bank.names[10]
+    assert bank.head == HEAD
+    assert bank.classes == ["a", "b", "c"]
+    assert bank.skipped == []
+    bank.verify()
+    assert repr(bank) == "Bank(10 rows, 6 features, labels, logits, names, head)"
+    for name in ("features", "logits", "labels"):
+        np.testing.assert_array_equal(np.load(tmp_path / "b" / f"{name}.npy"), getattr(bank, name))
+
+
+def test_a_bare_bank_and_its_absent_columns(tmp_path: Path) -> None:
+    bank = write_bank(tmp_path / "deep" / "er", rows(3))
+    assert (bank.logits, bank.labels, bank.names, bank.head, bank.classes, bank.layers) == (None,) * 5 + ({},)
+    assert typica.Bank is Bank
+
+
+def test_layers_and_skipped_rows(folder: Path, tmp_path: Path) -> None:
+    bank = Bank.open(folder)
+    np.testing.assert_array_equal(bank.layers["a/b"][5:10], rows(5, seed=5)[:, :3])
+    with BankWriter(tmp_path / "s", {}, shard_rows=2) as writer:
+        writer.write({}, None, 3, [("x", "truncated"), ("y", "empty"), ("\udce9", "odd")])
+        writer.write({"features": rows(2)}, ["a", "b"], 2)
+        writer.write({"features": rows(0)}, [], 2, [("z", "gone"), ("w", "gone")])
+        assert writer.done == 7
+        bank = writer.finish()
+    assert bank.skipped == [("x", "truncated"), ("y", "empty"), ("\udce9", "odd"), ("z", "gone"), ("w", "gone")]
+    assert len(bank) == 2
+    bank.verify()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.dtype(">f4"), np.int32])
+def test_types_are_kept(tmp_path: Path, dtype: Any) -> None:
+    features = (rows(4) * 100).astype(dtype)
+    bank = write_bank(tmp_path / "b", features, logits=rows(4, 2))
+    expected = np.dtype(dtype).newbyteorder("=") if np.dtype(dtype).kind == "f" else np.dtype(np.float32)
+    assert bank.features.dtype == expected
+    np.testing.assert_array_equal(bank.features, features)
+    assert bank.logits is not None
+    assert bank.logits.dtype == (np.float64 if expected == np.float64 else np.float32)
+
+
+def test_float16_is_for_features_and_layers_and_refuses_what_does_not_fit(tmp_path: Path) -> None:
+    with BankWriter(tmp_path / "b", {}, dtype="float16") as writer:
+        with pytest.raises(InputError, match=r"features holds 70000, beyond float16; use dtype='float32'"):
+            writer.write({"features": np.array([[1.0, 70000.0]])})
+        fine = np.array([[1.0, np.inf, np.nan]], np.float32)
+        writer.write({"features": fine, "logits": fine * 2, "layer.x": fine, "labels": np.array([1])})
+        bank = writer.finish()
+    assert (bank.features.dtype, bank.layers["x"].dtype) == (np.float16, np.float16)
+    assert bank.logits is not None
+    assert bank.logits.dtype == np.float32
+    with BankWriter(tmp_path / "c", {}) as writer, pytest.raises(InputError, match="use dtype='float64'"):
+        writer.write({"features": np.array([[1e300]])})
+
+
+def test_labels_may_be_strings(tmp_path: Path) -> None:
+    labels = ["cat", "dog", "élan"]
+    bank = write_bank(tmp_path / "b", rows(3), labels=labels)
+    assert bank.labels is not None
+    assert bank.labels.tolist() == labels
+    with BankWriter(tmp_path / "c", {}) as writer:
+        writer.write({"features": rows(1), "labels": np.array(["cattle"])})
+        writer.write({"features": rows(1), "labels": np.array(["cat"], dtype=object)})
+        with pytest.raises(InputError, match=r"labels of type <U8 .* after <U6"):
+            writer.write({"features": rows(1), "labels": np.array(["caterers"])})
+        found = writer.finish().labels
+    assert found is not None
+    assert found.tolist() == ["cattle", "cat"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "names", "message"),
+    [
+        ({"logits": rows(2)}, None, "no column 'features' among logits; pass it"),
+        ({"features": rows(2), "logits": rows(3)}, None, "columns of different length"),
+        ({"features": rows(2), "colour": rows(2)}, None, "'colour' is no column of a bank"),
+        ({"features": rows(2), "layer.": rows(2)}, None, "'layer.' is no column of a bank"),
+        ({"features": np.arange(3.0)}, None, r"features of shape \(3,\)"),
+        ({"features": np.float64(3)}, None, r"features of shape \(\)"),
+        ({"features": np.array([["a"]])}, None, "type <U1; pass numbers"),
+        ({"features": rows(2), "labels": rows(2)}, None, r"labels of shape \(2, 6\); pass one a row"),
+        ({"features": rows(2), "labels": np.array([0.5, 1])}, None, "labels of type float64; pass integers or strings"),
+        ({"features": rows(2)}, ["a"], "1 names for 2 rows"),
+        ({"features": rows(2)}, ["a", "\ud800"], "a name cannot be stored"),
+        ({"features": rows(2)}, ["a", 1], "a name cannot be stored"),
+    ],
+)
+def test_a_bad_batch_is_refused_and_does_no_harm(tmp_path: Path, columns: Any, names: Any, message: str) -> None:
+    with BankWriter(tmp_path / "b", {}) as writer:
+        with pytest.raises(InputError, match=message):
+            writer.write(columns, names)
+        writer.write({"features": rows(2)}, ["a", "b"])
+        for wrong, its_names, what in (
+            ({"features": rows(2), "logits": rows(2)}, ["a", "b"], "the columns features, logits after features"),
+            ({"features": rows(2, 5)}, ["a", "b"], "width 5 after float32 and 6"),
+            ({"features": rows(2)}, None, "some batches have names and others none"),
+        ):
+            with pytest.raises(InputError, match=what):
+                writer.write(wrong, its_names)
+        with pytest.raises(InputError, match="2 rows from source_rows=1"):
+            writer.write({"features": rows(2)}, ["a", "b"], 1)
+        bank = writer.finish()
+    assert len(bank) == 2
+    bank.verify()
+
+
+def test_bad_arguments(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="dtype='int8' is none of float16"):
+        BankWriter(tmp_path / "b", {}, dtype="int8")
+    with pytest.raises(InputError, match="shard_rows=0"):
+        BankWriter(tmp_path / "b", {}, shard_rows=0)
+    for value in (float("nan"), object(), {1, 2}):
+        with pytest.raises(InputError, match=r"identity cannot be stored .*; pass a dict of JSON values"):
+            BankWriter(tmp_path / "b", {"x": value})
+    with pytest.raises(InputError, match="3 labels for 2 rows of features"):
+        write_bank(tmp_path / "b", rows(2), labels=[1, 2, 3])
+    with pytest.raises(InputError, match="1 names for 2 rows of features"):
+        write_bank(tmp_path / "b", rows(2), names=["a"])
+    for bad in (np.arange(3.0), rows(0), 3.0):
+        with pytest.raises(InputError, match="write_bank: features of shape"):
+            write_bank(tmp_path / "b", bad)
+    with pytest.raises(InputError, match="a head for 6 features, these are 4"):
+        write_bank(tmp_path / "c", rows(2, 4), head=HEAD)
+    for labels in ([0, 2], [0, -1]):
+        with pytest.raises(InputError, match=r"labels from .* for 2 class names; pass a name for each"):
+            write_bank(tmp_path / f"d{labels[1]}", rows(2), labels=labels, classes=["a", "b"])
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot write a bank there"):
+        BankWriter(tmp_path / "file", {})
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").write_text("")
+    with pytest.raises(InputError, match=r"the folder holds other files \(thesis.tex ...\)"):
+        BankWriter(tmp_path / "other", {})
+    assert (tmp_path / "other" / "thesis.tex").exists()
+
+
+def test_an_empty_bank_says_why(tmp_path: Path) -> None:
+    with BankWriter(tmp_path / "b", {}) as writer:
+        writer.write({}, None, 2, [("a.png", "truncated"), ("b.png", "empty")])
+        with pytest.raises(InputError, match=r"no row was written, 2 were skipped; the first, a.png: truncated"):
+            writer.finish()
+
+
+def test_another_identity_is_refused_by_name(tmp_path: Path) -> None:
+    identity = {"model": "a", "transform": {"size": 32}}
+    with BankWriter(tmp_path / "b", identity) as writer:
+        writer.write({"features": rows(2)})
+    for other, message in (
+        ({**identity, "model": "b"}, "model is 'a' there and 'b' here"),
+        ({**identity, "transform": {"size": 64}}, "transform.size is 32 there and 64 here"),
+        ({"model": "a"}, "transform is .* there and None here"),
+    ):
+        with pytest.raises(InputError, match=message):
+            BankWriter(tmp_path / "b", other)
+    with pytest.raises(InputError, match="dtype is 'float32' there and 'float16' here"):
+        BankWriter(tmp_path / "b", identity, dtype="float16")
+    BankWriter(tmp_path / "b", identity).close()
+
+
+def test_a_finished_bank_is_not_written_again(folder: Path) -> None:
+    before = contents(folder)
+    with BankWriter(folder, {"model": "net"}, settings={"batch": 99}, shard_rows=3) as writer:
+        assert writer.complete
+        assert writer.done == 20
+        assert writer.settings == {"batch": 5}
+        with pytest.raises(InputError, match=r"the bank is complete; open it with Bank.open"):
+            writer.write({"features": rows(2)})
+        assert len(writer.finish()) == 20
+    assert contents(folder) == before
+
+
+def test_write_bank_never_returns_other_data(tmp_path: Path) -> None:
+    first = write_bank(tmp_path / "b", rows(3), identity={"a": 1})
+    assert write_bank(tmp_path / "b", rows(3), identity={"a": 1}).fingerprint == first.fingerprint
+    for other in (rows(3, seed=1), rows(3).astype(np.float16).astype(np.float32)):
+        with pytest.raises(InputError, match="holds a bank of other data"):
+            write_bank(tmp_path / "b", other, identity={"a": 1})
+    with pytest.raises(InputError, match="holds a bank of other data"):
+        write_bank(tmp_path / "b", rows(3), head=HEAD, identity={"a": 1})
+
+
+def test_two_writers_do_not_mix(tmp_path: Path) -> None:
+    with BankWriter(tmp_path / "b", {}), pytest.raises(InputError, match="another process is writing this bank"):
+        BankWriter(tmp_path / "b", {})
+    BankWriter(tmp_path / "b", {}).close()
+
+
+def test_a_closed_writer_says_so(tmp_path: Path) -> None:
+    writer = BankWriter(tmp_path / "b", {})
+    writer.close()
+    with pytest.raises(InputError, match="the bank's writer is closed; make a new BankWriter"):
+        writer.write({"features": rows(2)})
+
+
+def test_the_first_runs_settings_and_shards_are_kept(tmp_path: Path) -> None:
+    with BankWriter(tmp_path / "b", {}, settings={"batch": 2}, shard_rows=2) as writer:
+        for _ in range(3):
+            writer.write({"features": rows(1)})
+    with BankWriter(tmp_path / "b", {}, settings={"batch": 8}, shard_rows=100) as writer:
+        assert writer.settings == {"batch": 2}
+        assert writer.done == 2
+        for _ in range(4):
+            writer.write({"features": rows(1)})
+        bank = writer.finish()
+    shards = json.loads((tmp_path / "b" / "manifest.json").read_text())["shards"]
+    assert [(shard["start"], shard["stop"]) for shard in shards] == [(0, 2), (2, 4), (4, 6)]
+    assert bank.settings == {"batch": 2}
+
+
+def test_what_was_not_made_safe_is_cut(tmp_path: Path) -> None:
+    with BankWriter(tmp_path / "b", {}, shard_rows=4) as writer:
+        writer.write({}, None, 4, [("a", "bad")] * 4)
+        writer.write({"features": rows(4)}, ["long name"] * 4)
+        writer.write({"features": rows(3)}, ["lost"] * 3)
+    with BankWriter(tmp_path / "b", {}) as writer:
+        assert writer.done == 8
+        bank = writer.finish()
+    assert len(bank) == 4
+    bank.verify()
+    with BankWriter(tmp_path / "c", {}, shard_rows=4) as writer:
+        writer.write({}, None, 4, [("a", "bad")] * 4)
+    with BankWriter(tmp_path / "c", {}) as writer:
+        assert writer.done == 4
+
+
+def test_data_is_on_the_disk_before_the_manifest_counts_it(tmp_path: Path) -> None:
+    log: list[str] = []
+    replace, fsync = Path.replace, os.fsync
+
+    def note_sync(handle: int) -> None:
+        log.append(Path(f"/proc/self/fd/{handle}").readlink().name)
+        fsync(handle)
+
+    def note_replace(self: Path, target: Path) -> Path:
+        log.append(f"to {target.name}")
+        return replace(self, target)
+
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("finds the names of files through /proc")
+    with BankWriter(tmp_path / "b", {}, shard_rows=2) as writer:
+        with mock.patch("os.fsync", note_sync), mock.patch.object(Path, "replace", note_replace):
+            writer.write({"features": rows(2), "labels": np.arange(2)}, ["a", "b"])
+        assert sorted(log[:4]) == ["features.npy", "labels.npy", "names.bin", "names.offsets.npy"]
+        assert log[4:] == ["manifest.json.new", "to manifest.json", "b"]
+
+
+class Interrupt(BaseException):
+    """Stands for Ctrl-C or a kill in the middle of a write."""
+
+
+@contextlib.contextmanager
+def interrupted_at(step: int | None) -> Iterator[None]:
+    """Interrupt at the step-th touch of the disk, half-way through if it is an append; files need not be synced."""
+    left = [step]
+
+    def tick() -> None:
+        if left[0] is not None:
+            left[0] -= 1
+            if left[0] < 0:
+                raise Interrupt
+
+    append, replace = Growing._append, Path.replace
+
+    def half(self: Growing, data: Any) -> None:
+        try:
+            tick()
+        except Interrupt:
+            append(self, bytes(memoryview(data))[: len(data) // 2])
+            raise
+        append(self, data)
+
+    def move(self: Path, target: Path) -> Path:
+        tick()
+        moved = replace(self, target)
+        tick()
+        return moved
+
+    patches = (
+        mock.patch("os.fsync", lambda handle: tick()),
+        mock.patch.object(Growing, "_append", half),
+        mock.patch.object(Path, "replace", move),
+    )
+    with contextlib.ExitStack() as stack:
+        for patch in patches:
+            stack.enter_context(patch)
+        yield
+
+
+def write_batches(path: Path, batches: list[tuple[int, int]], shard_rows: int, stop: int | None) -> None:
+    """Write batches of (rows, skipped), from where the bank stands, interrupted at a step."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.suppress(Interrupt))
+        stack.enter_context(interrupted_at(stop))
+        with BankWriter(path, {"n": len(batches)}, shard_rows=shard_rows, dtype="float16") as writer:
+            begin = 0
+            for kept, lost in batches:
+                start, begin = begin, begin + kept + lost
+                if start < writer.done or writer.complete:
+                    continue
+                part = rows(kept, seed=start)
+                columns = {"features": part, "labels": np.arange(kept), "layer.x": part[:, :2]} if kept else {}
+                names = [ODD_NAMES[(start + i) % 5] for i in range(kept)]
+                writer.write(columns, names, kept + lost, [(f"{start}.{i}", "bad") for i in range(lost)])
+            writer.finish(HEAD, list("abcde"))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2)), min_size=1, max_size=8),
+    st.integers(1, 9),
+    st.lists(st.integers(0, 60), max_size=6),
+)
+def test_interrupted_anywhere_it_ends_the_same(batches: Any, shard_rows: int, stops: list[int]) -> None:
+    batches = [*batches, (3, 0)]
+    with tempfile.TemporaryDirectory() as root:
+        whole, broken = Path(root, "whole"), Path(root, "broken")
+        write_batches(whole, batches, shard_rows, None)
+        for stop in stops:
+            write_batches(broken, batches, shard_rows, stop)
+        write_batches(broken, batches, shard_rows, None)
+        assert contents(broken) == contents(whole)
+        Bank.open(broken).verify()
+
+
+def test_every_single_point_of_interruption(tmp_path: Path) -> None:
+    batches = [(2, 1), (0, 2), (3, 0)]
+    write_batches(tmp_path / "whole", batches, 3, None)
+    for stop in range(120):
+        broken = tmp_path / str(stop)
+        write_batches(broken, batches, 3, stop)
+        if Bank.is_bank(broken) and json.loads((broken / "manifest.json").read_text())["complete"]:
+            break
+        write_batches(broken, batches, 3, None)
+        assert contents(broken) == contents(tmp_path / "whole")
+    assert 20 < stop < 119
+
+
+def test_a_writer_that_was_interrupted_takes_no_more(tmp_path: Path) -> None:
+    with BankWriter(tmp_path / "b", {}) as writer:
+        with pytest.raises(Interrupt), interrupted_at(0):
+            writer.write({"features": rows(2)})
+        with pytest.raises(InputError, match="closed; make a new BankWriter"):
+            writer.write({"features": rows(2)})
+
+
+CHILD = """
+import os, sys, time
+import numpy as np
+from typica.bank import BankWriter
+from typica.errors import InputError
+path, sleep, limit = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
+if limit:
+    import resource
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+try:
+    with BankWriter(path, {"model": "net"}, settings={"pid": 0}, shard_rows=100) as writer:
+        print("start", flush=True)
+        for start in range(writer.done, 2400, 30):
+            if writer.complete:
+                break
+            features = np.random.default_rng(start).normal(size=(30, 16)).astype(np.float32)
+            names = [f"{start + i}.png" for i in range(30)]
+            writer.write({"features": features, "labels": np.arange(30)}, names, 30)
+            time.sleep(sleep)
+        writer.finish()
+except InputError as error:
+    print(error)
+    sys.exit(2)
+"""
+
+
+def child(path: Path, sleep: float = 0.0, limit: int = 0) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", CHILD, str(path), str(sleep), str(limit)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def run_child(path: Path, limit: int = 0) -> tuple[int, str]:
+    with child(path, limit=limit) as process:
+        output, _ = process.communicate()
+    return process.returncode, output
+
+
+def test_killed_at_random_moments_it_ends_the_same(tmp_path: Path) -> None:
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    assert run_child(whole)[0] == 0
+    moments = random.Random(0)
+    kills = 0
+    for _ in range(5):
+        with child(broken, sleep=0.02) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            time.sleep(moments.uniform(0, 0.3))
+            process.kill()
+        kills += process.returncode == -9
+    assert run_child(broken)[0] == 0
+    assert kills > 0
+    assert contents(broken) == contents(whole)
+    Bank.open(broken).verify()
+
+
+def test_a_full_disk_is_said_and_can_be_gone_on_from(tmp_path: Path) -> None:
+    code, message = run_child(tmp_path / "full", limit=60_000)
+    assert code == 2
+    assert re.search(r"full: the disk is full \(.*\); free some space and run the same command again", message)
+    with pytest.raises(FormatError, match=r"unfinished, [1-9]\d+ rows of its source are in; run the command"):
+        Bank.open(tmp_path / "full")
+    for name in ("full", "whole"):
+        assert run_child(tmp_path / name)[0] == 0
+    assert contents(tmp_path / "full") == contents(tmp_path / "whole")
+
+
+def test_damage_is_named(folder: Path) -> None:
+    Bank.open(folder).verify()
+    for file, position in (("features.npy", HEADER + 130), ("names.bin", 60), ("labels.npy", HEADER + 41)):
+        whole = (folder / file).read_bytes()
+        broken = bytearray(whole)
+        broken[position] ^= 1
+        (folder / file).write_bytes(broken)
+        with pytest.raises(FormatError, match=r"shard 1 \(rows 5 to 9\) is damaged"):
+            Bank.open(folder).verify()
+        (folder / file).write_bytes(whole)
+    Bank.open(folder).verify()
+    typica.save(Head(np.ones((2, 6))), folder / "head.safetensors")
+    with pytest.raises(FormatError, match="not the head of this bank"):
+        Bank.open(folder).verify()
+
+
+@pytest.mark.parametrize("file", ["features.npy", "labels.npy", "names.bin", "names.offsets.npy"])
+def test_missing_and_truncated_files_are_named(folder: Path, file: str) -> None:
+    size = (folder / file).stat().st_size
+    os.truncate(folder / file, size - 1)
+    with pytest.raises(FormatError, match=f"{file} has {size - 1} bytes instead of {size}; delete the folder"):
+        Bank.open(folder)
+    (folder / file).unlink()
+    with pytest.raises(FormatError, match=f"{file} is missing; delete the folder and write the bank again"):
+        Bank.open(folder)
+
+
+def test_a_header_that_was_altered_is_refused(folder: Path) -> None:
+    for header, message in (
+        (npy_header(np.dtype("<f4"), (6, 20)), r"float32 of shape \(6, 20\), the manifest says float32 of shape"),
+        (bytes(HEADER), "not the .npy file it was"),
+    ):
+        with (folder / "features.npy").open("r+b") as file:
+            file.write(header)
+        with pytest.raises(FormatError, match=message):
+            Bank.open(folder)
+
+
+def test_foreign_folders_and_damaged_manifests(folder: Path, tmp_path: Path) -> None:
+    assert Bank.is_bank(folder)
+    manifest = folder / "manifest.json"
+    text = manifest.read_text()
+    for altered, message in (
+        (text.replace('"net"', '"not"'), "the checksum of manifest.json does not match"),
+        (text[:-40], "the manifest is damaged"),
+        ("", "the manifest is damaged"),
+        ('{"name": "a web page"}', "manifest.json is of something else than a bank"),
+        ("[]", "manifest.json is of something else than a bank"),
+        (text.replace('"bank": 1', '"bank": 2'), "written by a newer Typica .*; upgrade typica"),
+    ):
+        manifest.write_text(altered)
+        with pytest.raises(FormatError, match=message):
+            Bank.open(folder)
+        if altered != text[:-40]:
+            with pytest.raises(FormatError):
+                BankWriter(folder, {"model": "net"})
+    manifest.unlink()
+    with pytest.raises(FormatError, match=r"no bank: it has no manifest.json; pass a folder"):
+        Bank.open(folder)
+    assert not Bank.is_bank(folder)
+    assert not Bank.is_bank(tmp_path / "nowhere")
+    with pytest.raises(FormatError, match="there is no such folder"):
+        Bank.open(tmp_path / "nowhere")
+    with pytest.raises(FormatError, match="a file, and a bank is a folder"):
+        Bank.open(folder / "features.npy")
+
+
+def test_an_unfinished_bank_whose_data_is_short_is_not_taken_up(tmp_path: Path) -> None:
+    with BankWriter(tmp_path / "b", {}, shard_rows=2) as writer:
+        writer.write({"features": rows(2)})
+    os.truncate(tmp_path / "b" / "features.npy", HEADER + 3)
+    with pytest.raises(FormatError, match=r"features.npy is shorter than the manifest says"):
+        BankWriter(tmp_path / "b", {})
+
+
+def test_opening_ten_million_rows_reads_none(tmp_path: Path) -> None:
+    n, m = 10_000_000, 512
+    manifest = Manifest({}, {}, "float32", 4096, complete=True, rows=n, source_rows=n)
+    manifest.columns = {"features": {"dtype": "<f4", "width": m}, "labels": {"dtype": "<i8", "width": None}}
+    manifest.shards = [Shard(i * 4096, min(n, (i + 1) * 4096), 0, "0" * 64) for i in range(-(-n // 4096))]
+    for name, size in manifest.sizes().items():
+        column = name.removesuffix(".npy")
+        (tmp_path / name).write_bytes(npy_header(manifest.dtype_of(column), manifest.shape_of(column)))
+        os.truncate(tmp_path / name, size)
+    manifest.write(tmp_path)
+
+    def read_so_far() -> int:
+        return int(re.findall(r"rchar: (\d+)", Path("/proc/self/io").read_text())[0])
+
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+    if not Path("/proc/self/io").exists():
+        pytest.skip("counts what was read through /proc")
+    read, memory = read_so_far(), resident()
+    bank = Bank.open(tmp_path)
+    assert bank.features.shape == (n, m)
+    assert bank.features[n // 2, 3] == 0
+    assert read_so_far() - read < (tmp_path / "manifest.json").stat().st_size + 100_000
+    assert resident() - memory < 20_000_000
+    assert read_features(tmp_path).features.shape == (n, m)
+
+
+def test_the_fingerprint_follows_content(tmp_path: Path) -> None:
+    one = write_bank(tmp_path / "1", rows(3), identity={"a": 1})
+    same = write_bank(tmp_path / "2", rows(3), identity={"a": 1})
+    assert one.fingerprint == same.fingerprint
+    others = [
+        write_bank(tmp_path / "3", rows(3), identity={"a": 2}),
+        write_bank(tmp_path / "4", rows(3, seed=1), identity={"a": 1}),
+        write_bank(tmp_path / "5", rows(3), identity={"a": 1}, head=HEAD),
+        write_bank(tmp_path / "6", rows(3), identity={"a": 1}, names=["a", "b", "c"]),
+        write_bank(tmp_path / "7", rows(3), identity={"a": 1}, names=["a", "bc", ""]),
+        write_bank(tmp_path / "8", rows(3), identity={"a": 1}, classes=["x"]),
+    ]
+    assert len({bank.fingerprint for bank in (one, *others)}) == 7
+
+
+def test_verify_reports_progress(folder: Path) -> None:
+    heard: list[int] = []
+    with listening(heard.append):
+        Bank.open(folder).verify()
+    assert heard == [5, 5, 5, 5]
+
+
+def test_tables_take_a_bank_like_any_file(folder: Path, tmp_path: Path) -> None:
+    table = read_features(folder)
+    assert isinstance(table.features, np.memmap)
+    assert table.labels is not None
+    np.testing.assert_array_equal(table.labels, np.tile(["cat", "dog", "cat", "dog", "cat"], 4))
+    np.testing.assert_array_equal(read_labels(str(folder)), table.labels)
+    assert read_head(folder) == HEAD
+    write_bank(tmp_path / "bare", rows(3))
+    with pytest.raises(FormatError, match="a bank without a head"):
+        read_head(tmp_path / "bare")
+    assert read_features(tmp_path / "bare").labels is None
+    (tmp_path / "empty").mkdir()
+    for read in (read_features, read_labels, read_head):
+        with pytest.raises(FormatError, match=r"no bank: it has no manifest.json"):
+            read(tmp_path / "empty")
+
+
+def test_parquet_and_back_is_the_same_bank(folder: Path, tmp_path: Path) -> None:
+    bank = Bank.open(folder)
+    bank.to_parquet(tmp_path / "bank.parquet")
+    again = bank_from_parquet(tmp_path / "bank.parquet", tmp_path / "again")
+    assert contents(tmp_path / "again") == contents(folder)
+    assert again.fingerprint == bank.fingerprint
+    table = read_features(tmp_path / "bank.parquet")
+    np.testing.assert_array_equal(table.features, bank.features)
+    assert table.labels is not None
+    assert bank.labels is not None
+    np.testing.assert_array_equal(table.labels, bank.labels)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_parquet_keeps_types_skips_and_strings(tmp_path: Path, dtype: str) -> None:
+    with BankWriter(tmp_path / "b", {"a": [1, None]}, dtype=dtype, shard_rows=3) as writer:
+        writer.write({}, None, 4, [("x", "bad")])
+        writer.write({"features": rows(2), "labels": np.array(["ox", "zebra"])}, ["a", "b"], 2)
+        writer.write({"features": rows(2), "labels": np.array(["ox", "ox"])}, ["c", "d"], 3, [("y", "bad")])
+        writer.write({}, None, 1, [("z", "bad")])
+        writer.write({"features": rows(1), "labels": np.array(["ox"])}, ["é"], 1)
+        bank = writer.finish()
+    bank.to_parquet(tmp_path / "b.parquet")
+    bank_from_parquet(tmp_path / "b.parquet", tmp_path / "again")
+    assert contents(tmp_path / "again") == contents(tmp_path / "b")
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.read_parquet(tmp_path / "b.parquet")
+    assert frame["name"].tolist() == ["a", "b", "c", "d", "é"]
+    assert frame["label"].tolist() == ["ox", "zebra", "ox", "ox", "ox"]
+    np.testing.assert_array_equal(np.stack(frame["features"]), bank.features)
+
+
+def test_other_parquet_files_are_no_banks(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    pandas.DataFrame({"a": [1.0]}).to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(FormatError, match=r"not a bank's Parquet file; read it with .*read_features"):
+        bank_from_parquet(tmp_path / "a.parquet", tmp_path / "out")
+    (tmp_path / "b.parquet").write_text("no")
+    for file in ("b.parquet", "nowhere.parquet"):
+        with pytest.raises(FormatError, match=r"not a whole .parquet file"):
+            bank_from_parquet(tmp_path / file, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_banks_need_no_torch() -> None:
+    code = "import sys, typica.bank, typica.data.tables; print('torch' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
