@@ -1,0 +1,253 @@
+"""Files from the network: taken up where they stopped, and checked while they come in."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import http.client
+import os
+import shutil
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import typica
+from typica.errors import FormatError, InputError
+from typica.progress import advance
+
+CHUNK = 1 << 18
+SCHEMES = ("https://", "http://", "file:")
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_WORTH_ANOTHER_TRY = (408, 425, 429, 500, 502, 503, 504)
+
+
+class DownloadError(InputError):
+    """A file that could not be fetched: the message says what was tried and how to go on."""
+
+
+class Digests(NamedTuple):
+    """Checksums of a file in hexadecimal; None where one is not known."""
+
+    sha256: str | None = None
+    md5: str | None = None
+
+
+class _Stop(Exception):  # noqa: N818 (no error yet: there may be other addresses)
+    """An address that is not worth another try."""
+
+
+def download(
+    addresses: str | Sequence[str],
+    path: str | os.PathLike[str],
+    *,
+    digests: Digests = Digests(),  # noqa: B008 (immutable)
+    size: int | None = None,
+    timeout: float = 30.0,
+    tries: int = 3,
+    pause: float = 1.0,
+) -> str:
+    """Fetch a file from the first address (http, https or file) that gives it whole, and return its SHA-256.
+
+    What has come in lies in PATH.part, and is taken up by the next call where a checksum can tell that it belongs to
+    the same file. timeout: seconds without a byte. tries: how often, `pause` seconds apart and twice as long each
+    time, an address is asked without getting further. Bytes are reported through `typica.progress`.
+
+    >>> import tempfile
+    >>> source = Path(tempfile.mkdtemp()) / "a.txt"
+    >>> _ = source.write_text("hello")
+    >>> download(source.as_uri(), source.with_name("b.txt"))[:8], source.with_name("b.txt").read_text()
+    ('2cf24dba', 'hello')
+    """
+    path = Path(path)
+    addresses = [addresses] if isinstance(addresses, str) else list(addresses)
+    for address in addresses:
+        if not address.startswith(SCHEMES):
+            raise InputError(f"{address}: not an address of the kind http://, https:// or file:; check it.")
+    part = _Part(path, digests, size)
+    tried = []
+    for address in addresses:
+        try:
+            _fetch(address, part, timeout, tries, pause)
+            return part.finish(last=address == addresses[-1])
+        except _Stop as reason:
+            tried.append(f"{address}: {reason}")
+    raise DownloadError(
+        f"{path.name}: could not be downloaded ({'; '.join(tried)}); check the network and run the same command "
+        f"again, or download it by hand from {addresses[0]} and put it in {path.parent}."
+    )
+
+
+def file_digests(path: Path) -> Digests:
+    """Return the checksums of a file on disk."""
+    sha256, md5 = hashlib.sha256(), _md5()
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            sha256.update(chunk)
+            md5.update(chunk)
+    return Digests(sha256.hexdigest(), md5.hexdigest())
+
+
+def mismatch(wanted: Digests, found: Digests) -> str | None:
+    """Say which checksum differs, if one does."""
+    for name, want, got in zip(Digests._fields, wanted, found, strict=True):
+        if want is not None and want.lower() != got:
+            return f"{name} {got} instead of {want}"
+    return None
+
+
+def remote_size(addresses: str | Sequence[str], timeout: float = 10.0) -> int | None:
+    """Ask how many bytes a file has; None where no server says."""
+    for address in [addresses] if isinstance(addresses, str) else addresses:
+        with (
+            contextlib.suppress(OSError, ValueError, http.client.HTTPException),
+            urllib.request.urlopen(_request(address, method="HEAD"), timeout=timeout) as response,
+        ):
+            return int(response.headers.get("Content-Length", ""))
+    return None
+
+
+class _Part:
+    """What has come in of a file, with its checksums so far."""
+
+    def __init__(self, target: Path, digests: Digests, size: int | None) -> None:
+        self.target, self.digests, self.size = target, digests, size
+        self.path = target.with_name(f"{target.name}.part")
+        self.done = 0
+        self._sha256, self._md5 = hashlib.sha256(), _md5()
+        with _disk(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self.path.touch()
+        if any(digests):
+            with self.path.open("rb") as file:
+                while chunk := file.read(CHUNK):
+                    self._count(chunk)
+        self._check_room()
+
+    def _check_room(self) -> None:
+        free = shutil.disk_usage(self.path.parent).free
+        if self.size is not None and self.size - self.done > free:
+            raise DownloadError(
+                f"{self.target}: {self.size - self.done:,} bytes are to come and {free:,} are free; free some space, "
+                "or choose another folder."
+            )
+
+    def _count(self, chunk: bytes) -> None:
+        self._sha256.update(chunk)
+        self._md5.update(chunk)
+        self.done += len(chunk)
+        advance(len(chunk))
+
+    def restart(self) -> None:
+        advance(-self.done)
+        self.done = 0
+        self._sha256, self._md5 = hashlib.sha256(), _md5()
+
+    def take(self, response: Any) -> None:
+        """Append what a response brings, from where the part stands."""
+        with _disk(self.target):
+            file = self.path.open("r+b")
+        with file:
+            file.truncate(self.done)
+            file.seek(self.done)
+            while chunk := response.read(CHUNK):
+                with _disk(self.target):
+                    file.write(chunk)
+                    file.flush()
+                self._count(chunk)
+
+    def finish(self, last: bool) -> str:
+        """Put the file in its place if it is what it should be; if not, there may be another address."""
+        found = Digests(self._sha256.hexdigest(), self._md5.hexdigest())
+        wrong = mismatch(self.digests, found)
+        if wrong is None and self.size not in (None, self.done):
+            wrong = f"{self.done:,} bytes instead of {self.size:,}"
+        if wrong is not None:
+            self.restart()
+            with _disk(self.target):
+                self.path.write_bytes(b"")
+                if not last:
+                    raise _Stop(f"another file, {wrong}")
+                self.path.unlink()
+            raise FormatError(
+                f"{self.target.name}: the download has {wrong}; it was removed. The file has changed at its address, "
+                "or something on the way changes it: try again, or from another network."
+            )
+        with _disk(self.target):
+            with self.path.open("r+b") as file:
+                file.truncate(self.done)
+                os.fsync(file.fileno())
+            self.path.replace(self.target)
+        return str(found.sha256)
+
+
+def _fetch(address: str, part: _Part, timeout: float, tries: int, pause: float) -> None:
+    """Bring in the rest of a file; _Stop where that does not work."""
+    furthest, fruitless = part.done, 0
+    while True:
+        try:
+            return _ask(address, part, timeout)
+        except urllib.error.HTTPError as error:
+            error.close()
+            reason = f"HTTP {error.code} {error.reason}"
+            if error.code not in _WORTH_ANOTHER_TRY:
+                raise _Stop(reason) from None
+        except (OSError, http.client.HTTPException) as error:  # URLError and timeouts are OSErrors
+            reason = str(getattr(error, "reason", "") or error) or type(error).__name__
+            if address.startswith("file:"):
+                raise _Stop(reason) from None
+        fruitless = 0 if part.done > furthest else fruitless + 1
+        furthest = max(furthest, part.done)
+        if fruitless >= tries:
+            raise _Stop(f"{reason}, {tries} times")
+        time.sleep(pause * 2**fruitless)
+
+
+def _ask(address: str, part: _Part, timeout: float) -> None:
+    if not any(part.digests):  # nothing could tell whether what is there is of the same file
+        part.restart()
+    request = _request(address)
+    if part.done:
+        request.add_header("Range", f"bytes={part.done}-")
+    try:
+        response = urllib.request.urlopen(request, timeout=timeout)
+    except urllib.error.HTTPError as error:
+        if error.code != http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE or not part.done:
+            raise
+        error.close()
+        if error.headers.get("Content-Range") == f"bytes */{part.done}":
+            return  # all of it is there already
+        part.restart()
+        response = urllib.request.urlopen(_request(address), timeout=timeout)
+    with response:
+        start = part.done if str(response.headers.get("Content-Range", "")).startswith(f"bytes {part.done}-") else 0
+        if start != part.done:  # the server sends the whole file
+            part.restart()
+        length = response.headers.get("Content-Length")
+        part.take(response)
+        if length is not None and part.done - start < int(length):
+            raise ConnectionError(f"the connection broke after {part.done:,} of {start + int(length):,} bytes")
+
+
+def _request(address: str, method: str = "GET") -> urllib.request.Request:
+    headers = {"User-Agent": f"typica/{typica.__version__}", "Accept-Encoding": "identity"}
+    return urllib.request.Request(address, headers=headers, method=method)
+
+
+@contextlib.contextmanager
+def _disk(path: Path) -> Iterator[None]:
+    """Tell trouble with the disk from trouble with the network."""
+    try:
+        yield
+    except OSError as error:
+        what = "the disk is full" if error.errno in _FULL else f"cannot write there ({error.strerror})"
+        raise DownloadError(
+            f"{path}: {what}; make room or choose another folder, then run the same command again."
+        ) from None
+
+
+def _md5() -> Any:
+    return hashlib.md5(usedforsecurity=False)  # some files have no other checksum in public
