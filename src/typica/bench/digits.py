@@ -62,6 +62,7 @@ def _load(seed: int) -> FeatureSuite:
     test, test_labels = splits["test"]
     network = MLPClassifier(hidden_layer_sizes=(128, 64), max_iter=1000, random_state=seed)
     network.fit(_inputs(train), train_labels)
+    strange = _ood(test, test_labels, seed)
     return FeatureSuite(
         name="digits",
         title="Handwritten digits 0-6, multilayer perceptron",
@@ -71,12 +72,13 @@ def _load(seed: int) -> FeatureSuite:
         calibration_labels=splits["calibration"][1],
         test=_features(network, test),
         test_labels=test_labels,
-        ood={name: _features(network, pictures) for name, pictures in _ood(test, test_labels, seed).items()},
+        ood={name: _features(network, pictures) for name, pictures in strange.items()},
         near=NEAR,
         head_weight=np.ascontiguousarray(network.coefs_[-1].T),
         head_bias=network.intercepts_[-1],
         classes=network.classes_,
         accuracy=float(network.score(_inputs(test), test_labels)),
+        layers=_layers(network, {"train": train, "test": test, **strange}),
     )
 
 
@@ -164,7 +166,21 @@ def _inputs(pictures: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def _features(network: MLPClassifier, pictures: NDArray[np.float32]) -> NDArray[np.float32]:
     """What the network's last layer reads: scikit-learn shows only what comes out of it."""
+    return _hidden(network, pictures, len(network.coefs_) - 1)
+
+
+def _layers(network: MLPClassifier, sets: dict[str, NDArray[np.float32]]) -> dict[str, dict[str, NDArray[np.float32]]]:
+    """What comes before the penultimate features: the pixels, and the first hidden layer."""
+    depths = {"pixels": 0, "hidden1": 1}
+    return {
+        layer: {name: _hidden(network, pictures, depth) for name, pictures in sets.items()}
+        for layer, depth in depths.items()
+    }
+
+
+def _hidden(network: MLPClassifier, pictures: NDArray[np.float32], depth: int) -> NDArray[np.float32]:
+    """What comes out of the first `depth` layers."""
     z = _inputs(pictures)
-    for weight, bias in zip(network.coefs_[:-1], network.intercepts_[:-1], strict=True):
+    for weight, bias in list(zip(network.coefs_, network.intercepts_, strict=True))[:depth]:
         z = np.maximum(z @ weight + bias, 0)
     return z

@@ -1,12 +1,16 @@
 """What every suite of features shares: the features of one network on known data and on foreign data."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from numpy.typing import NDArray
 
+from typica.arrays import Array
 from typica.errors import InputError
+from typica.head import Head
+
+RESERVED = frozenset({"train", "test", "calibration", "average", "common"})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -21,7 +25,7 @@ class FeatureSuite:
     name, title : str
         The name that commands take, and one line for people.
     train, calibration, test : array (n, m)
-        Features of in-distribution inputs; no input is in two of them.
+        Features of in-distribution inputs; no input is in two of them. `calibration` may be None.
     train_labels, calibration_labels, test_labels : array (n,)
         Their true classes.
     ood : mapping of str to array (n, m)
@@ -30,8 +34,17 @@ class FeatureSuite:
         The OOD sets that resemble the training data; the rest are `far`.
     head_weight, head_bias, classes : array (C, m), (C,), (C,)
         The network's last layer, `logits = Z @ head_weight.T + head_bias`; column j stands for `classes[j]`.
+        All None where it is not known.
     accuracy : float
-        Top-1 accuracy of the network on `test`, from 0 to 1.
+        Top-1 accuracy of the network on `test`, from 0 to 1; None where there is no head.
+    layers : mapping of str to mapping of str to array (n, m_layer)
+        Features of other layers, from the first to the last, by set: "train", "test" and the names of `ood`.
+    scores : mapping of str to mapping of str to array (n,)
+        Scores that take the network and its inputs (ODIN), by method and then by set, as in `layers`.
+    missing : mapping of str to str
+        OOD sets that should be there and are not, with how to get them.
+    pictures : mapping of str to what gives (name, picture) for the number of a row
+        The inputs themselves, by set, where they are at hand.
 
     Examples
     --------
@@ -48,43 +61,80 @@ class FeatureSuite:
     title: str
     train: NDArray[Any]
     train_labels: NDArray[Any]
-    calibration: NDArray[Any]
-    calibration_labels: NDArray[Any]
+    calibration: Array
+    calibration_labels: Array
     test: NDArray[Any]
     test_labels: NDArray[Any]
     ood: Mapping[str, NDArray[Any]]
     near: frozenset[str]
-    head_weight: NDArray[Any]
-    head_bias: NDArray[Any]
-    classes: NDArray[Any]
-    accuracy: float
+    head_weight: Array
+    head_bias: Array
+    classes: Array
+    accuracy: Any
+    layers: Mapping[str, Mapping[str, NDArray[Any]]] = field(default_factory=dict)
+    scores: Mapping[str, Mapping[str, NDArray[Any]]] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
+    pictures: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        C, m = len(self.classes), self.train.shape[-1]
-        splits = {split: getattr(self, split) for split in ("train", "calibration", "test")}
+        m = self.train.shape[-1]
+        splits = {split: getattr(self, split) for split in self.splits}
         for what, features in (*splits.items(), *self.ood.items()):
             if features.ndim != 2 or features.shape[1] != m or len(features) == 0:
                 raise self._error(f"{what} has shape {features.shape}", f"give it as (n, {m}) with n >= 1")
         for split, features in splits.items():
             labels = getattr(self, f"{split}_labels")
-            if labels.shape != (len(features),):
-                found = f"{split}_labels has shape {labels.shape}"
+            if labels is None or labels.shape != (len(features),):
+                found = f"{split}_labels has shape {None if labels is None else labels.shape}"
                 raise self._error(found, f"give one label for each of the {len(features)} rows of {split}")
-        for what, shape in {"head_weight": (C, m), "head_bias": (C,), "classes": (C,)}.items():
-            if getattr(self, what).shape != shape:
-                raise self._error(f"{what} has shape {getattr(self, what).shape}", f"give it as {shape}")
+        if self.head_weight is not None:
+            C = len(self.classes)
+            for what, shape in {"head_weight": (C, m), "head_bias": (C,), "classes": (C,)}.items():
+                if getattr(self, what).shape != shape:
+                    raise self._error(f"{what} has shape {getattr(self, what).shape}", f"give it as {shape}")
         if unknown := sorted(self.near - set(self.ood)):
             raise self._error(f"near names {unknown}", f"name sets of ood, which are {sorted(self.ood)}")
+        if taken := sorted(RESERVED & set(self.ood)):
+            raise self._error(f"OOD sets are named {taken}", "name them otherwise; results use these words")
+        rows = {name: len(features) for name, features in {**splits, **self.ood}.items()}
+        self._check_sets("layer", self.layers, rows, {"train", "test", *self.ood}, 2)
+        self._check_sets("score", self.scores, rows, {"test", *self.ood}, 1)
 
     def __repr__(self) -> str:
-        splits = ", ".join(f"{len(getattr(self, s))} {s}" for s in ("train", "calibration", "test"))
+        splits = ", ".join(f"{len(getattr(self, s))} {s}" for s in self.splits)
         ood = ", ".join(f"{name} {len(features)}" for name, features in self.ood.items())
         return f"<FeatureSuite {self.name}: {splits}; OOD: {ood}>"
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Names of the in-distribution sets that are there."""
+        return ("train", "test") if self.calibration is None else ("train", "calibration", "test")
 
     @property
     def far(self) -> frozenset[str]:
         """Names of the OOD sets that are not near."""
         return frozenset(self.ood) - self.near
+
+    @property
+    def head(self) -> Head | None:
+        """The network's last layer, or None where it is not known."""
+        return None if self.head_weight is None else Head(self.head_weight, self.head_bias, self.classes)
+
+    def _check_sets(
+        self,
+        what: str,
+        tables: Mapping[str, Mapping[str, NDArray[Any]]],
+        rows: Mapping[str, int],
+        wanted: set[str],
+        ndim: int,
+    ) -> None:
+        for name, by_set in tables.items():
+            if absent := sorted(wanted - set(by_set)):
+                raise self._error(f"{what} {name!r} lacks {absent}", f"give it for each of {sorted(wanted)}")
+            for key, array in by_set.items():
+                if array.ndim != ndim or (key in rows and len(array) != rows[key]):
+                    found = f"{what} {name!r} has shape {array.shape} for {key!r}"
+                    raise self._error(found, f"give {rows.get(key)} rows in {ndim} dimension(s), as its features have")
 
     def _error(self, found: str, advice: str) -> InputError:
         return InputError(f"FeatureSuite {self.name!r}: {found}; {advice}.")

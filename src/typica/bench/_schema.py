@@ -1,0 +1,193 @@
+"""What may stand in a suite's TOML file, and what is wrong with one."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from typica.bench.published import printed_keys
+from typica.data.sets import list_sets
+from typica.detectors import detector_class, list_detectors
+from typica.errors import InputError
+from typica.metrics import CONVENTIONS
+
+BUILTIN = ("digits",)
+IMAGE_METHODS: Mapping[str, Mapping[str, Any]] = {"odin": {"T": 1000.0, "epsilon": 0.0014}}  # these move the input
+
+Check = Callable[[Any], bool]
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_text, value))
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _numbers(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 3 and all(map(_number, value))
+
+
+def _count(least: int) -> Check:
+    return lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _table(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+_SUITE: dict[str, tuple[Check, str]] = {
+    **dict.fromkeys(("name", "title", "model", "weights", "layer"), (_text, "a text")),
+    "builtin": (lambda value: value in BUILTIN, f"one of {', '.join(BUILTIN)}"),
+    **dict.fromkeys(("layers", "near"), (_texts, "a list of texts")),
+    **dict.fromkeys(("transform", "id", "ood", "methods", "protocol", "published"), (_table, "a table")),
+}
+_TRANSFORM: dict[str, tuple[Check, str]] = {
+    **dict.fromkeys(("resize", "crop"), (_count(1), "a whole number of pixels")),
+    **dict.fromkeys(("mean", "std"), (_numbers, "three numbers")),
+    "interpolation": (_text, "a text"),
+    "scale": (_number, "a number"),
+    "exif": (lambda value: isinstance(value, bool), "true or false"),
+}
+_SOURCE: dict[str, tuple[Check, str]] = dict.fromkeys(("set", "path", "split"), (_text, "a text"))
+_ID: dict[str, tuple[Check, str]] = dict.fromkeys(("train", "test", "calibration"), (_table, "a table"))
+_PROTOCOL: dict[str, tuple[Check, str]] = {
+    "tpr": (lambda value: _number(value) and 0 < value <= 1, "a number above 0 and at most 1"),
+    "convention": (lambda value: value in CONVENTIONS, f"one of {', '.join(CONVENTIONS)}"),
+    "subsets": (_count(1), "a whole number of at least 1"),
+    "seed": (_count(0), "a whole number of at least 0"),
+    "knn_grid": (
+        lambda value: isinstance(value, list) and value != [] and all(map(_count(1), value)),
+        "a list of whole numbers of at least 1",
+    ),
+}
+_PUBLISHED: dict[str, tuple[Check, str]] = dict.fromkeys(("model", "id_set"), (_text, "a text"))
+
+
+class Problems:
+    """What is wrong with a file, collected to be said at once."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.found: list[str] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.found)
+
+    def note(self, problem: str) -> None:
+        """Add a problem."""
+        self.found.append(problem)
+
+    def raise_any(self) -> None:
+        """Raise if there are problems, naming all of them."""
+        if self.found:
+            listed = "".join(f"\n  {problem}" for problem in self.found)
+            what = "1 problem" if len(self.found) == 1 else f"{len(self.found)} problems"
+            raise InputError(f"{self.where}: {what}; mend the file:{listed}")
+
+    def unknown(self, key: str, known: Iterable[str], where: str, what: str = "key") -> None:
+        """Note a name that is not known, with the one that was probably meant."""
+        self.note(f"{where + '.' if where else ''}{key}: unknown {what}; {_meant(key, list(known))}")
+
+    def checked(self, table: Any, schema: Mapping[str, tuple[Check, str]], where: str) -> dict[str, Any]:
+        """Return the entries of a table that are known and of the right type; note the others."""
+        if not isinstance(table, dict):
+            self.note(f"{where} = {table!r}: expected a table")
+            return {}
+        good = {}
+        for key, value in table.items():
+            if key not in schema:
+                self.unknown(key, schema, where)
+            elif not schema[key][0](value):
+                self.note(f"{where + '.' if where else ''}{key} = {value!r}: expected {schema[key][1]}")
+            else:
+                good[key] = value
+        return good
+
+
+def _meant(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(sorted(known))}"
+
+
+def read_suite(document: Mapping[str, Any], problems: Problems) -> dict[str, Any]:
+    """Return the entries of a suite's document that are right, noting everything that is wrong."""
+    values = problems.checked(dict(document), _SUITE, "")
+    values["transform"] = problems.checked(values.get("transform", {}), _TRANSFORM, "transform")
+    values["protocol"] = problems.checked(values.get("protocol", {}), _PROTOCOL, "protocol")
+    values["methods"] = _methods(values.get("methods", {}), problems)
+    values["ood"] = {key: _source(entry, f"ood.{key}", problems) for key, entry in values.get("ood", {}).items()}
+    inputs = problems.checked(values.get("id", {}), _ID, "id")
+    values["id"] = {key: _source(entry, f"id.{key}", problems) for key, entry in inputs.items()}
+    if "published" in values:
+        values["published"] = _published(values["published"], problems)
+    if "builtin" not in document:
+        for key in ("model", "id", "ood", "methods"):
+            if key not in document:
+                problems.note(f"{key}: missing; every suite that is not built in has one")
+        if "id" in document:
+            for key in sorted({"train", "test"} - set(values["id"]) - _bad(document["id"])):
+                problems.note(f"id.{key}: missing; detectors are fitted on train and judged on test")
+    return values
+
+
+def _bad(table: Any) -> set[str]:
+    """Return the keys of a table that have been complained about for their type."""
+    return {key for key, value in table.items() if not _table(value)} if isinstance(table, dict) else {"train", "test"}
+
+
+def _source(entry: Any, where: str, problems: Problems) -> dict[str, Any]:
+    before = len(problems.found)
+    good = problems.checked(entry, _SOURCE, where)
+    if len(problems.found) == before and ("set" in good) == ("path" in good):
+        problems.note(f"{where}: give either set = (a benchmark set) or path = (images, arrays or a bank)")
+    if "set" in good and good["set"] not in list_sets():
+        name = good["set"]
+        problems.note(f"{where}.set = {name!r}: unknown benchmark set; {_meant(name, list_sets())}")
+    return good
+
+
+def _methods(table: Mapping[str, Any], problems: Problems) -> dict[str, dict[str, Any]]:
+    known = [*list_detectors(), *IMAGE_METHODS]
+    methods = {}
+    for name, params in table.items():
+        where = f"methods.{name}"
+        if name not in known:
+            problems.unknown(name, known, "methods", "method")
+        elif not isinstance(params, dict):
+            problems.note(f"{where} = {params!r}: expected a table of its parameters")
+        else:
+            methods[name] = params
+            takes = method_params(name)
+            for key in params:
+                if key not in takes:
+                    problems.unknown(key, takes, where, "parameter")
+    return methods
+
+
+def method_params(name: str) -> dict[str, Any]:
+    """Return the parameters of a method with their defaults; the head is no parameter of a suite.
+
+    >>> method_params("knn")["k"]
+    50
+    """
+    if name in IMAGE_METHODS:
+        return dict(IMAGE_METHODS[name])
+    return {key: value for key, value in detector_class(name)().get_params(deep=False).items() if key != "head"}
+
+
+def _published(table: Any, problems: Problems) -> dict[str, str]:
+    good = problems.checked(table, _PUBLISHED, "published")
+    absent = sorted({"model", "id_set"} - set(table))
+    for key in absent:
+        problems.note(f"published.{key}: missing")
+    if len(good) == 2 and (good["model"], good["id_set"]) not in printed_keys():
+        known = "; ".join(f"{model}, {id_set}" for model, id_set in sorted(printed_keys()))
+        problems.note(f"published: the paper has no table of {good['model']}, {good['id_set']}; it has {known}")
+    return good
