@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from typica.errors import InputError
 
@@ -23,10 +26,10 @@ def check_reduction(reduce: Any, where: str) -> None:
 def reduced(x: Any, reduce: Reduction, where: str) -> Any:
     """Return one row an input, (n, m), as a tensor of its own: layers after this one may overwrite x in place.
 
-    x: (n, m), returned as it is; tokens (n, t, m); or maps (n, m, h, w), (n, m, d, h, w).
+    x, a tensor or a NumPy array: (n, m), returned as it is; tokens (n, t, m); or maps (n, m, h, w), (n, m, d, h, w).
     """
     if x.ndim == 2:
-        return x.clone()
+        return _own(x)
     if callable(reduce):
         rows = reduce(x)
         if getattr(rows, "ndim", None) != 2 or rows.shape[0] != x.shape[0]:
@@ -39,12 +42,18 @@ def reduced(x: Any, reduce: Reduction, where: str) -> Any:
     if x.ndim < 2:
         raise InputError(f"{where}: an output of shape {tuple(x.shape)} has no features; choose another layer.")
     if reduce == "flatten":
-        return x.flatten(1).clone()
+        return x.reshape(len(x), math.prod(x.shape[1:])) if isinstance(x, np.ndarray) else x.flatten(1).clone()
     if reduce == "cls":
         if x.ndim != 3:
             raise InputError(
                 f"{where}: an output of shape {tuple(x.shape)} has no tokens (n, t, m), so no CLS; pass reduce='mean'."
             )
-        return x[:, 0].clone()
+        return _own(x[:, 0])
     places = (1,) if x.ndim == 3 else tuple(range(2, x.ndim))
-    return x.mean(places) if reduce == "mean" else x.amax(places)
+    if reduce == "mean":
+        return x.mean(places)
+    return x.max(places) if isinstance(x, np.ndarray) else x.amax(places)
+
+
+def _own(x: Any) -> Any:
+    return x if isinstance(x, np.ndarray) else x.clone()

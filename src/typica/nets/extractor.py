@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
+import hashlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from typica.errors import InputError
 from typica.head import Head
 from typica.nets._reduce import Reduction, check_reduction, reduced
+from typica.nets._result import PENULTIMATE, Extraction, closest, some, wanted_layers
 from typica.nets._torch import nn, torch
 from typica.nets._tracing import (
     ONE_AT_A_TIME,
@@ -31,17 +32,9 @@ from typica.nets._tracing import (
     unwrapped,
 )
 
-PENULTIMATE = "penultimate"  # what the head's input is called among layers
+__all__ = ["PENULTIMATE", "Extraction", "FeatureExtractor"]
 
 _log = logging.getLogger("typica.nets")
-
-
-class Extraction(NamedTuple):
-    """What a batch gives: features (n, m), logits (n, C) or None, and the features of each layer by its name."""
-
-    features: Any
-    logits: Any
-    layers: dict[str, Any]
 
 
 class FeatureExtractor:
@@ -83,8 +76,7 @@ class FeatureExtractor:
         where = "FeatureExtractor"
         if not isinstance(model, nn.Module):
             raise InputError(f"{where}: model is a {type(model).__name__}; pass a torch.nn.Module.")
-        if layers is not None and (layer is not None or isinstance(layers, str) or not layers):
-            raise InputError(f"{where}: layer={layer!r}, layers={layers!r}; pass one name, or layers=[...] of several.")
+        wanted = wanted_layers(layer, layers, where)
         check_reduction(reduce, where)
         self.model = unwrapped(model)
         if is_opaque(self.model):
@@ -94,7 +86,6 @@ class FeatureExtractor:
         self.reduce = reduce
         self._names = [name for name, _ in self.model.named_modules(remove_duplicate=False)]
         self._linears = [name for name, module in self.model.named_modules() if isinstance(module, nn.Linear)]
-        wanted = [PENULTIMATE if layer is None else layer] if layers is None else list(layers)
         # Should a model have a module of that name, the name means it; layer=None still means the head's input.
         self._from_head = PENULTIMATE in wanted and (layer is layers is None or PENULTIMATE not in self._names)
         self.layers = [name if self._from_head and name == PENULTIMATE else self._known(name) for name in wanted]
@@ -104,7 +95,7 @@ class FeatureExtractor:
             module = self.model.get_submodule(self._known(head))
             self._head = next((name for name in self._linears if self.model.get_submodule(name) is module), None)
             if self._head is None:
-                raise InputError(f"{where}: head {head!r} is not a Linear module; name one of {_some(self._linears)}.")
+                raise InputError(f"{where}: head {head!r} is not a Linear module; name one of {some(self._linears)}.")
         self._ran: list[str] | None = None  # what the first pass reached, in order
         self._finding = "no batch has been run yet."
 
@@ -158,6 +149,14 @@ class FeatureExtractor:
         """Say in a sentence what the features are and where the head was found."""
         return f"{type(self.model).__name__}: {self._finding}"
 
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of the model: its type, and the names, dtypes, shapes and bytes of its tensors."""
+        digest = hashlib.sha256(type(self.model).__name__.encode())
+        for name, tensor in [*self.model.named_parameters(), *self.model.named_buffers()]:
+            digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        return digest.hexdigest()
+
     def __repr__(self) -> str:
         return f"FeatureExtractor({type(self.model).__name__}, layers={self.layers}, head={self._head!r})"
 
@@ -169,9 +168,9 @@ class FeatureExtractor:
         while bare not in self._names and bare.startswith(WRAPPERS):
             bare = bare.partition(".")[2]
         if bare not in self._names:
-            close = difflib.get_close_matches(bare, self._names, n=5, cutoff=0.3) or self._names[-5:]
             raise InputError(
-                f"FeatureExtractor: {type(self.model).__name__} has no module {name!r}; closest: {_some(close)}."
+                f"FeatureExtractor: {type(self.model).__name__} has no module {name!r}; "
+                f"closest: {closest(bare, self._names)}."
             )
         return bare
 
@@ -275,9 +274,9 @@ class FeatureExtractor:
 
     def _no_head(self, ran: list[str]) -> InputError:
         unused = [name for name in self._linears if name not in ran]
-        some = f"Linear modules that did not run: {_some(unused)}" if unused else "no Linear module that could have"
+        found = f"Linear modules that did not run: {some(unused)}" if unused else "no Linear module that could have"
         return InputError(
-            f"FeatureExtractor: no Linear module gave the output of {type(self.model).__name__} ({some}); pass "
+            f"FeatureExtractor: no Linear module gave the output of {type(self.model).__name__} ({found}); pass "
             f"layer=NAME; the last modules to run were {self._listed(ran)}."
         )
 
@@ -286,7 +285,3 @@ class FeatureExtractor:
         modules = ((name, self.model.get_submodule(name)) for name in ran)
         leaves = [f"{name!r} ({type(module).__name__})" for name, module in modules if not list(module.children())]
         return ", ".join(leaves[-8:]) or "none"
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(repr(name) for name in names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

@@ -1,0 +1,86 @@
+"""Images a second through what `make_runner` chooses, against the best plain PyTorch loop, in turn."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from typica.nets import FeatureExtractor, Runner, make_runner, zoo
+
+TURNS = 5
+
+
+def run() -> Iterator[tuple[str, float, float, str]]:
+    torch.manual_seed(0)
+    yield from measured("densenet-bc-100", side=32, images=200, batches=(10, 50, 100), target=1.8)
+    yield from measured("resnet-50", side=224, images=50, batches=(10, 50), target=1.5)
+
+
+def measured(
+    name: str, side: int, images: int, batches: Sequence[int], target: float
+) -> Iterator[tuple[str, float, float, str]]:
+    model = zoo.load(name, weights=None)
+    x = np.random.default_rng(0).normal(size=(images, 3, side, side)).astype(np.float32)
+    runner = make_runner(FeatureExtractor(model), sample=x[:32])
+    loops = [lambda size=size: plain(model, x, size) for size in batches]
+    ours: list[float] = []
+    best: list[float] = []
+    for _ in range(TURNS + 1):  # the first turn warms up
+        ours.append(seconds(lambda: through(runner, x)))
+        best.append(min(seconds(loop) for loop in loops))
+    speedup = statistics.median(b / a for a, b in zip(ours[1:], best[1:], strict=True))
+    rate = images / statistics.median(ours[1:])
+    yield f"{name}, {runner.name} at {rate:.0f} images/s, times the best PyTorch loop", speedup, target, "at least"
+    if runner.name == "openvino":
+        yield f"{name}, Runner's time over OpenVINO's own queue", overhead(runner, x), 1.05, "at most"
+
+
+def plain(model: Any, x: NDArray[np.float32], size: int) -> None:
+    with torch.inference_mode():
+        for start in range(0, len(x), size):
+            model(torch.from_numpy(x[start : start + size]))
+
+
+def through(runner: Runner, x: NDArray[np.float32]) -> None:
+    for _ in runner(x[start : start + runner.batch] for start in range(0, len(x), runner.batch)):
+        pass
+
+
+def overhead(runner: Runner, x: NDArray[np.float32]) -> float:
+    """Return the runner's time by that of OpenVINO's asynchronous queue over the same compiled model, in turn."""
+    import openvino  # noqa: PLC0415 (an extra)
+
+    whole = x[: len(x) // runner.batch * runner.batch]
+    queue = openvino.AsyncInferQueue(runner._engine.compiled, runner.jobs)
+    found: dict[int, list[NDArray[np.float32]]] = {}
+
+    def keep(request: Any, start: int) -> None:
+        found[start] = [np.array(output.data) for output in request.output_tensors]
+
+    queue.set_callback(keep)
+
+    def raw() -> None:
+        for start in range(0, len(whole), runner.batch):
+            queue.start_async({0: whole[start : start + runner.batch]}, start)
+        queue.wait_all()
+
+    through(runner, whole)
+    raw()
+    return statistics.median(seconds(lambda: through(runner, whole)) / seconds(raw) for _ in range(2 * TURNS))
+
+
+def seconds(function: Callable[[], Any]) -> float:
+    start = perf_counter()
+    function()
+    return perf_counter() - start
+
+
+if __name__ == "__main__":
+    for what, reached, target, direction in run():
+        print(f"{what}: {reached:.2f} ({direction} {target})")

@@ -1,0 +1,47 @@
+"""What runs a network for a Runner.
+
+An engine takes float32 arrays of at most `batch` images and gives float32 arrays. `infer` may be called by `jobs`
+threads at once. Where `pads` is true, it takes `batch` images and no other number.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.nets._result import Extraction
+
+
+class Engine(Protocol):
+    """See the head of this file. versions: of the packages that the numbers depend on."""
+
+    batch: int
+    threads: int
+    jobs: int
+    pads: bool
+    versions: dict[str, str]
+
+    def infer(self, images: NDArray[np.float32]) -> Extraction:
+        """Return what a batch gives, as float32 arrays."""
+        ...
+
+    def close(self) -> None:
+        """Put back what was changed for all, such as the number of threads."""
+        ...
+
+
+class Wiring(NamedTuple):
+    """How a converted model is used: its outputs to read, what it is given, and the extraction that they make."""
+
+    outputs: Sequence[Any]
+    prepare: Callable[[NDArray[Any]], NDArray[Any]]
+    assemble: Callable[[NDArray[Any], Sequence[NDArray[Any]]], Extraction]
+
+
+def cores() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
