@@ -55,8 +55,8 @@ def test_fit_score_evaluate_info(folder, data: Data, capsys):
 
     out = run(capsys, "score", "ctm.safetensors", "test.npy")
     lines = out.splitlines()
-    assert lines[0].split() == ["row", "score", "verdict", "nearest", "margin"]
-    assert lines[1].split()[1] == f"{scores[0]:.4f}" and max(map(len, lines)) <= 80
+    assert lines[0].split() == ["row", "verdict", "score", "nearest", "runner-up", "margin"]
+    assert lines[1].split()[2] == f"{scores[0]:.4f}" and max(map(len, lines)) <= 80
     assert "of 120 rows are OOD" in out and "first 20 shown" in out
 
     run(
@@ -111,7 +111,11 @@ def test_scores_are_written_row_by_row(folder, capsys, ending, monkeypatch):
     for i, (row, answer) in enumerate(zip(rows, answers, strict=True)):
         assert int(row["row"]) == i and float(row["score"]) == pytest.approx(answer.score, abs=1e-6)
         assert row["verdict"] == ("ID" if answer.typical else "OOD")
-        assert int(row["nearest"]) == answer.nearest and float(row["margin"]) == pytest.approx(answer.margin, abs=1e-6)
+        assert (
+            int(row["nearest"]) == answer.nearest
+            and int(row["runner_up"]) == answer.runner_up
+            and float(row["margin"]) == pytest.approx(answer.margin, abs=1e-6)
+        )
 
 
 def test_score_as_json(folder, capsys):

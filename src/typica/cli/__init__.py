@@ -7,7 +7,8 @@ import warnings
 
 from sklearn.exceptions import NotFittedError
 
-from typica.cli import about, decide, fit, measure, score  # noqa: F401 (each registers its commands)
+# Each registers its commands.
+from typica.cli import about, bench, data, decide, extract, fit, measure, report, score, suite  # noqa: F401
 from typica.cli.app import app
 from typica.cli.show import error_console
 from typica.errors import CalibrationWarning, InputError

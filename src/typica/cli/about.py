@@ -11,6 +11,7 @@ from rich.console import RenderableType
 
 import typica
 from typica import store
+from typica.bank import Bank
 from typica.cli.app import Json, app
 from typica.cli.show import console, table, write_json
 from typica.conformal import ConformalDetector
@@ -21,24 +22,28 @@ from typica.pipelines import final_detector
 
 @app.command(epilog="Example: typica info ctm.safetensors")
 def info(
-    detector: Annotated[Path, typer.Argument(help="A file that `typica fit` wrote.")],
+    path: Annotated[Path, typer.Argument(help="A detector that `typica fit` wrote, or a bank of `typica extract`.")],
     json_file: Json = None,
 ) -> None:
-    """Show what a detector's file holds."""
-    document, _ = store.read(detector)
-    estimator = typica.load(detector)
+    """Show what a detector's file or a bank holds."""
+    description = describe_bank(Bank.open(path)) if Bank.is_bank(path) else _describe_file(path)
+    if json_file != "-":
+        console.print(pairs(str(path), description))
+    if json_file is not None:
+        write_json(description, json_file)
+
+
+def _describe_file(path: Path) -> dict[str, Any]:
+    document, _ = store.read(path)
+    estimator = typica.load(path)
     conformal = estimator if isinstance(estimator, ConformalDetector) else None
     description = describe(estimator if conformal is None else conformal.detector)
     if conformal is not None:
         description["p-values"] = {key: conformal.summary()[key] for key in ("n", "by_class", "alpha", "confidence")}
-    description |= {
+    return description | {
         "written by": f"typica {document['library']}, format {document['format']}",
-        "bytes": detector.stat().st_size,
+        "bytes": path.stat().st_size,
     }
-    if json_file != "-":
-        console.print(pairs(str(detector), description))
-    if json_file is not None:
-        write_json(description, json_file)
 
 
 @app.command(epilog="Example: typica detectors --json -")
@@ -104,6 +109,9 @@ def describe(estimator: Any) -> dict[str, Any]:
     description["features"] = final.n_features
     if classes is not None:
         description["classes"] = {"n": len(classes), "names": classes.tolist()}
+    source = getattr(final, "source_", None)
+    if source is not None:
+        description["source"] = {key: value for key, value in source.items() if value is not None}
     calibration = getattr(final, "calibration_", None)
     if calibration is not None:
         description["threshold"] = json_number(calibration.threshold)
@@ -111,6 +119,21 @@ def describe(estimator: Any) -> dict[str, Any]:
             "source": calibration.source, "n": calibration.n, "tpr": calibration.tpr, "k": calibration.k,
         }  # fmt: skip
     return description
+
+
+def describe_bank(bank: Bank) -> dict[str, Any]:
+    """Return what a person wants to know of a bank, as JSON values."""
+    description: dict[str, Any] = {"rows": len(bank), "features": bank.features.shape[1]}
+    description["dtype"] = str(bank.features.dtype)
+    if bank.classes is not None:
+        description["classes"] = {"n": len(bank.classes), "names": bank.classes}
+    if bank.layers:
+        description["layers"] = {name: array.shape[1] for name, array in bank.layers.items()}
+    description |= {key: bank.identity[key] for key in ("model", "layer", "reduce") if bank.identity.get(key)}
+    description["skipped"] = len(bank.skipped)
+    if bank.accuracy is not None:
+        description["top-1"] = bank.accuracy
+    return description | {"settings": dict(bank.settings)}
 
 
 def _classes(detector: Detector) -> NDArray[Any] | None:

@@ -8,17 +8,19 @@ from typing import Annotated, Any
 
 import typer
 
+from typica.bank import Bank
+from typica.bench.run import wants_head
 from typica.cli.about import describe, pairs
 from typica.cli.app import Json, Tpr, app
 from typica.cli.show import console, error_console, progress, write_json
-from typica.data.tables import read_features, read_head, read_labels
-from typica.detectors import make_detector
+from typica.data.tables import find_head, read_features, read_labels
+from typica.detectors import detector_class, make_detector
 from typica.errors import InputError
 
 
 @app.command(epilog="Example: typica fit train.npy --labels labels.npy -o ctm.safetensors --calibrate held_out.npy")
 def fit(
-    features: Annotated[Path, typer.Argument(help="Training features: .npy, .npz, .safetensors, .parquet, .csv.")],
+    features: Annotated[Path, typer.Argument(help="A bank, or features: .npy, .npz, .safetensors, .parquet, .csv.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The detector's file, .safetensors.")],
     labels: Annotated[Path | None, typer.Option(help="Labels, if the feature file holds none.")] = None,
     detector: Annotated[str, typer.Option(help="A name that `typica detectors` lists.")] = "ctm",
@@ -26,7 +28,8 @@ def fit(
         list[str] | None, typer.Option(help="A parameter of the detector, NAME=VALUE; may be repeated.")
     ] = None,
     head: Annotated[
-        Path | None, typer.Option(help="The last layer: weight, bias, classes (.safetensors, .npz).")
+        Path | None,
+        typer.Option(help="The last layer: weight, bias, classes (.safetensors, .npz); a bank has its own."),
     ] = None,
     calibrate: Annotated[Path | None, typer.Option(help="Held-out in-distribution features for the threshold.")] = None,
     tpr: Tpr = 0.95,
@@ -36,13 +39,14 @@ def fit(
     if output.suffix != ".safetensors":
         raise InputError(f"{output}: a detector is stored as .safetensors; choose such a name.")
     params = _parameters(param or [])
-    if head is not None:
-        params["head"] = read_head(head)
+    found = find_head(head, features)
+    if found is not None and (head is not None or wants_head(detector_class(detector))):
+        params["head"] = found
     made = make_detector(detector, **params)
     train = read_features(features)
     held_out = read_features(calibrate).features if calibrate is not None else None
     targets = read_labels(labels) if labels is not None else train.labels
-    if head is None and made.tags.reads == "logits":
+    if found is None and made.tags.reads == "logits":
         error_console.print("no head: the rows are taken as logits (pass --head for features)")
     if targets is None and made.tags.uses_labels:
         error_console.print("no labels: all rows count as one class (pass --labels for one mean a class)")
@@ -53,6 +57,8 @@ def fit(
             made.calibrate(held_out, tpr=tpr)
     else:
         error_console.print("threshold from training rows, which is optimistic; pass --calibrate HELD_OUT")
+    if Bank.is_bank(features):
+        made.source_ = Bank.open(features).source
     made.save(output)
     description = describe(made)
     if json_file != "-":

@@ -25,7 +25,7 @@ from typica.cli.show import (
     table,
     write_json,
 )
-from typica.data.tables import read_features, read_head, read_labels
+from typica.data.tables import find_head, read_features, read_labels
 from typica.detectors import list_detectors
 from typica.errors import InputError
 from typica.metrics import evaluate_many
@@ -76,8 +76,9 @@ def compare(
 ) -> None:
     """Fit every detector on the same features and show which tells ID from OOD best."""
     names = {"all": list_detectors(), "paper": PAPER}.get(detectors, detectors.split(","))
-    made = make_detectors(names, None if head is None else read_head(head))
-    headless = [name for name, detector in made.items() if head is None and wants_head(detector)]
+    found = find_head(head, features)
+    made = make_detectors(names, found)
+    headless = [name for name, detector in made.items() if found is None and wants_head(detector)]
     if headless:
         error_console.print(f"left out, for they need --head: {', '.join(headless)}")
         made = {name: detector for name, detector in made.items() if name not in headless}

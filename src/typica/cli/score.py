@@ -13,8 +13,10 @@ from rich.table import Table
 import typica
 from typica.arrays import row_blocks
 from typica.cli.app import Json, app
-from typica.cli.show import console, error_console, percent, progress, write_json
+from typica.cli.extract import Backend, OnError, check_on_error
+from typica.cli.show import console, error_console, percent, progress, show_skipped, write_json
 from typica.conformal import ConformalDetector
+from typica.data.kinds import holds_pictures
 from typica.data.tables import RowWriter, read_features
 from typica.errors import InputError
 from typica.exact import json_number
@@ -24,10 +26,12 @@ SHOWN = 20  # rows of a long table that are printed
 Columns = dict[str, NDArray[Any]]
 
 
-@app.command(epilog="Example: typica score ctm.safetensors new.npy -o scores.csv")
+@app.command(epilog="Example: typica score ctm.safetensors photo.jpg folder/ -o scores.csv")
 def score(
     detector: Annotated[Path, typer.Argument(help="A file that `typica fit` or `typica calibrate` wrote.")],
-    features: Annotated[Path, typer.Argument(help="Features to judge.")],
+    inputs: Annotated[
+        list[Path], typer.Argument(help="Features or a bank; or pictures, folders and archives, any number.")
+    ],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write every row: .csv, .jsonl or .parquet.")
     ] = None,
@@ -41,19 +45,35 @@ def score(
         str | None, typer.Option(help="Reject so that at most this share of the rejected is ID, on average.")
     ] = None,
     limit: Annotated[int, typer.Option(help="How many rows to print.", min=0)] = SHOWN,
+    model: Annotated[str | None, typer.Option(help="For pictures: the model, if it has moved.")] = None,
+    weights: Annotated[Path | None, typer.Option(help="For pictures: the checkpoint, if it has moved.")] = None,
+    backend: Backend = "auto",
+    on_error: OnError = "stop",
     json_file: Json = None,
 ) -> None:
-    """Score features: typical or not, the nearest class and its margin over the next."""
+    """Score features or pictures: typical or not, the nearest class and the runner-up.
+
+    Pictures go through the model that the detector remembers from the bank it was fitted on.
+    """
+    check_on_error(on_error)
     estimator = typica.load(detector)
     conformal = estimator if isinstance(estimator, ConformalDetector) else None
     if conformal is None and (alpha or confidence or fdr):
         raise InputError(f"{detector}: has no calibration scores; run `typica calibrate` with held-out inputs first.")
     if fdr is not None and (alpha or confidence):
         raise InputError("--fdr goes by itself; leave out --alpha and --confidence.")
-    rows = read_features(features).features
     writer = RowWriter(output) if output is not None else None
+    if any(map(holds_pictures, inputs)):
+        unwrapped = estimator if conformal is None else conformal.detector
+        names, rows = _look(unwrapped, detector, inputs, model, weights, backend, on_error)
+        first: Columns = {"file": names}
+    elif len(inputs) > 1:
+        raise InputError(f"score: {len(inputs)} files of features; pass one, or pictures and folders.")
+    else:
+        rows = read_features(inputs[0]).features
+        first = {"row": np.arange(len(rows), dtype=np.int64)}
     with progress("scoring", 2 * len(rows)):
-        columns = _judge(estimator, rows, alpha, confidence, fdr)
+        columns = first | _judge(estimator, rows, alpha, confidence, fdr)
     if writer is not None:
         with writer:
             for block in row_blocks(len(rows), len(columns) * 8):
@@ -63,12 +83,31 @@ def score(
     if json_file != "-":
         console.print(_table({name: column[:limit].tolist() for name, column in columns.items()}))
         more = f" (first {limit} shown)" if limit < len(rows) else ""
-        console.print(f"{rejected} of {len(rows)} rows are OOD, {percent(rejected / len(rows))} %{more}")
+        what = "pictures" if "file" in columns else "rows"
+        console.print(f"{rejected} of {len(rows)} {what} are OOD, {percent(rejected / len(rows))} %{more}")
     if json_file is not None:
         lists = [column.tolist() for column in columns.values()]
         records = [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
         counts = {"n": len(rows), "rejected": rejected, "rows": records}
         write_json({**_rule(estimator, alpha, confidence, fdr), **counts}, json_file)
+
+
+def _look(
+    estimator: Any, path: Path, inputs: list[Path], model: str | None, weights: Path | None, backend: str, on_error: str
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the names of pictures and what the detector reads of them: features or logits."""
+    from typica.data.images import open_images  # noqa: PLC0415 (only pictures need it)
+    from typica.nets.extraction import Settings, features_of  # noqa: PLC0415 (needs torch, which is an extra)
+    from typica.nets.source import reopen  # noqa: PLC0415
+
+    source = getattr(final_detector(estimator, "score"), "source_", None)
+    images = open_images(inputs)
+    opened, transform = reopen(source, str(path), model=model, weights=weights)
+    settings = Settings(backend=backend, on_error=on_error)  # type: ignore[arg-type]
+    with progress("looking", len(images), unit="images/s"):
+        seen = features_of(opened, images, transform, estimator, settings)
+    show_skipped(seen.skipped)
+    return np.array([images.names[i] for i in seen.indices.tolist()]), seen.rows
 
 
 def _rule(estimator: Any, alpha: str | None, confidence: str | None, fdr: str | None) -> dict[str, Any]:
@@ -83,32 +122,36 @@ def _rule(estimator: Any, alpha: str | None, confidence: str | None, fdr: str | 
 
 def _judge(estimator: Any, rows: NDArray[Any], alpha: str | None, confidence: str | None, fdr: str | None) -> Columns:
     """Return the columns of the result."""
-    columns: Columns = {"row": np.arange(len(rows), dtype=np.int64)}
     if isinstance(estimator, ConformalDetector):
         judged = estimator.judge(rows, alpha, confidence)
         typical = judged.typical if fdr is None else ~estimator.discoveries(rows, fdr)
-        columns |= {"score": judged.scores, "p_value": judged.p_values}
+        numbers: Columns = {"score": judged.scores, "p_value": judged.p_values}
         estimator = estimator.detector
     else:
-        columns["score"] = np.asarray(estimator.score_samples(rows))
-        typical = columns["score"] >= final_detector(estimator, "score").calibration_.threshold
-    columns["verdict"] = np.where(typical, "ID", "OOD")
+        numbers = {"score": np.asarray(estimator.score_samples(rows))}
+        typical = numbers["score"] >= final_detector(estimator, "score").calibration_.threshold
+    columns = {"verdict": np.where(typical, "ID", "OOD"), **numbers}
     final = final_detector(estimator, "score")
     matches = final.match(detector_input(estimator, rows))
     if matches is not None:
-        margins = matches.similarity - matches.runner_up_similarity
+        alone = matches.runner_up < 0  # there is no other class
         columns["nearest"] = np.asarray(final.classes_[matches.nearest])
-        # None: there is no other class.
-        columns["margin"] = np.array(
-            [None if np.isnan(margin) else margin for margin in margins.tolist()], dtype=object
-        )
+        columns["runner_up"] = _unless(alone, final.classes_[matches.runner_up])
+        columns["margin"] = _unless(alone, matches.similarity - matches.runner_up_similarity)
     return columns
+
+
+def _unless(absent: NDArray[np.bool_], column: NDArray[Any]) -> NDArray[Any]:
+    """Return a column with None where a value is absent."""
+    pairs = zip(absent.tolist(), column.tolist(), strict=True)
+    return np.array([None if gone else value for gone, value in pairs], dtype=object)
 
 
 def _table(columns: dict[str, list[Any]]) -> Table:
     made = Table(box=None, pad_edge=False)
     for column in columns:
-        made.add_column(column, justify="left" if column in ("verdict", "nearest") else "right")
+        text = column in ("file", "verdict", "nearest", "runner_up")
+        made.add_column(column.replace("_", "-"), justify="left" if text else "right", overflow="fold")
     for record in zip(*columns.values(), strict=True):
         cells = ["-" if x is None else f"{x:.4f}" if isinstance(x, float) else str(x) for x in record]
         made.add_row(*cells, style="red" if "OOD" in record else "")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -114,10 +114,19 @@ def write_json(document: Mapping[str, Any], target: str) -> None:
     error_console.print(f"wrote {target}")
 
 
+def show_skipped(skipped: Sequence[tuple[str, str]]) -> None:
+    """Say on standard error which pictures were left out, and why; the reason names the picture."""
+    for _, reason in skipped:
+        error_console.print(f"skipped: {reason}", style="yellow", markup=False, soft_wrap=True)
+
+
 @contextlib.contextmanager
-def progress(what: str, rows: int) -> Iterator[None]:
-    """Show a progress bar on standard error for work on `rows` rows, once it has taken a second."""
-    with _late_bar(what, rows) as advance, listening(advance):
+def progress(what: str, rows: int, unit: str = "") -> Iterator[None]:
+    """Show a progress bar on standard error for work on `rows` rows, once it has taken a second.
+
+    unit: what the speed is counted in, such as images/s; it is not shown if empty.
+    """
+    with _late_bar(what, rows, unit) as advance, listening(advance):
         yield
 
 
@@ -128,11 +137,23 @@ def counting(what: str, total: int) -> Iterator[Callable[[str], None]]:
         yield lambda name: advance(1)
 
 
+class _Speed(ProgressColumn):
+    """How many are done a second."""
+
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self.unit = unit
+
+    def render(self, task: Task) -> Text:
+        return Text("" if task.speed is None else f"{task.speed:.0f} {self.unit}")
+
+
 @contextlib.contextmanager
-def _late_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
+def _late_bar(what: str, total: int, unit: str = "") -> Iterator[Callable[[int], None]]:
     """Yield what advances a bar on standard error, which appears once the work has taken a second."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=error_console, transient=True)
+    speed = (_Speed(unit),) if unit else ()
+    bar = Progress(*columns, *speed, console=error_console, transient=True)
     task = bar.add_task(what, total=total)
     began = time.monotonic()
 

@@ -62,6 +62,7 @@ class Detector(OutlierMixin, Estimator):
 
     offset_: float
     calibration_: Calibration
+    source_: dict[str, Any] | None  # the model, layer and transform that made the features, where `typica fit` knows
     _nan_passes: ClassVar[bool] = (
         False  # whether `_score` makes NaN or infinity in a row into a score that is not finite
     )

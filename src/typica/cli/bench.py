@@ -1,0 +1,141 @@
+"""`typica bench`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from typica.bench.cells import Cell, Column, Table
+from typica.bench.config import Suite, load_suite
+from typica.bench.experiments import EXPERIMENTS, Outcome, rows_of, run_experiment
+from typica.bench.features import builtin_features, read_features_folder
+from typica.bench.gallery import write_gallery
+from typica.bench.methods import named_methods
+from typica.bench.render import style_of, text_of, to_csv, to_latex, to_markdown
+from typica.bench.report import write_report
+from typica.bench.results import result_file, write_result
+from typica.bench.suite import FeatureSuite
+from typica.bench.tables import tables_of
+from typica.cli.app import Json, app
+from typica.cli.extract import Backend, OnError, check_on_error
+from typica.cli.show import console, counting, error_console, progress, table, write_json
+from typica.errors import InputError
+from typica.store import atomic_path
+
+WIDE = 7  # a terminal table of this many columns has no room for deviations
+LONG = 10  # a heading of more characters is folded
+
+
+@app.command(epilog="Example: typica bench cifar10-densenet --features DIR --experiment detail --against paper")
+def bench(
+    suite: Annotated[str, typer.Argument(help="A suite's name (see `typica suite list`) or TOML file.")],
+    features: Annotated[Path | None, typer.Option(help="A folder of features that you have already.")] = None,
+    data: Annotated[Path | None, typer.Option(help="A folder of images and weights.")] = None,
+    experiment: Annotated[str, typer.Option(help=f"{', '.join(EXPERIMENTS)}.")] = "main",
+    against: Annotated[str | None, typer.Option(help="paper: put the printed numbers beside.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Take OOD sets whole instead of random subsets.")] = False,
+    methods: Annotated[str | None, typer.Option(help="all, paper, or names with commas between.")] = None,
+    seed: Annotated[int | None, typer.Option(help="In place of the suite's own.", min=0)] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="A folder for result and scores.")] = None,
+    report: Annotated[
+        bool, typer.Option("--report", help="Write report.html there too; the folder is SUITE-result if not given.")
+    ] = False,
+    cache: Annotated[Path | None, typer.Option(help="Where the banks of --data are kept.")] = None,
+    backend: Backend = "auto",
+    on_error: OnError = "stop",
+    json_file: Json = None,
+    csv_file: Annotated[Path | None, typer.Option("--csv", help="Write the table as CSV.")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Write the table as Markdown.")] = None,
+    latex: Annotated[Path | None, typer.Option(help="Write the table as LaTeX (booktabs).")] = None,
+) -> None:
+    """Measure the methods of a suite: the tables of the CTM paper, or of your own network and data."""
+    if experiment not in EXPERIMENTS:
+        raise InputError(f"--experiment {experiment}: unknown; choose one of {', '.join(EXPERIMENTS)}.")
+    if against not in (None, "paper"):
+        raise InputError(f"--against {against}: unknown; the one to compare with is paper.")
+    if features is not None and data is not None:
+        raise InputError("--features and --data: pass one of the two, features or the images to take them from.")
+    described = load_suite(suite, data=data, check_paths=features is None)
+    if seed is not None:
+        described = replace(described, protocol=replace(described.protocol, seed=seed))
+    described = replace(described, methods=named_methods(described, methods))
+    check_on_error(on_error)
+    sets = _sets(described, features, data, cache, backend, on_error)
+    with counting("measuring", rows_of(experiment, described, described.methods)) as done:
+        outcome = run_experiment(experiment, described, sets, described.methods, full=full, on_done=done)
+    document = outcome.document
+    tables = tables_of(document, against_paper=against == "paper")
+    if json_file != "-":
+        if against == "paper" and not document["published"] and experiment != "analysis":
+            error_console.print("the paper printed nothing that this can be compared with")
+        for made in tables:
+            _print(made)
+    if json_file is not None:
+        write_json(document, json_file)
+    for path, text in ((csv_file, to_csv), (markdown, to_markdown), (latex, to_latex)):
+        if path is not None:
+            with atomic_path(path) as temporary:
+                temporary.write_text(text(tables), encoding="utf-8")
+            error_console.print(f"wrote {path}")
+    if output is not None or report:
+        _keep(output or Path(f"{described.name}-result"), report, outcome, described, sets)
+    if not document["results"] and experiment != "analysis":
+        raise InputError(
+            f"bench: nothing could be measured; {next(iter(document['skipped'].values()), 'name methods')}."
+        )
+
+
+def _keep(folder: Path, report: bool, outcome: Outcome, suite: Suite, sets: FeatureSuite) -> None:
+    """Write the result, its pictures where there are any, and the report with all that it shows."""
+    written = write_result(folder, outcome)
+    error_console.print(f"wrote {written}")
+    write_gallery(folder, sets, suite.protocol.tpr)
+    if report:
+        full = outcome.document["protocol"]["full"]
+        for experiment in ("main", "analysis"):
+            if result_file(folder, experiment) != written:
+                write_result(folder, run_experiment(experiment, suite, sets, suite.methods, full=full))
+        error_console.print(f"wrote {write_report(folder, folder / 'report.html')}")
+
+
+def _sets(
+    suite: Suite, features: Path | None, data: Path | None, cache: Path | None, backend: str, on_error: str
+) -> FeatureSuite:
+    """Return the suite's features: from the folder that has them, on the spot, or from images."""
+    if features is not None:
+        return read_features_folder(suite, features)
+    if suite.builtin:
+        return builtin_features(suite)
+    from typica.bench.prepare import prepare  # noqa: PLC0415 (needs torch, which is an extra)
+    from typica.nets.extraction import Settings  # noqa: PLC0415
+
+    settings = Settings(backend=backend, on_error=on_error)  # type: ignore[arg-type]
+    return prepare(suite, data, cache=cache, settings=settings, watch=partial(progress, unit="images/s"))
+
+
+def _print(made: Table) -> None:
+    # Long names of sets fold where their hyphens are.
+    columns = [c.heading.replace("-", " ") if len(c.heading) > LONG else c.heading for c in made.columns]
+    sectioned = len(made.sections) > 1
+    if sectioned:
+        console.print(made.title, style="bold")
+    for heading, section in made.sections:
+        rows = [
+            [_styled(cell, column, len(columns) <= WIDE) for cell, column in zip(row, made.columns, strict=True)]
+            for row in section
+        ]
+        console.print(table(heading if sectioned else made.title, columns, rows))
+    for note in made.notes:
+        console.print(note, style="dim", markup=False)
+    console.print()
+
+
+def _styled(cell: Cell, column: Column, with_std: bool) -> str:
+    text = escape(text_of(cell, column, with_std=with_std))
+    style = style_of(cell, column)
+    return f"[{style}]{text}[/]" if style and text else text

@@ -1,0 +1,117 @@
+"""`typica extract`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from typica.bank import remove_bank
+from typica.cli.about import describe_bank, pairs
+from typica.cli.app import Json, app
+from typica.cli.show import console, error_console, progress, show_skipped, write_json
+from typica.data.images import open_images
+from typica.data.transform import Preprocessing
+from typica.errors import InputError
+
+Backend = Annotated[str, typer.Option(help="auto (the fastest that agrees), torch, compile, onnx or openvino.")]
+OnError = Annotated[str, typer.Option(help="At a picture that cannot be read: stop, or skip it and say so.")]
+Weights = Annotated[str | None, typer.Option(help="The checkpoint, for a model of the zoo or a function.")]
+
+
+@app.command(
+    epilog="Example: typica extract --model densenet-bc-100 --weights net.pth.tar --images train/ -o train.bank"
+)
+def extract(
+    model: Annotated[
+        str, typer.Option(help="A name of the zoo; a TorchScript, .pt2 or .onnx file; or package.module:function.")
+    ],
+    images: Annotated[
+        list[Path], typer.Option(help="Folder, archive, .npz, .parquet, CIFAR or SVHN files; may be repeated.")
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The bank, a folder.")],
+    weights: Weights = None,
+    layer: Annotated[str | None, typer.Option(help="The feature's layer; the input of the head if not given.")] = None,
+    layers: Annotated[str | None, typer.Option(help="Further layers to keep, with commas between.")] = None,
+    reduce: Annotated[str, typer.Option(help="How maps become rows: mean, max, flatten or cls.")] = "mean",
+    split: Annotated[str | None, typer.Option(help="Of sets that have several: train or test.")] = None,
+    transform: Annotated[
+        str | None,
+        typer.Option(help='Preprocessing: a name of the zoo, or JSON such as \'{"resize": 256, "crop": 224}\'.'),
+    ] = None,
+    exif: Annotated[bool, typer.Option(help="Turn photographs as their EXIF data say.")] = True,
+    backend: Backend = "auto",
+    batch: Annotated[int | None, typer.Option(help="Pictures at a time.", min=1)] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads for the network.", min=1)] = None,
+    workers: Annotated[int | None, typer.Option(help="Threads that decode pictures.", min=1)] = None,
+    device: Annotated[str | None, typer.Option(help="For torch: cpu, cuda, cuda:1 ...")] = None,
+    autocast: Annotated[bool, typer.Option("--autocast", help="For torch on a GPU: half precision inside.")] = False,
+    dtype: Annotated[str, typer.Option(help="Of the features on disk: float32 or float16.")] = "float32",
+    on_error: OnError = "stop",
+    fresh: Annotated[bool, typer.Option("--fresh", help="Begin again, whatever lies at the output.")] = False,
+    json_file: Json = None,
+) -> None:
+    """Run pictures through a network and keep features, logits and labels in a bank.
+
+    Stopped at any moment, the same command goes on where it was.
+    """
+    from typica.nets.extraction import Settings  # noqa: PLC0415 (needs torch, which is an extra)
+    from typica.nets.extraction import extract as run  # noqa: PLC0415
+    from typica.nets.models import open_model  # noqa: PLC0415
+
+    check_on_error(on_error)
+    pictures = open_images(images if len(images) > 1 else images[0], split=split)
+    wanted = None if layers is None else [*layers.split(","), layer or "penultimate"]
+    opened = open_model(model, weights, layer=None if wanted else layer, layers=wanted, reduce=reduce)
+    chosen = opened.transform if transform is None else _transform(transform)
+    if chosen is None:
+        raise InputError(f"--model {model}: its preprocessing is not known; pass --transform.")
+    if fresh:
+        remove_bank(output)
+    settings = Settings(backend, batch, threads, device, autocast, on_error, workers)  # type: ignore[arg-type]
+    if pictures.ignored:
+        error_console.print(f"{len(pictures.ignored)} files are no pictures and left out, e.g. {pictures.ignored[0]}")
+    with progress("extracting", len(pictures), unit="images/s"):
+        bank = run(
+            opened,
+            pictures,
+            output,
+            replace(chosen, exif=exif),
+            settings=settings,
+            dtype=dtype,
+            model_file=_absolute(model),
+            weights_file=_absolute(weights),
+            on_runner=lambda runner: error_console.print(runner.describe(), markup=False),
+        )
+    show_skipped(bank.skipped)
+    description = describe_bank(bank)
+    if json_file != "-":
+        console.print(pairs(f"wrote {output}", description))
+    if json_file is not None:
+        write_json(description, json_file)
+
+
+def _absolute(name: str | None) -> str | None:
+    """Return where a file lies, whatever folder the next command runs in; None for what is no file."""
+    return str(Path(name).resolve()) if name is not None and Path(name).is_file() else None
+
+
+def check_on_error(on_error: str) -> None:
+    """Raise for a choice that is neither stop nor skip."""
+    if on_error not in ("stop", "skip"):
+        raise InputError(f"--on-error {on_error}: choose stop or skip.")
+
+
+def _transform(text: str) -> Preprocessing:
+    from typica.nets import zoo  # noqa: PLC0415 (needs torch, which is an extra)
+
+    if not text.lstrip().startswith("{"):
+        return zoo.transform(text)
+    try:
+        fields = json.loads(text)
+    except ValueError as error:
+        raise InputError(f'--transform {text}: not JSON ({error}); e.g. \'{{"resize": 256, "crop": 224}}\'.') from None
+    return Preprocessing.from_dict(fields)

@@ -1,0 +1,54 @@
+"""`typica suite list`, `typica suite init` and `typica suite show`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from typica.bench.config import init_text, list_suites, load_suite, suite_text
+from typica.cli.app import Json, app
+from typica.cli.show import console, table, write_json
+from typica.errors import InputError
+from typica.store import atomic_path
+
+commands = typer.Typer(help="See the benchmark suites, and write one of your own.", no_args_is_help=True)
+app.add_typer(commands, name="suite")
+
+
+@commands.command("list", epilog="Example: typica suite list")
+def list_(json_file: Json = None) -> None:
+    """List the suites that come with Typica."""
+    suites = {name: load_suite(name) for name in list_suites()}
+    if json_file != "-":
+        rows = [[name, suite.title, "yes" if suite.published else ""] for name, suite in suites.items()]
+        console.print(table("", ["suite", "what it measures", "in the paper"], rows, text=3))
+    if json_file is not None:
+        write_json({name: suite.to_dict() for name, suite in suites.items()}, json_file)
+
+
+@commands.command(epilog="Example: typica suite init my.toml")
+def init(
+    path: Annotated[Path, typer.Argument(help="The file to write.")],
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
+) -> None:
+    """Write a commented suite to make your own of."""
+    if path.exists() and not force:
+        raise InputError(f"{path}: there is such a file already; pass another name, or --force.")
+    with atomic_path(path) as temporary:
+        temporary.write_text(init_text(), encoding="utf-8")
+    console.print(f"wrote {path}; edit it, then run: typica bench {path}", markup=False, soft_wrap=True)
+
+
+@commands.command(epilog="Example: typica suite show cifar10-densenet")
+def show(
+    suite: Annotated[str, typer.Argument(help="A suite's name or TOML file.")],
+    json_file: Json = None,
+) -> None:
+    """Show a suite as it is written; everything that is wrong with it, if something is."""
+    described = load_suite(suite)
+    if json_file != "-":
+        console.print(suite_text(suite), markup=False, soft_wrap=True, end="")
+    if json_file is not None:
+        write_json(described.to_dict(), json_file)

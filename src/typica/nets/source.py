@@ -1,0 +1,53 @@
+"""What a detector remembers of where its features came from, so that it can be shown pictures straight away."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from typica.data.transform import Preprocessing
+from typica.errors import InputError
+from typica.nets.extractor import PENULTIMATE
+from typica.nets.models import Opened, open_model
+
+
+class Reopened(NamedTuple):
+    """A model that was opened again, and the preprocessing that belongs to it."""
+
+    opened: Opened
+    transform: Preprocessing
+
+
+def reopen(
+    source: Mapping[str, Any] | None, where: str, *, model: str | None = None, weights: str | Path | None = None
+) -> Reopened:
+    """Open the model of `source` again and check that it is the same.
+
+    model, weights: where they are now, if they have moved. A model that is a function runs its owner's code; a file
+    alone cannot ask for that, so `model` must name it.
+    """
+    if source is None:
+        raise InputError(
+            f"{where}: was fitted on features and remembers no model; fit it on a bank of `typica extract`, or pass "
+            "features."
+        )
+    spec = model or str(source["model_file"] or source["model"])
+    if model is None and ":" in spec and not Path(spec).exists():
+        raise InputError(f"{where}: its model is the function {spec}, whose code will run; agree with --model {spec}.")
+    file = weights if weights is not None else source["weights_file"]
+    if file not in (None, "bundled", "random") and not Path(file).is_file():
+        raise InputError(f"{where}: its weights {file} are not there any more; say where, --weights FILE.")
+    opened = open_model(spec, file, layer=feature_layer(source["layer"]), reduce=source["reduce"])
+    if opened.identity["weights"] != source["weights"]:
+        raise InputError(
+            f"{where}: {file or spec} holds other weights than the detector was fitted with; find those, --weights "
+            "FILE, or extract and fit again."
+        )
+    return Reopened(opened, Preprocessing.from_dict(source["transform"]))
+
+
+def feature_layer(layer: Any) -> str | None:
+    """Return the layer that features come from, None for the input of the head, of one name or a list of several."""
+    last = layer[-1] if isinstance(layer, list) else layer
+    return None if last == PENULTIMATE else last

@@ -1,0 +1,176 @@
+"""A suite on pictures: run once into banks, measured from them, shown in a report."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import REAL, run
+from tinynet import MODEL, SOURCE, write_noise, write_pictures
+
+from typica.bank import Bank
+from typica.bench.config import load_suite
+from typica.bench.prepare import prepare
+from typica.errors import InputError
+from typica.nets import ODIN
+from typica.nets.extraction import Settings
+from typica.nets.models import open_model
+
+SUITE = f"""
+title = "Colours"
+model = "{MODEL}"
+layers = ["0.0"]
+
+[id]
+train = {{ path = "train" }}
+test = {{ path = "test" }}
+
+[ood]
+noise = {{ path = "noise" }}
+svhn = {{ set = "svhn" }}
+
+[methods.msp]
+[methods.odin]
+[methods.ctm]
+"""
+PLAIN = Settings(backend="torch", batch=8, threads=1)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with a network, pictures and a suite."""
+    (tmp_path / "tiny.py").write_text(SOURCE)
+    (tmp_path / "colours.toml").write_text(SUITE)
+    write_pictures(tmp_path / "train", 12, seed=1)
+    write_pictures(tmp_path / "test", 10, seed=2)
+    write_noise(tmp_path / "noise")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TYPICA_HOME", str(tmp_path / "home"))
+    monkeypatch.delitem(sys.modules, "tiny", raising=False)
+    return tmp_path
+
+
+def test_features_layers_scores_and_pictures_of_every_set(here: Path):
+    suite = load_suite("colours.toml")
+    sets = prepare(suite, None, settings=PLAIN)
+    banks = {path.name.rpartition("-")[0]: Bank.open(path) for path in Path("home/banks").iterdir()}
+    assert set(banks) == {"train", "test", "noise", "test-odin", "noise-odin"}
+    assert sets.train.shape == (36, 12) and sets.test.shape == (30, 12) and set(sets.ood) == {"noise"}
+    np.testing.assert_array_equal(sets.ood["noise"], banks["noise"].features)
+    assert set(sets.layers["0.0"]) == {"train", "test", "noise"} and sets.layers["0.0"]["test"].shape == (30, 12)
+    assert sets.classes.tolist() == ["blue", "green", "red"] and set(sets.test_labels) == {"blue", "green", "red"}
+    assert "typica data get svhn" in sets.missing["svhn"]
+
+    model, transform, _ = open_model(MODEL)
+    pixels = transform([sets.pictures["noise"][row][1] for row in range(30)])
+    expected = ODIN(model, std=transform.std).score_samples(pixels).numpy()
+    np.testing.assert_allclose(sets.scores["odin"]["noise"], expected, rtol=1e-5)
+    assert sets.pictures["noise"][7][0] == "07.png"
+
+
+def test_a_second_run_opens_the_banks(here: Path, monkeypatch):
+    suite = load_suite("colours.toml")
+    first = prepare(suite, None, cache=Path("cache"), settings=PLAIN)
+    monkeypatch.setattr("typica.nets.extraction.make_runner", None)  # nothing may be run
+    monkeypatch.setattr("typica.bench.prepare.ODIN.score_samples", None)
+    again = prepare(suite, None, cache=Path("cache"), settings=PLAIN)
+    for name in ("train", "test"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(first, name))
+    np.testing.assert_array_equal(again.scores["odin"]["noise"], first.scores["odin"]["noise"])
+    assert len(list(Path("cache").iterdir())) == 5
+
+
+def test_another_transform_gets_banks_of_its_own(here: Path):
+    prepare(load_suite("colours.toml"), None, cache=Path("cache"), settings=PLAIN)
+    Path("other.toml").write_text(SUITE.replace("[id]", "[transform]\nmean = [0.5, 0.5, 0.5]\n\n[id]"))
+    prepare(load_suite("other.toml"), None, cache=Path("cache"), settings=PLAIN)
+    assert len(list(Path("cache").iterdir())) == 10
+
+
+def test_an_interrupted_run_goes_on(here: Path, monkeypatch):
+    suite = load_suite("colours.toml")
+    whole = prepare(suite, None, cache=Path("whole"), settings=PLAIN)
+    score, calls = ODIN.score_samples, []
+
+    def failing(self, images, batch_size=64):
+        calls.append(len(images))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return score(self, images, batch_size)
+
+    monkeypatch.setattr(ODIN, "score_samples", failing)
+    with pytest.raises(KeyboardInterrupt):
+        prepare(suite, None, cache=Path("part"), settings=PLAIN)
+    again = prepare(suite, None, cache=Path("part"), settings=PLAIN)
+    np.testing.assert_array_equal(again.scores["odin"]["test"], whole.scores["odin"]["test"])
+
+
+def test_bench_on_pictures_with_a_report(here: Path, capsys):
+    arguments = ("bench", "colours.toml", "--data", ".", "--cache", "cache", "--backend", "torch")
+    first = run(capsys, *arguments, "--report", "--json", "first.json")
+    assert "odin" in first and "svhn" in first and max(map(len, first.splitlines())) <= 80
+    run(capsys, *arguments, "--json", "second.json")
+    assert Path("first.json").read_bytes() == Path("second.json").read_bytes()
+    document = json.loads(Path("first.json").read_text())
+    assert set(document["results"]) == {"msp", "odin", "ctm"} and "svhn" in document["skipped"]
+    gallery = json.loads(Path("colours-result/gallery.json").read_text())
+    assert {"typical", "borderline"} <= {entry["kind"] for entry in gallery}
+    assert all(entry["nearest"] in ("blue", "green", "red") for entry in gallery)
+    assert all(Path("colours-result", entry["file"]).is_file() for entry in gallery)
+    page = Path("colours-result/report.html").read_text()
+    assert "data:image/png;base64," in page and "Colours" in page
+    out = run(capsys, *arguments, "--experiment", "layers")
+    assert "0.0" in out and "penultimate" in out
+
+
+def test_what_is_missing_is_said_before_the_work(here: Path, capsys):
+    Path("bad.toml").write_text(SUITE.replace('path = "test"', 'set = "cifar10", split = "test"'))
+    error = run(capsys, "bench", "bad.toml", "--data", ".", code=2)
+    assert "lacks test (absent:" in error and "typica data get cifar10" in error
+    assert not Path("home/banks").exists()
+    Path("flat.toml").write_text(SUITE.replace('path = "test"', 'path = "noise"'))
+    with pytest.raises(InputError, match="test has no labels; keep its pictures in one folder a class"):
+        prepare(load_suite("flat.toml"), None, settings=PLAIN)
+    Path("headless.toml").write_text(SUITE.replace(MODEL, "missing:network"))
+    with pytest.raises(InputError, match="there is no module 'missing'"):
+        prepare(load_suite("headless.toml"), None, settings=PLAIN)
+
+
+def test_banks_and_feature_files_are_taken_as_they_are(here: Path):
+    prepare(load_suite("colours.toml"), None, cache=Path("cache"), settings=PLAIN)
+    bank = next(path for path in Path("cache").iterdir() if path.name.startswith("noise-") and "odin" not in path.name)
+    np.save("noise.npy", Bank.open(bank).features)
+    for place in (bank, "noise.npy"):
+        Path("mixed.toml").write_text(SUITE.replace('path = "noise"', f'path = "{place}"'))
+        sets = prepare(load_suite("mixed.toml"), None, cache=Path("cache"), settings=PLAIN)
+        np.testing.assert_array_equal(sets.ood["noise"], Bank.open(bank).features)
+        assert "noise" not in sets.pictures and sets.scores == {}
+
+
+@pytest.mark.real
+def test_deeper_layers_of_the_real_network_tell_more(checkpoint: Path, tmp_path: Path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, rows in {"cifar10-train": 300, "cifar10-test": 200, "svhn": 200, "textures": 200}.items():
+        size = 1200 if name == "textures" else 2000
+        file = np.load(REAL / "images" / f"{name}-{size}.npz")
+        np.savez(f"{name}.npz", **{key: file[key][:rows] for key in file.files})
+    Path("real.toml").write_text(
+        f"""
+        model = "densenet-bc-100"
+        weights = "{checkpoint}"
+        layers = ["conv1", "trans1", "trans2", "block3"]
+        id.train.path = "cifar10-train.npz"
+        id.test.path = "cifar10-test.npz"
+        ood.svhn.path = "svhn.npz"
+        ood.textures.path = "textures.npz"
+        transform.exif = false
+        [methods.ctm]
+        """
+    )
+    arguments = ("bench", "real.toml", "--data", ".", "--cache", "cache", "--experiment", "layers", "--json", "-")
+    results = json.loads(run(capsys, *arguments, "--backend", "openvino"))["results"]
+    means = [results[layer]["average"]["auroc"] for layer in ("conv1", "trans1", "trans2", "block3")]
+    assert means == sorted(means) and means[0] < means[-1]
