@@ -42,7 +42,7 @@ def test_calibrate_then_score_with_p_values(folder, data: Data, capsys):
     assert document["alpha"] == "0.1"
     stricter = run_json(capsys, "score", "sure.safetensors", "ood.npy", "--alpha", "0.02")
     assert [row["verdict"] for row in stricter["rows"]] == ["OOD" if p <= 0.02 else "ID" for p in wanted]
-    assert "p_value" in run(capsys, "score", "sure.safetensors", "ood.npy")
+    assert "p-value" in run(capsys, "score", "sure.safetensors", "ood.npy")
     assert "alpha=0.1" in run(capsys, "info", "sure.safetensors")
     run(capsys, "evaluate", "sure.safetensors", "--id", "test.npy", "--ood", "ood.npy")
 

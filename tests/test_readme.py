@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from safetensors.numpy import save_file
+from sklearn.datasets import load_sample_images
 
 from typica.bench import digits
 from typica.cli import main
@@ -36,6 +39,17 @@ def test_shell_snippets_run_in_order(tmp_path, monkeypatch, capsys):
     sets |= {"new": suite.test, "svhn": suite.ood["photos"], "dtd": suite.ood["noise"]}
     for name, rows in sets.items():
         np.save(f"{name}.npy", rows)
+    for name, picture in zip(("china", "flower"), load_sample_images().images, strict=True):
+        for i, column in enumerate(range(0, 600, 100)):
+            file = Path("photos", name, f"{i}.jpg")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(picture[:, column : column + 40]).save(file)
+    Path("photos", "noise").mkdir()
+    for i in range(6):
+        noise = np.random.default_rng(i).integers(256, size=(40, 40, 3), dtype=np.uint8)
+        Image.fromarray(noise).save(f"photos/noise/{i}.png")
+    shutil.copytree("photos/china", "inbox")
+    shutil.copy("photos/flower/0.jpg", "holiday.jpg")
     save_file({"weight": suite.head_weight, "bias": suite.head_bias}, "head.safetensors")
     commands = [
         line for block in blocks(ROOT / "README.md", "sh") for line in block.splitlines() if line.startswith("typica ")
@@ -45,4 +59,4 @@ def test_shell_snippets_run_in_order(tmp_path, monkeypatch, capsys):
         with pytest.raises(SystemExit) as stop:
             main(shlex.split(command)[1:])
         assert stop.value.code == 0, command
-    assert Path("out.json").exists() and Path("scores.csv").exists()
+    assert Path("digits-result/report.html").exists() and Path("out.json").exists() and Path("scores.csv").exists()

@@ -11,12 +11,14 @@ import typer
 from sklearn.model_selection import train_test_split
 
 import typica
+from typica.bank import Bank
 from typica.bench.choose import Choice, leave_classes_out
 from typica.bench.run import PAPER, make_detectors, wants_head
 from typica.cli.app import Json, app
 from typica.cli.show import console, counting, percent, progress, table, write_json
 from typica.conformal import ConformalDetector
-from typica.data.tables import read_features, read_head, read_labels
+from typica.data.images import open_images
+from typica.data.tables import find_head, read_features, read_labels
 from typica.detectors import list_detectors
 from typica.errors import InputError
 from typica.monitor import Monitor
@@ -108,45 +110,82 @@ def monitor(
         raise typer.Exit(3)
 
 
-@app.command(epilog="Example: typica choose --bank train.npz --head head.safetensors")
+@app.command(epilog="Example: typica choose --bank train.bank --images train/")
 def choose(
-    bank: Annotated[Path, typer.Option(help="Features with labels; --labels if the file holds none.")],
+    bank: Annotated[Path, typer.Option(help="A bank, or features with labels; --labels if the file holds none.")],
     labels: Annotated[Path | None, typer.Option(help="Labels, if the bank holds none.")] = None,
     held_out: Annotated[
         Path | None, typer.Option(help="Held-out features with labels; a fifth of the bank if not given.")
     ] = None,
-    head: Annotated[Path | None, typer.Option(help="The last layer: weight, bias, classes.")] = None,
+    head: Annotated[
+        Path | None, typer.Option(help="The last layer: weight, bias, classes; a bank has its own.")
+    ] = None,
+    images: Annotated[
+        Path | None, typer.Option(help="The bank's pictures: corrupted and mixed ones play the unknown as well.")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="Of pictures that have several: train or test.")] = None,
+    model: Annotated[str | None, typer.Option(help="For --images: the model, if it has moved.")] = None,
+    weights: Annotated[Path | None, typer.Option(help="For --images: the checkpoint, if it has moved.")] = None,
     detectors: Annotated[str, typer.Option(help="all, paper, or names with commas between.")] = "all",
-    seed: Annotated[int, typer.Option(help="Of the split and the resampling.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Of the split, the corruptions and the resampling.", min=0)] = 0,
     json_file: Json = None,
 ) -> None:
     """Choose a detector with no OOD data: each class in turn plays the unknown."""
     names = {"all": list_detectors(), "paper": PAPER}.get(detectors, detectors.split(","))
-    made = make_detectors(names, None if head is None else read_head(head))
-    made = {name: detector for name, detector in made.items() if head is not None or not wants_head(detector)}
-    train, targets = _labelled(bank, labels)
+    found = find_head(head, bank)
+    made = make_detectors(names, found)
+    made = {name: detector for name, detector in made.items() if found is not None or not wants_head(detector)}
+    features, classes = _labelled(bank, labels)
+    rows = np.arange(len(features))
     if held_out is not None:
+        train, targets = features, classes
         known, known_labels = _labelled(held_out, None)
     else:
-        train, known, targets, known_labels = train_test_split(
-            train, targets, test_size=0.2, stratify=targets, random_state=seed
-        )
+        kept, rows = train_test_split(rows, test_size=0.2, stratify=classes, random_state=seed)
+        train, targets, known, known_labels = features[kept], classes[kept], features[rows], classes[rows]
+    near = None
+    if images is not None:
+        source = held_out if held_out is not None else bank
+        pictures = open_images(images, split=split)
+        near = _near(source, pictures, None if held_out is not None else rows, seed=seed, model=model, weights=weights)
     with counting("leaving classes out", len(np.unique(targets))) as done:
-        choice = leave_classes_out(made, train, targets, known, known_labels, seed=seed, on_done=done)
+        choice = leave_classes_out(made, train, targets, known, known_labels, near=near, seed=seed, on_done=done)
     if json_file != "-":
         _show(choice)
     if json_file is not None:
         write_json(choice.to_dict(), json_file)
 
 
+def _near(path: Path, images: Any, rows: Any, **options: Any) -> dict[str, Any]:
+    """Return the features of corrupted and mixed pictures of a bank, of some of its rows or of all."""
+    from typica.bench.near import near_features  # noqa: PLC0415 (needs torch, which is an extra)
+
+    if not Bank.is_bank(path):
+        raise InputError(f"--images: {path} is no bank of `typica extract`; pass one, for its network is needed.")
+    bank = Bank.open(path)
+    with progress("corrupting and mixing", 0, unit="images/s"):
+        return near_features(bank, images, np.arange(len(bank)) if rows is None else rows, **options)
+
+
 def _show(choice: Choice) -> None:
-    rows = [[name, percent(mean), percent(choice.certainty[name])] for name, mean in choice.means.items()]
     title = f"{choice.best} is best, {percent(choice.certainty[choice.best])} % sure"
-    console.print(table(title, ["detector", "AUROC ↑", "best in %"], rows))
+    rows = []
+    for name, mean in choice.means.items():
+        kinds = [float(np.mean(list(kind[name].values()))) for kind in (choice.auroc, choice.near) if kind]
+        rows.append(
+            [name, percent(mean), *(map(percent, kinds) if choice.near else ()), percent(choice.certainty[name])]
+        )
+    headings = ["classes left out", "near"] if choice.near else []
+    console.print(table(title, ["detector", "AUROC ↑", *headings, "best in %"], rows))
     for name, error in choice.failed.items():
         console.print(f"{name}: {error}", style="red", markup=False)
+    if choice.near:
+        names = ", ".join(next(iter(choice.near.values())))
+        console.print(
+            f"near: pictures corrupted or mixed ({names}); the two kinds of unknown weigh the same.", style="dim"
+        )
     console.print(
-        "Mean AUROC with each class in turn as the unknown, and how often a detector is best when the classes are "
+        "Mean AUROC with each class in turn as the unknown, and how often a detector is best when the unknowns are "
         "resampled. The network has seen the class that plays the unknown, so all AUROCs are too high: read the order.",
         style="dim",
     )

@@ -1,0 +1,63 @@
+"""Near-OOD inputs without any OOD data: pictures of the bank, corrupted and mixed, through the bank's own network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.bank import Bank
+from typica.data.corrupt import CORRUPTIONS, mixed
+from typica.data.images import Images
+from typica.errors import InputError
+from typica.nets.backends import make_runner
+from typica.nets.source import reopen
+from typica.progress import advance
+
+PICTURES = 256  # of the held-out ones, in each near set
+
+
+def near_features(
+    bank: Bank,
+    images: Images,
+    held_out: NDArray[np.int64],
+    *,
+    pictures: int = PICTURES,
+    seed: int = 0,
+    model: str | None = None,
+    weights: str | Path | None = None,
+    backend: str = "auto",
+) -> dict[str, NDArray[np.float32]]:
+    """Return the features of corrupted and mixed versions of some of the bank's rows `held_out`, by kind.
+
+    `images` must be the pictures that the bank was made of: its fingerprint tells.
+    """
+    if images.fingerprint() != bank.identity.get("data"):
+        raise InputError("choose: these are not the pictures that the bank was made of; pass those with --images.")
+    opened, transform = reopen(bank.source, "choose", model=model, weights=weights)
+    rng = np.random.default_rng(seed)
+    chosen = np.sort(rng.choice(held_out, min(pictures, len(held_out)), replace=False))
+    position = {name: i for i, name in enumerate(images.names)}
+    names = bank.names
+    rows = [position[names[i]] for i in chosen.tolist()] if names is not None else chosen.tolist()
+    pixels = np.stack([transform.pixels(images.read(i)) for i in rows])
+    sets = {name: corrupted(pixels, seed) for name, corrupted in CORRUPTIONS.items()}
+    if bank.labels is not None:
+        labels = np.asarray(bank.labels[chosen])
+        sets |= {"mixed": mixed(pixels, labels, seed), "halves": mixed(pixels, labels, seed, how="halves")}
+    runner = make_runner(opened.extractor, backend, sample=transform.normalised(pixels[:32]))
+
+    def batches(what: NDArray[np.uint8]) -> Iterator[NDArray[np.float32]]:
+        for start in range(0, len(what), runner.batch):
+            yield transform.normalised(what[start : start + runner.batch])
+
+    features = {}
+    for name, what in sets.items():
+        parts = []
+        for extraction in runner(batches(what)):
+            parts.append(np.asarray(extraction.features))
+            advance(len(parts[-1]))
+        features[name] = np.concatenate(parts)
+    return features
