@@ -3,7 +3,7 @@ PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 BIN = .venv/bin
 
-.PHONY: help demo test test-all test-bare bench lint clean
+.PHONY: help demo test test-all test-bare browser bench lint clean
 
 help:
 	@echo "make demo       install and run the demonstration (offline after the install)"
@@ -24,9 +24,18 @@ help:
 
 demo: .venv/demo
 	$(BIN)/typica demo
+	$(BIN)/typica bench digits --report -o demo-result
 
-test: lint test-bare
-	$(BIN)/python -m pytest --cov --cov-report=term
+# One thread a process: the tests run side by side, and threads of small matrices get in each other's way.
+test: lint test-bare browser
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal \
+		--cov --cov-report=term
+
+# The report is tested in a real browser: one that is there, or Debian's where it can be installed.
+browser:
+	@{ command -v chromium && command -v chromedriver; } >/dev/null \
+		|| { apt-get update -qq && apt-get install -y -qq chromium chromium-driver; } >/dev/null 2>&1 \
+		|| echo "Chromium cannot be installed here: the tests that need a browser will be skipped"
 
 # What other people's code needs must not reach the other tests.
 test-all: test .oracles/ready
@@ -58,4 +67,4 @@ bench: .venv/dev
 	$(BIN)/python benchmarks/run.py
 
 clean:
-	rm -rf .venv .bare .oracles .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf demo-result .venv .bare .oracles .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
