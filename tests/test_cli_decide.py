@@ -122,3 +122,13 @@ def test_choose_shows_the_best_and_how_sure_it_is(folder, capsys):
     assert "holds no labels" in run(capsys, "choose", "--bank", "train.npy", code=2)
     np.save("few.npy", [1, 2])
     assert "2 labels for 240 rows" in run(capsys, "choose", "--bank", "train.npy", "--labels", "few.npy", code=2)
+
+
+def test_choose_leaves_out_what_needs_a_head_of_other_classes(folder, data: Data, capsys):
+    other = typica.Head(np.eye(7, data.train.shape[1]))
+    typica.write_bank("other.bank", data.train, labels=data.labels, classes=list("abcd"), head=other)
+    document = run_json(capsys, "choose", "--bank", "other.bank", "--detectors", "ctm,msp,mahalanobis")
+    assert set(document["mean_auroc"]) == {"ctm", "mahalanobis"} and set(document["auroc"]["ctm"]) == set("abcd")
+    typica.write_bank("own.bank", data.train, labels=data.labels, classes=list("abcd"), head=data.head)
+    document = run_json(capsys, "choose", "--bank", "own.bank", "--detectors", "ctm,msp,mahalanobis")
+    assert set(document["mean_auroc"]) == {"ctm", "msp", "mahalanobis"}

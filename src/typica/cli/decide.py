@@ -15,7 +15,7 @@ from typica.bank import Bank
 from typica.bench.choose import Choice, leave_classes_out
 from typica.bench.run import PAPER, make_detectors, wants_head
 from typica.cli.app import Json, app
-from typica.cli.show import console, counting, percent, progress, table, write_json
+from typica.cli.show import console, counting, error_console, percent, progress, table, write_json
 from typica.conformal import ConformalDetector
 from typica.data.images import open_images
 from typica.data.tables import find_head, read_features, read_labels
@@ -132,10 +132,15 @@ def choose(
 ) -> None:
     """Choose a detector with no OOD data: each class in turn plays the unknown."""
     names = {"all": list_detectors(), "paper": PAPER}.get(detectors, detectors.split(","))
-    found = find_head(head, bank)
-    made = make_detectors(names, found)
-    made = {name: detector for name, detector in made.items() if found is not None or not wants_head(detector)}
     features, classes = _labelled(bank, labels)
+    found = find_head(head, bank)
+    if head is None and found is not None and not np.isin(classes, found.classes).all():
+        found = None  # it knows other classes than these: none of its logits could be masked
+    made = make_detectors(names, found)
+    headless = [name for name, detector in made.items() if found is None and wants_head(detector)]
+    if headless:
+        error_console.print(f"left out, for they need a head for these classes: {', '.join(headless)}")
+        made = {name: detector for name, detector in made.items() if name not in headless}
     rows = np.arange(len(features))
     if held_out is not None:
         train, targets = features, classes
