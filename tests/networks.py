@@ -1,4 +1,4 @@
-"""Small networks that the tests of files and backends share, and what their layers give, by their own modules."""
+"""Small networks that the tests of extractors and backends share, and what their layers give, by their own modules."""
 
 from __future__ import annotations
 
@@ -41,10 +41,13 @@ class ViT(nn.Module):
         self.norm = nn.LayerNorm(8)
         self.head = nn.Linear(8, 3)
 
-    def penultimate(self, x):
+    def tokens(self, x):
         t = torch.cat([self.cls.expand(len(x), 1, 8), self.patch(x).flatten(2).transpose(1, 2)], 1)
         t = t + self.attention(t, t, t)[0]
-        return self.norm(t + self.mlp(t))[:, 0]
+        return t + self.mlp(t)
+
+    def penultimate(self, x):
+        return self.norm(self.tokens(x))[:, 0]
 
     def forward(self, x):
         return self.head(self.penultimate(x)).softmax(1)

@@ -11,25 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from pictures import array, encoded, random_pixels
 from PIL import Image
 
 import typica
 from typica.data import decode
 from typica.data.decode import ImageError, to_rgb
-
-
-def random_pixels(*shape: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).integers(256, size=(*shape, 3), dtype=np.uint8)
-
-
-def encoded(image: Image.Image | np.ndarray, kind: str = "png", **options) -> bytes:
-    file = io.BytesIO()
-    (Image.fromarray(image) if isinstance(image, np.ndarray) else image).save(file, kind, **options)
-    return file.getvalue()
-
-
-def array(picture) -> np.ndarray:
-    return np.asarray(picture)
 
 
 def smooth() -> Image.Image:

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import networks
 import numpy as np
 import pytest
 import torch
@@ -24,42 +25,17 @@ import typica
 from typica.nets import FeatureExtractor
 
 
-class Conv(nn.Module):
+class Conv(networks.CNN):
     """The head is defined first and runs last; a Linear module is defined last and never runs."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.fc = nn.Linear(6, 3)
-        self.conv = nn.Conv2d(3, 6, 3, stride=2)
-        self.bn = nn.BatchNorm2d(6)
-        self.relu = nn.ReLU(inplace=True)
-        self.drop = nn.Dropout(0.5)
         self.unused = nn.Linear(6, 9)
 
-    def penultimate(self, x):
-        return self.relu(self.bn(self.conv(x))).mean((2, 3))
 
+class ViT(networks.ViT):
     def forward(self, x):
-        return self.fc(self.drop(self.penultimate(x)))
-
-
-class ViT(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.patch = nn.Conv2d(3, 8, 4, stride=4)
-        self.cls = nn.Parameter(torch.randn(1, 1, 8))
-        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
-        self.mlp = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8))
-        self.norm = nn.LayerNorm(8)
-        self.head = nn.Linear(8, 3)
-
-    def tokens(self, x):
-        t = torch.cat([self.cls.expand(len(x), 1, 8), self.patch(x).flatten(2).transpose(1, 2)], 1)
-        t = t + self.attention(t, t, t)[0]
-        return t + self.mlp(t)
-
-    def forward(self, x):
-        return self.head(self.norm(self.tokens(x))[:, 0])
+        return self.head(self.penultimate(x))
 
 
 @dataclass

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import REAL
+from pictures import array, encoded, random_pixels
 from PIL import Image
 from scipy.io import savemat
 
@@ -25,21 +26,6 @@ from typica.data import _sets
 from typica.data.batches import image_batches
 from typica.data.images import ImageError, Images, open_images
 from typica.data.transform import Preprocessing
-
-
-def random_pixels(*shape: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).integers(256, size=(*shape, 3), dtype=np.uint8)
-
-
-def encoded(image: Image.Image | np.ndarray, kind: str = "png", **options) -> bytes:
-    file = io.BytesIO()
-    (Image.fromarray(image) if isinstance(image, np.ndarray) else image).save(file, kind, **options)
-    return file.getvalue()
-
-
-def array(picture) -> np.ndarray:
-    return np.asarray(picture)
-
 
 # Folders and lists
 
