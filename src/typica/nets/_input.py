@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sklearn.pipeline import Pipeline
 
 from typica.errors import InputError
-from typica.nets.extractor import Extraction, FeatureExtractor
+from typica.nets._result import Extraction
 from typica.pipelines import final_detector
+
+if TYPE_CHECKING:
+    from typica.nets.extractor import FeatureExtractor
 
 
 def as_extractor(model: Any) -> FeatureExtractor:
     """Return a FeatureExtractor as it is, or one over a model."""
+    from typica.nets.extractor import FeatureExtractor  # noqa: PLC0415 (needs torch; what reads ONNX models does not)
+
     return model if isinstance(model, FeatureExtractor) else FeatureExtractor(model)
 
 

@@ -18,8 +18,8 @@ from typica.data.transform import Preprocessing
 from typica.errors import InputError
 from typica.head import Head
 from typica.nets._input import chosen, reads_logits
+from typica.nets._result import Extraction
 from typica.nets.backends import Runner, make_runner
-from typica.nets.extractor import Extraction
 from typica.nets.models import Opened
 from typica.nets.onnx import OnnxExtractor
 from typica.nets.source import feature_layer

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from typica.data.transform import Preprocessing
 from typica.errors import InputError
-from typica.nets.extractor import PENULTIMATE
+from typica.nets._result import PENULTIMATE
 from typica.nets.models import Opened, open_model
 
 
