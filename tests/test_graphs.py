@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import io
+import json
+import os
+import pickle
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +18,7 @@ from torch import nn
 
 import typica
 from typica.nets import GraphExtractor
+from typica.nets.source import reopen
 
 
 @pytest.fixture(scope="session")
@@ -212,7 +218,129 @@ def test_bad_files_and_arguments(folder, tmp_path):
         GraphExtractor(tmp_path / "two.pt2")
 
 
+class Runs:
+    """What makes a folder when it is unpickled."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.folder),)
+
+
+def saved(content: object) -> bytes:
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    return buffer.getvalue()
+
+
+def changed(source: Path, path: Path, changes: dict[str, object]) -> Path:
+    """Copy an archive; a change is an entry's new content, or a function that changes its JSON."""
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(path, "w") as new:
+        root = old.namelist()[0].split("/")[0]
+        waiting = {f"{root}/{name}": change for name, change in changes.items()}
+        for name in [*old.namelist(), *(set(waiting) - set(old.namelist()))]:
+            change = waiting.get(name)
+            if callable(change):
+                document = json.loads(old.read(name))
+                change(document)
+                change = json.dumps(document).encode()
+            new.writestr(name, old.read(name) if change is None else change)
+    return path
+
+
+def graph(document):
+    return document["graph_module"]["graph"]
+
+
+CODE = "__import__('os').mkdir({!r})"
+PROGRAM, CONSTANTS = "models/model.json", "data/constants/model_constants_config.json"
+ATTACKS = {
+    "sample inputs": lambda made: {"data/sample_inputs/model.pt": saved(((Runs(made),), {}))},
+    "legacy weights": lambda made: {"data/weights/model.pt": saved({"w": Runs(made)})},
+    "legacy constants": lambda made: {"data/constants/model.pt": pickle.dumps({"w": Runs(made)}, 2)},
+    "opaque object": lambda made: {
+        "data/constants/opaque_obj_0": pickle.dumps(Runs(made)),
+        CONSTANTS: lambda d: d["config"].update(
+            x={"path_name": "opaque_obj_0", "is_param": False, "use_pickle": True, "tensor_meta": None}
+        ),
+    },
+    "pickled weight": lambda made: {
+        "data/weights/weight_0": saved(Runs(made)),
+        "data/weights/model_weights_config.json": lambda d: next(iter(d["config"].values())).update(use_pickle=True),
+    },
+    "size": lambda made: {
+        PROGRAM: lambda d: graph(d)["tensor_values"]["x"].update(
+            sizes=[{"as_expr": {"expr_str": CODE.format(str(made)), "hint": {"as_int": 4}}}]
+        )
+    },
+    "guard": lambda made: {PROGRAM: lambda d: d.update(guards_code=[f"{CODE.format(str(made))} is None"])},
+    "argument name": lambda made: {
+        PROGRAM: lambda d: d["graph_module"]["module_call_graph"][0]["signature"].update(
+            forward_arg_names=[f"x={CODE.format(str(made))}"]
+        )
+    },
+    "key of an input": lambda made: {
+        "data/sample_inputs/model.pt": saved((({f'"),{CODE.format(str(made))},("': torch.ones(4)},), {}))
+    },
+    "operation": lambda made: {PROGRAM: lambda d: graph(d)["nodes"][0].update(target="torch.os.mkdir")},
+    "file operation": lambda made: {PROGRAM: lambda d: graph(d)["nodes"][0].update(target="torch.ops.aten.from_file")},
+    "compiled code": lambda made: {"data/aotinductor/model/model.so": b"ELF"},
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_an_exported_program_cannot_run_code(folder, tmp_path, attack):
+    made = tmp_path / "made"
+    path = changed(write(folder, "cnn", "dynamic"), tmp_path / "evil.pt2", ATTACKS[attack](made))
+    with pytest.raises(typica.errors.FormatError, match=r"evil\.pt2 is refused: its entry \S+ holds .* could run code"):
+        GraphExtractor(path)
+    assert not made.exists()
+
+
+def test_an_archive_that_is_only_copied_still_loads(folder, tmp_path):
+    path = changed(write(folder, "cnn", "dynamic"), tmp_path / "copy.pt2", {})
+    assert close(GraphExtractor(path)(images(3)).features, expected(network("cnn"), images(3))[0])
+
+
+@pytest.mark.parametrize("entry", ["data.pkl", "constants.pkl"])
+def test_torchscript_does_not_unpickle_python(folder, tmp_path, entry):
+    made = tmp_path / "made"
+    path = changed(write(folder, "cnn", "traced"), tmp_path / "evil.pt", {entry: pickle.dumps(Runs(made), 2)})
+    with pytest.raises(typica.errors.FormatError, match="not a TorchScript file"):
+        GraphExtractor(path)
+    assert not made.exists()
+
+
+@pytest.mark.parametrize("ending", [".pt", ".pt2"])
+def test_another_file_is_refused_before_it_is_opened(tmp_path, monkeypatch, ending):
+    path = tmp_path / f"model{ending}"
+    path.write_bytes(b"another program")
+    monkeypatch.setattr("typica.nets.source.open_model", lambda *_, **__: pytest.fail("was opened"))
+    source = {"model": path.name, "model_file": str(path), "weights": "0" * 64, "weights_file": None}
+    with pytest.raises(typica.InputError, match="holds other weights than the detector was fitted with"):
+        reopen({**source, "layer": None, "reduce": "mean"}, "detector")
+
+
 def test_the_same_program_on_a_device(folder):
     extractor = GraphExtractor(write(folder, "cnn", "dynamic"), "conv")
     assert extractor.to("cpu") is extractor
     assert repr(extractor).startswith("GraphExtractor(") and extractor.device == torch.device("cpu")
+
+
+def test_a_script_that_would_touch_files_is_refused(tmp_path):
+    class Writes(nn.Module):
+        def __init__(self, file: str) -> None:
+            super().__init__()
+            self.fc = nn.Linear(4, 2)
+            self.file = file
+
+        def forward(self, x):
+            return self.fc(x) + torch.from_file(self.file, True, 4)[0]
+
+    target = tmp_path / "made"
+    with torch_is_talkative():
+        torch.jit.script(Writes(str(target))).save(tmp_path / "m.pt")
+    with pytest.raises(typica.FormatError, match=r"would touch files \(aten::from_file\), and is refused"):
+        GraphExtractor(tmp_path / "m.pt")
+    assert not target.exists()

@@ -326,6 +326,21 @@ def test_a_tensor_called_penultimate():
     assert close(OnnxExtractor(content)(X).features, np.tanh(Z))
 
 
+def test_a_very_deep_graph():
+    deep = [node("Relu", ["x"], ["h0"]), *(node("Abs", [f"h{i}"], [f"h{i + 1}"]) for i in range(3000))]
+    end = [node("Reshape", ["h3000", "shape"], ["h"]), node("Gemm", ["h", "w"], ["l"]), node("Softmax", ["l"], ["y"])]
+    content = onnx.load_model_from_string(model_of([*deep, *end], ["y"], {"w": W.T}))
+    content.graph.initializer.append(numpy_helper.from_array(np.array([-1, 4]), "shape"))
+    assert close(OnnxExtractor(content.SerializeToString())(X).logits, Z @ W.T)
+
+
+def test_a_long_chain_of_constants():
+    chain = [node("Identity", ["w" if i == 0 else f"w{i}"], [f"w{i + 1}"]) for i in range(2000)]
+    content = model_of([*chain, node("Relu", ["x"], ["h"]), node("Gemm", ["h", "w2000"], ["y"])], ["y"], {"w": W.T})
+    extractor = OnnxExtractor(content)
+    assert close(extractor(X).logits, np.maximum(X, 0) @ W.T) and close(extractor.head.weight, W)
+
+
 def test_torch_is_not_needed_and_a_missing_extra_is_named(files):
     code = f"""
 import sys

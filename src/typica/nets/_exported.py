@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import json
 import operator
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +21,35 @@ from typica.nets._walk import Walk, find_back
 
 _VIEWS = ("alias", "clone", "detach", "permute", "t", "transpose")  # of a weight
 
+# torch.export.load unpickles, evaluates sizes and guards, builds source text out of names, and looks operations up by
+# name: what of that a file may hold.
+_NATIVE = re.compile(r"/data/aotinductor/|/data/constants/(custom_obj|opaque_obj)")
+_PICKLED = re.compile(r"\.pt$|/serialized_(state_dict|constants)\.json$")
+_PROGRAM = re.compile(r"/models/|/serialized_exported_program\.json$")
+_PLAIN = re.compile(r"[\w.,:;@<>/ +-]*", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_OPERATION = re.compile(
+    r"torch\.ops\.(aten|prims|quantized|quantized_decomposed|torchvision)\.(?!(from_file|save)\b)\w+(\.\w+)?"
+    r"|torch\.ops\.higher_order\.(wrap_with_\w+|cond|while_loop|map_impl|scan|associative_scan)"
+    r"|_operator\.(eq|ne|le|ge|lt|gt|neg|pos|add|sub|mul|truediv|floordiv|mod|pow|and_|or_|not_|getitem|lshift|rshift)"
+    r"|torch\._?sym_\w+|math\.[a-z]\w*",
+    re.ASCII,
+)
+_EXPRESSION = re.compile(r"[\w\s.,'()<>=!~&|*+/%\[\]-]*", re.ASCII)
+_WORD = re.compile(
+    r"_?[a-z]{1,4}\d+|OpaqueUnaryFn_\w+"
+    r"|Symbol|Integer|Float|Rational|Add|Mul|Pow|Mod|Max|Min|Abs|floor|ceiling|Eq|Ne|Lt|Le|Gt|Ge|And|Or|Not"
+    r"|Equality|Unequality|StrictLessThan|LessThan|StrictGreaterThan|GreaterThan|Piecewise|ExprCondPair|ITE"
+    r"|FloorDiv|ModularIndexing|Where|PythonMod|CleanDiv|CeilToInt|FloorToInt|CeilDiv|LShift|RShift|PowByNatural"
+    r"|FloatPow|FloatTrueDiv|IntTrueDiv|IsNonOverlappingAndDenseIndicator|TruncToFloat|TruncToInt|RoundToInt"
+    r"|RoundDecimal|ToFloat|Identity|true|false|True|False|oo|inf|int_oo|positive|integer|nonnegative|negative|zero"
+    r"|real|precision|evaluate|L|size|stride|storage_offset|and|or|not|math|sqrt",
+    re.ASCII,
+)
+
 
 def load_exported(path: Path, layers: Sequence[str], named: bool, device: Any, where: str) -> Program:
-    """Read a file of torch.export, which runs nothing but what torch.export.load runs, and return it as a program.
+    """Check a file of torch.export, which torch.export.load does not, read it and return it as a program.
 
     layers: names of nodes or of modules, "penultimate" for the head's input; `named` says that a value of that name
     goes before it.
@@ -27,10 +57,13 @@ def load_exported(path: Path, layers: Sequence[str], named: bool, device: Any, w
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            _check_archive(path, where)
             exported = torch.export.load(path)
             if device is not None and torch.device(device).type != "cpu":
                 exported = torch.export.passes.move_to_device_pass(exported, device)
             module = exported.module()
+    except FormatError:
+        raise
     except Exception as error:  # what a foreign or damaged archive raises differs between torch's versions
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)[:200]
         raise FormatError(
@@ -38,6 +71,90 @@ def load_exported(path: Path, layers: Sequence[str], named: bool, device: Any, w
             "export it again with torch.export.save."
         ) from error
     return _Exported(module, path, where).program(exported, layers, named)
+
+
+def _check_archive(path: Path, where: str) -> None:
+    """Refuse an archive that could run code when torch.export.load reads it."""
+    for entry, read in _entries(path):
+        name = f"/{entry.casefold()}"  # PyTorch's reader takes names in any case
+        found: str | None = None
+        if _NATIVE.search(name):
+            found = "custom objects or compiled code"
+        elif _PICKLED.search(name):
+            found = _found_in_pickle(content) if (content := read()) else None
+        elif _PROGRAM.search(name):
+            found = _found_in_program(json.loads(read()))
+        elif name.endswith("_config.json") and any(x["use_pickle"] for x in json.loads(read())["config"].values()):
+            found = "pickled weights"
+        if found is not None:
+            raise FormatError(
+                f"{where}: {path} is refused: its entry {entry} holds {found[:200]}, which could run code; export a "
+                "model of plain tensors and PyTorch's own operations, or, where the file is trusted, load it in a "
+                "function of yours and pass package.module:function."
+            )
+
+
+def _entries(path: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    """Yield names and contents as both readers see them that torch.export.load may use: they can differ."""
+    with zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+            yield info.filename, partial(archive.read, info)
+    try:
+        reader = torch._C.PyTorchFileReader(str(path))
+    except RuntimeError:  # as of the archives before torch 2.8, which zipfile reads
+        return
+    for name in reader.get_all_records():
+        yield name, partial(reader.get_record, name)
+
+
+def _found_in_pickle(content: bytes) -> str | None:
+    try:
+        loaded = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except Exception as error:  # of torch, zip or pickle, as the content is
+        return f"a pickle of more than tensors ({next(iter(re.findall(r'GLOBAL [^ ]+', str(error))), 'unknown')})"
+    for keys, leaf in torch.utils._pytree.tree_flatten_with_path(loaded)[0]:
+        for text in [*(getattr(key, "key", "") for key in keys), *([leaf] if isinstance(leaf, str) else [])]:
+            if not _PLAIN.fullmatch(str(text)):
+                return f"the text {text!r}"  # which would become part of a guard
+    return None
+
+
+def _found_in_program(document: Any) -> str | None:
+    """Return what a program's JSON holds that is no name, operation or size, or None."""
+    waiting: list[tuple[str, Any, bool]] = [("", document, False)]
+    while waiting:
+        key, value, quoted = waiting.pop()
+        if isinstance(value, dict):
+            is_node = isinstance(value.get("target"), str)
+            if {"__enum__", "default_factory_module", "as_custom_obj", "custom_obj"} & set(value):
+                return "a custom object"
+            for name, item in value.items():
+                waiting.append(("", name, False))
+                told = is_node and name == "metadata"  # where a node came from, in words that are only kept
+                inner = [part for part in item.values() if not isinstance(part, str)] if told else item
+                waiting.append((name, inner, quoted or (is_node and name == "inputs")))
+        elif isinstance(value, list):
+            waiting += [(key, item, quoted) for item in value]
+        elif isinstance(value, str):
+            if key in ("in_spec", "out_spec") or (key == "context" and value[:1] in tuple('[{"')):
+                waiting.append(("", json.loads(value), False))
+            elif not _is_allowed(key, value, quoted):
+                return f"the text {value!r}"
+    return None
+
+
+def _is_allowed(key: str, text: str, quoted: bool) -> bool:
+    match key:
+        case "target" | "as_operator":
+            return _OPERATION.fullmatch(text) is not None
+        case "expr_str" | "guards_code":
+            words = _NAME.findall(re.sub(r"\['\w+'\]", "", text) if key == "guards_code" else text)
+            return _EXPRESSION.fullmatch(text) is not None and all(map(_WORD.fullmatch, words))
+        case "forward_arg_names":
+            return _NAME.fullmatch(text) is not None
+        case "as_string" | "as_strings" if quoted:  # an argument of a node, such as the message of an assertion
+            return True
+    return _PLAIN.fullmatch(text) is not None
 
 
 class _Exported:
@@ -128,18 +245,23 @@ class _Exported:
         return self.module
 
     def _is_constant(self, node: Any) -> bool:
-        if node.op == "get_attr":
-            return True
-        return _kind(node) in _VIEWS and self._is_constant(node.args[0])
+        while _kind(node) in _VIEWS:
+            node = node.args[0]
+        return bool(node.op == "get_attr")
 
     def _constant(self, node: Any) -> Any:
         """Return the tensor that a node always gives."""
         if not isinstance(node, torch.fx.Node):
             return node
-        if node.op == "get_attr":
-            return operator.attrgetter(node.target)(self.module)
+        views = []
+        while node.op != "get_attr":
+            views.append(node)
+            node = node.args[0]
+        value = operator.attrgetter(node.target)(self.module)
         with torch.no_grad():
-            return node.target(self._constant(node.args[0]), *node.args[1:])
+            for view in reversed(views):
+                value = view.target(value, *view.args[1:])
+        return value
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:

@@ -45,7 +45,14 @@ class Graph:
         self._initialisers = {tensor.name: tensor for tensor in model.graph.initializer}
         self.inputs = [value for value in model.graph.input if value.name not in self._initialisers]
         self.outputs = [value.name for value in model.graph.output]
-        self._constants: dict[str, NDArray[Any] | None] = {}
+        self._fixed = set(self._initialisers)  # tensors that depend on no input
+        for node in model.graph.node:  # in order of execution
+            inner = any(attribute.HasField("g") for attribute in node.attribute)
+            if node.op_type == "Constant" or (
+                any(node.input) and not inner and self._fixed.issuperset(filter(None, node.input))
+            ):
+                self._fixed.update(filter(None, node.output))
+        self._constants: dict[str, NDArray[Any]] = {}
 
     @property
     def tensors(self) -> list[str]:
@@ -54,20 +61,27 @@ class Graph:
 
     def constant(self, name: str) -> NDArray[Any] | None:
         """Return the value of a tensor that depends on no input, or None of one that does."""
-        if name not in self._constants:
-            self._constants[name] = self._evaluated(name)
+        if name not in self._fixed:
+            return None
+        waiting = [name]  # no recursion: a chain may be longer than Python's stack
+        while waiting:
+            current = waiting[-1]
+            before = () if current in self._initialisers else self.producers[current].input
+            missing = [key for key in before if key and key not in self._constants]
+            if missing and current not in self._constants:
+                waiting += missing
+                continue
+            waiting.pop()
+            if current not in self._constants:
+                self._constants[current] = self._evaluated(current)
         return self._constants[name]
 
-    def _evaluated(self, name: str) -> NDArray[Any] | None:
+    def _evaluated(self, name: str) -> NDArray[Any]:
         if name in self._initialisers:
             array: NDArray[Any] = self._onnx.numpy_helper.to_array(self._initialisers[name])
             return array
-        node = self.producers.get(name)
-        if node is None or any(attribute.HasField("g") for attribute in node.attribute):
-            return None
-        values = {key: self.constant(key) for key in node.input if key}
-        if any(value is None for value in values.values()):
-            return None
+        node = self.producers[name]
+        values = {key: self._constants[key] for key in node.input if key}
         helper, reference = (
             need("onnx.helper", "onnx", "OnnxExtractor"),
             need("onnx.reference", "onnx", "OnnxExtractor"),

@@ -12,11 +12,17 @@ from typica.nets._program import HEADS, PASSES, SCALES, TRAINING, Program, in_tr
 from typica.nets._torch import torch
 from typica.nets._walk import Walk, find_back
 
+_ON_FILES = ("aten::from_file", "aten::save")
 _CONTAINERS = ("prim::TupleConstruct", "prim::ListConstruct", "prim::DictConstruct")
 
 
 def load_script(path: Path, device: Any, where: str) -> Program:
-    """Read a TorchScript file, which runs nothing but what torch.jit.load runs, and return it as a program."""
+    """Read a TorchScript file and return it as a program.
+
+    PyTorch reads it in C++, with an unpickler that knows tensors, containers and the file's own classes and imports
+    nothing of Python. The program itself runs: freezing computes what is constant in it. One that has operations on
+    files is refused before that.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that TorchScript is old
         try:
@@ -26,6 +32,11 @@ def load_script(path: Path, device: Any, where: str) -> Program:
                 f"{where}: {path} is not a TorchScript file ({_first_line(error)}); "
                 "write one with torch.jit.trace(model.eval(), images).save(FILE)."
             ) from error
+        for kind in _ON_FILES:
+            if module.inlined_graph.findAllNodes(kind, True):
+                raise FormatError(
+                    f"{where}: {path} would touch files ({kind}), and is refused; export the model again."
+                )
         try:
             graph = torch.jit.freeze(module).graph.copy()
         except RuntimeError as error:

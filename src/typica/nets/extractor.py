@@ -150,8 +150,13 @@ class FeatureExtractor:
         return f"{type(self.model).__name__}: {self._finding}"
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of the model: its type, and the names, dtypes, shapes and bytes of its tensors."""
-        digest = hashlib.sha256(type(self.model).__name__.encode())
+        """Return the SHA-256 of the model: its modules with their settings, and its tensors with their names.
+
+        What `forward` does beside its modules is not seen.
+        """
+        digest = hashlib.sha256()
+        for name, module in self.model.named_modules():
+            digest.update(f"\n{name} {type(module).__name__}({module.extra_repr()})".encode())
         for name, tensor in [*self.model.named_parameters(), *self.model.named_buffers()]:
             digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
             digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)

@@ -24,15 +24,19 @@ _WHERE = "GraphExtractor"
 class GraphExtractor:
     """Runs a program and keeps what its values hold; called as a FeatureExtractor is, it gives tensors.
 
-    path: a file of torch.jit.save, or of torch.export.save with the ending .pt2; loading runs nothing but what
-    torch.jit.load or torch.export.load runs. layer: of a .pt2 file, the dotted name of a module, or the name of a node
-    of the graph; None takes the input of the head. Values in TorchScript have no names, so layer must be None there.
-    layers: several names at once, "penultimate" for the head's input; the last of them gives `.features`. reduce: as
-    for a FeatureExtractor. batch: the size of the batches that a TorchScript program was traced for, where it takes no
-    other; of a .pt2 file it is known. device: where to run, the CPU if None.
+    path: a file of torch.jit.save, or of torch.export.save with the ending .pt2. layer: of a .pt2 file, the dotted name
+    of a module, or the name of a node of the graph; None takes the input of the head. Values in TorchScript have no
+    names, so layer must be None there. layers: several names at once, "penultimate" for the head's input; the last of
+    them gives `.features`. reduce: as for a FeatureExtractor. batch: the size of the batches that a TorchScript program
+    was traced for, where it takes no other; of a .pt2 file it is known. device: where to run, the CPU if None.
 
     The head is the last linear layer that leads to an output, through softmax, reshaping and the like; an output called
     "logits" goes first. Logits are what it gives. Batches that the program does not take are cut or padded.
+
+    torch.export.load can run any Python code that a file holds. A .pt2 file is therefore checked first, and refused if
+    it holds pickles of more than tensors, custom objects, compiled code, operations other than PyTorch's own, or names,
+    sizes and guards that are more than that. TorchScript is read in C++, without Python's pickle; its operations are
+    not checked, and PyTorch has some that read or write files: open such files only from those you trust.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp(), "model.pt2")

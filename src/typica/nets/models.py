@@ -12,14 +12,14 @@ from typing import Any, NamedTuple, cast
 
 from typica.errors import FormatError, InputError
 from typica.nets import zoo
+from typica.nets._extras import sha256
 from typica.nets._reduce import Reduction
 from typica.nets._result import closest
 
 _SCRIPT = (".pt", ".pth", ".torchscript", ".ts")
-_FORMS = (
-    f"a known architecture ({', '.join(zoo.names())}), a file ({', '.join((*_SCRIPT, '.pt2', '.onnx'))}), "
-    "or package.module:function"
-)
+PROGRAMS = (*_SCRIPT, ".pt2")  # files of PyTorch
+_FILES = (*PROGRAMS, ".onnx")
+_FORMS = f"a known architecture ({', '.join(zoo.names())}), a file ({', '.join(_FILES)}), or package.module:function"
 
 
 class Opened(NamedTuple):
@@ -52,7 +52,8 @@ def open_model(
       one and its Preprocessing. This runs the code of that module and function; the current directory is searched.
     layer, layers, head, reduce: as for a FeatureExtractor.
 
-    A file is read by torch.jit.load, torch.export.load or ONNX Runtime, and nothing else in it is run.
+    A file is a program, whose operations run. A .pt2 file that could run Python code is refused; TorchScript runs no
+    Python, but its operations may read and write files, so open it only from those you trust.
 
     >>> opened = open_model("densenet-bc-100", "random")
     >>> opened.extractor.head
@@ -65,28 +66,37 @@ def open_model(
     ending = Path(spec).suffix.lower()
     asked = {"layer": layer, "layers": layers, "reduce": reduce}
     known = _zoo_name(spec)
+    by_function = known is None and ending not in _FILES and ":" in spec
     if known is not None:
         spec = known
         model, transform = _from_zoo(spec, weights, where), zoo.transform(spec)
         extractor = _extractor(model, {**asked, "head": head})
-    elif ending in (*_SCRIPT, ".pt2", ".onnx"):
+    elif ending in _FILES:
         for name, value in (("weights", weights), ("head", head)):
             if value is not None:
                 raise InputError(f"{where}: {name}={value!r}, but the file holds its own; leave {name} out.")
         extractor, transform = _from_file(Path(spec), ending, asked, where), None
-    elif ":" in spec:
+    elif by_function:
         model, transform = _from_function(spec, weights, where)
         extractor = _extractor(model, {**asked, "head": head})
     else:
         error = FormatError(f"{where}: not a model; pass {_FORMS}.")
         raise _other_file(Path(spec), ending, where, error) if Path(spec).is_file() else error
     identity = {
-        "model": Path(spec).name if ending in (*_SCRIPT, ".pt2", ".onnx") else spec,
+        "model": Path(spec).name if ending in _FILES else spec,
         "weights": extractor.fingerprint(),
         "layer": list(layers) if layers is not None else layer,
         "reduce": reduce if isinstance(reduce, str) else f"{reduce.__module__}.{reduce.__qualname__}",
     }
+    if by_function:
+        identity["code"] = _code(spec)
     return Opened(extractor, transform, identity if head is None else {**identity, "head": head})
+
+
+def _code(spec: str) -> str | None:
+    """Return the SHA-256 of the file that a function is in: what its network does may change while its weights stay."""
+    file = getattr(sys.modules.get(spec.rpartition(":")[0]), "__file__", None)
+    return None if file is None or not Path(file).is_file() else sha256(Path(file))
 
 
 def _zoo_name(spec: str) -> str | None:

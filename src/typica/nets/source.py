@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from typica.bank import feature_layer
 from typica.data.transform import Preprocessing
 from typica.errors import InputError
-from typica.nets._result import PENULTIMATE
-from typica.nets.models import Opened, open_model
+from typica.nets._extras import sha256
+from typica.nets.models import PROGRAMS, Opened, open_model
 
 
 class Reopened(NamedTuple):
@@ -38,16 +39,14 @@ def reopen(
     file = weights if weights is not None else source["weights_file"]
     if file not in (None, "bundled", "random") and not Path(file).is_file():
         raise InputError(f"{where}: its weights {file} are not there any more; say where, --weights FILE.")
+    other = InputError(
+        f"{where}: {file or spec} holds other weights than the detector was fitted with; find those, --weights FILE, "
+        "or extract and fit again."
+    )
+    # The fingerprint of these is the file's, so another program need not be opened to be refused.
+    if Path(spec).suffix.lower() in PROGRAMS and Path(spec).is_file() and sha256(Path(spec)) != source["weights"]:
+        raise other
     opened = open_model(spec, file, layer=feature_layer(source["layer"]), reduce=source["reduce"])
     if opened.identity["weights"] != source["weights"]:
-        raise InputError(
-            f"{where}: {file or spec} holds other weights than the detector was fitted with; find those, --weights "
-            "FILE, or extract and fit again."
-        )
+        raise other
     return Reopened(opened, Preprocessing.from_dict(source["transform"]))
-
-
-def feature_layer(layer: Any) -> str | None:
-    """Return the layer that features come from, None for the input of the head, of one name or a list of several."""
-    last = layer[-1] if isinstance(layer, list) else layer
-    return None if last == PENULTIMATE else last
