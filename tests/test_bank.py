@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 import typica
 from typica import Bank, Head, write_bank
 from typica._bank_files import HEADER, Growing, Manifest, Shard, npy_header
-from typica.bank import BankWriter, bank_from_parquet
+from typica.bank import BankWriter, bank_from_parquet, remove_bank
 from typica.data.tables import read_features, read_head, read_labels
 from typica.errors import FormatError, InputError
 from typica.progress import listening
@@ -675,3 +676,105 @@ def test_other_parquet_files_are_no_banks(tmp_path: Path) -> None:
 def test_banks_need_no_torch() -> None:
     code = "import sys, typica.bank, typica.data.tables; print('torch' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
+
+
+def test_a_parquet_file_never_gives_what_the_folder_held(tmp_path: Path) -> None:
+    zeros, ones = np.zeros((4, 3), np.float32), np.ones((4, 3), np.float32)
+    write_bank(tmp_path / "a", zeros)
+    before = contents(tmp_path / "a")
+    write_bank(tmp_path / "b", ones).to_parquet(tmp_path / "b.parquet")
+    with pytest.raises(InputError, match=r"a: holds a bank of other data; choose another folder, or delete this one"):
+        bank_from_parquet(tmp_path / "b.parquet", tmp_path / "a")
+    assert contents(tmp_path / "a") == before
+    assert (bank_from_parquet(tmp_path / "b.parquet", tmp_path / "b").features == 1).all()
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_parquet_file_is_compared_with_what_is_in(tmp_path: Path, finished: bool) -> None:
+    def write(path: Path, seed: int, skipped: str = "x") -> BankWriter:
+        writer = BankWriter(path, {}, settings={"batch": 2}, shard_rows=2)
+        writer.write({"features": rows(2, seed=seed)}, source_rows=3, skipped=[(skipped, "bad")])
+        return writer
+
+    with write(tmp_path / "b", 1) as writer:
+        writer.write({"features": rows(2, seed=2)}, source_rows=3, skipped=[("y", "bad")])
+        bank = writer.finish()
+    bank.to_parquet(tmp_path / "b.parquet")
+    for name, other in (("data", {"seed": 5}), ("skipped", {"seed": 1, "skipped": "z"})):
+        with write(tmp_path / name, **other) as writer:
+            if finished:
+                writer.write({"features": rows(2, seed=2)}, source_rows=3, skipped=[("y", "bad")])
+                writer.finish()
+        with pytest.raises(InputError, match=f"{name}: holds a bank of other data"):
+            bank_from_parquet(tmp_path / "b.parquet", tmp_path / name)
+    with write(tmp_path / "same", 1):
+        pass
+    for _ in range(2):  # a bank of which the half is there, then the whole
+        assert bank_from_parquet(tmp_path / "b.parquet", tmp_path / "same").skipped == [("x", "bad"), ("y", "bad")]
+    assert contents(tmp_path / "same") == contents(tmp_path / "b")
+
+
+def test_a_parquet_file_that_was_altered_is_refused(folder: Path, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    Bank.open(folder).to_parquet(tmp_path / "bank.parquet")
+    table = pq.read_table(tmp_path / "bank.parquet")
+    labels = table.column("label").to_numpy()
+    altered = table.set_column(table.schema.get_field_index("label"), table.schema.field("label"), [1 - labels])
+    pq.write_table(altered, tmp_path / "bank.parquet", row_group_size=5)
+    with pytest.raises(FormatError, match=r"its rows do not match its checksums, it was altered"):
+        bank_from_parquet(tmp_path / "bank.parquet", tmp_path / "out")
+
+
+def test_a_bank_that_is_being_written_is_not_removed(tmp_path: Path) -> None:
+    with BankWriter(tmp_path / "b", {}, shard_rows=2) as writer:
+        writer.write({"features": rows(2)})
+        with pytest.raises(InputError, match="b: another process is writing this bank; wait until it has ended"):
+            remove_bank(tmp_path / "b")
+        assert len(writer.finish()) == 2
+    remove_bank(tmp_path / "b")
+    assert not (tmp_path / "b").exists()
+    remove_bank(tmp_path / "b")
+
+
+@pytest.mark.parametrize("step", ["write", "finish"])
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_writer_whose_folder_was_replaced_leaves_the_new_one_alone(tmp_path: Path, step: str, begun: bool) -> None:
+    with BankWriter(tmp_path / "b", {}, shard_rows=2) as first:
+        if begun or step == "finish":
+            first.write({"features": rows(1)})
+        shutil.rmtree(tmp_path / "b")
+        with pytest.raises(InputError, match="b: the folder was removed or replaced while this bank was being written"):
+            first.write({"features": rows(1)}) if step == "write" else first.finish(HEAD)
+        with BankWriter(tmp_path / "b", {"other": 1}, shard_rows=2) as second:
+            second.write({"features": rows(2, seed=1)})
+            before = contents(tmp_path / "b")
+            with pytest.raises(InputError, match="removed or replaced"):
+                first.write({"features": rows(1)}) if step == "write" else first.finish(HEAD)
+            assert contents(tmp_path / "b") == before
+            second.finish().verify()
+
+
+def test_the_folder_is_looked_at_again_before_the_manifest_is_written(tmp_path: Path) -> None:
+    with BankWriter(tmp_path / "b", {}, shard_rows=2) as writer:
+        append = writer._append
+
+        def replace(*batch: Any) -> None:
+            append(*batch)
+            (tmp_path / "b").rename(tmp_path / "away")
+            (tmp_path / "b").mkdir()
+
+        with mock.patch.object(writer, "_append", replace), pytest.raises(InputError, match="removed or replaced"):
+            writer.write({"features": rows(2)})
+    assert contents(tmp_path / "b") == {}
+
+
+def test_a_folder_that_goes_while_its_lock_is_taken_is_not_locked(tmp_path: Path) -> None:
+    import fcntl
+
+    (tmp_path / "b").mkdir()
+    with (
+        mock.patch.object(fcntl, "flock", lambda *_: (tmp_path / "b").rmdir()),
+        pytest.raises(InputError, match="another process is writing this bank"),
+    ):
+        BankWriter(tmp_path / "b", {})

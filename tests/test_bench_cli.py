@@ -375,3 +375,17 @@ def test_the_analysis_of_the_papers_network(cifar):
         assert moves["uncertainty"]["test"][i] > 1.5 * moves["uncertainty"]["svhn"][i]
         if size <= 0.5:  # while certain predictions stay certain
             assert moves["variation"]["test"][i] < moves["variation"]["svhn"][i]
+
+
+def test_files_beside_the_scores_of_a_result_stay(tmp_path):
+    write_result(tmp_path, outcome())
+    mine = tmp_path / "scores" / "mine.npz"
+    mine.write_bytes(b"not scores at all")
+    write_result(tmp_path, outcome(methods="msp"))
+    assert mine.read_bytes() == b"not scores at all"
+    assert {file.name for file in (tmp_path / "scores").iterdir()} == {"mine.npz", "msp.npz"}
+    assert set(read_scores(tmp_path)) == {"msp"}
+    (tmp_path / "result.json").write_text("{")  # which names no method: then nothing goes
+    write_result(tmp_path, outcome(methods="ctm"))
+    assert {file.name for file in (tmp_path / "scores").iterdir()} == {"ctm.npz", "mine.npz", "msp.npz"}
+    assert set(read_scores(tmp_path)) == {"ctm"}

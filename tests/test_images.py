@@ -686,3 +686,104 @@ def test_real_pictures():
                 break
             assert np.array_equal(transform.normalised(b.pixels), transform(pixels[b.start : b.stop]))
         stream.close()
+
+
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_fingerprint_of_large_archives_covers_every_member(tmp_path, monkeypatch, name):
+    # Stored pictures of one size, all larger than two blocks, so that neither sizes nor the archive's ends differ.
+    pixels = {f"{k}.png": random_pixels(60, 60, seed=k) for k in range(6)}
+    sizes = {len(encoded(picture)) for picture in pixels.values()}
+    prints = set()
+    monkeypatch.setattr(_sets, "WHOLE", 1000)
+    for changed in (None, *pixels):
+        data = {key: encoded(picture).ljust(max(sizes) + 1, b"\0") for key, picture in pixels.items()}
+        if changed is not None:
+            data[changed] = data[changed][:-1] + b"\1"
+        write_archive(tmp_path / name, {}, **data)
+        value = open_images(tmp_path / name).fingerprint()
+        assert open_images(tmp_path / name).fingerprint() == value
+        prints.add(value)
+        data[changed or "0.png"] = b"\1" + data[changed or "0.png"][1:]
+        write_archive(tmp_path / name, {}, **data)
+        prints.add(open_images(tmp_path / name).fingerprint())
+    assert len(prints) == 2 * (1 + len(pixels))
+    if name == "a.zip":  # the checksums cover the middle as well
+        data["1.png"] = data["1.png"][:5000] + b"\1\2\3" + data["1.png"][5003:]
+        write_archive(tmp_path / name, {}, **data)
+        assert open_images(tmp_path / name).fingerprint() not in prints
+
+
+def test_fingerprint_of_large_files_looks_all_over(tmp_path, monkeypatch):
+    pictures = [random_pixels(300, 400, seed=k).tobytes() for k in range(20)]  # 7 MB that do not compress
+
+    def changed(k: int) -> str:
+        data = [bytes(255 - np.frombuffer(p, np.uint8)) if i == k else p for i, p in enumerate(pictures)]
+        pq.write_table(pa.table({"image": data}), tmp_path / "x.parquet", compression="none", use_dictionary=False)
+        return open_images(tmp_path / "x.parquet").fingerprint()
+
+    monkeypatch.setattr(_sets, "WHOLE", 1000)
+    monkeypatch.setattr(_sets, "_FILE_STEP", 2**18)
+    assert len({changed(k) for k in range(-1, 20)}) == 21
+    pixels = np.zeros((3, 300, 400, 3), np.uint8)
+    other = pixels.copy()
+    other[1, 100:200] = 255  # between borders of one colour
+    for name, array_ in (("a.npy", pixels), ("b.npy", other)):
+        np.save(tmp_path / name, array_)
+    assert open_images(tmp_path / "a.npy").fingerprint() != open_images(tmp_path / "b.npy").fingerprint()
+
+
+def test_pictures_beside_class_folders_are_noted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pixels = write(Path("set"), "cat/1.png", "dog/2.png")
+    assert open_images("set").notes == [] and open_images("set").labels is not None
+    pixels |= write(Path("set"), "stray.png")
+    note = "pictures lie beside the folders ({}), so folders are not taken as classes"
+    images = open_images("set")
+    assert images.labels is None and images.notes == [note.format("stray.png")]
+    pixels |= write(Path("set"), "other.png")
+    assert open_images("set").notes == [note.format("other.png and 1 more")]
+    assert open_images(["set", "set/stray.png"]).notes == [note.format("set/other.png and 1 more")]
+    write(Path("split"), "train/cat/1.png", "train/stray.png", "test/cat/1.png")
+    assert open_images("split", split="train").notes == [note.format("train/stray.png")]
+    assert open_images("split", split="test").notes == []
+    assert open_images(["set/stray.png", "set/cat/1.png"]).notes == []
+    for name in ("a.zip", "a.tar"):
+        write_archive(Path(name), {f"top/{key}": picture for key, picture in pixels.items()})
+        assert open_images(name).notes == [note.format(f"{name}/top/other.png and 1 more")]
+        write_archive(Path(name), {f"top/{key}": picture for key, picture in pixels.items() if "/" in key})
+        assert open_images(name).notes == [] and open_images(name).labels is not None
+    write(Path("flat"), "a.png", "b.png")
+    assert open_images("flat").notes == [] and open_images(random_pixels(2, 4, 4)).notes == []
+
+
+@pytest.mark.parametrize("name", ["a.zip", "a.tar", "a.tar.gz"])
+def test_members_of_one_name_are_told_apart(tmp_path, name):
+    pixels = [random_pixels(4, 5, seed=k) for k in range(5)]
+    members = ["cat.png", "dog.png", "cat.png", "./cat.png", "dog.png"]
+    if name == "a.zip":
+        with zipfile.ZipFile(tmp_path / name, "w") as archive, pytest.warns(UserWarning, match="Duplicate name"):
+            for member, picture in zip(members, pixels, strict=True):
+                archive.writestr(member, encoded(picture))
+    else:
+        with tarfile.open(tmp_path / name, "w:gz" if name.endswith("gz") else "w") as archive:
+            for member, picture in zip(members, pixels, strict=True):
+                entry = tarfile.TarInfo(member)
+                entry.size = len(encoded(picture))
+                archive.addfile(entry, io.BytesIO(encoded(picture)))
+    images = open_images(tmp_path / name)
+    expected = ["cat.png", "cat.png (2)", "cat.png (3)", "dog.png", "dog.png (2)"]
+    assert list(images.names) == [f"{name}/{key}" for key in expected]
+    for i, k in enumerate([0, 2, 3, 1, 4]):
+        assert np.array_equal(array(images.read(i)), pixels[k])
+
+
+def test_fingerprint_of_a_large_zip_covers_members_whose_entries_lie_far_from_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(_sets, "WHOLE", 1000)
+    prints = set()
+    for changed in (None, 20, 90):
+        with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+            for k in range(200):
+                content = (b"\1" if k == changed else b"\0") * 300
+                archive.writestr(zipfile.ZipInfo(f"{k:03d}.png"), content)
+        prints.add(open_images(tmp_path / "a.zip").fingerprint())
+    assert len(prints) == 3

@@ -61,10 +61,12 @@ class Manifest:
         body = {"bank": FORMAT, **dataclasses.asdict(self), "shards": [shard._asdict() for shard in self.shards]}
         return json.dumps({**body, "sha256": _checksum(body)}, indent=1, allow_nan=False) + "\n"
 
-    def write(self, folder: Path) -> None:
-        """Put the manifest in the place of the old one at a stroke. The name of the new one is fixed: a run that is
-        killed here leaves nothing that the next one does not write over.
+    def write(self, folder: Path, lock: int | None = None) -> None:
+        """Put the manifest in the place of the old one at a stroke, if the folder still is the one with the lock. The
+        name of the new one is fixed: a run that is killed here leaves nothing that the next one does not write over.
         """
+        if lock is not None:
+            check_lock(folder, lock)
         with (folder / MANIFEST_NEXT).open("w", encoding="ascii", newline="\n") as file:
             file.write(self.text())
             file.flush()
@@ -274,4 +276,23 @@ def lock_folder(folder: Path, what: str = "writing this bank") -> int:
         raise busy from None
     except OSError:  # a file system without locks
         pass
+    if not _is_locked(folder, handle):  # removed after it was opened, by one who held the lock until now
+        os.close(handle)
+        raise busy
     return handle
+
+
+def check_lock(folder: Path, handle: int) -> None:
+    """Refuse if the folder at a path is no longer the one on which `handle` holds the lock."""
+    if not _is_locked(folder, handle):
+        raise InputError(
+            f"{folder}: the folder was removed or replaced while this bank was being written; run the command again."
+        )
+
+
+def _is_locked(folder: Path, handle: int) -> bool:
+    try:
+        there = (folder / ".lock" if sys.platform == "win32" else folder).stat()
+    except OSError:
+        return False
+    return os.path.samestat(there, os.fstat(handle))

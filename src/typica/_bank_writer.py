@@ -27,6 +27,7 @@ from typica._bank_files import (
     Manifest,
     Shard,
     canonical,
+    check_lock,
     column_file,
     encode_names,
     lock_folder,
@@ -106,7 +107,7 @@ class BankWriter:
         found = {entry.name for entry in self.path.iterdir()} - {MANIFEST_NEXT, ".lock"}
         if not found:
             wanted.settings = _json(settings() if callable(settings) else settings, "settings")
-            wanted.write(self.path)
+            wanted.write(self.path, self._lock)
             return wanted
         if MANIFEST not in found:
             raise InputError(
@@ -174,7 +175,7 @@ class BankWriter:
             self._pending += source_rows
             if self._pending >= self._manifest.shard_rows:
                 self._end_shard()
-                self._manifest.write(self.path)
+                self._manifest.write(self.path, self._lock)
 
     def _append(self, columns: dict[str, NDArray[Any]], names: list[bytes] | None) -> None:
         if not self._manifest.columns:
@@ -235,7 +236,7 @@ class BankWriter:
                 self._end_shard()
             for file in self._files.values():
                 file.commit()
-            dataclasses.replace(manifest, complete=True).write(self.path)
+            dataclasses.replace(manifest, complete=True).write(self.path, self._lock)
             manifest.complete = True
         self.close()
         return Bank.open(self.path)
@@ -262,6 +263,7 @@ class BankWriter:
             raise InputError(f"{self.path}: the bank is complete; open it with Bank.open.")
         if self._lock is None:
             raise InputError(f"{self.path}: the bank's writer is closed; make a new BankWriter.")
+        check_lock(self.path, self._lock)
 
     def close(self) -> None:
         """Let go of the folder. What was written since the last shard is cut when the bank is taken up again."""

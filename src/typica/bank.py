@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
@@ -31,6 +32,7 @@ from typica._bank_files import (
     canonical,
     column_file,
     encode_names,
+    lock_folder,
     read_manifest,
     shard_digest,
 )
@@ -42,7 +44,7 @@ from typica.progress import advance
 
 SOURCE = ("model", "weights", "layer", "reduce", "transform")  # of an identity: what runs a picture again
 
-__all__ = ["Bank", "BankWriter", "bank_from_parquet", "remove_bank", "write_bank"]
+__all__ = ["Bank", "BankWriter", "bank_from_parquet", "check_source", "remove_bank", "write_bank"]
 
 
 class Bank:
@@ -214,16 +216,51 @@ def write_bank(
         return writer.finish(head, classes)
 
 
+def feature_layer(layer: Any) -> str | None:
+    """Return the layer that features come from, of one name or a list of several; None for the input of the head."""
+    last = layer[-1] if isinstance(layer, list) else layer
+    return None if last == "penultimate" else last
+
+
+def check_source(path: str | os.PathLike[str], source: Mapping[str, Any] | None) -> None:
+    """Raise if `path` is a bank of another model, layer or preprocessing than `source` tells of; see `Bank.source`.
+
+    Where either is unknown there is nothing to compare.
+    """
+    other = Bank.open(path).source if Bank.is_bank(path) else None
+    if source is None or other is None:
+        return
+    for key in SOURCE:
+        ours, theirs = source[key], other[key]
+        if key == "layer":
+            ours, theirs = feature_layer(ours), feature_layer(theirs)
+        if ours != theirs:
+            raise InputError(
+                f"{path}: features of another network, {key} {theirs!r} in place of {ours!r}; extract them with "
+                "the same model, layer and transform."
+            )
+
+
 def remove_bank(path: str | os.PathLike[str]) -> None:
-    """Delete a bank, finished or not, if there is one; a folder that is no bank is left alone and refused."""
+    """Delete a bank, finished or not, if there is one.
+
+    A bank that is being written, and a folder that is no bank, are left alone and refused.
+    """
     if Bank.is_bank(path):
-        shutil.rmtree(path)
+        with contextlib.ExitStack() as lock:
+            lock.callback(os.close, lock_folder(Path(path)))
+            if os.name == "nt":  # which deletes no file that is open, as the one with the lock is
+                lock.close()
+            shutil.rmtree(path)
     elif Path(path).exists() and (not Path(path).is_dir() or any(Path(path).iterdir())):
         raise InputError(f"{path}: holds something that is no bank; choose another folder.")
 
 
 def bank_from_parquet(path: str | os.PathLike[str], out: str | os.PathLike[str]) -> Bank:
-    """Write the bank that `Bank.to_parquet` put in a file to the folder `out`: the same one, to the byte."""
+    """Write the bank that `Bank.to_parquet` put in a file to the folder `out`: the same one, to the byte.
+
+    Interrupted and called again, it goes on; a folder that holds other data is refused.
+    """
     from typica.data.bank_parquet import read_parquet  # noqa: PLC0415 (needs an extra)
 
     return read_parquet(Path(path), Path(out))

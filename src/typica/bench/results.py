@@ -30,7 +30,8 @@ def result_file(folder: str | Path, experiment: str) -> Path:
 def write_result(folder: str | Path, outcome: Outcome) -> Path:
     """Write an experiment's document, and the scores behind it, to a folder; return the document's path.
 
-    Documents of other experiments in the folder stay. Scores of methods that are no longer in the result go.
+    Documents of other experiments in the folder stay, and so does all that no benchmark wrote. Scores of methods that
+    the result before had, and this one has not, go.
     """
     folder = Path(folder)
     document, scores = outcome
@@ -38,7 +39,7 @@ def write_result(folder: str | Path, outcome: Outcome) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = result_file(folder, experiment)
     if experiment not in APART:
-        _write_scores(folder / "scores", scores)
+        _write_scores(folder / "scores", scores, replaced=_rows(path) or set())
     with atomic_path(path) as temporary:
         temporary.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
     return path
@@ -60,9 +61,15 @@ def read_result(folder: str | Path, experiment: str = "main") -> dict[str, Any]:
 
 
 def read_scores(folder: str | Path) -> dict[str, dict[str, NDArray[Any]]]:
-    """Read the scores behind a result, {method: {"test", "calibration" (maybe), OOD set: scores}}."""
+    """Read the scores behind a result, {method: {"test", "calibration" (maybe), OOD set: scores}}.
+
+    Files of other names than the result's methods are passed over.
+    """
     found = {}
+    rows = _rows(result_file(folder, "main"))
     for path in sorted((Path(folder) / "scores").glob("*.npz")):
+        if rows is not None and path.stem not in rows:
+            continue
         try:
             with np.load(path, allow_pickle=False) as file:
                 found[path.stem] = {name.removeprefix("ood."): file[name] for name in file.files}
@@ -71,12 +78,20 @@ def read_scores(folder: str | Path) -> dict[str, dict[str, NDArray[Any]]]:
     return found
 
 
-def _write_scores(folder: Path, scores: Mapping[str, Mapping[str, NDArray[Any]]]) -> None:
+def _rows(path: Path) -> set[str] | None:
+    """Return the methods that a document names; None if there is no readable one."""
+    try:
+        return set(json.loads(path.read_text(encoding="utf-8"))["results"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _write_scores(folder: Path, scores: Mapping[str, Mapping[str, NDArray[Any]]], replaced: set[str]) -> None:
     folder.mkdir(exist_ok=True)
     for method, by_set in scores.items():
         arrays = {name if name in ("test", "calibration") else f"ood.{name}": array for name, array in by_set.items()}
         with atomic_path(folder / f"{method}.npz") as temporary, temporary.open("wb") as file:
             np.savez(file, allow_pickle=False, **arrays)
     for path in folder.glob("*.npz"):
-        if path.stem not in scores:
+        if path.stem in replaced and path.stem not in scores:
             path.unlink()

@@ -1,7 +1,8 @@
 """Pictures in folders: which files are pictures, and what the folders say of classes and splits.
 
 Class folders follow ImageFolder's convention: folders sorted by name are the classes, whatever lies at any depth in
-one belongs to it. Pictures that lie directly in a folder have no class, and then those in its subfolders have none.
+one belongs to it. Pictures that lie directly in a folder have no class, and then those in its subfolders have none,
+which the set's `notes` say.
 Folders called train, test or val (or validation ...) are splits: the classes are the folders within them.
 """
 
@@ -15,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.data._sets import FileImages
+from typica.data._sets import FileImages, folder_notes
 from typica.data.decode import ENDINGS, printable
 from typica.errors import InputError
 
@@ -55,13 +56,15 @@ def open_folder(root: Path, split: str | None, prefix: str = "") -> FileImages:
     found = walk(root)
     layout = arrange(found, split, str(root))
     keys = [found.pictures[row] for row in layout.rows]
+    names = [prefix + printable(key) for key in keys]
     return FileImages(
         [os.path.join(root, key) for key in keys],  # noqa: PTH118 (strings: a set may hold millions)
-        [prefix + printable(key) for key in keys],
+        names,
         [printable(key) for key in keys],
         labels=layout.labels,
         classes=layout.classes,
         ignored=[prefix + printable(name) for name in found.ignored],
+        notes=folder_notes(names, layout.labels),
     )
 
 

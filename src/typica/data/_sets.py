@@ -6,6 +6,9 @@ import hashlib
 import itertools
 import json
 import os
+import tarfile
+import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, overload
@@ -18,15 +21,18 @@ from typica.data.decode import decode
 from typica.errors import InputError
 
 WHOLE = 2**32  # sets of up to this many bytes are fingerprinted in full
-_ENDS = 4096  # larger ones by this many bytes at either end of each file or picture
+_ENDS = 4096  # larger ones by blocks of this many bytes, at least at either end of each file, member or picture
 _BLOCK = 2**20
+_FILE_STEP = 2**20  # from one block to the next in a file that holds many pictures
+_PICTURE_STEP = 2**16  # and in a picture of an array
 
 
 class Images:
     """A read-only sequence of pictures with their names and maybe labels; made by `open_images`.
 
     names: one a picture. labels: (n,) int64 or None; where `classes` has names, they index it. ignored: the names of
-    what lay among the pictures and is none. Reading is safe from several threads at once.
+    what lay among the pictures and is none. notes: sentences on what one might not expect of the set, such as folders
+    that are not taken as classes. Reading is safe from several threads at once.
     """
 
     def __init__(
@@ -35,11 +41,13 @@ class Images:
         labels: NDArray[np.int64] | None = None,
         classes: Sequence[str] | None = None,
         ignored: Sequence[str] = (),
+        notes: Sequence[str] = (),
     ) -> None:
         self.names = names
         self.labels = labels
         self.classes = None if classes is None else list(classes)
         self.ignored = list(ignored)
+        self.notes = list(notes)
         if labels is not None and self.classes is not None:
             low, high = int(labels.min(initial=0)), int(labels.max(initial=0))
             if low < 0 or high >= len(self.classes):
@@ -64,8 +72,13 @@ class Images:
     def fingerprint(self) -> str:
         """Return the SHA-256 of the set: labels, classes, names within it, sizes and content.
 
-        Of sets larger than 4 GiB, the first and last 4 KiB of each file (of each picture, in an array) stand for its
-        content. Where the set lies, and in an array or archive what its file is called, makes no difference.
+        Where the set lies, and in an array or archive what its file is called, makes no difference. Of sets larger
+        than 4 GiB a part stands for the content, and a change of the rest that keeps all sizes goes unseen:
+
+        - pictures in files, and members of a tar: the first and last 4 KiB of each;
+        - members of a zip: the CRC-32 of each, which the archive keeps and which covers all of it;
+        - Parquet: 4 KiB at every MiB of the file, and its last 4 KiB;
+        - arrays (.npy, .npz, .mat, CIFAR): 4 KiB at every 64 KiB of each picture, and its last 4 KiB.
         """
         digest = hashlib.sha256(json.dumps([len(self), self.classes]).encode())
         digest.update(b"" if self.labels is None else self.labels.astype("<i8").tobytes())
@@ -94,12 +107,18 @@ class FileImages(Images):
 
 
 class PackedImages(Images):
-    """Pictures whose files lie in a larger file: `reader(i)` gives the bytes of file i, `keys` their names in it."""
+    """Pictures whose files lie in a larger file: `reader(i)` gives the bytes of file i, `keys` their names in it.
+
+    A file without names in it, a Parquet, has no keys. Of files of one name in an archive, the later ones are told
+    apart by " (2)", " (3)" ... after it.
+    """
 
     def __init__(
         self, path: str, reader: Callable[[int], bytes], names: Sequence[str], keys: Sequence[str], **rest: Any
     ) -> None:
-        super().__init__(names, **rest)
+        super().__init__(_unique(names) if keys else names, **rest)
+        if keys:
+            self.notes += folder_notes(self.names, self.labels)
         self._path = path
         self._reader = reader
         self._keys = keys
@@ -109,7 +128,10 @@ class PackedImages(Images):
 
     def _content(self) -> Iterator[bytes | memoryview]:
         yield json.dumps(list(self._keys)).encode()
-        yield from file_content([""], [self._path])
+        if self._keys and _size(self._path) > WHOLE:
+            yield from _member_content(self._path)
+        else:
+            yield from file_content([""], [self._path], _FILE_STEP)
 
 
 class ArrayImages(Images):
@@ -131,7 +153,7 @@ class ArrayImages(Images):
             if self._array.nbytes <= WHOLE or len(data) <= 2 * _ENDS:
                 yield data
             else:
-                yield from (data[:_ENDS], data[-_ENDS:])
+                yield from (data[start : start + _ENDS] for start in _starts(len(data), _PICTURE_STEP))
 
 
 class JoinedImages(Images):
@@ -140,7 +162,8 @@ class JoinedImages(Images):
     def __init__(self, parts: Sequence[Images], ignored: Sequence[str] = ()) -> None:
         labels, classes = _joined_labels(parts)
         names = list(itertools.chain.from_iterable(part.names for part in parts))
-        super().__init__(names, labels, classes, [*ignored, *(name for part in parts for name in part.ignored)])
+        ignored = [*ignored, *(name for part in parts for name in part.ignored)]
+        super().__init__(names, labels, classes, ignored, [note for part in parts for note in part.notes])
         self._parts = parts
         self._ends = np.cumsum([len(part) for part in parts])
 
@@ -172,8 +195,23 @@ class Numbered(Sequence[str]):
         return f"{self._where}[{self._rows[i]}]"
 
 
-def file_content(keys: Sequence[str], paths: Sequence[str]) -> Iterator[bytes]:
-    """Yield names, sizes and content of files, or the ends of each if they are larger than WHOLE in all."""
+def folder_notes(names: Sequence[str], labels: NDArray[np.int64] | None) -> list[str]:
+    """Say so if pictures that lie beside folders, the least deep of all, are why there are no labels.
+
+    >>> folder_notes(["stray.png", "cat/1.png"], None)
+    ['pictures lie beside the folders (stray.png), so folders are not taken as classes']
+    """
+    depths = [name.count("/") for name in names]
+    if labels is not None or min(depths) == max(depths):
+        return []
+    least = min(depths)
+    beside = [name for name, depth in zip(names, depths, strict=True) if depth == least]
+    shown = beside[0] if len(beside) == 1 else f"{beside[0]} and {len(beside) - 1} more"
+    return [f"pictures lie beside the folders ({shown}), so folders are not taken as classes"]
+
+
+def file_content(keys: Sequence[str], paths: Sequence[str], step: int | None = None) -> Iterator[bytes]:
+    """Yield names, sizes and content of files; if larger than WHOLE in all, the ends of each and a block a `step`."""
     sizes = [_size(path) for path in paths]
     whole = sum(sizes) <= WHOLE
     for key, path, size in zip(keys, paths, sizes, strict=True):
@@ -181,11 +219,13 @@ def file_content(keys: Sequence[str], paths: Sequence[str]) -> Iterator[bytes]:
         if size < 0:  # gone or unreadable, which `read` reports: the set can still be told from others
             continue
         with Path(path).open("rb") as file:
-            if not whole and size > 2 * _ENDS:
+            if whole or size <= 2 * _ENDS:
+                while block := file.read(_BLOCK):
+                    yield block
+                continue
+            for start in _starts(size, step or size):
+                file.seek(start)
                 yield file.read(_ENDS)
-                file.seek(-_ENDS, os.SEEK_END)
-            while block := file.read(_BLOCK):
-                yield block
 
 
 def as_labels(labels: Any, count: int, where: str) -> tuple[NDArray[np.int64], list[str] | None]:
@@ -199,6 +239,38 @@ def as_labels(labels: Any, count: int, where: str) -> tuple[NDArray[np.int64], l
     if array.dtype.kind not in "iub":
         raise InputError(f"{where}: labels of type {array.dtype}; pass integers or strings.")
     return array.astype(np.int64), None
+
+
+def _starts(size: int, step: int) -> list[int]:
+    """Return where blocks of _ENDS bytes begin: at every step, and the last one at the end."""
+    return [*range(0, size - _ENDS, step), size - _ENDS]
+
+
+def _member_content(path: str) -> Iterator[bytes]:
+    """Yield name and size of each member of an archive, with the checksum that a zip keeps or the ends in a tar."""
+    if path.lower().endswith(".zip"):
+        with zipfile.ZipFile(path) as archive:
+            for entry in archive.infolist():
+                yield json.dumps([entry.filename, entry.file_size, entry.CRC]).encode()
+        return
+    with tarfile.open(path, errors="surrogateescape") as tar:
+        for member in tar:  # from front to back, so that a compressed one is unpacked only once
+            yield json.dumps([member.name, member.size]).encode()
+            content = tar.extractfile(member) if member.isreg() else None
+            if content is not None:
+                yield content.read(_ENDS)
+                content.seek(max(_ENDS, member.size - _ENDS))
+                yield content.read()
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    """Return the names of pictures, repeated ones numbered; no other ends in a number, but in ".png" or the like."""
+    counts: Counter[str] = Counter()
+    unique = []
+    for name in names:
+        counts[name] += 1
+        unique.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
+    return unique
 
 
 def _size(path: str) -> int:

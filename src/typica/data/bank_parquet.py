@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 import tempfile
 from pathlib import Path
@@ -16,7 +17,7 @@ from typica._bank_files import Manifest, Shard, canonical
 from typica._bank_writer import BankWriter
 from typica.bank import Bank
 from typica.data.tables import _pyarrow
-from typica.errors import FormatError
+from typica.errors import FormatError, InputError
 
 KEY = b"typica.bank"
 
@@ -44,7 +45,7 @@ def write_parquet(bank: Bank, path: Path) -> None:
 
 
 def read_parquet(path: Path, out: Path) -> Bank:
-    """Write the bank in a Parquet file of `write_parquet` to a folder."""
+    """Write the bank in a Parquet file of `write_parquet` to a folder, which may hold a part or all of it already."""
     arrow, parquet = _pyarrow("pyarrow"), _pyarrow("pyarrow.parquet")
     try:
         file = parquet.ParquetFile(path)
@@ -58,25 +59,45 @@ def read_parquet(path: Path, out: Path) -> Bank:
     document = json.loads(text)
     head = _head_of(document.pop("head_file"))
     document["shards"] = [Shard(**shard) for shard in document["shards"]]
+    document["skipped"] = [(name, reason) for name, reason in document["skipped"]]
     manifest = Manifest(**document)
     with BankWriter(
         out, manifest.identity, settings=manifest.settings, dtype=manifest.dtype, shard_rows=manifest.shard_rows
     ) as writer:
+        there = dataclasses.replace(writer._manifest, shard_rows=manifest.shard_rows)  # of what is in, it says nothing
+        if not (there == manifest if writer.complete else _is_part(there, manifest)):
+            raise InputError(f"{out}: holds a bank of other data; choose another folder, or delete this one.")
+        skipped = manifest.skipped[len(there.skipped) :]
         groups = iter(range(file.num_row_groups))
         source = 0
         for number, shard in enumerate(manifest.shards):
             table = file.read_row_group(next(groups)) if shard.stop > shard.start else None
             before, source = source, shard.source
-            if writer.complete or writer.done >= source:
+            if writer.done >= source:
                 continue
             last = number == len(manifest.shards) - 1
             writer.write(
                 {} if table is None else _columns_of(table, manifest),
                 None if table is None or manifest.name_bytes is None else _names_of(table),
                 source - before,
-                manifest.skipped if last else (),
+                skipped if last else (),
             )
-        return writer.finish(head, manifest.classes)
+        bank = writer.finish(head, manifest.classes)
+    if bank._manifest.shards != manifest.shards:
+        raise FormatError(
+            f"{path}: its rows do not match its checksums, it was altered; delete {out} and write the file again."
+        )
+    return bank
+
+
+def _is_part(there: Manifest, whole: Manifest) -> bool:
+    """Tell whether an unfinished bank is the beginning of another."""
+    return (
+        there.settings == whole.settings
+        and there.shards == whole.shards[: len(there.shards)]
+        and there.skipped == whole.skipped[: len(there.skipped)]
+        and there.columns in ({}, whole.columns)
+    )
 
 
 def _column(name: str) -> str:

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from typica.bank import Bank
+from typica.bank import Bank, check_source
 from typica.errors import FormatError, InputError
 from typica.head import Head
 from typica.store import atomic_path
@@ -41,8 +41,12 @@ class Table(NamedTuple):
     labels: NDArray[Any] | None
 
 
-def read_features(path: str | Path) -> Table:
-    """Read a matrix of features, and the labels if the file holds them."""
+def read_features(path: str | Path, source: Mapping[str, Any] | None = None) -> Table:
+    """Read a matrix of features, and the labels if the file holds them.
+
+    source: what is known of the network that the features should come from; a bank of another one is refused.
+    """
+    check_source(path, source)
     arrays = _read(path)
     labels = next((arrays.pop(name) for name in LABELS if name in arrays), None)
     features = arrays.get("features")
@@ -110,6 +114,11 @@ def find_head(path: str | Path | None, features: str | Path) -> Head | None:
     if head is None or bank.classes is None or len(bank.classes) != len(head.classes):
         return head
     return Head(head.weight, head.bias, bank.classes)
+
+
+def source_of(path: str | Path) -> dict[str, Any] | None:
+    """Return what a bank knows of the network that made it; None for other files."""
+    return Bank.open(path).source if Bank.is_bank(path) else None
 
 
 def parquet_columns(path: str | Path) -> list[str]:
