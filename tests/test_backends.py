@@ -65,6 +65,10 @@ def test_every_backend_gives_the_numbers_of_the_model(backend, name):
     for batch in found:
         assert batch.features.dtype == batch.logits.dtype == np.float32
         assert batch.features is batch.layers["penultimate"]
+    fixed = x.astype(np.float64)
+    fixed.flags.writeable = False
+    [batch] = runner([fixed])
+    assert close(batch.features, features) and batch.features.dtype == np.float32
     assert not model.training and not any(module._forward_hooks for module in model.modules())
 
 
@@ -316,6 +320,10 @@ def test_failures_and_early_ends_leave_nothing_running():
     with pytest.raises(ValueError, match="unlucky"):
         list(runner(column(i, 0) for i in range(30)))
     assert engine.closed == 1 and engine.ran < 30
+    engine.ran = 0
+    with pytest.raises(ValueError, match="unlucky"):
+        list(runner([column(13, *range(200, 299))]))
+    assert engine.ran < 40  # of the 50 pieces, those that had not begun are given up
 
     def broken():
         yield column(1, 0)
@@ -326,7 +334,7 @@ def test_failures_and_early_ends_leave_nothing_running():
     results = runner(column(100 + i, 0) for i in range(100))
     next(results)
     results.close()
-    assert engine.closed == 3 and engine.at_once <= 1  # the one that failed was never taken off
+    assert engine.closed == 4 and engine.at_once <= 2  # those that failed were never taken off
     for bad in (np.zeros((2, 2), dtype=np.float32), [[1.0]]):
         with pytest.raises(typica.InputError, match=r"Runner: a batch of .*; pass arrays \(n, 1\)"):
             list(runner([bad]))

@@ -22,6 +22,7 @@ from tinynet import MODEL, SOURCE, write_pictures
 
 import typica
 from typica.bank import Bank
+from typica.cli import main
 from typica.data.images import open_images
 from typica.data.transform import Preprocessing
 from typica.errors import InputError
@@ -330,3 +331,64 @@ def test_the_real_network_on_real_pictures(checkpoint: Path, real, tmp_path: Pat
     assert np.abs(bank.features - stored).max() <= 1e-3 * stored.max()
     assert bank.accuracy == (real["test.labels"][:100] == np.argmax(bank.logits, axis=1)).mean()
     assert bank.identity["transform"] == zoo.transform("densenet-bc-100").to_dict()
+
+
+def test_another_network_behind_the_same_weights_gets_no_old_bank(here: Path, pictures: Path):
+    extract(open_model(MODEL), open_images(pictures), "a.bank", settings=PLAIN)
+    Path("tiny.py").write_text(SOURCE.replace("nn.ReLU()", "nn.GELU()"))
+    sys.modules.pop("tiny")
+    with pytest.raises(InputError, match="weights is"):
+        extract(open_model(MODEL), open_images(pictures), "a.bank", settings=PLAIN)
+    Path("tiny.py").write_text(SOURCE + "\n# edited\n")
+    sys.modules.pop("tiny")
+    with pytest.raises(InputError, match="code is"):
+        extract(open_model(MODEL), open_images(pictures), "a.bank", settings=PLAIN)
+
+
+def test_features_of_another_network_are_refused(here: Path, pictures: Path, capsys):
+    bank_and_detector(capsys, pictures)
+    options = ("extract", "--model", MODEL, "--images", str(pictures), "--backend", "torch")
+    run(capsys, *options, "--weights", "1", "-o", "other.bank")
+    for arguments in (
+        ("score", "ctm.safetensors", "other.bank"),
+        ("calibrate", "ctm.safetensors", "other.bank"),
+        ("fit", "a.bank", "-o", "x.safetensors", "--calibrate", "other.bank"),
+        ("evaluate", "ctm.safetensors", "--id", "a.bank", "--ood", "other.bank"),
+        ("compare", "a.bank", "--id", "other.bank", "--ood", "a.bank"),
+        ("choose", "--bank", "a.bank", "--held-out", "other.bank"),
+    ):
+        assert "features of another network, weights" in run(capsys, *arguments, code=2), arguments
+    run(capsys, *options, "--layers", "0.0", "-o", "more.bank")  # with other layers beside: the features are the same
+    run(capsys, "score", "ctm.safetensors", "more.bank")
+
+
+def test_names_are_shown_as_they_are(here: Path, pictures: Path, capsys):
+    shutil.copytree(pictures, here / "odd[")
+    (here / "odd[" / "red").rename(here / "odd[" / "[bold]red")
+    (here / "odd[" / "notes.txt").write_text("no picture")
+    run(capsys, "extract", "--model", MODEL, "--images", "odd[", "-o", "a.bank", "--backend", "torch")
+    run(capsys, "fit", "a.bank", "-o", "ctm.safetensors")
+    assert "[bold]red" in run(capsys, "info", "ctm.safetensors")
+    assert main_errors(capsys, "score", "ctm.safetensors", "odd[", "--model", MODEL, "--limit", "60").count(
+        "left out, no picture: odd[/notes.txt"
+    )
+
+
+def main_errors(capsys, *arguments: str) -> str:
+    """Return what a command that succeeds says on standard error."""
+    with pytest.raises(SystemExit) as stop:
+        main(list(arguments))
+    captured = capsys.readouterr()
+    assert stop.value.code == 0 and "[bold]red" in captured.out
+    return captured.err
+
+
+def test_skipped_pictures_are_not_forgotten_by_a_stricter_run(here: Path, pictures: Path):
+    folder = here / "some"
+    shutil.copytree(pictures, folder)
+    (folder / "blue" / "03.png").write_bytes(b"\x89PNG\r\n\x1a\nno")
+    lenient = Settings("torch", 4, 1, on_error="skip")
+    extract(open_model(MODEL), open_images(folder), "a.bank", settings=lenient)
+    with pytest.raises(InputError, match=r"lacks 1 pictures that were skipped, e\.g\. .*03\.png"):
+        extract(open_model(MODEL), open_images(folder), "a.bank", settings=PLAIN)
+    assert len(extract(open_model(MODEL), open_images(folder), "a.bank", settings=lenient)) == 59

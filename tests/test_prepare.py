@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -174,3 +175,80 @@ def test_deeper_layers_of_the_real_network_tell_more(checkpoint: Path, tmp_path:
     results = json.loads(run(capsys, *arguments, "--backend", "openvino"))["results"]
     means = [results[layer]["average"]["auroc"] for layer in ("conv1", "trans1", "trans2", "block3")]
     assert means == sorted(means) and means[0] < means[-1]
+
+
+def test_pictures_that_are_left_out_are_named(here: Path, capsys):
+    (here / "noise" / "00.png").write_bytes(b"\x89PNG\r\n\x1a\nno")
+    (here / "noise" / "readme.txt").write_text("no picture")
+    arguments = ("bench", "colours.toml", "--data", ".", "--cache", "cache", "--backend", "torch")
+    assert "00.png" in run(capsys, *arguments, code=2)
+    document = json.loads(run(capsys, *arguments, "--on-error", "skip", "--json", "-"))
+    assert document["n"]["noise"] == 29 and len(document["left_out"]["noise"]) == 2
+    assert "readme.txt" in document["left_out"]["noise"][0] and "00.png" in document["left_out"]["noise"][1]
+    assert "lacks 1 pictures that were skipped" in run(capsys, *arguments, code=2)
+
+
+def test_only_what_an_experiment_needs_is_run(here: Path, capsys):
+    run(capsys, "bench", "colours.toml", "--data", ".", "--cache", "cache", "--experiment", "layers")
+    assert not [path for path in Path("cache").iterdir() if "odin" in path.name]
+
+
+def test_without_any_ood_set_nothing_starts(here: Path, capsys):
+    Path("none.toml").write_text(SUITE.replace('noise = { path = "noise" }', ""))
+    error = run(capsys, "bench", "none.toml", "--data", ".", "--cache", "cache", code=2)
+    assert "has none of its OOD sets: svhn (absent: " in error and not Path("cache").exists()
+
+
+def test_a_bank_of_another_network_is_no_set_of_a_suite(here: Path):
+    prepare(load_suite("colours.toml"), None, cache=Path("cache"), settings=PLAIN)
+    bank = next(path for path in Path("cache").iterdir() if path.name.startswith("noise-") and "odin" not in path.name)
+    Path("other.toml").write_text(
+        SUITE.replace('path = "noise"', f'path = "{bank}"').replace("[id]", 'weights = "1"\n[id]')
+    )
+    Path("1").touch()
+    with pytest.raises(InputError, match="features of another network, weights"):
+        prepare(load_suite("other.toml"), None, cache=Path("cache"), settings=PLAIN)
+
+
+def test_names_that_leave_the_folder_are_refused(here: Path):
+    Path("bad.toml").write_text('name = "../up"\n' + SUITE.replace("noise =", '"../noise" ='))
+    with pytest.raises(InputError) as error:
+        load_suite("bad.toml")
+    assert "name = '../up': expected a text that can be a file's name" in str(error.value)
+    assert "ood.../noise: give it a name that can be a file's" in str(error.value)
+
+
+def test_a_head_of_other_classes_judges_nothing(here: Path, capsys):
+    write_pictures(here / "more", 6, seed=3)
+    for split in ("train", "test"):
+        (here / split / "red").rename(here / split / "rot")
+        for i in range(4):
+            shutil.copytree(here / "more" / "green", here / split / f"extra{i}")
+    arguments = ("bench", "colours.toml", "--data", ".", "--cache", "cache", "--backend", "torch", "--json", "-")
+    document = json.loads(run(capsys, *arguments))
+    assert set(document["accuracy"]) == {"cm"} and "aurc" not in document["results"]["ctm"]
+    assert "the head knows other classes" in document["skipped"]["accuracy"]
+    np.savez("test.npz", images=np.zeros((4, 8, 8, 3), np.uint8), labels=[0, 1, 2, 0])
+    Path("mixed.toml").write_text(SUITE.replace('path = "test"', 'path = "test.npz"'))
+    with pytest.raises(InputError, match=r"test has the label .* which train lacks"):
+        prepare(load_suite("mixed.toml"), None, settings=PLAIN)
+
+
+def test_an_earlier_gallery_goes_and_other_files_stay(here: Path, capsys):
+    arguments = ("bench", "digits", "-o", "out", "--methods", "ctm")
+    run(capsys, *arguments)
+    Path("out/gallery/holiday.jpg").write_text("mine")
+    first = len(list(Path("out/gallery").iterdir()))
+    run(capsys, *arguments)
+    assert len(list(Path("out/gallery").iterdir())) == first and Path("out/gallery/holiday.jpg").exists()
+
+
+def test_a_report_without_a_head(here: Path, capsys):
+    sets = prepare(load_suite("colours.toml"), None, settings=PLAIN)
+    Path("plain").mkdir()
+    for name, rows in {"train": sets.train, "test": sets.test, "ood.noise": sets.ood["noise"]}.items():
+        np.save(f"plain/{name}.features.npy", rows)
+    np.save("plain/train.labels.npy", sets.train_labels)
+    np.save("plain/test.labels.npy", sets.test_labels)
+    run(capsys, "bench", "colours.toml", "--features", "plain", "--report", "--methods", "ctm")
+    assert Path("colours-result/report.html").exists() and not Path("colours-result/analysis.json").exists()

@@ -45,6 +45,12 @@ def final_detector(estimator: Any, where: str) -> Detector:
     return detector
 
 
+def remembered(estimator: Any) -> dict[str, Any] | None:
+    """Return what the detector remembers of the network whose features it was fitted on, if anything."""
+    source: dict[str, Any] | None = getattr(final_detector(estimator, "remembered"), "source_", None)
+    return source
+
+
 def detector_input(estimator: Any, X: Any) -> Any:
     """Return X as the detector sees it: after all the steps of a Pipeline that stand before it."""
     if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:

@@ -22,6 +22,10 @@ def _text(value: Any) -> bool:
     return isinstance(value, str) and value != ""
 
 
+def _file_name(value: Any) -> bool:
+    return _text(value) and not set(value) & set("/\\") and not value.startswith(".")
+
+
 def _texts(value: Any) -> bool:
     return isinstance(value, list) and all(map(_text, value))
 
@@ -43,7 +47,8 @@ def _table(value: Any) -> bool:
 
 
 _SUITE: dict[str, tuple[Check, str]] = {
-    **dict.fromkeys(("name", "title", "model", "weights", "layer"), (_text, "a text")),
+    "name": (_file_name, "a text that can be a file's name"),
+    **dict.fromkeys(("title", "model", "weights", "layer"), (_text, "a text")),
     "builtin": (lambda value: value in BUILTIN, f"one of {', '.join(BUILTIN)}"),
     **dict.fromkeys(("layers", "near"), (_texts, "a list of texts")),
     **dict.fromkeys(("transform", "id", "ood", "methods", "protocol", "published"), (_table, "a table")),
@@ -123,6 +128,9 @@ def read_suite(document: Mapping[str, Any], problems: Problems) -> dict[str, Any
     values["protocol"] = problems.checked(values.get("protocol", {}), _PROTOCOL, "protocol")
     values["methods"] = _methods(values.get("methods", {}), problems)
     values["ood"] = {key: _source(entry, f"ood.{key}", problems) for key, entry in values.get("ood", {}).items()}
+    for key in values["ood"]:
+        if not _file_name(key):
+            problems.note(f"ood.{key}: give it a name that can be a file's")
     inputs = problems.checked(values.get("id", {}), _ID, "id")
     values["id"] = {key: _source(entry, f"id.{key}", problems) for key, entry in inputs.items()}
     if "published" in values:

@@ -83,6 +83,8 @@ def run_experiment(
             record["aurc"], record["e_aurc"] = aurc(found.sets["test"], wrong), e_aurc(found.sets["test"], wrong)
         document["results"][row] = record
     document["skipped"] |= sets.missing
+    if sets.head is not None and sets.classifier is None:
+        document["skipped"]["accuracy"] = "the head knows other classes than the labels; name the classes alike"
     document["published"] = _published(experiment, suite, sets)
     return Outcome(document, {row: dict(found.sets) for row, found in scored.items() if not found.error})
 
@@ -95,10 +97,11 @@ def rows_of(experiment: str, suite: Suite, methods: Mapping[str, Any]) -> int:
 def accuracies(sets: FeatureSuite) -> dict[str, float]:
     """Return the top-1 accuracy on `test` of the logits, of cosines to the weights (CW), and to the means (CM).
 
-    What cannot be had is left out: without a head, or where a direction is zero, whose detector then says so.
+    What cannot be had is left out: without a head that knows the labels' classes, or where a direction is zero, whose
+    detector then says so.
     """
     found = {}
-    head = sets.head
+    head = sets.classifier
     classifiers: dict[str, Callable[[], NDArray[Any]]] = {
         "cm": lambda: CTM().fit(sets.train, sets.train_labels).classify(sets.test)
     }
@@ -128,6 +131,7 @@ def _header(experiment: str, suite: Suite, sets: FeatureSuite, full: bool) -> di
         "results": {},
         "skipped": {},
         "absent": list(sets.missing),
+        "left_out": {name: list(reasons) for name, reasons in sets.left_out.items()},
     }
 
 
@@ -186,4 +190,5 @@ def _published(experiment: str, suite: Suite, sets: FeatureSuite) -> dict[str, A
 
 
 def _mistakes(sets: FeatureSuite) -> NDArray[np.bool_] | None:
-    return None if sets.head is None else np.asarray(sets.head.predict(sets.test) != sets.test_labels)
+    head = sets.classifier
+    return None if head is None else np.asarray(head.predict(sets.test) != sets.test_labels)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -27,8 +26,7 @@ def write_gallery(folder: str | Path, sets: FeatureSuite, tpr: float) -> int:
     The threshold keeps a share `tpr` of the calibration inputs, or of the test inputs where there are none.
     """
     folder = Path(folder)
-    shutil.rmtree(folder / "gallery", ignore_errors=True)
-    (folder / "gallery.json").unlink(missing_ok=True)
+    _remove(folder)
     if "test" not in sets.pictures:
         return 0
     detector = CTM().fit(sets.train, sets.train_labels)
@@ -36,12 +34,12 @@ def write_gallery(folder: str | Path, sets: FeatureSuite, tpr: float) -> int:
     cut = threshold(detector.score_samples(held_out), tpr, source="held-out", where="gallery").threshold
     features = {"test": sets.test} | {name: Z for name, Z in sets.ood.items() if name in sets.pictures}
     scores = {name: np.asarray(detector.score_samples(Z)) for name, Z in features.items()}
-    (folder / "gallery").mkdir(parents=True)
+    (folder / "gallery").mkdir(parents=True, exist_ok=True)
     entries: list[dict[str, Any]] = []
     for kind, name, row in _chosen(scores, cut):
         matches = detector.match(features[name][row : row + 1])
         title, picture = sets.pictures[name][row]
-        file = f"gallery/{len(entries):03d}.png"
+        file = _file(len(entries))
         _thumbnail(picture).save(folder / file)
         entries.append(
             {
@@ -58,6 +56,24 @@ def write_gallery(folder: str | Path, sets: FeatureSuite, tpr: float) -> int:
     with atomic_path(folder / "gallery.json") as temporary:
         temporary.write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
     return len(entries)
+
+
+def _remove(folder: Path) -> None:
+    """Remove an earlier gallery, and nothing else that lies beside it."""
+    listing = folder / "gallery.json"
+    if not listing.is_file():
+        return
+    try:
+        numbers = range(len(json.loads(listing.read_text(encoding="utf-8"))))
+    except (ValueError, TypeError):
+        numbers = range(0)
+    for number in numbers:
+        (folder / _file(number)).unlink(missing_ok=True)
+    listing.unlink()
+
+
+def _file(number: int) -> str:
+    return f"gallery/{number:03d}.png"
 
 
 def _chosen(scores: Mapping[str, NDArray[Any]], cut: float) -> Iterator[tuple[str, str, int]]:

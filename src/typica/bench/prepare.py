@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import as_floating
-from typica.bank import Bank, BankWriter
+from typica.bank import Bank, BankWriter, check_source
 from typica.bench._schema import IMAGE_METHODS, method_params
 from typica.bench.config import Source, Suite
 from typica.bench.suite import FeatureSuite
@@ -29,6 +29,7 @@ from typica.data.sets import find_set, how_to_get, set_home
 from typica.data.tables import find_head, read_features
 from typica.data.transform import Preprocessing
 from typica.errors import InputError
+from typica.nets._torch import torch
 from typica.nets.extraction import Settings, extract
 from typica.nets.extractor import FeatureExtractor
 from typica.nets.models import Opened, open_model
@@ -44,6 +45,7 @@ class _Loaded:
 
     path: Path
     pictures: Images | None
+    left_out: list[str]
 
 
 def prepare(
@@ -91,6 +93,7 @@ def prepare(
         layers=_layers(suite, loaded),
         scores=work.input_scores(suite, {name: loaded[name] for name in ("test", *ood)}),
         missing=missing,
+        left_out={name: entry.left_out for name, entry in loaded.items() if entry.left_out},
         pictures={name: _Pictures(entry) for name, entry in loaded.items() if entry.pictures is not None},
     )
 
@@ -128,12 +131,14 @@ class _Work:
     def features(self, name: str, path: Path, source: Source) -> _Loaded:
         """Return a set's features: as they are in a bank or a feature file, else of its pictures."""
         if not holds_pictures(path):
-            return _Loaded(path, None)
+            check_source(path, {**self.opened.identity, "transform": self.transform.to_dict()})
+            return _Loaded(path, None, [])
         images = open_images(path, split=source.split)
-        bank = self.cache / f"{name}-{self._key(images)}"
+        folder = self.cache / f"{name}-{_digest(self._identity(images))}"
         with self.watch(name, len(images)):
-            extract(self.opened, images, bank, self.transform, settings=self.settings)
-        return _Loaded(bank, images)
+            bank = extract(self.opened, images, folder, self.transform, settings=self.settings)
+        unread = [reason for _, reason in bank.skipped]
+        return _Loaded(folder, images, [*images.notes, *(f"{name}: no picture" for name in images.ignored), *unread])
 
     def input_scores(self, suite: Suite, sets: Mapping[str, _Loaded]) -> dict[str, dict[str, NDArray[Any]]]:
         """Return the scores of methods that move the input, where the model has gradients and all sets pictures."""
@@ -152,10 +157,16 @@ class _Work:
         identity = {**self._identity(images), "method": "odin", **params}
         detector = ODIN(self.opened.extractor, **params, std=self.transform.std)
         folder = self.cache / f"{name}-odin-{_digest(identity)}"
-        with BankWriter(folder, identity, settings={"batch": self.settings.batch or 50}, shard_rows=500) as writer:
+        pinned = {"batch": self.settings.batch or 50, "threads": torch.get_num_threads(), "torch": torch.__version__}
+        with BankWriter(folder, identity, settings=pinned, shard_rows=500) as writer:
             if writer.complete:
                 return np.asarray(writer.finish().features)[:, 0]
-            size, done = writer.settings["batch"], writer.done
+            if writer.settings != pinned:
+                raise InputError(
+                    f"{folder}: was begun with {writer.settings}, and this is {pinned}; go on as it was begun, or "
+                    "delete the folder."
+                )
+            size, done = pinned["batch"], writer.done
             with self.watch(f"{name}, ODIN", len(images)):
                 advance(done)
                 for batch in image_batches(images, self.transform, size, start=done, on_error=self.settings.on_error):
@@ -170,9 +181,6 @@ class _Work:
     def _identity(self, images: Images) -> dict[str, Any]:
         return {**self.opened.identity, "transform": self.transform.to_dict(), "data": images.fingerprint()}
 
-    def _key(self, images: Images) -> str:
-        return _digest(self._identity(images))
-
 
 def _digest(identity: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
@@ -186,6 +194,9 @@ def _find_all(suite: Suite, data: Path | None) -> tuple[dict[str, tuple[Path, So
     missing = {name: _advice(source, data) for name, (path, source) in places.items() if path is None}
     if needed := [f"{name} ({missing[name]})" for name in own if name in missing]:
         raise InputError(f"suite {suite.name!r}: lacks {'; '.join(needed)}.")
+    if set(suite.ood) <= set(missing):
+        listed = "; ".join(f"{name} ({missing[name]})" for name in suite.ood)
+        raise InputError(f"suite {suite.name!r}: has none of its OOD sets: {listed}.")
     if clash := sorted(set(own) & set(suite.ood)):
         raise InputError(f"suite {suite.name!r}: an OOD set is called {clash[0]!r}; choose another name.")
     return {name: (path, source) for name, (path, source) in places.items() if path is not None}, missing

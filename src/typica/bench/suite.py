@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Array
@@ -43,6 +44,8 @@ class FeatureSuite:
         Scores that take the network and its inputs (ODIN), by method and then by set, as in `layers`.
     missing : mapping of str to str
         OOD sets that should be there and are not, with how to get them.
+    left_out : mapping of str to list of str
+        Pictures that could not be read and files that are none, by set, each with the reason.
     pictures : mapping of str to what gives (name, picture) for the number of a row
         The inputs themselves, by set, where they are at hand.
 
@@ -74,6 +77,7 @@ class FeatureSuite:
     layers: Mapping[str, Mapping[str, NDArray[Any]]] = field(default_factory=dict)
     scores: Mapping[str, Mapping[str, NDArray[Any]]] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, list[str]] = field(default_factory=dict)
     pictures: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -87,6 +91,9 @@ class FeatureSuite:
             if labels is None or labels.shape != (len(features),):
                 found = f"{split}_labels has shape {None if labels is None else labels.shape}"
                 raise self._error(found, f"give one label for each of the {len(features)} rows of {split}")
+        if not np.isin(self.test_labels, self.train_labels).all():
+            strange = self.test_labels[~np.isin(self.test_labels, self.train_labels)][0]
+            raise self._error(f"test has the label {strange!r}, which train lacks", "name the classes alike")
         if self.head_weight is not None:
             C = len(self.classes)
             for what, shape in {"head_weight": (C, m), "head_bias": (C,), "classes": (C,)}.items():
@@ -114,6 +121,12 @@ class FeatureSuite:
     def far(self) -> frozenset[str]:
         """Names of the OOD sets that are not near."""
         return frozenset(self.ood) - self.near
+
+    @property
+    def classifier(self) -> Head | None:
+        """The head, if it knows the classes that the labels name; else what it predicts cannot be judged."""
+        head = self.head
+        return head if head is not None and np.isin(self.test_labels, head.classes).all() else None
 
     @property
     def head(self) -> Head | None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from numpy.typing import NDArray
 from rich.console import RenderableType
+from rich.markup import escape
 
 import typica
 from typica import store
@@ -145,7 +146,7 @@ def _classes(detector: Detector) -> NDArray[Any] | None:
 
 def pairs(title: str, description: dict[str, Any]) -> RenderableType:
     """Return a description as a table of two columns."""
-    rows = []
+    rows: list[list[str]] = []
     for key, value in description.items():
         if key == "classes":
             names = ", ".join(map(str, value["names"][:8])) + (" ..." if value["n"] > 8 else "")
@@ -154,4 +155,4 @@ def pairs(title: str, description: dict[str, Any]) -> RenderableType:
             rows.append([key, ", ".join(f"{k}={v}" for k, v in value.items()) or "-"])
         else:
             rows.append([key, ", ".join(value) if isinstance(value, list) else str(value)])
-    return table(title, ["", ""], rows, text=2, header=False)
+    return table(title, ["", ""], [[key, escape(value)] for key, value in rows], text=2, header=False)

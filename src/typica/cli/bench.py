@@ -18,7 +18,7 @@ from typica.bench.gallery import write_gallery
 from typica.bench.methods import named_methods
 from typica.bench.render import style_of, text_of, to_csv, to_latex, to_markdown
 from typica.bench.report import write_report
-from typica.bench.results import result_file, write_result
+from typica.bench.results import APART, result_file, write_result
 from typica.bench.suite import FeatureSuite
 from typica.bench.tables import tables_of
 from typica.cli.app import Json, app
@@ -65,7 +65,8 @@ def bench(
         described = replace(described, protocol=replace(described.protocol, seed=seed))
     described = replace(described, methods=named_methods(described, methods))
     check_on_error(on_error)
-    sets = _sets(described, features, data, cache, backend, on_error)
+    scored = report or experiment not in APART
+    sets = _sets(described if scored else replace(described, methods={}), features, data, cache, backend, on_error)
     with counting("measuring", rows_of(experiment, described, described.methods)) as done:
         outcome = run_experiment(experiment, described, sets, described.methods, full=full, on_done=done)
     document = outcome.document
@@ -97,7 +98,7 @@ def _keep(folder: Path, report: bool, outcome: Outcome, suite: Suite, sets: Feat
     write_gallery(folder, sets, suite.protocol.tpr)
     if report:
         full = outcome.document["protocol"]["full"]
-        for experiment in ("main", "analysis"):
+        for experiment in ("main", "analysis") if sets.head is not None else ("main",):
             if result_file(folder, experiment) != written:
                 write_result(folder, run_experiment(experiment, suite, sets, suite.methods, full=full))
         error_console.print(f"wrote {write_report(folder, folder / 'report.html')}")
@@ -114,8 +115,14 @@ def _sets(
     from typica.bench.prepare import prepare  # noqa: PLC0415 (needs torch, which is an extra)
     from typica.nets.extraction import Settings  # noqa: PLC0415
 
+    if ":" in str(suite.model):
+        error_console.print(f"runs the code of {suite.model}")
     settings = Settings(backend=backend, on_error=on_error)  # type: ignore[arg-type]
-    return prepare(suite, data, cache=cache, settings=settings, watch=partial(progress, unit="images/s"))
+    sets = prepare(suite, data, cache=cache, settings=settings, watch=partial(progress, unit="images/s"))
+    for name, reasons in sets.left_out.items():
+        for reason in reasons:
+            error_console.print(f"{name}, left out: {reason}", style="yellow", markup=False, soft_wrap=True)
+    return sets
 
 
 def _print(made: Table) -> None:

@@ -18,10 +18,11 @@ from typica.cli.app import Json, app
 from typica.cli.show import console, counting, error_console, percent, progress, table, write_json
 from typica.conformal import ConformalDetector
 from typica.data.images import open_images
-from typica.data.tables import find_head, read_features, read_labels
+from typica.data.tables import find_head, read_features, read_labels, source_of
 from typica.detectors import list_detectors
 from typica.errors import InputError
 from typica.monitor import Monitor
+from typica.pipelines import remembered
 from typica.stream import read_batches
 
 
@@ -41,7 +42,7 @@ def calibrate(
 ) -> None:
     """Give a detector p-values: compare new inputs with held-out ones, and reject at a level that holds."""
     made = ConformalDetector(unwrapped(typica.load(detector)), by_class=by_class, alpha=alpha, confidence=confidence)
-    rows = read_features(held_out).features
+    rows = read_features(held_out, remembered(made.detector)).features
     with progress("calibrating", len(rows) * (2 if by_class else 1)):
         made.calibrate(rows)
     summary = made.summary()
@@ -144,7 +145,7 @@ def choose(
     rows = np.arange(len(features))
     if held_out is not None:
         train, targets = features, classes
-        known, known_labels = _labelled(held_out, None)
+        known, known_labels = _labelled(held_out, None, source_of(bank))
     else:
         kept, rows = train_test_split(rows, test_size=0.2, stratify=classes, random_state=seed)
         train, targets, known, known_labels = features[kept], classes[kept], features[rows], classes[rows]
@@ -196,8 +197,8 @@ def _show(choice: Choice) -> None:
     )
 
 
-def _labelled(path: Path, labels: Path | None) -> tuple[Any, Any]:
-    features, found = read_features(path)
+def _labelled(path: Path, labels: Path | None, source: dict[str, Any] | None = None) -> tuple[Any, Any]:
+    features, found = read_features(path, source)
     targets = read_labels(labels) if labels is not None else found
     if targets is None:
         raise InputError(f"{path}: holds no labels; pass --labels, or a file with features and labels.")

@@ -12,7 +12,7 @@ import typer
 from typica.bank import remove_bank
 from typica.cli.about import describe_bank, pairs
 from typica.cli.app import Json, app
-from typica.cli.show import console, error_console, progress, show_skipped, write_json
+from typica.cli.show import console, error_console, progress, show_left_out, show_skipped, write_json
 from typica.data.images import open_images
 from typica.data.transform import Preprocessing
 from typica.errors import InputError
@@ -72,8 +72,7 @@ def extract(
     if fresh:
         remove_bank(output)
     settings = Settings(backend, batch, threads, device, autocast, on_error, workers)  # type: ignore[arg-type]
-    if pictures.ignored:
-        error_console.print(f"{len(pictures.ignored)} files are no pictures and left out, e.g. {pictures.ignored[0]}")
+    show_left_out(pictures)
     with progress("extracting", len(pictures), unit="images/s"):
         bank = run(
             opened,

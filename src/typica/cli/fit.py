@@ -8,12 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from typica.bank import Bank
 from typica.bench.run import wants_head
 from typica.cli.about import describe, pairs
 from typica.cli.app import Json, Tpr, app
 from typica.cli.show import console, error_console, progress, write_json
-from typica.data.tables import find_head, read_features, read_labels
+from typica.data.tables import find_head, read_features, read_labels, source_of
 from typica.detectors import detector_class, make_detector
 from typica.errors import InputError
 
@@ -44,7 +43,8 @@ def fit(
         params["head"] = found
     made = make_detector(detector, **params)
     train = read_features(features)
-    held_out = read_features(calibrate).features if calibrate is not None else None
+    source = source_of(features)
+    held_out = read_features(calibrate, source).features if calibrate is not None else None
     targets = read_labels(labels) if labels is not None else train.labels
     if found is None and made.tags.reads == "logits":
         error_console.print("no head: the rows are taken as logits (pass --head for features)")
@@ -57,8 +57,8 @@ def fit(
             made.calibrate(held_out, tpr=tpr)
     else:
         error_console.print("threshold from training rows, which is optimistic; pass --calibrate HELD_OUT")
-    if Bank.is_bank(features):
-        made.source_ = Bank.open(features).source
+    if source is not None:
+        made.source_ = source
     made.save(output)
     description = describe(made)
     if json_file != "-":

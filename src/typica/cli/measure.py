@@ -25,11 +25,11 @@ from typica.cli.show import (
     table,
     write_json,
 )
-from typica.data.tables import find_head, read_features, read_labels
+from typica.data.tables import find_head, read_features, read_labels, source_of
 from typica.detectors import list_detectors
 from typica.errors import InputError
 from typica.metrics import evaluate_many
-from typica.pipelines import final_detector
+from typica.pipelines import final_detector, remembered
 
 
 @app.command(epilog="Example: typica evaluate ctm.safetensors --id test.npy --ood svhn=svhn.npy --ood textures=dtd.npy")
@@ -45,8 +45,9 @@ def evaluate(
     """Measure how well a detector tells in-distribution from OOD features."""
     estimator = unwrapped(typica.load(detector))
     final = final_detector(estimator, "evaluate")
-    known = read_features(in_distribution).features
-    sets = {name: read_features(path).features for name, path in _named_files(ood).items()}
+    source = remembered(estimator)
+    known = read_features(in_distribution, source).features
+    sets = {name: read_features(path, source).features for name, path in _named_files(ood).items()}
     with progress("scoring", len(known) + sum(map(len, sets.values()))):
         known_scores = estimator.score_samples(known)
         scores = {name: estimator.score_samples(rows) for name, rows in sets.items()}
@@ -84,8 +85,9 @@ def compare(
         made = {name: detector for name, detector in made.items() if name not in headless}
     train = read_features(features)
     targets = read_labels(labels) if labels is not None else train.labels
-    known = read_features(in_distribution).features
-    sets = {name: read_features(path).features for name, path in _named_files(ood).items()}
+    source = source_of(features)
+    known = read_features(in_distribution, source).features
+    sets = {name: read_features(path, source).features for name, path in _named_files(ood).items()}
     with counting("comparing", len(made)) as done:
         rows = run_comparison(made, train.features, targets, known, sets, tpr=tpr, on_done=done)
     if json_file != "-":

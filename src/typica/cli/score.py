@@ -8,19 +8,20 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from rich.markup import escape
 from rich.table import Table
 
 import typica
 from typica.arrays import row_blocks
 from typica.cli.app import Json, app
 from typica.cli.extract import Backend, OnError, check_on_error
-from typica.cli.show import console, error_console, percent, progress, show_skipped, write_json
+from typica.cli.show import console, error_console, percent, progress, show_left_out, show_skipped, write_json
 from typica.conformal import ConformalDetector
 from typica.data.kinds import holds_pictures
 from typica.data.tables import RowWriter, read_features
 from typica.errors import InputError
 from typica.exact import json_number
-from typica.pipelines import detector_input, final_detector
+from typica.pipelines import detector_input, final_detector, remembered
 
 SHOWN = 20  # rows of a long table that are printed
 Columns = dict[str, NDArray[Any]]
@@ -63,14 +64,14 @@ def score(
     if fdr is not None and (alpha or confidence):
         raise InputError("--fdr goes by itself; leave out --alpha and --confidence.")
     writer = RowWriter(output) if output is not None else None
+    unwrapped = estimator if conformal is None else conformal.detector
     if any(map(holds_pictures, inputs)):
-        unwrapped = estimator if conformal is None else conformal.detector
         names, rows = _look(unwrapped, detector, inputs, model, weights, backend, on_error)
         first: Columns = {"file": names}
     elif len(inputs) > 1:
         raise InputError(f"score: {len(inputs)} files of features; pass one, or pictures and folders.")
     else:
-        rows = read_features(inputs[0]).features
+        rows = read_features(inputs[0], remembered(unwrapped)).features
         first = {"row": np.arange(len(rows), dtype=np.int64)}
     with progress("scoring", 2 * len(rows)):
         columns = first | _judge(estimator, rows, alpha, confidence, fdr)
@@ -100,9 +101,9 @@ def _look(
     from typica.nets.extraction import Settings, features_of  # noqa: PLC0415 (needs torch, which is an extra)
     from typica.nets.source import reopen  # noqa: PLC0415
 
-    source = getattr(final_detector(estimator, "score"), "source_", None)
     images = open_images(inputs)
-    opened, transform = reopen(source, str(path), model=model, weights=weights)
+    show_left_out(images)
+    opened, transform = reopen(remembered(estimator), str(path), model=model, weights=weights)
     settings = Settings(backend=backend, on_error=on_error)  # type: ignore[arg-type]
     with progress("looking", len(images), unit="images/s"):
         seen = features_of(opened, images, transform, estimator, settings)
@@ -153,6 +154,6 @@ def _table(columns: dict[str, list[Any]]) -> Table:
         text = column in ("file", "verdict", "nearest", "runner_up")
         made.add_column(column.replace("_", "-"), justify="left" if text else "right", overflow="fold")
     for record in zip(*columns.values(), strict=True):
-        cells = ["-" if x is None else f"{x:.4f}" if isinstance(x, float) else str(x) for x in record]
+        cells = ["-" if x is None else f"{x:.4f}" if isinstance(x, float) else escape(str(x)) for x in record]
         made.add_row(*cells, style="red" if "OOD" in record else "")
     return made

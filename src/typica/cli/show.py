@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from typica.bench.run import Comparison
+from typica.data.images import Images
 from typica.metrics import CONVENTIONS, Evaluation, Result
 from typica.progress import listening
 from typica.store import atomic_path
@@ -112,6 +113,14 @@ def write_json(document: Mapping[str, Any], target: str) -> None:
     with atomic_path(Path(target)) as temporary:
         temporary.write_text(text, encoding="utf-8")
     error_console.print(f"wrote {target}")
+
+
+def show_left_out(images: Images) -> None:
+    """Say on standard error what lies among pictures and is none, and how the pictures were taken."""
+    for note in images.notes:
+        error_console.print(note, style="yellow", markup=False, soft_wrap=True)
+    for name in images.ignored:
+        error_console.print(f"left out, no picture: {name}", style="yellow", markup=False, soft_wrap=True)
 
 
 def show_skipped(skipped: Sequence[tuple[str, str]]) -> None:

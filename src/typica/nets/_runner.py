@@ -81,10 +81,11 @@ class Runner:
             raise InputError(f"Runner: a batch of {found}; pass arrays (n, {', '.join(map(str, self._shape))}).")
         return (images[start : start + self.batch] for start in range(0, len(images), self.batch))
 
-    def _infer(self, piece: NDArray[np.float32]) -> Extraction:
+    def _infer(self, piece: NDArray[Any]) -> Extraction:
         n = len(piece)
+        piece = np.ascontiguousarray(piece, dtype=np.float32 if piece.dtype.kind == "f" else None)
         if n == self.batch or not self._engine.pads:
-            return self._engine.infer(np.ascontiguousarray(piece))
+            return self._engine.infer(piece)
         padded = np.concatenate([piece, np.repeat(piece[-1:], self.batch - n, axis=0)])
         return each_array(self._engine.infer(padded), lambda rows: rows[:n])
 

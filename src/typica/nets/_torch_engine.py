@@ -67,12 +67,16 @@ class CompiledEngine(TorchEngine):
         super().__init__(extractor, len(example), threads, device, autocast)
         with quiet(), ready(extractor) as program:
             exported = torch.export.export(program, (extractor.prepared(example),), strict=False)
-            self._function = torch.compile(exported.module(check_guards=False))
+            self._function = torch.compile(exported.module())
         self._wiring = wired(extractor, [])
+        try:
+            with quiet():
+                self.infer(example)  # which compiles
+        finally:
+            self.close()
 
     def _run(self, images: Any) -> Extraction:
-        with quiet():
-            return self._wiring.assemble(images, self._function(self.extractor.prepared(images)))
+        return self._wiring.assemble(images, self._function(self.extractor.prepared(images)))
 
 
 class Operations(nn.Module):

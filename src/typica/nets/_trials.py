@@ -19,10 +19,12 @@ from typica.nets._runner import Runner, Trial
 
 TOLERANCE = 1e-3  # of the largest value: single precision in another order stays far below
 _CHECKED = 16  # images that are compared
-_CPU, _OTHER = 8, 64  # images in a batch: on a CPU small ones stay in its cache
-_LARGER = 8  # times as many are tried too where a batch takes less than ...
+# Images in a batch: on a CPU few stay in its cache, and each stream has its own; PyTorch needs more to be kept busy.
+_SIZES = {"onnx": 2, "openvino": 2, "torch": 8, "compile": 8}
+_ELSEWHERE = 64  # on any other device
+_LARGER = 16  # times as many are tried too where a batch takes less than ...
 _QUICK = 0.005  # seconds, as a call may then cost more than the work
-_SPELL = 0.3  # seconds to time for, where that is more than a batch a thread
+_SPELL = 0.5  # seconds to time for, where that is more than a batch a thread
 _CLOSE = 0.6  # of the best rate: what is timed a second time
 
 
@@ -67,17 +69,18 @@ class Trials:
     def _left(
         self, backend: str, batch: int | None, threads: int | None, reason: str, difference: float | None = None
     ) -> None:
-        self._trials.append(Trial(backend, self._size(batch), threads or cores(), None, difference, reason))
+        size = self._size(backend, batch)
+        self._trials.append(Trial(backend, size, threads or cores(), None, difference, reason))
 
     def _timed(self, backend: str, batch: int | None, threads: int | None) -> Iterator[tuple[Runner, Trial]]:
         """Yield runners of a backend with their first time."""
-        first, most = self._size(batch), threads or cores()
+        first, most = self._size(backend, batch), threads or cores()
         runner, trial = self._tried(backend, first, most)
         yield runner, trial
         if backend == "torch" and threads is None and most > 1 and self.device.type == "cpu":
             # On a busy machine, threads that wait for each other cost more than they save.
             yield self._tried(backend, first, 1)
-        larger = self._size(_LARGER * first)
+        larger = self._size(backend, _LARGER * first)
         if batch is None and larger > first and first < _QUICK * (trial.rate or 0):
             yield self._tried(backend, larger, most)
 
@@ -156,10 +159,11 @@ class Trials:
             only = f"{fewest} images at once" if fewest == most else f"{fewest} to {most or 'any number of'} images"
             raise InputError(f"make_runner: batch={batch}, but the model takes {only}; leave batch out.")
 
-    def _size(self, wanted: int | None) -> int:
+    def _size(self, backend: str, wanted: int | None) -> int:
         """Return the batch size nearest to the one that is wanted of those that the model takes."""
         fewest, most = self._sizes
-        wanted = wanted or (_CPU if self.device is None or self.device.type == "cpu" else _OTHER)
+        if wanted is None:
+            wanted = _SIZES[backend] if self.device is None or self.device.type == "cpu" else _ELSEWHERE
         return max(fewest, min(wanted, most or wanted))
 
     def _rate(self, runner: Runner, trial: Trial) -> float:

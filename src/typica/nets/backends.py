@@ -66,7 +66,7 @@ def _checked(sample: Any) -> NDArray[Any]:
     if not isinstance(sample, np.ndarray) or sample.ndim < 2 or not len(sample):
         found = sample.shape if isinstance(sample, np.ndarray) else type(sample).__name__
         raise InputError(f"make_runner: a sample of {found}; pass some images as an array (n, ...).")
-    return sample
+    return sample.astype(np.float32, copy=False) if sample.dtype.kind == "f" else sample
 
 
 def _moved(extractor: Any, device: Any) -> tuple[Any, Any]:

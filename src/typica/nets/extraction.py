@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.bank import Bank, BankWriter
+from typica.bank import Bank, BankWriter, feature_layer
 from typica.data.batches import Batch, image_batches
 from typica.data.images import Images
 from typica.data.transform import Preprocessing
@@ -22,7 +22,6 @@ from typica.nets._result import Extraction
 from typica.nets.backends import Runner, make_runner
 from typica.nets.models import Opened
 from typica.nets.onnx import OnnxExtractor
-from typica.nets.source import feature_layer
 from typica.progress import advance
 
 OnError = Literal["stop", "skip"]
@@ -83,7 +82,7 @@ def extract(
 
     with BankWriter(out, identity, settings=begin, dtype=dtype, shard_rows=shard_rows) as writer:
         if writer.complete:
-            return Bank.open(out)
+            return _complete(Bank.open(out), settings)
         if runner is None:
             runner = _same_runner(opened, images, transform, settings, writer)
         on_runner(runner)
@@ -92,6 +91,15 @@ def extract(
             names = [images.names[i] for i in batch.indices.tolist()]
             writer.write(_columns(extraction, images, batch.indices), names, batch.stop - batch.start, batch.skipped)
         return writer.finish(_head(opened), images.classes)
+
+
+def _complete(bank: Bank, settings: Settings) -> Bank:
+    if bank.skipped and settings.on_error == "stop":
+        raise InputError(
+            f"{bank.path}: lacks {len(bank.skipped)} pictures that were skipped, e.g. {bank.skipped[0][1]}; mend them "
+            "and begin again with --fresh, or agree with --on-error skip."
+        )
+    return bank
 
 
 def _columns(extraction: Extraction, images: Images, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
