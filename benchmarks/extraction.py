@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from typica.nets import FeatureExtractor, Runner, make_runner, zoo
 
-TURNS = 5
+TURNS = 3
 
 
 def run() -> Iterator[tuple[str, float, float, str]]:

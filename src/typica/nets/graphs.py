@@ -35,8 +35,8 @@ class GraphExtractor:
 
     torch.export.load can run any Python code that a file holds. A .pt2 file is therefore checked first, and refused if
     it holds pickles of more than tensors, custom objects, compiled code, operations other than PyTorch's own, or names,
-    sizes and guards that are more than that. TorchScript is read in C++, without Python's pickle; its operations are
-    not checked, and PyTorch has some that read or write files: open such files only from those you trust.
+    sizes and guards that are more than that. TorchScript is read in C++, without Python's pickle; one with operations
+    on files is refused.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp(), "model.pt2")

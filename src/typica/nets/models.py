@@ -52,8 +52,8 @@ def open_model(
       one and its Preprocessing. This runs the code of that module and function; the current directory is searched.
     layer, layers, head, reduce: as for a FeatureExtractor.
 
-    A file is a program, whose operations run. A .pt2 file that could run Python code is refused; TorchScript runs no
-    Python, but its operations may read and write files, so open it only from those you trust.
+    A file is a program, whose operations run. A .pt2 file that could run Python code is refused, and so is TorchScript
+    with operations on files.
 
     >>> opened = open_model("densenet-bc-100", "random")
     >>> opened.extractor.head
