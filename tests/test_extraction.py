@@ -392,3 +392,21 @@ def test_skipped_pictures_are_not_forgotten_by_a_stricter_run(here: Path, pictur
     with pytest.raises(InputError, match=r"lacks 1 pictures that were skipped, e\.g\. .*03\.png"):
         extract(open_model(MODEL), open_images(folder), "a.bank", settings=PLAIN)
     assert len(extract(open_model(MODEL), open_images(folder), "a.bank", settings=lenient)) == 59
+
+
+def test_a_network_that_refuses_the_pictures_and_a_model_that_moved(here: Path, pictures: Path, capsys):
+    options = ("extract", "--model", MODEL, "--images", str(pictures), "-o", "a.bank", "--backend", "torch")
+    error = run(capsys, *options, "--transform", '{"resize": 2, "crop": 2}', code=2)
+    assert "the network does not take images of (3, 2, 2)" in error and "check the transform" in error
+    model = open_model(MODEL).extractor.model.eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.trace(model, torch.zeros(4, 3, 8, 8)).save("net.pt")
+    transform = ("--transform", '{"resize": 8, "crop": 8}')
+    run(capsys, "extract", "--model", "net.pt", "--images", str(pictures), "-o", "b.bank", *transform)
+    run(capsys, "fit", "b.bank", "-o", "ctm.safetensors")
+    Path("net.pt").rename("moved.pt")
+    photo = str(pictures / "red" / "07.png")
+    assert "is not there any more; say where, --model FILE" in run(capsys, "score", "ctm.safetensors", photo, code=2)
+    run(capsys, "score", "ctm.safetensors", photo, "--model", "moved.pt")
+    assert "a folder, but no bank" in run(capsys, "info", str(pictures), code=2)

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from conftest import REAL, run
+from networks import torch_is_talkative
 from tinynet import MODEL, SOURCE, write_noise, write_pictures
 
 from typica.bank import Bank
@@ -252,3 +254,21 @@ def test_a_report_without_a_head(here: Path, capsys):
     np.save("plain/test.labels.npy", sets.test_labels)
     run(capsys, "bench", "colours.toml", "--features", "plain", "--report", "--methods", "ctm")
     assert Path("colours-result/report.html").exists() and not Path("colours-result/analysis.json").exists()
+
+
+def test_a_model_file_lies_beside_its_suite(here: Path, monkeypatch):
+    model = open_model(MODEL).extractor.model.eval()
+    with torch_is_talkative():
+        torch.jit.trace(model, torch.zeros(8, 3, 8, 8)).save("net.pt")
+    text = SUITE.replace(MODEL, "net.pt").replace('layers = ["0.0"]', "").replace("[methods.odin]", "")
+    Path("file.toml").write_text(text.replace("[id]", "[transform]\nresize = 8\ncrop = 8\n\n[id]"))
+    Path("elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    sets = prepare(load_suite("../file.toml"), None, settings=PLAIN)
+    assert sets.test.shape == (30, 12)
+
+
+def test_options_of_bench_that_make_no_sense(here: Path, capsys):
+    assert "needs data; pass --data DIR" in run(capsys, "bench", "cifar10-densenet", code=2)
+    Path("bad.toml").write_text(SUITE.replace("noise =", "average ="))
+    assert "ood.average: the name means something else" in run(capsys, "bench", "bad.toml", "--data", ".", code=2)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from typica.bench.published import printed_keys
+from typica.bench.suite import RESERVED
 from typica.data.sets import list_sets
 from typica.detectors import detector_class, list_detectors
 from typica.errors import InputError
@@ -131,6 +132,8 @@ def read_suite(document: Mapping[str, Any], problems: Problems) -> dict[str, Any
     for key in values["ood"]:
         if not _file_name(key):
             problems.note(f"ood.{key}: give it a name that can be a file's")
+        if key in RESERVED:
+            problems.note(f"ood.{key}: the name means something else; choose another")
     inputs = problems.checked(values.get("id", {}), _ID, "id")
     values["id"] = {key: _source(entry, f"id.{key}", problems) for key, entry in inputs.items()}
     if "published" in values:

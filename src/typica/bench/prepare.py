@@ -233,8 +233,9 @@ def _open(suite: Suite, data: Path | None) -> Opened:
         weights = suite.find(weights, data)
         if weights is None:
             raise InputError(f"suite {suite.name!r}: the weights {suite.weights} are not in {data}; put them there.")
+    model = suite.find(suite.model, data) if ":" not in suite.model else None
     layers = [*suite.layers, suite.layer or "penultimate"] if suite.layers else None
-    return open_model(suite.model, weights, layer=None if layers else suite.layer, layers=layers)
+    return open_model(str(model or suite.model), weights, layer=None if layers else suite.layer, layers=layers)
 
 
 def _whole(suite: Suite) -> Preprocessing:

@@ -17,6 +17,7 @@ from typica.cli.app import Json, app
 from typica.cli.show import console, table, write_json
 from typica.conformal import ConformalDetector
 from typica.detectors import Detector, Tags, detector_class, list_detectors
+from typica.errors import InputError
 from typica.exact import json_number
 from typica.pipelines import final_detector
 
@@ -27,6 +28,8 @@ def info(
     json_file: Json = None,
 ) -> None:
     """Show what a detector's file or a bank holds."""
+    if path.is_dir() and not Bank.is_bank(path):
+        raise InputError(f"{path}: a folder, but no bank; pass a bank of `typica extract`, or a detector's file.")
     description = describe_bank(Bank.open(path)) if Bank.is_bank(path) else _describe_file(path)
     if json_file != "-":
         console.print(pairs(str(path), description))

@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 
 from typica.bench.cells import Cell, Column, Table
-from typica.bench.config import Suite, load_suite
+from typica.bench.config import Suite, list_suites, load_suite
 from typica.bench.experiments import EXPERIMENTS, Outcome, rows_of, run_experiment
 from typica.bench.features import builtin_features, read_features_folder
 from typica.bench.gallery import write_gallery
@@ -54,17 +54,12 @@ def bench(
     latex: Annotated[Path | None, typer.Option(help="Write the table as LaTeX (booktabs).")] = None,
 ) -> None:
     """Measure the methods of a suite: the tables of the CTM paper, or of your own network and data."""
-    if experiment not in EXPERIMENTS:
-        raise InputError(f"--experiment {experiment}: unknown; choose one of {', '.join(EXPERIMENTS)}.")
-    if against not in (None, "paper"):
-        raise InputError(f"--against {against}: unknown; the one to compare with is paper.")
-    if features is not None and data is not None:
-        raise InputError("--features and --data: pass one of the two, features or the images to take them from.")
+    _check(suite, features, data, experiment, against)
+    check_on_error(on_error)
     described = load_suite(suite, data=data, check_paths=features is None)
     if seed is not None:
         described = replace(described, protocol=replace(described.protocol, seed=seed))
     described = replace(described, methods=named_methods(described, methods))
-    check_on_error(on_error)
     scored = report or experiment not in APART
     sets = _sets(described if scored else replace(described, methods={}), features, data, cache, backend, on_error)
     with counting("measuring", rows_of(experiment, described, described.methods)) as done:
@@ -89,6 +84,18 @@ def bench(
         raise InputError(
             f"bench: nothing could be measured; {next(iter(document['skipped'].values()), 'name methods')}."
         )
+
+
+def _check(suite: str, features: Path | None, data: Path | None, experiment: str, against: str | None) -> None:
+    """Raise for options that make no sense, before any work."""
+    if experiment not in EXPERIMENTS:
+        raise InputError(f"--experiment {experiment}: unknown; choose one of {', '.join(EXPERIMENTS)}.")
+    if against not in (None, "paper"):
+        raise InputError(f"--against {against}: unknown; the one to compare with is paper.")
+    if features is not None and data is not None:
+        raise InputError("--features and --data: pass one of the two, features or the images to take them from.")
+    if features is data is None and suite in list_suites() and not load_suite(suite).builtin:
+        raise InputError(f"bench: {suite} needs data; pass --data DIR with its weights and sets, or --features DIR.")
 
 
 def _keep(folder: Path, report: bool, outcome: Outcome, suite: Suite, sets: FeatureSuite) -> None:

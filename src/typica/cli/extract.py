@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -73,7 +75,7 @@ def extract(
         remove_bank(output)
     settings = Settings(backend, batch, threads, device, autocast, on_error, workers)  # type: ignore[arg-type]
     show_left_out(pictures)
-    with progress("extracting", len(pictures), unit="images/s"):
+    with progress("extracting", len(pictures), unit="images/s"), _saying_that_it_goes_on():
         bank = run(
             opened,
             pictures,
@@ -91,6 +93,15 @@ def extract(
         console.print(pairs(f"wrote {output}", description))
     if json_file is not None:
         write_json(description, json_file)
+
+
+@contextlib.contextmanager
+def _saying_that_it_goes_on() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        error_console.print("stopped; the same command goes on from here")
+        raise
 
 
 def _absolute(name: str | None) -> str | None:

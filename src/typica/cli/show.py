@@ -168,7 +168,7 @@ def _late_bar(what: str, total: int, unit: str = "") -> Iterator[Callable[[int],
 
     def advance(done: int) -> None:
         bar.advance(task, done)
-        if not bar.live.is_started and time.monotonic() - began > 1:
+        if not bar.live.is_started and error_console.is_terminal and time.monotonic() - began > 1:
             bar.start()
 
     try:

@@ -144,6 +144,8 @@ def _read_bank(path: Path) -> dict[str, NDArray[Any]]:
     if bank.labels is None:
         return {"features": bank.features}
     named = bank.classes is not None and bank.labels.dtype.kind in "iu"
+    if named and not 0 <= bank.labels.min() <= bank.labels.max() < len(bank.classes or ()):
+        raise FormatError(f"{path}: labels that none of its classes has, the bank is damaged; write it again.")
     return {"features": bank.features, "labels": np.array(bank.classes)[bank.labels] if named else bank.labels}
 
 

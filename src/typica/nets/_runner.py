@@ -94,9 +94,9 @@ class Runner:
 
     def describe(self) -> str:
         """Say in a line what runs the network, and what else was tried."""
-        rates = [f"{trial.name} {trial.rate:.0f}" for trial in self.trials if trial.rate is not None]
+        rates = [f"{t.name} {t.batch}x{t.threads} {t.rate:.0f}" for t in self.trials if t.rate is not None]
         failed = [f"{trial.name}: {trial.reason}" for trial in self.trials if trial.rate is None and trial.reason]
-        measured = f" (images/s: {', '.join(rates)})" if len(rates) > 1 else ""
+        measured = f" (batch x threads, images/s: {', '.join(rates)})" if len(rates) > 1 else ""
         aside = f"; left aside: {'; '.join(failed)}" if failed else ""
         return f"{self.name}, batch {self.batch}, {self._engine.threads} threads{measured}{aside}"
 

@@ -36,7 +36,15 @@ class Trials:
 
     def __init__(self, extractor: Any, sample: NDArray[Any], device: Any, autocast: bool) -> None:
         self.extractor, self.sample, self.device, self.autocast = extractor, sample, device, autocast
-        self._reference = _float32(extractor(sample[:_CHECKED]))
+        try:
+            self._reference = _float32(extractor(sample[:_CHECKED]))
+        except InputError:
+            raise
+        except RuntimeError as error:
+            reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+            raise InputError(
+                f"make_runner: the network does not take images of {sample.shape[1:]} ({reason}); check the transform."
+            ) from error
         self._trials: list[Trial] = []
 
     def named(self, backend: str, batch: int | None, threads: int | None) -> Runner:

@@ -25,6 +25,7 @@ from typica.nets.onnx import OnnxExtractor
 from typica.progress import advance
 
 OnError = Literal["stop", "skip"]
+SHARD = 512  # pictures: what a run that is killed may lose, minutes of a slow network at most
 TRIAL = 32  # pictures that `backend="auto"` tries the backends on
 WORTH_A_TRIAL = 256  # pictures, from which on looking for a faster backend saves time
 
@@ -56,7 +57,7 @@ def extract(
     dtype: str = "float32",
     model_file: str | None = None,
     weights_file: str | Path | None = None,
-    shard_rows: int = 4096,
+    shard_rows: int = SHARD,
     on_runner: Callable[[Runner], None] = lambda runner: None,
 ) -> Bank:
     """Run pictures through a model and keep features, logits, labels and names in the bank `out`.

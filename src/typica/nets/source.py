@@ -36,6 +36,8 @@ def reopen(
     spec = model or str(source["model_file"] or source["model"])
     if model is None and ":" in spec and not Path(spec).exists():
         raise InputError(f"{where}: its model is the function {spec}, whose code will run; agree with --model {spec}.")
+    if model is None and source["model_file"] and not Path(spec).is_file():
+        raise InputError(f"{where}: its model {spec} is not there any more; say where, --model FILE.")
     file = weights if weights is not None else source["weights_file"]
     if file not in (None, "bundled", "random") and not Path(file).is_file():
         raise InputError(f"{where}: its weights {file} are not there any more; say where, --weights FILE.")
