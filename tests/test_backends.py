@@ -141,7 +141,7 @@ def test_the_quickest_that_agrees_is_taken(monkeypatch):
         ("openvino", 90.0, ""),
     ]
     assert all(trial.difference < 1e-5 for trial in runner.trials)
-    assert "openvino 90" in runner.describe()
+    assert "openvino 2x1 90" in runner.describe()
     rates["onnx"] = 100.0
     assert make_runner(extractor, sample=x, threads=1).name == "onnx"
     rates["torch"] = 200.0
