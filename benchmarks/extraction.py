@@ -19,7 +19,7 @@ TURNS = 3
 def run() -> Iterator[tuple[str, float, float, str]]:
     torch.manual_seed(0)
     yield from measured("densenet-bc-100", side=32, images=200, batches=(10, 50, 100), target=1.8)
-    yield from measured("resnet-50", side=224, images=50, batches=(10, 50), target=1.5)
+    yield from measured("resnet-50", side=224, images=100, batches=(10, 50, 100), target=1.5)
 
 
 def measured(
