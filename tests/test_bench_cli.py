@@ -198,6 +198,7 @@ def test_the_seed_is_that_of_the_command(capsys, features):
         (["digits", "--against", "me"], "--against me: unknown"),
         (["digits", "--methods", "ctn"], "--methods: 'ctn' unknown; choose from"),
         (["digits", "--features", "a", "--data", "b"], "--features and --data: pass one of the two"),
+        (["digits", "--data", "b"], "digits brings its own data; leave out --features and --data"),
         (["digist"], "suite 'digist': neither a file nor a suite of Typica"),
         (["cifar10-wrn"], "needs data; pass --data DIR"),
         (["cifar10-wrn", "--features", "nowhere"], "nowhere: there is no such folder"),

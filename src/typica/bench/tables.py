@@ -101,12 +101,10 @@ def _ablation(document: Mapping[str, Any], against: bool) -> Table:
         cells.append(Cell(average["auroc"], average["auroc_std"]))
         cells += [Cell(paper.get("auroc"))] if against else []
         rows.append([*cells, Cell(average["fpr"], average["fpr_std"])])
-    rows += _skipped_rows(document, len(columns), sets=False)
-    notes = [fpr_note(document), *_reasons(document)]
-    if against:
-        notes.insert(0, "The paper's AUROC is the average over its own OOD sets; its Standard equals none of its rows.")
-    title = f"{document['title']}: logits, cosines to weights, cosines to class means"
-    return Table(title, tuple(columns), (("", _marked(rows, columns)),), tuple(notes))
+    caveat = "The paper's AUROC is the average over its own OOD sets; its Standard equals none of its rows."
+    return _averages(
+        document, "logits, cosines to weights, cosines to class means", columns, rows, caveat if against else None
+    )
 
 
 def _layers(document: Mapping[str, Any], against: bool) -> Table:
@@ -120,12 +118,17 @@ def _layers(document: Mapping[str, Any], against: bool) -> Table:
             cells.append(Cell(average[metric], average[f"{metric}_std"]))
             cells += [Cell(paper.get(metric))] if against else []
         rows.append(cells)
-    rows += _skipped_rows(document, len(columns), sets=False)
-    notes = [fpr_note(document), *_reasons(document)]
-    if against:
-        notes.insert(0, "The paper's numbers are averages over its own OOD sets.")
-    title = f"{document['title']}: CTM at each depth"
-    return Table(title, tuple(columns), (("", _marked(rows, columns)),), tuple(notes))
+    caveat = "The paper's numbers are averages over its own OOD sets."
+    return _averages(document, "CTM at each depth", columns, rows, caveat if against else None)
+
+
+def _averages(
+    document: Mapping[str, Any], what: str, columns: list[Column], rows: list[list[Cell]], caveat: str | None
+) -> Table:
+    """Return a table of averages with the rows that could not be measured, and what to know of its numbers."""
+    rows = [*rows, *_skipped_rows(document, len(columns), sets=False)]
+    notes = [*([caveat] if caveat else []), fpr_note(document), *_reasons(document)]
+    return Table(f"{document['title']}: {what}", tuple(columns), (("", _marked(rows, columns)),), tuple(notes))
 
 
 def _mistakes(document: Mapping[str, Any], against: bool) -> Table:

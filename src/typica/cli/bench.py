@@ -94,7 +94,10 @@ def _check(suite: str, features: Path | None, data: Path | None, experiment: str
         raise InputError(f"--against {against}: unknown; the one to compare with is paper.")
     if features is not None and data is not None:
         raise InputError("--features and --data: pass one of the two, features or the images to take them from.")
-    if features is data is None and suite in list_suites() and not load_suite(suite).builtin:
+    builtin = suite in list_suites() and load_suite(suite).builtin
+    if builtin and not features is data is None:
+        raise InputError(f"bench: {suite} brings its own data; leave out --features and --data, or name another suite.")
+    if features is data is None and suite in list_suites() and not builtin:
         raise InputError(f"bench: {suite} needs data; pass --data DIR with its weights and sets, or --features DIR.")
 
 
