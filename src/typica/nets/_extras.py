@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,19 @@ def need(module: str, extra: str, where: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != module.partition(".")[0]:
             raise
-        raise InputError(
-            f"{where}: {error.name} is not installed; install the extra {extra!r}: pip install 'typica[{extra}]'."
-        ) from None
+        raise _missing(error.name, extra, where) from None
+
+
+def check_installed(module: str, extra: str, where: str) -> None:
+    """Raise what `need` would, and import nothing."""
+    if importlib.util.find_spec(module) is None:
+        raise _missing(module, extra, where)
+
+
+def _missing(module: str, extra: str, where: str) -> InputError:
+    return InputError(
+        f"{where}: {module} is not installed; install the extra {extra!r}: pip install 'typica[{extra}]'."
+    )
 
 
 def existing(path: str | Path, where: str) -> Path:

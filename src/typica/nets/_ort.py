@@ -14,6 +14,7 @@ from typica.nets._engine import Wiring
 from typica.nets._extras import need
 from typica.nets._result import Extraction, each_array
 
+INPUT = "images"
 _FATAL_ONLY = 4  # what fails is raised as well
 
 
@@ -56,18 +57,23 @@ class OrtEngine:
 def exported(extractor: Any, example: NDArray[np.float32], threads: int) -> OrtEngine:
     """Return an engine that runs what a PyTorch extractor does, written to ONNX for batches of the example's size."""
     need("onnxruntime", "onnx", "make_runner")
+    with tempfile.TemporaryDirectory(prefix="typica-") as folder:
+        path = Path(folder, "model.onnx")
+        return OrtEngine(path, write_onnx(extractor, example, path), len(example), threads, pads=True)
+
+
+def write_onnx(extractor: Any, example: NDArray[np.float32], path: Path) -> Wiring:
+    """Write what a PyTorch extractor does to an ONNX file, from its input INPUT to the outputs of the wiring."""
     from typica.nets._torch import torch  # noqa: PLC0415
     from typica.nets._torch_engine import quiet, ready, wired  # noqa: PLC0415 (needs torch, which is an extra)
 
-    with tempfile.TemporaryDirectory(prefix="typica-") as folder:
-        path = Path(folder, "model.onnx")
-        with quiet(), ready(extractor) as program:
-            images = torch.from_numpy(example)
-            names = [f"output.{i}" for i in range(len(program(images)))]
-            torch.onnx.export(
-                program, (images,), path, input_names=["images"], output_names=names, dynamo=False, verbose=False
-            )
-        return OrtEngine(path, wired(extractor, names), len(example), threads, pads=True)
+    with quiet(), ready(extractor) as program:
+        images = torch.from_numpy(example)
+        names = [f"output.{i}" for i in range(len(program(images)))]
+        torch.onnx.export(
+            program, (images,), path, input_names=[INPUT], output_names=names, dynamo=False, verbose=False
+        )
+    return wired(extractor, names)
 
 
 def opened(extractor: Any, example: NDArray[Any], threads: int) -> OrtEngine:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.errors import InputError
-from typica.nets import _openvino, _ort
+from typica.nets import _mnn, _openvino, _ort
 from typica.nets._engine import Engine, cores
 from typica.nets._result import Extraction, each_array
 from typica.nets._runner import Runner, Trial
@@ -20,12 +20,21 @@ from typica.nets._runner import Runner, Trial
 TOLERANCE = 1e-3  # of the largest value: single precision in another order stays far below
 _CHECKED = 16  # images that are compared
 # Images in a batch: on a CPU few stay in its cache, and each stream has its own; PyTorch needs more to be kept busy.
-_SIZES = {"onnx": 2, "openvino": 2, "torch": 8, "compile": 8}
+_SIZES = {"onnx": 2, "openvino": 2, "mnn": 2, "torch": 8, "compile": 8}
 _ELSEWHERE = 64  # on any other device
-_LARGER = 16  # times as many are tried too where a batch takes less than ...
-_QUICK = 0.005  # seconds, as a call may then cost more than the work
+# So many times as many are tried too where a batch takes fewer seconds: a call may then cost more than the work, and
+# Winograd's method likes larger products.
+_LARGER = {"onnx": (16, 0.005), "openvino": (16, 0.005), "mnn": (4, 0.05), "torch": (16, 0.005), "compile": (16, 0.005)}
 _SPELL = 0.5  # seconds to time for, where that is more than a batch a thread
-_CLOSE = 0.6  # of the best rate: what is timed a second time
+_WORTH = 10.0  # seconds: with less than that to do, to convert the network would take longer than it saves
+_ROUNDS = 3  # in which what comes close to the best is timed again, in turn, as the machine's pace may change
+_CLOSE = 0.7  # of the best rate
+
+
+_OF_ONNX: dict[str, Callable[[Any, NDArray[Any], int], Engine]]
+_OF_ONNX = {"onnx": _ort.opened, "openvino": _openvino.opened, "mnn": _mnn.opened}
+_OF_TORCH: dict[str, Callable[[Any, NDArray[Any], int], Engine]]
+_OF_TORCH = {"onnx": _ort.exported, "openvino": _openvino.converted, "mnn": _mnn.exported}
 
 
 class Trials:
@@ -56,11 +65,15 @@ class Trials:
             return runner
         return self._best(list(self._timed(backend, batch, threads)))
 
-    def quickest(self, backends: Sequence[str], batch: int | None, threads: int | None) -> Runner:
+    def quickest(
+        self, backends: Sequence[str], batch: int | None, threads: int | None, images: int | None = None
+    ) -> Runner:
         """Return the quickest runner of several backends, of which the first must work and the others may fail."""
         self._check(batch)
         found: list[tuple[Runner, Trial]] = []
         for backend in backends:
+            if images is not None and any(images < _WORTH * (trial.rate or 0) for _, trial in found):
+                break
             if backend != backends[0] and self.device is not None and (self.device.type != "cpu" or self.autocast):
                 self._left(backend, batch, threads, "runs on the CPU in single precision")
                 continue
@@ -88,8 +101,9 @@ class Trials:
         if backend == "torch" and threads is None and most > 1 and self.device.type == "cpu":
             # On a busy machine, threads that wait for each other cost more than they save.
             yield self._tried(backend, first, 1)
-        larger = self._size(backend, _LARGER * first)
-        if batch is None and larger > first and first < _QUICK * (trial.rate or 0):
+        times, quick = _LARGER[backend]
+        larger = self._size(backend, times * first)
+        if batch is None and larger > first and first < quick * (trial.rate or 0):
             yield self._tried(backend, larger, most)
 
     def _tried(self, backend: str, batch: int, threads: int) -> tuple[Runner, Trial]:
@@ -97,14 +111,17 @@ class Trials:
         return runner, trial._replace(rate=self._rate(runner, trial))
 
     def _best(self, found: list[tuple[Runner, Trial]]) -> Runner:
-        """Return the quickest, after a second time for those that come close to it."""
-        best = max(trial.rate or 0 for _, trial in found)
-        if len(found) > 1:
+        """Return the quickest, by the best of several times of those that come close to it: others only slow them."""
+        for _ in range(_ROUNDS):
+            best = max(trial.rate or 0 for _, trial in found)
+            close = [(trial.rate or 0) >= _CLOSE * best for _, trial in found]
+            if sum(close) < 2:
+                break
             found = [
                 (runner, trial._replace(rate=max(trial.rate or 0, self._rate(runner, trial))))
-                if (trial.rate or 0) >= _CLOSE * best
+                if again
                 else (runner, trial)
-                for runner, trial in found
+                for again, (runner, trial) in zip(close, found, strict=True)
             ]
         runner, chosen = max(found, key=lambda pair: pair[1].rate or 0)
         slower = [trial._replace(reason="slower") if trial is not chosen else trial for _, trial in found]
@@ -142,14 +159,9 @@ class Trials:
     def _engine(self, backend: str, batch: int, threads: int) -> Engine:
         example = np.resize(self.sample, (batch, *self.sample.shape[1:]))
         if self.device is None:
-            example = self.extractor.prepared(example)
-            if backend == "onnx":
-                return _ort.opened(self.extractor, example, threads)
-            return _openvino.opened(self.extractor, example, threads)
-        if backend == "onnx":
-            return _ort.exported(self.extractor, example, threads)
-        if backend == "openvino":
-            return _openvino.converted(self.extractor, example, threads)
+            return _OF_ONNX[backend](self.extractor, self.extractor.prepared(example), threads)
+        if backend in _OF_TORCH:
+            return _OF_TORCH[backend](self.extractor, example, threads)
         from typica.nets._torch_engine import CompiledEngine, TorchEngine  # noqa: PLC0415 (needs torch, an extra)
 
         if backend == "compile":

@@ -24,15 +24,17 @@ def make_runner(
     threads: int | None = None,
     device: Any = None,
     autocast: bool = False,
+    images: int | None = None,
 ) -> Runner:
     """Return a Runner over a FeatureExtractor, GraphExtractor or OnnxExtractor.
 
     backend: "torch" (as it is), "compile" (torch.compile), "onnx" (ONNX Runtime, extra `onnx`), "openvino" (OpenVINO,
-    extra `openvino`), or "auto", which tries all but "compile" on the sample and takes the quickest whose features and
-    logits differ by no more than 1e-3 of the largest from the reference: PyTorch itself, or ONNX Runtime of an ONNX
-    file. One that is named must agree as well. sample: some of the images (n, ...), 16 or more, as the network takes
-    them. batch, threads: kept as they are given; None measures. device: of PyTorch, where the network is moved to; None
-    leaves it where it is. autocast: whether PyTorch may compute in half precision, which no reference is asked about.
+    extra `openvino`), "mnn" (MNN, extra `mnn`), or "auto", which tries all but "compile" on the sample and takes the
+    quickest whose features and logits differ by no more than 1e-3 of the largest from the reference: PyTorch itself, or
+    ONNX Runtime of an ONNX file. One that is named must agree as well. sample: some of the images (n, ...), 16 or more,
+    as the network takes them. batch, threads: kept as they are given; None measures. device: of PyTorch, where the
+    network is moved to; None leaves it where it is. autocast: whether PyTorch may compute in half precision, which no
+    reference is asked about. images: how many there are to run, if known: few are not worth trying everything for.
 
     >>> from typica.nets import FeatureExtractor
     >>> from torch import nn
@@ -46,20 +48,20 @@ def make_runner(
     """
     sample = _checked(sample)
     extractor, kind = _moved(extractor, device)
-    known = ("torch", "compile", "onnx", "openvino") if kind is not None else ("onnx", "openvino")
+    known = ("onnx", "openvino", "mnn") if kind is None else ("torch", "compile", "onnx", "openvino", "mnn")
     if backend not in ("auto", *known):
         raise InputError(f"make_runner: backend {backend!r} cannot run this model; choose auto, {', '.join(known)}.")
     for name, value in (("batch", batch), ("threads", threads)):
         if value is not None and value < 1:
             raise InputError(f"make_runner: {name}={value}; pass 1 or more, or None to measure.")
-    if backend in ("onnx", "openvino") and kind is not None and (kind.type != "cpu" or autocast):
+    if backend in ("onnx", "openvino", "mnn") and kind is not None and (kind.type != "cpu" or autocast):
         raise InputError(
             f"make_runner: backend {backend!r} runs on the CPU in single precision; leave device and autocast out."
         )
     trials = Trials(extractor, sample, kind, autocast)
     if backend != "auto":
         return trials.named(backend, batch, threads)
-    return trials.quickest([name for name in known if name != "compile"], batch, threads)
+    return trials.quickest([name for name in known if name != "compile"], batch, threads, images)
 
 
 def _checked(sample: Any) -> NDArray[Any]:

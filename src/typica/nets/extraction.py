@@ -34,8 +34,8 @@ WORTH_A_TRIAL = 256  # pictures, from which on looking for a faster backend save
 class Settings:
     """How pictures are run through a network; None leaves the choice to the backend.
 
-    backend: "auto", "torch", "compile", "onnx" or "openvino". on_error: "stop" at a picture that cannot be read, or
-    "skip" it and say so. workers: threads that decode.
+    backend: "auto", "torch", "compile", "onnx", "openvino" or "mnn". on_error: "stop" at a picture that cannot be read,
+    or "skip" it and say so. workers: threads that decode.
     """
 
     backend: str = "auto"
@@ -132,6 +132,7 @@ def start_runner(opened: Opened, images: Images, transform: Preprocessing, setti
         threads=settings.threads,
         device=settings.device,
         autocast=settings.autocast,
+        images=len(images),
     )
 
 
