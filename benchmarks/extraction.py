@@ -20,6 +20,7 @@ CLOSE = 1.25  # times the quickest loop's time: the batch sizes that stay in the
 def run() -> Iterator[tuple[str, float, float, str]]:
     torch.manual_seed(0)
     yield from measured("densenet-bc-100", side=32, images=200, batches=(10, 50, 100), target=1.8)
+    yield from measured("wideresnet-40-2", side=32, images=200, batches=(10, 50, 100), target=1.8)
     yield from measured("resnet-50", side=224, images=100, batches=(10, 50, 100), target=1.5)
 
 

@@ -159,6 +159,22 @@ def test_the_quickest_that_agrees_is_taken(monkeypatch):
     assert runner.name == "torch" and {(t.name, t.threads) for t in runner.trials} >= {("torch", 1)}
 
 
+def test_openvino_is_first_used_in_one_thread(monkeypatch):
+    """Where its types are made, two threads could wait for each other."""
+    needs("openvino")
+    from typica.nets._openvino import OpenVinoEngine
+
+    used, honest = [], OpenVinoEngine.infer
+
+    def infer(self, pixels):
+        used.append(threading.current_thread())
+        return honest(self, pixels)
+
+    monkeypatch.setattr(OpenVinoEngine, "infer", infer)
+    make_runner(FeatureExtractor(network("cnn")), "openvino", sample=images(16), batch=2, threads=2)
+    assert used[0] is threading.main_thread() and used[1] is not used[0]
+
+
 def test_few_images_are_not_worth_a_trial(monkeypatch):
     monkeypatch.setattr(_trials.Trials, "_rate", lambda self, runner, trial: 50.0)
     extractor, x = FeatureExtractor(network("cnn")), images(16)
@@ -402,6 +418,19 @@ def test_wrong_arguments(files):
         make_runner(OnnxExtractor(files[".onnx"]), "torch", sample=x)
     with pytest.raises(typica.InputError, match="ONNX models run on the CPU here"):
         make_runner(OnnxExtractor(files[".onnx"]), sample=x, device="cuda")
+
+
+@pytest.mark.parametrize("device", ["nonsense", "meta", "cuda", "cuda:99", 0.5])
+def test_devices_that_are_not_there(files, device):
+    if device == "cuda" and torch.cuda.is_available():
+        pytest.skip("there is one")
+    x = images(4)
+    for extractor in (FeatureExtractor(network("cnn")), GraphExtractor(files[".pt2"])):
+        with pytest.raises(
+            typica.InputError, match=rf"^make_runner: device='{device}' cannot be used here \(.+\); pass another, such"
+        ):
+            make_runner(extractor, "torch", sample=x, device=device)
+    assert make_runner(FeatureExtractor(network("cnn")), "torch", sample=x, batch=2, device="cpu").batch == 2
 
 
 def test_differences():

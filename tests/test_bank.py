@@ -270,6 +270,48 @@ def test_a_closed_writer_says_so(tmp_path: Path) -> None:
         writer.write({"features": rows(2)})
 
 
+def failing(error: BaseException) -> Any:
+    raise error
+
+
+@pytest.mark.parametrize("error", [InputError("bad"), OSError("bad"), KeyboardInterrupt()], ids=repr)
+def test_what_fails_before_the_first_shard_leaves_nothing(tmp_path: Path, error: BaseException) -> None:
+    with pytest.raises(type(error)):
+        BankWriter(tmp_path / "a" / "b", {}, settings=lambda: failing(error))
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(type(error)), BankWriter(tmp_path / "mine", {}, shard_rows=9) as writer:
+        writer.write({"features": rows(2), "layer.a": rows(2)}, ["a", "b"])
+        raise error
+    if isinstance(error, Exception):
+        assert list(tmp_path.rglob("*")) == [tmp_path / "mine"]  # it was there before
+    else:  # the settings, which may have taken long to find, are kept for the next run
+        assert (tmp_path / "mine" / "manifest.json").exists()
+
+
+def test_what_fails_later_or_in_anothers_folder_stays(tmp_path: Path, folder: Path) -> None:
+    with pytest.raises(OSError, match="bad"), BankWriter(tmp_path / "b", {}, shard_rows=2) as writer:
+        writer.write({"features": rows(2)})
+        raise OSError("bad")
+    with pytest.raises(OSError, match="bad"), BankWriter(tmp_path / "b", {}) as writer:
+        assert writer.done == 2
+        raise OSError("bad")
+    assert (tmp_path / "b" / "features.npy").exists()
+    BankWriter(tmp_path / "begun", {}).close()
+    with pytest.raises(OSError, match="bad"), BankWriter(tmp_path / "begun", {}):
+        raise OSError("bad")
+    assert (tmp_path / "begun" / "manifest.json").exists()
+    with pytest.raises(InputError, match="was removed or replaced"), BankWriter(tmp_path / "c", {}) as writer:
+        (tmp_path / "c").rename(tmp_path / "moved")
+        shutil.copytree(folder, tmp_path / "c")
+        writer.write({"features": rows(2)})
+    assert contents(tmp_path / "c") == contents(folder)
+    with pytest.raises(OSError, match="bad"), BankWriter(tmp_path / "d" / "e", {}):
+        (tmp_path / "d" / "e" / "thesis.tex").touch()
+        raise OSError("bad")
+    assert [path.name for path in (tmp_path / "d" / "e").iterdir()] == ["thesis.tex"]
+
+
 def test_the_first_runs_settings_and_shards_are_kept(tmp_path: Path) -> None:
     with BankWriter(tmp_path / "b", {}, settings={"batch": 2}, shard_rows=2) as writer:
         for _ in range(3):
@@ -283,6 +325,20 @@ def test_the_first_runs_settings_and_shards_are_kept(tmp_path: Path) -> None:
     shards = json.loads((tmp_path / "b" / "manifest.json").read_text())["shards"]
     assert [(shard["start"], shard["stop"]) for shard in shards] == [(0, 2), (2, 4), (4, 6)]
     assert bank.settings == {"batch": 2}
+
+
+def test_shards_grow_with_the_bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("typica._bank_writer._OF_DONE", 2)
+    with BankWriter(tmp_path / "b", {}, shard_rows=2) as writer:
+        for _ in range(23):
+            writer.write({"features": rows(1)})
+    with BankWriter(tmp_path / "b", {}, shard_rows=2) as writer:
+        assert writer.done == 19
+        for _ in range(5):
+            writer.write({"features": rows(1)})
+        writer.finish()
+    shards = json.loads((tmp_path / "b" / "manifest.json").read_text())["shards"]
+    assert [shard["stop"] for shard in shards] == [2, 4, 6, 9, 13, 19, 24]  # each at least half of what was done
 
 
 def test_what_was_not_made_safe_is_cut(tmp_path: Path) -> None:
@@ -497,10 +553,30 @@ def test_damage_is_named(folder: Path) -> None:
         with pytest.raises(FormatError, match=r"shard 1 \(rows 5 to 9\) is damaged"):
             Bank.open(folder).verify()
         (folder / file).write_bytes(whole)
-    Bank.open(folder).verify()
-    typica.save(Head(np.ones((2, 6))), folder / "head.safetensors")
-    with pytest.raises(FormatError, match="not the head of this bank"):
-        Bank.open(folder).verify()
+    names = sum(len(os.fsencode(name)) for name in ODD_NAMES)
+    assert Bank.open(folder).verify() == 4 * (5 * (6 + 2 + 3) * 4 + 5 * 8 + names + 5 * 8)
+    header = bytearray((folder / "names.offsets.npy").read_bytes())
+    header[0] ^= 1
+    (folder / "names.offsets.npy").write_bytes(header)
+    with pytest.raises(FormatError, match=r"names\.offsets\.npy: not the \.npy file it was"):
+        Bank.open(folder)
+
+
+def test_a_head_that_is_not_there_or_another_is_named(folder: Path) -> None:
+    file = folder / "head.safetensors"
+    todo = r"; write the bank again \(`typica extract --fresh`\), or pass the head in a file of its own \(--head\)\."
+    whole = file.read_bytes()
+    for damaged in (b"", whole[:-9], whole[:-1] + b"\x7f"):
+        file.write_bytes(damaged)
+        with pytest.raises(FormatError, match=r"bank: head\.safetensors is damaged" + todo):
+            Bank.open(folder).verify()
+    for other in (Head(np.ones((2, 6))), typica.CTM().fit(rows(20))):
+        typica.save(other, file)
+        with pytest.raises(FormatError, match=r"bank: head\.safetensors is not this bank's own" + todo):
+            _ = Bank.open(folder).head
+    file.unlink()
+    with pytest.raises(FormatError, match=r"bank: head\.safetensors is missing" + todo):
+        read_head(folder)
 
 
 @pytest.mark.parametrize("file", ["features.npy", "labels.npy", "names.bin", "names.offsets.npy"])
@@ -637,9 +713,7 @@ def test_parquet_and_back_is_the_same_bank(folder: Path, tmp_path: Path) -> None
     assert again.fingerprint == bank.fingerprint
     table = read_features(tmp_path / "bank.parquet")
     np.testing.assert_array_equal(table.features, bank.features)
-    assert table.labels is not None
-    assert bank.labels is not None
-    np.testing.assert_array_equal(table.labels, bank.labels)
+    np.testing.assert_array_equal(table.labels, read_features(folder).labels)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])

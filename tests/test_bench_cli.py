@@ -102,7 +102,8 @@ def test_features_of_ones_own_beside_the_paper(capsys, features):
     arguments = ("bench", "cifar10-densenet", "--features", str(features), "--against", "paper", "--methods", "paper")
     out = run(capsys, *arguments)
     assert max(map(len, out.splitlines())) <= 80
-    assert "average over SVHN, dtd" in out and "odin: needs images" in out and "isun: absent" in out
+    assert "mean of 2 of 3 OOD sets (SVHN, dtd)" in out and "odin: needs images" in out and "isun: absent" in out
+    assert "Not in the means, for the paper has no such set: cifar100." in out
     assert "lsun-c, lsun-r, isun, places365: absent: there is no ood.NAME.features.npy" in " ".join(out.split())
     assert "FPR: share of OOD inputs accepted when 95 % of ID are kept (convention 'first'" in " ".join(out.split())
     line = next(line.split() for line in out.splitlines() if line.startswith("ctm"))
@@ -123,9 +124,9 @@ def test_detail_has_a_section_a_set_near_and_far_apart(capsys, features, tmp_pat
     arguments = ("bench", "cifar10-densenet", "--features", str(features), "--methods", "ctm,odin,msp")
     out = run(capsys, *arguments, "--experiment", "detail", "--against", "paper", "--csv", str(path))
     headings = ["SVHN (far, 120 inputs)", "dtd (far, 40 inputs)", "cifar100 (near, 40 inputs)"]
-    places = [out.index(text) for text in [*headings, "average over the far", "not measured"]]
+    places = [out.index(text) for text in [*headings, "mean of 2 far OOD sets (SVHN, dtd)", "not measured"]]
     assert places == sorted(places) and out.count("odin: needs images") >= 3
-    assert "average over the near" not in out  # of one set
+    assert "near OOD sets" not in out  # for there is but one
     rows = list(csv.DictReader(io.StringIO(path.read_text())))
     assert [row["section"] for row in rows[:4]] == [headings[0]] * 3 + [headings[1]]
     document = json.loads(run(capsys, *arguments, "--json", "-"))
@@ -135,6 +136,70 @@ def test_detail_has_a_section_a_set_near_and_far_apart(capsys, features, tmp_pat
     # Two columns are headed paper, and two diff; DictReader keeps the last, AUROC's.
     assert float(rows[0]["paper"]) == 99.08
     assert float(rows[0]["diff"]) == pytest.approx(100 * numbers["auroc"] - 99.08, abs=1e-9)
+
+
+def test_an_average_says_which_sets_it_covers_and_the_papers_covers_the_same(capsys, features):
+    common = ("bench", "cifar10-densenet", "--features", str(features), "--methods", "ctm,max_logit")
+    alone, beside = (run(capsys, *common, *more) for more in ((), ("--against", "paper")))
+    assert "mean of 3 OOD sets (SVHN, dtd, cifar100)" in alone and "Not in the means" not in alone
+    document = json.loads(run(capsys, *common, "--json", "-"))
+    ours = {name: numbers["auroc"] for name, numbers in document["results"]["ctm"]["ood"].items()}
+    shown = {
+        text: next(line.split() for line in out.splitlines() if line.startswith("ctm"))
+        for text, out in (("alone", alone), ("beside", beside))
+    }
+    assert f"{100 * sum(ours.values()) / 3:.2f}" in shown["alone"]
+    assert f"{100 * (ours['SVHN'] + ours['dtd']) / 2:.2f}" in shown["beside"] and "97.89" in shown["beside"]
+    # Of MaxLogit the paper printed its average over six sets alone, which is no average over these.
+    assert "94.47" not in beside
+
+
+def test_ablation_and_layers_cover_the_papers_sets_and_say_what_it_covers(capsys, features):
+    arguments = ("bench", "cifar10-densenet", "--features", str(features), "--against", "paper", "--experiment")
+    for experiment, row in (("ablation", "cm"), ("layers", "penultimate")):
+        out = " ".join(run(capsys, *arguments, experiment).split())
+        document = json.loads(run(capsys, *arguments, experiment, "--json", "-"))
+        assert document["published"][row]["common"] == {"sets": ["SVHN", "dtd"], "of": 6}
+        assert "mean of 2 of 3 OOD sets (SVHN, dtd)" in out and "The paper's means are those of its 6 OOD sets." in out
+        numbers = document["results"][row]["ood"]
+        assert f"{50 * (numbers['SVHN']['auroc'] + numbers['dtd']['auroc']):.2f}" in out
+        alone = " ".join(run(capsys, *arguments[:4], "--experiment", experiment).split())
+        assert "mean of 3 OOD sets" in alone and f"{100 * document['results'][row]['average']['auroc']:.2f}" in alone
+
+
+def test_an_average_over_all_of_the_papers_sets_needs_no_caveat(capsys, features):
+    for name in ("lsun-c", "lsun-r", "isun", "places365"):
+        np.save(features / f"ood.{name}.features.npy", np.load(features / "ood.dtd.features.npy"))
+    arguments = ("bench", "cifar10-densenet", "--features", str(features), "--against", "paper")
+    out = run(capsys, *arguments, "--experiment", "layers")
+    assert "The paper's means" not in out and "cifar100." in out
+    assert "94.47" in run(capsys, *arguments, "--methods", "max_logit")  # now it is an average over the same
+    (features / "ood.cifar100.features.npy").unlink()
+    assert "mean of 6 OOD sets" in " ".join(run(capsys, *arguments, "--methods", "ctm").split())
+
+
+def test_sets_that_the_paper_does_not_have_at_all(capsys, features):
+    for name in ("SVHN", "dtd"):
+        (features / f"ood.{name}.features.npy").unlink()
+    arguments = ("bench", "cifar10-densenet", "--features", str(features), "--methods", "ctm", "--against", "paper")
+    out = run(capsys, *arguments)
+    assert "The paper has none of these OOD sets to compare with." in out and "mean of 1 OOD set (cifar100)" in out
+    assert "diff" not in out
+    out = run(capsys, *arguments, "--experiment", "detail")
+    assert "cifar100 (near" in out and "diff" not in out
+
+
+def test_detail_with_a_near_set_that_the_paper_has(capsys, features, tmp_path):
+    """Then neither the near nor the far sets are those in common, and the comparison has a section of its own."""
+    document = json.loads(
+        run(capsys, "bench", "cifar10-densenet", "--features", str(features), "--methods", "ctm", "--json", "-")
+    )
+    document |= {"experiment": "detail", "near": ["cifar100", "dtd"]}
+    (table,) = tables_of(document, against_paper=True)
+    sections = dict(table.sections)
+    assert sections["mean of 2 near OOD sets (dtd, cifar100)"][0][5].value is None
+    beside = sections["mean of 2 of 3 OOD sets (SVHN, dtd), which the paper has too"]
+    assert beside[0][5].value == pytest.approx(0.9789)
 
 
 def test_without_images_or_layers_every_row_stays(capsys, features):
@@ -196,6 +261,7 @@ def test_the_seed_is_that_of_the_command(capsys, features):
     [
         (["digits", "--experiment", "mian"], "--experiment mian: unknown; choose one of main, detail"),
         (["digits", "--against", "me"], "--against me: unknown"),
+        (["digits", "--backend", "fast"], "--backend fast: unknown; choose one of auto, torch"),
         (["digits", "--methods", "ctn"], "--methods: 'ctn' unknown; choose from"),
         (["digits", "--features", "a", "--data", "b"], "--features and --data: pass one of the two"),
         (["digits", "--data", "b"], "digits brings its own data; leave out --features and --data"),
@@ -206,6 +272,21 @@ def test_the_seed_is_that_of_the_command(capsys, features):
 )
 def test_bad_commands(capsys, arguments, message):
     assert message in run(capsys, "bench", *arguments, code=2)
+
+
+@pytest.mark.parametrize("form", ["csv", "markdown", "latex"])
+def test_a_table_goes_to_standard_output(capsys, tmp_path, form):
+    arguments = ("bench", "digits", "--methods", "ctm", f"--{form}")
+    run(capsys, *arguments, str(tmp_path / "table"))
+    assert run(capsys, *arguments, "-") == (tmp_path / "table").read_text()
+    error = run(capsys, *arguments, "-", "--json", "-", code=2)
+    assert f"error: --json and --{form}: each would be printed; pass - to one of them." in error
+
+
+def test_the_folder_of_a_report_is_checked_first(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("digits-result").touch()
+    assert "digits-result: is a file" in run(capsys, "bench", "digits", "--methods", "ctm", "--report", code=2)
 
 
 def test_nothing_printed_to_compare_with(capsys):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
+import os
 import re
 import signal
 import subprocess
@@ -49,7 +51,8 @@ def fit(capsys, *more: str) -> str:
 
 def test_fit_score_evaluate_info(folder, data: Data, capsys):
     out = fit(capsys, "--tpr", "0.9")
-    assert "wrote ctm.safetensors" in out and "source=held-out, n=120, tpr=0.9, k=12" in out
+    assert "wrote ctm.safetensors" in out
+    assert re.search(r"calibration +\n +source +held-out +\n +n +120 +\n +tpr +0\.9 +\n +k +12 ", out)
     detector = typica.CTM().fit(np.load("train.npy"), data.labels).calibrate(np.load("held_out.npy"), tpr=0.9)
     scores = detector.score_samples(np.load("test.npy"))
 
@@ -235,7 +238,6 @@ def test_bad_feature_files_get_one_line_and_exit_code_2(folder, capsys, file):
     ("arguments", "message"),
     [
         (("fit", "train.npy", "-o", "x.pkl"), "a detector is stored as .safetensors"),
-        (("fit", "train.npy", "-o", "no/x.safetensors"), "cannot write there"),
         (("fit", "train.npy", "-o", "x.safetensors", "--detector", "nope"), "detector 'nope' is unknown; choose one of"),
         (("fit", "train.npy", "-o", "x.safetensors", "--param", "k"), "expected NAME=VALUE"),
         (("fit", "train.npy", "-o", "x.safetensors", "--param", "q=1"), "has no parameter 'q'; it takes correct_only"),
@@ -252,7 +254,8 @@ def test_bad_feature_files_get_one_line_and_exit_code_2(folder, capsys, file):
         (("score", "ctm.safetensors", "test.npy", "-o", "x.txt"), "the ending '.txt' is unknown"),
         (("evaluate", "ctm.safetensors", "--id", "test.npy", "--ood", "x="), "expected NAME=FILE"),
         (("evaluate", "ctm.safetensors", "--id", "test.npy", "--ood", "a=ood.npy", "--ood", "a=ood.npy"), "given twice"),
-        (("evaluate", "ctm.safetensors", "--id", "test.npy", "--ood", "ood.npy", "--convention", "x"), "convention"),
+        (("evaluate", "ctm.safetensors", "--id", "test.npy", "--ood", "ood.npy", "--convention", "x"), "--convention x: unknown; choose one of first, interpolated, rank."),
+        (("score", "ctm.safetensors", "photo.jpg", "test.npy", "photos.zip", "flat.npy"), "features (test.npy, flat.npy) and pictures (photo.jpg, photos.zip) cannot be scored together; run the command once for each kind"),
         (("info", "absent.safetensors"), "there is no such file"),
     ],
 )  # fmt: skip
@@ -264,12 +267,251 @@ def test_bad_arguments_get_one_line_and_exit_code_2(folder, capsys, arguments, m
     assert message in error.splitlines()[-1] and not Path("x.safetensors").exists()
 
 
+WRITING = [
+    ("fit", "absent.npy", "-o"),
+    ("fit", "absent.npy", "-o", "x.safetensors", "--json"),
+    ("score", "absent.safetensors", "absent.npy", "-o"),
+    ("score", "absent.safetensors", "absent.npy", "--json"),
+    ("calibrate", "absent.safetensors", "absent.npy", "-o"),
+    ("calibrate", "absent.safetensors", "absent.npy", "--json"),
+    ("monitor", "absent.safetensors", "--state"),
+    ("monitor", "absent.safetensors", "--prometheus"),
+    ("monitor", "absent.safetensors", "--json"),
+    ("choose", "--bank", "absent.npz", "--json"),
+    ("evaluate", "absent.safetensors", "--id", "absent.npy", "--ood", "absent.npy", "--json"),
+    ("compare", "absent.npy", "--id", "absent.npy", "--ood", "absent.npy", "--json"),
+    ("extract", "--model", "absent", "--images", "absent", "-o", "x.bank", "--json"),
+    ("info", "absent.safetensors", "--json"),
+    ("detectors", "--json"),
+    ("demo", "--json"),
+    *(("bench", "absent.toml", option) for option in ("--json", "--csv", "--markdown", "--latex")),
+    ("suite", "list", "--json"),
+    ("suite", "show", "absent.toml", "--json"),
+    ("suite", "init"),
+    ("data", "list", "--json"),
+    ("report", "absent", "-o"),
+    ("plot", "absent", "-o"),
+]
+
+
+@pytest.mark.parametrize("arguments", WRITING, ids=" ".join)
+def test_a_file_that_cannot_be_written_is_refused_before_any_work(tmp_path, capsys, arguments, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    option = {"-o": "--output "}.get(arguments[-1], f"{arguments[-1]} " if arguments[-1].startswith("-") else "")
+    error = run(capsys, *arguments, "no/such/x.csv", code=2)
+    assert error == f"error: {option}no/such/x.csv: there is no folder no/such; make it, or choose another.\n"
+    error = run(capsys, *arguments, "folder", code=2)
+    assert error == f"error: {option}folder: is a folder; name a file in it.\n"
+    assert [path.name for path in Path().iterdir()] == ["folder"]
+
+
+FOLDERS = [
+    ("extract", "--model", "absent", "--images", "absent", "-o"),
+    ("bench", "absent.toml", "-o"),
+]
+
+
+@pytest.mark.parametrize("arguments", FOLDERS, ids=" ".join)
+def test_a_folder_that_cannot_be_made_is_refused_before_any_work(tmp_path, capsys, arguments, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    option = {"-o": "--output"}.get(arguments[-1], arguments[-1])
+    again = "choose another name for the folder.\n"
+    assert run(capsys, *arguments, "file", code=2) == f"error: {option} file: is a file; {again}"
+    assert run(capsys, *arguments, "file/a/b", code=2) == f"error: {option} file/a/b: file is a file; {again}"
+    assert f"{option} -: this one cannot be printed; pass a name." in run(capsys, *arguments, "-", code=2)
+    assert f"{option} " not in run(capsys, *arguments, "new/folder", code=2)  # it is the input that is wrong
+    assert [path.name for path in Path().iterdir()] == ["file"]
+
+
+def test_folders_and_places_that_are_closed(folder, capsys, monkeypatch):
+    os.mkfifo("pipe")
+    assert "--json pipe: is no plain file; choose another name." in run(capsys, "detectors", "--json", "pipe", code=2)
+    assert "--output -: this one cannot be printed" in run(capsys, "fit", "train.npy", "-o", "-", code=2)
+    fit(capsys)
+
+    def closed(dir: Path):
+        raise PermissionError(errno.EACCES, "Permission denied", str(dir))
+
+    monkeypatch.setattr("tempfile.TemporaryFile", closed)
+    for arguments in (("detectors", "--json", "x.json"), ("calibrate", "ctm.safetensors", "absent.npy")):
+        error = run(capsys, *arguments, code=2)
+        assert (
+            f"{arguments[-1].replace('absent.npy', 'ctm.safetensors')}: cannot write there (Permission denied)" in error
+        )
+        assert error.endswith("; choose another folder.\n")
+    error = run(capsys, "extract", "--model", "absent", "--images", "absent", "-o", "a/b", code=2)
+    assert "--output a/b: cannot write there (Permission denied)" in error
+    typica.write_bank("a.bank", np.ones((2, 3)))  # nothing need be written to one that is finished
+    assert "cannot write" not in run(capsys, "extract", "--model", "no:f", "--images", "no", "-o", "a.bank", code=2)
+
+
+def test_a_bad_file_among_several_is_named(folder, capsys, monkeypatch):
+    monkeypatch.setattr("typica.arrays.BLOCK_BYTES", 200)  # several blocks
+    fit(capsys)
+    broken = np.load("ood.npy")
+    broken[7, 2] = np.inf
+    np.save("broken.npy", broken)
+    np.save("narrow.npy", broken[:, :5])
+    for known, ood, message in (
+        ("test", "broken", "broken.npy: row 7 of the features holds NaN or infinity; remove or repair it"),
+        ("broken", "ood", "broken.npy: row 7 of the features holds NaN or infinity"),
+        ("test", "narrow", "narrow.npy: 5 features a row instead of 12; take them from the same layer."),
+    ):
+        rest = ("--id", f"{known}.npy", "--ood", "ood=ood.npy", "--ood", f"other={ood}.npy")
+        assert f"error: {message}" in run(capsys, "evaluate", "ctm.safetensors", *rest, code=2)
+        assert f"error: {message}" in run(capsys, "compare", "train.npy", *rest, "--detectors", "ctm", code=2)
+
+
+def test_info_checks_every_byte_of_a_bank(folder, data: Data, capsys):
+    head = typica.Head(data.head.weight, data.head.bias)
+    typica.write_bank("a.bank", np.load("train.npy"), labels=data.labels, names=["é"] * 240, head=head)
+    document = json.loads(run(capsys, "info", "a.bank", "--verify", "--json", "-"))
+    assert document["verified"] == {"rows": 240, "bytes": 240 * (12 * 4 + 8 + 2 + 8)}  # labels, names and their ends
+    assert re.search(r"verified +\n +rows +240 +\n +bytes +15840 ", run(capsys, "info", "a.bank", "--verify"))
+    assert document["head"] == "4 classes x 12 features" and "layer" not in document
+    assert "verified" not in run(capsys, "info", "a.bank")
+    with Path("a.bank/features.npy").open("r+b") as file:
+        file.seek(-1, 2)
+        file.write(b"\x7f")
+    run(capsys, "info", "a.bank")
+    assert "a.bank: shard 0 (rows 0 to 239) is damaged" in run(capsys, "info", "a.bank", "--verify", code=2)
+    Path("a.bank/head.safetensors").unlink()
+    assert json.loads(run(capsys, "info", "a.bank", "--json", "-"))["head"] == "damaged"
+    for arguments in (("info", "a.bank", "--verify"), ("fit", "a.bank", "-o", "x.safetensors", "--detector", "energy")):
+        error = run(capsys, *arguments, code=2)
+        assert "a.bank: head.safetensors is missing; write the bank again (`typica extract --fresh`), or pass" in error
+    run(capsys, "fit", "a.bank", "-o", "x.safetensors", "--detector", "energy", "--head", "head.safetensors")
+    size = Path("x.safetensors").stat().st_size
+    assert json.loads(run(capsys, "info", "x.safetensors", "--verify", "--json", "-"))["verified"] == {"bytes": size}
+
+
+def test_info_lays_out_what_is_nested(folder, data: Data, capsys):
+    source = {
+        "model": "net",
+        "weights": "f" * 90,
+        "transform": {"mean": [0.5, 0.25], "odd": []},
+        "text": "[red]word " * 20,
+    }
+    detector = typica.CTM().fit(data.train, data.labels)
+    detector.source_ = source
+    detector.save("x.safetensors")
+    out = run(capsys, "info", "x.safetensors")
+    assert max(map(len, out.splitlines())) <= 80
+    lines = [line.rstrip() for line in out.splitlines()]
+    start = lines.index("source")
+    keys = [line[:16].rstrip() for line in lines[start + 1 :] if line[:16].strip()]
+    assert keys[:6] == ["  model", "  text", "  transform", "    mean", "    odd", "  weights"]
+    assert [line.split() for line in lines if line.startswith("    ") and "mean" in line] == [["mean", "0.5,", "0.25"]]
+    assert "".join(out.split()).count("f" * 90) == 1 and out.count("[red]word") == 20
+
+
+def logits_bank(data: Data, **more) -> typica.Bank:
+    logits = data.head.logits(data.train).astype(np.float32)
+    names = ["ant", "bee", "cat", "dog"]
+    features = np.load("train.npy")[:, :7]  # of another layer: the head does not fit them
+    return typica.write_bank("a.bank", features, logits=logits, labels=data.labels, classes=names, **more)
+
+
+@pytest.mark.parametrize("file", ["a.bank", "a.parquet"])
+@pytest.mark.parametrize("name", ["msp", "energy", "kl_matching", "openmax"])
+def test_a_bank_without_a_head_gives_its_logits(folder, data: Data, capsys, file, name):
+    bank = logits_bank(data)
+    bank.to_parquet("a.parquet")
+    with pytest.raises(SystemExit) as stop:
+        main(["fit", file, "-o", "x.safetensors", "--detector", name, "--calibrate", file, "--tpr", "0.5"])
+    captured = capsys.readouterr()
+    assert stop.value.code == 0, captured.err
+    assert "no head: the bank's logits are read (pass --head for features)" in captured.err
+    detector = typica.load("x.safetensors")
+    assert detector.n_features_in_ == 4 and detector.calibration_.tpr == 0.5
+    wanted = detector.score_samples(bank.logits)
+    for given in ("a.bank", "a.parquet"):
+        document = json.loads(run(capsys, "score", "x.safetensors", given, "--json", "-"))
+        np.testing.assert_allclose([row["score"] for row in document["rows"]], wanted, rtol=1e-6)
+    document = json.loads(
+        run(capsys, "evaluate", "x.safetensors", "--id", file, "--ood", f"same={file}", "--json", "-")
+    )
+    assert document["ood"]["same"]["auroc"] == pytest.approx(0.5)
+    run(capsys, "calibrate", "x.safetensors", file, "-o", "p.safetensors")
+    run(capsys, "fit", file, "-o", "ctm.safetensors")  # which reads features, and names classes
+    ctm = typica.load("ctm.safetensors")
+    assert ctm.n_features_in_ == 7 and ctm.classes_.tolist() == bank.classes
+
+
+def test_rows_that_are_logits_themselves(folder, data: Data, capsys):
+    typica.write_bank("bare.bank", np.load("train.npy"))
+    for file in ("bare.bank", "train.npy"):
+        with pytest.raises(SystemExit):
+            main(["fit", file, "-o", "x.safetensors", "--detector", "msp"])
+        assert "no head: the rows are taken as logits" in capsys.readouterr().err
+        assert typica.load("x.safetensors").n_features_in_ == 12
+
+
+def test_a_banks_parquet_file_is_as_good_as_the_bank(folder, data: Data, capsys):
+    names = ["ant", "bee", "cat", "dog"]
+    head = typica.Head(data.head.weight, data.head.bias)
+    identity = {"model": "net", "weights": "w", "layer": None, "reduce": "mean", "transform": {}, "data": "d"}
+    bank = typica.write_bank(
+        "a.bank", np.load("train.npy"), labels=data.labels, classes=names, head=head, identity=identity
+    )
+    bank.to_parquet("a.parquet")
+    for detector in ("ctm", "msp", "vim"):
+        for file in ("a.bank", "a.parquet"):
+            run(capsys, "fit", file, "-o", f"{file}.safetensors", "--detector", detector)
+        assert Path("a.parquet.safetensors").read_bytes() == Path("a.bank.safetensors").read_bytes()
+    assert typica.load("a.parquet.safetensors").source_["model"] == "net"
+    assert typica.load("a.parquet.safetensors").classes_.tolist() == names
+    typica.write_bank("b.bank", np.load("train.npy"), identity={**identity, "weights": "v"}).to_parquet("b.parquet")
+    error = run(capsys, "evaluate", "a.bank.safetensors", "--id", "a.parquet", "--ood", "b.parquet", code=2)
+    assert "b.parquet: features of another network, weights 'v' in place of 'w'" in error
+    table = pq.read_table("a.parquet")
+    for text in (b"{", b"[]", b'{"head_file": "?"}'):
+        pq.write_table(table.replace_schema_metadata({b"typica.bank": text}), "bad.parquet")
+        error = run(capsys, "fit", "bad.parquet", "-o", "x.safetensors", code=2)
+        assert "bad.parquet: what it says of its bank is damaged" in error
+    pq.write_table(table.replace_schema_metadata(None), "plain.parquet")
+    assert json.loads(run(capsys, "fit", "plain.parquet", "-o", "x.safetensors", "--json", "-"))["classes"]["n"] == 4
+    assert typica.load("x.safetensors").classes_.tolist() == [0, 1, 2, 3]
+
+
+def test_a_share_to_keep_needs_held_out_rows(folder, capsys):
+    error = run(capsys, "fit", "train.npy", "-o", "x.safetensors", "--tpr", "0.5", code=2)
+    assert "--tpr 0.5: needs held-out rows" in error and "pass --calibrate HELD_OUT, or leave --tpr out." in error
+    assert not Path("x.safetensors").exists()
+    run(capsys, "fit", "train.npy", "-o", "x.safetensors", "--calibrate", "held_out.npy")
+    assert typica.load("x.safetensors").calibration_.tpr == 0.95
+
+
+def test_a_detector_without_a_name_gets_that_of_the_features(folder, data: Data, capsys):
+    Path("deep").mkdir()
+    typica.write_bank("deep/set.bank", np.load("train.npy"), labels=data.labels)
+    assert "wrote set.safetensors" in run(capsys, "fit", "deep/set.bank")
+    before = Path("set.safetensors").read_bytes()
+    error = run(capsys, "fit", "deep/set.bank", "--detector", "knn", code=2)
+    assert error == (
+        "error: set.safetensors: is there already; pass -o set.safetensors to replace it, or another name.\n"
+    )
+    assert Path("set.safetensors").read_bytes() == before
+    save_file({"features": np.load("train.npy")}, "rows.safetensors")
+    assert "rows.safetensors: is there already" in run(capsys, "fit", "rows.safetensors", code=2)
+    with pytest.raises(SystemExit):
+        main(["fit", "train.npy", "--json", "-"])
+    captured = capsys.readouterr()
+    assert "wrote train.safetensors" in captured.err and json.loads(captured.out)["detector"] == "ctm"
+    assert typica.load("train.safetensors").n_features_in_ == 12
+
+
 def test_usage_errors_and_help(capsys):
     assert "Missing argument" in run(capsys, "fit", code=2)
     assert "Example: typica fit train.npy" in " ".join(run(capsys, "fit", "--help").split())
     assert "typica 0.1.0" in run(capsys, "--version")
     for command in ("fit", "score", "evaluate", "info", "demo", "detectors"):
         assert "Example: typica" in run(capsys, command, "--help")
+    for group in ("data", "suite"):
+        assert f"Example: typica {group} " in run(capsys, group, "--help")
+    assert "--verify" in run(capsys, "info", "--help")
 
 
 def test_debug_shows_the_traceback(folder):

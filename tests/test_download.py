@@ -120,6 +120,40 @@ def test_a_part_that_is_all_there_or_too_long(server: Server, target: Path) -> N
     assert target.read_bytes() == DATA
 
 
+@pytest.mark.parametrize("length", [300_000, len(DATA), len(DATA) + 4])
+def test_a_part_of_something_else_is_fetched_again_once(server: Server, target: Path, length: int) -> None:
+    target.parent.mkdir()
+    part = target.parent / "data.bin.part"
+    part.write_bytes(bytes(length))
+    heard: list[int] = []
+    with listening(heard.append):
+        assert fetch(server, target) == SHA256
+    assert server.asked == [f"bytes={length}-", ""]
+    assert target.read_bytes() == DATA and sum(heard) == len(DATA)
+    part.write_bytes(bytes(300_000))
+    with pytest.raises(FormatError, match=f"the download has sha256 {SHA256} instead of 0{{64}}; it was removed"):
+        fetch(server, target, digests=Digests("0" * 64))
+    assert server.asked[2:] == ["bytes=300000-", ""]
+    assert list(target.parent.iterdir()) == [target]
+
+
+def test_what_a_server_sends_whole_is_not_fetched_twice(server: Server, target: Path) -> None:
+    target.parent.mkdir()
+    (target.parent / "data.bin.part").write_bytes(bytes(300_000))
+    server.no_ranges = True
+    with pytest.raises(FormatError, match="it was removed"):
+        fetch(server, target, digests=Digests("0" * 64))
+    assert server.asked == ["bytes=300000-"]
+
+
+def test_another_address_may_go_on_with_what_is_wrong(server: Server, target: Path) -> None:
+    server.files["other.bin"] = bytes(5000)
+    server.cuts = [1000, 0]
+    addresses = [server.address("other.bin"), server.address("data.bin")]
+    assert download(addresses, target, digests=GOOD, pause=0, tries=1) == SHA256
+    assert server.asked == ["", "bytes=1000-", "bytes=1000-", ""]
+
+
 def test_a_wrong_checksum_removes_the_file(server: Server, target: Path) -> None:
     for digests, message in (
         (Digests("0" * 64), f"the download has sha256 {SHA256} instead of 0{{64}}; it was removed"),

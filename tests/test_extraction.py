@@ -23,10 +23,11 @@ from tinynet import MODEL, SOURCE, write_pictures
 import typica
 from typica.bank import Bank
 from typica.cli import main
+from typica.cli.extract import BACKENDS
 from typica.data.images import open_images
 from typica.data.transform import Preprocessing
 from typica.errors import InputError
-from typica.nets import zoo
+from typica.nets import make_runner, zoo
 from typica.nets.extraction import Settings, extract, features_of
 from typica.nets.models import open_model
 
@@ -187,7 +188,8 @@ def test_pictures_that_cannot_be_read_stop_it_or_are_listed(here: Path, pictures
     for name in ("blue/03.png", "green/00.png", "green/01.png", "green/02.png", "green/03.png", "red/19.png"):
         (folder / name).write_bytes(b"\x89PNG\r\n\x1a\nno")
     with pytest.raises(InputError, match=r"blue/03\.png"):
-        extract(open_model(MODEL), open_images(folder), "a.bank", settings=PLAIN)
+        extract(open_model(MODEL), open_images(folder), "new/a.bank", settings=PLAIN)
+    assert not Path("new").exists()
     bank = extract(open_model(MODEL), open_images(folder), "b.bank", settings=Settings("torch", 4, 1, on_error="skip"))
     assert len(bank) == 54 and [name for name, _ in bank.skipped][:2] == ["blue/03.png", "green/00.png"]
     assert set(bank.names) | {name for name, _ in bank.skipped} == set(open_images(folder).names)
@@ -198,6 +200,7 @@ def test_pictures_that_cannot_be_read_stop_it_or_are_listed(here: Path, pictures
         file.write_bytes(b"nothing")
     with pytest.raises(InputError, match="none of the 60 pictures can be read"):
         extract(open_model(MODEL), open_images(folder), "c.bank", settings=Settings("torch", 4, 1, on_error="skip"))
+    assert not Path("c.bank").exists()
 
 
 def test_a_model_without_preprocessing_asks_for_it(here: Path, pictures: Path):
@@ -289,9 +292,15 @@ def test_bad_options_of_extract(here: Path, pictures: Path, capsys):
     def failing(*more: str) -> str:
         return run(capsys, "extract", "--model", MODEL, "--images", str(pictures), "-o", "a.bank", *more, code=2)
 
-    assert "choose stop or skip" in failing("--on-error", "ignore")
-    assert "not JSON" in failing("--transform", "{resize}")
-    assert "backend 'quick' cannot run this model" in failing("--backend", "quick")
+    for option, value, choices in (
+        ("--on-error", "ignore", "stop, skip"),
+        ("--backend", "quick", ", ".join(BACKENDS)),
+        ("--dtype", "float64", "float32, float16"),
+        ("--reduce", "sum", "mean, max, cls, flatten"),
+        ("--split", "dev", "train, test, val"),
+    ):
+        error = failing("--model", "nowhere:f", "--images", "nowhere", option, value)  # before either is looked at
+        assert error == f"error: {option} {value}: unknown; choose one of {choices}.\n"
     Path("other").mkdir()
     Path("other/file").touch()
     assert "holds something that is no bank" in failing("-o", "other", "--fresh")
@@ -303,6 +312,47 @@ def test_bad_options_of_extract(here: Path, pictures: Path, capsys):
     run(capsys, "extract", "--model", MODEL, "--weights", "1", "--images", str(pictures), "-o", "a.bank",
         "--backend", "torch", "--fresh", "--dtype", "float16")  # fmt: skip
     assert tree(here / "a.bank") != first and Bank.open("a.bank").features.dtype == np.float16
+
+
+def test_the_backends_to_choose_from_are_those_there_are(here: Path):
+    sample = np.zeros((16, 3, 8, 8), np.float32)
+    with pytest.raises(InputError, match=f"choose {', '.join(BACKENDS)}"):
+        make_runner(open_model(MODEL).extractor, "quick", sample=sample)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{resize}", "not JSON (Expecting property name"),
+        ("resnet-5", "unknown; pass a name of the zoo (densenet-bc-100, "),
+        (
+            '{"resize": 8, "crop": 8, "size": 3}',
+            "size unknown; pass resize and crop, and what is wanted of mean, std, ",
+        ),
+        ('{"resize": 8}', "crop missing; pass resize and crop, and what is wanted of mean, std, "),
+        ('{"resize": 8, "crop": 9}', "crop=9 of resize=8; pass 0 < crop <= resize."),
+        ('{"resize": 8, "crop": 8, "mean": 1}', "a value of the wrong type ("),
+        ('{"resize": 8, "crop": 8, "exif": 1}', "exif=1; pass True or False."),
+    ],
+)
+def test_a_bad_transform_is_told_as_the_option(here: Path, capsys, text: str, message: str):
+    error = run(capsys, "extract", "--model", "no:f", "--images", "no", "-o", "a", "--transform", text, code=2)
+    assert error.startswith(f"error: --transform {text}: {message}")
+    assert "dict" not in error and "Preprocessing" not in error
+    for words in ("unknown", "missing", "not JSON"):
+        assert words not in error or "mean, std, interpolation, scale, exif" in error
+
+
+def test_the_transform_says_whether_pictures_are_turned(here: Path, pictures: Path, capsys):
+    assert "resize, crop, mean, std" in " ".join(run(capsys, "extract", "--help").replace("│", " ").split())
+    for number, (exif, option, wanted) in enumerate(
+        [("false", (), False), ("true", (), True), ("false", ("--exif",), True), ("true", ("--no-exif",), False)]
+    ):
+        transform = f'{{"resize": 8, "crop": 8, "exif": {exif}}}'
+        bank = f"{number}.bank"
+        run(capsys, "extract", "--model", MODEL, "--images", str(pictures / "red"), "-o", bank, "--backend", "torch",
+            "--batch", "8", "--threads", "1", "--transform", transform, *option)  # fmt: skip
+        assert Bank.open(bank).identity["transform"]["exif"] is wanted
 
 
 def test_choosing_with_pictures_corrupted_and_mixed(here: Path, pictures: Path, capsys):
@@ -410,3 +460,61 @@ def test_a_network_that_refuses_the_pictures_and_a_model_that_moved(here: Path, 
     assert "is not there any more; say where, --model FILE" in run(capsys, "score", "ctm.safetensors", photo, code=2)
     run(capsys, "score", "ctm.safetensors", photo, "--model", "moved.pt")
     assert "a folder, but no bank" in run(capsys, "info", str(pictures), code=2)
+
+
+def test_what_was_found_in_the_network_is_said(here: Path, pictures: Path, capsys):
+    for number, (more, told, layer, head) in enumerate(
+        (
+            ((), "features are the input of the head (12 wide); the head is '1' (3 classes)", "penultimate", "3 classes x 12 features"),
+            (("--layer", "0.0"), "features are the output of '0.0' (12 wide); ", "0.0", "none"),
+            (("--layers", "0.0"), "features are the input of the head (12 wide)", "penultimate", "3 classes x 12 features"),
+        )
+    ):  # fmt: skip
+        arguments = ["extract", "--model", MODEL, "--images", str(pictures), "-o", f"{number}.bank", *more]
+        with pytest.raises(SystemExit):
+            main([*arguments, "--backend", "torch", "--batch", "8", "--json", "a.json"])
+        lines = capsys.readouterr().err.splitlines()
+        assert [line for line in lines if line.startswith("Sequential: ") and told in line]
+        assert [line for line in lines if line.startswith("torch, batch 8, ")]
+        document = json.loads(Path("a.json").read_text())
+        assert (document["layer"], document["head"]) == (layer, head)
+        assert f"{layer}" in run(capsys, "info", f"{number}.bank") and head in run(capsys, "info", f"{number}.bank")
+
+
+def test_pictures_for_a_detector_of_logits_of_another_layer(here: Path, pictures: Path, capsys):
+    options = ("extract", "--model", MODEL, "--images", str(pictures), "-o", "a.bank", "--backend", "torch")
+    run(capsys, *options, "--layer", "0.0")
+    bank = Bank.open("a.bank")
+    bank.to_parquet("a.parquet")
+    logits = np.asarray(bank.logits, dtype=np.float64)
+    for file in ("a.bank", "a.parquet"):
+        run(capsys, "fit", file, "-o", "msp.safetensors", "--detector", "msp")
+        document = json.loads(run(capsys, "score", "msp.safetensors", str(pictures), "--model", MODEL, "--json", "-"))
+        shares = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+        np.testing.assert_allclose([row["score"] for row in document["rows"]], shares.max(1), rtol=1e-5)
+
+
+def test_beginning_again_spares_the_bank_until_the_network_runs(here: Path, pictures: Path, capsys):
+    options = ("extract", "--model", MODEL, "--images", str(pictures), "-o", "a.bank", "--backend", "torch")
+    run(capsys, *options)
+    before = tree(Path("a.bank"))
+    for more, message in (
+        (("--device", "nonsense"), "device='nonsense' cannot be used here"),
+        (("--transform", '{"resize": 2, "crop": 2}'), "the network does not take images of (3, 2, 2)"),
+    ):
+        assert message in run(capsys, *options, "--fresh", *more, code=2)
+        assert tree(Path("a.bank")) == before
+    run(capsys, *options, "--fresh", "--layer", "0.0")
+    assert Bank.open("a.bank").identity["layer"] == "0.0"
+    begun = here / "b.bank"
+    begin(open_images(pictures), "b.bank", 20)
+    extract(open_model(MODEL), open_images(pictures), "b.bank", settings=Settings("torch", 6, 1), fresh=True)
+    assert Bank.open(begun).settings["batch"] == 6  # not the one that it was begun with
+
+
+def test_a_link_to_nothing_is_a_picture_that_cannot_be_read(here: Path, pictures: Path, capsys):
+    shutil.copytree(pictures, "some")
+    Path("some/red/gone.png").symlink_to("nowhere.png")
+    options = ("extract", "--model", MODEL, "--images", "some", "-o", "a.bank", "--backend", "torch")
+    assert "red/gone.png: cannot be read (No such file or directory)" in run(capsys, *options, code=2)
+    assert json.loads(run(capsys, *options, "--on-error", "skip", "--json", "-"))["skipped"] == 1

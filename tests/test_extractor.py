@@ -258,6 +258,29 @@ def test_several_layers_and_what_is_overwritten_in_place(conv):
     assert torch.equal(FeatureExtractor(plain, "0")(x).features, plain[0](x).detach())
 
 
+class OverwritesAfterTheHead(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head = nn.Linear(4, 3), nn.Linear(3, 2)
+
+    def forward(self, x):
+        z = self.body(x)
+        y = self.head(z)
+        z /= z.norm(dim=1, keepdim=True)
+        y /= 10
+        return y, z
+
+
+def test_what_is_overwritten_after_the_head_is_kept_as_the_head_saw_it():
+    model, x = OverwritesAfterTheHead(), torch.randn(6, 4)
+    extractor = FeatureExtractor(model)
+    for _ in range(2):  # the first pass, which finds the head, and the next
+        batch = extractor(x)
+        assert torch.equal(batch.features, model.body(x).detach())
+        assert torch.equal(batch.logits, model.head(batch.features).detach())
+    assert "the head is 'head' (2 classes), whose output the model returns" in extractor.describe()
+
+
 @pytest.mark.parametrize(
     ("reduce", "expected"),
     [

@@ -109,17 +109,28 @@ def test_links_pipes_and_odd_names(tmp_path):
     (root / "b" / "twin.png").symlink_to(root / "b" / "2.png")
     (root / "c").symlink_to(root / "b")  # twice, but no loop
     os.mkfifo(root / "b" / "pipe.png")
+    (root / "a" / "to-pipe.png").symlink_to(root / "b" / "pipe.png")
     odd = os.fsdecode(b"caf\xe9.png")
     (root / "b" / odd).write_bytes(encoded(pixels["a/1.png"]))
     images = open_images(root)
     seen = {"b/caf\\udce9.png": pixels["a/1.png"], "b/twin.png": pixels["b/2.png"]}
     seen |= {name.replace("b/", "c/"): picture for name, picture in ({**seen, **pixels}).items() if name[0] == "b"}
-    check(images, {**pixels, **seen})
+    missing = {"b/gone.png", "b/self.png", "c/gone.png", "c/self.png"}
+    assert set(images.names) == {*pixels, *seen, *missing}
+    for i, name in enumerate(images.names):
+        if name in missing:  # links to nothing: pictures that cannot be read
+            with pytest.raises(ImageError, match=rf"^{name}: cannot be read \("):
+                images.read(i)
+        else:
+            assert np.array_equal(array(images.read(i)), {**pixels, **seen}[name]), name
     assert images.classes == ["a", "b", "c"]
-    assert images.ignored == [
-        *("a/loop/", "b/gone.png", "b/pipe.png", "b/self.png"),
-        *("c/gone.png", "c/pipe.png", "c/self.png"),
+    assert images.ignored == ["a/loop/", "a/to-pipe.png", "b/pipe.png", "c/pipe.png"]
+    with pytest.raises(ImageError, match=r"b/gone\.png"):
+        list(image_batches(images, Preprocessing(4, 4), 4))
+    skipped = [
+        entry[0] for part in image_batches(images, Preprocessing(4, 4), 4, on_error="skip") for entry in part.skipped
     ]
+    assert set(skipped) == missing
     for name in images.names:
         name.encode()
     assert len(images.fingerprint()) == 64

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 
 import numpy as np
@@ -11,7 +12,10 @@ from networks import MLP, close, expected, images, network, torch_is_talkative
 from torch import nn
 
 import typica
+from typica.bank import Bank, BankWriter, check_source
+from typica.data.transform import Preprocessing
 from typica.nets import FeatureExtractor, GraphExtractor, OnnxExtractor, open_model, zoo
+from typica.nets.source import reopen
 
 
 @pytest.fixture
@@ -151,6 +155,71 @@ def test_functions_of_the_users(here):
     (here / "needy.py").write_text("import no_such_package")
     with pytest.raises(typica.InputError, match="there is no module 'no_such_package'; needy needs it"):
         open_model("needy:f")
+
+
+TWO_HEADS = """
+import torch
+from torch import nn
+
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.body, self.a, self.b = nn.Linear(4, 3), nn.Linear(3, 2), nn.Linear(3, 2)
+
+    def forward(self, x):
+        z = self.body(x)
+        return self.a(z), self.b(z.relu())
+
+def two():
+    return Two()
+"""
+
+
+def test_a_model_is_opened_again_with_its_head_and_its_code(here, monkeypatch):
+    (here / "twos.py").write_text(TWO_HEADS)
+    opened = open_model("twos:two", head="a")
+    x = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+    source = {
+        **opened.identity,
+        "transform": Preprocessing(8, 8).to_dict(),
+        "model_file": None,
+        "weights_file": None,
+    }
+    again = reopen(source, "detector", model="twos:two").opened
+    assert torch.equal(again.extractor(x).features, opened.extractor(x).features)
+    with BankWriter("rows", {**opened.identity, "transform": source["transform"]}) as writer:
+        writer.write({"features": opened.extractor(x).features.numpy()})
+        assert writer.finish().source == source
+    bank_source = Bank.open("rows").source
+    check_source("rows", bank_source, source)
+    for key, other in (("head", "b"), ("code", "0" * 64)):
+        with pytest.raises(
+            typica.InputError, match=rf"rows: features of another network, {key} '.*' in place of '{other}'"
+        ):
+            check_source("rows", bank_source, {**source, key: other})
+    (here / "twos.py").write_text(TWO_HEADS.replace("self.body(x)", "-self.body(x)"))
+    monkeypatch.delitem(sys.modules, "twos")
+    with pytest.raises(typica.InputError, match="the code of twos:two is not what it was when the detector was fitted"):
+        reopen(source, "detector", model="twos:two")
+
+
+def test_reductions_are_told_apart_by_their_code(here, monkeypatch):
+    (here / "nets_of_mine.py").write_text(CODE)
+    (here / "reductions.py").write_text("def squeeze(x):\n    return x.amax((2, 3))\n")
+    monkeypatch.syspath_prepend(here)
+    import reductions
+
+    first = open_model("nets_of_mine:plain", reduce=reductions.squeeze).identity["reduce"]
+    assert first.startswith("reductions.squeeze ")
+    (here / "reductions.py").write_text("def squeeze(x):\n    return x.mean((2, 3))\n")
+    assert open_model("nets_of_mine:plain", reduce=reductions.squeeze).identity["reduce"] != first
+    for nameless in (lambda x: x.mean((2, 3)), functools.partial(torch.amax, dim=(2, 3))):
+        with pytest.raises(
+            typica.InputError, match=r"reduce=.* has no name that tells it from others; pass a function"
+        ):
+            open_model("nets_of_mine:plain", reduce=nameless)
+    monkeypatch.undo()
 
 
 def test_the_fingerprint_of_a_module():

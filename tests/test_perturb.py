@@ -176,6 +176,18 @@ def test_what_cannot_be():
         Perturb(headless, typica.MSP(), epsilon=0.1)(torch.ones(1, 3, 4, 4))
 
 
+@pytest.mark.parametrize("kind", [torch.uint8, torch.int64])
+def test_whole_numbers_are_refused(kind):
+    step = Perturb(network(), typica.MSP(), epsilon=0.1)
+    images = batch(2).to(kind)
+    for call in (step, step.score_samples):
+        for form in (images, images.numpy()):
+            with pytest.raises(
+                typica.InputError, match=rf"^Perturb: images of type {str(kind)[6:]}, .*preprocess them"
+            ):
+                call(form)
+
+
 def test_detectors_without_a_gradient_are_refused():
     model = network()
     blind = [n for n in typica.list_detectors() if not typica.detector_class(n).tags.differentiable]

@@ -135,4 +135,6 @@ def test_command(folder, tmp_path, capsys):
         "knn",
     )
     assert (tmp_path / "a.svg").is_file()
-    assert "kind='pie'" in run(capsys, "plot", str(folder), "-o", "a.svg", "--kind", "pie", code=2)
+    assert "--kind pie: unknown; choose one of histogram" in run(
+        capsys, "plot", str(folder), "-o", "a.svg", "--kind", "pie", code=2
+    )

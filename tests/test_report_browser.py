@@ -13,7 +13,7 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
-from test_report import copy, write_folder
+from test_report import copy, write_experiments, write_folder
 
 from typica.bench.report import write_report
 from typica.metrics import evaluate
@@ -29,7 +29,9 @@ pytestmark = pytest.mark.skipif(not (BROWSER and DRIVER), reason="chromium and c
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_folder(tmp_path_factory.mktemp("digits") / "result")
+    made = write_folder(tmp_path_factory.mktemp("digits") / "result")
+    write_experiments(made)
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -195,9 +197,9 @@ def test_every_set_is_counted_and_can_be_chosen(page, folder):
 
 def test_sorting_by_click_and_by_keyboard(page):
     def column(i: int) -> list[str]:
-        return [row.text for row in page.find_elements(By.CSS_SELECTOR, f"#table-main tbody tr > :nth-child({i + 1})")]
+        return [row.text for row in page.find_elements(By.CSS_SELECTOR, f"#table-paper tbody tr > :nth-child({i + 1})")]
 
-    headers = page.find_elements(By.CSS_SELECTOR, "#table-main thead th")
+    headers = page.find_elements(By.CSS_SELECTOR, "#table-paper thead th")
     assert headers[1].get_attribute("aria-sort") == "descending"
     values = [float(text.removeprefix("★").split()[-3]) for text in column(1)[:-1]]
     assert values == sorted(values, reverse=True) and column(0)[-1] == "odin"
@@ -208,6 +210,33 @@ def test_sorting_by_click_and_by_keyboard(page):
     headers[0].find_element(By.TAG_NAME, "button").send_keys(Keys.ENTER)
     assert column(0) == sorted(column(0))
     assert [header.get_attribute("aria-sort") for header in headers][:2] == ["ascending", "none"]
+
+
+def test_depths_are_drawn_with_the_names_of_layers(page):
+    charts = page.find_elements(By.CSS_SELECTOR, "#layers-charts figure")
+    assert [chart.find_element(By.TAG_NAME, "h3").text for chart in charts] == ["AUROC", "FPR95"]
+    for chart in charts:
+        assert len(chart.find_elements(By.CSS_SELECTOR, "path.line")) == 2
+        assert len(chart.find_elements(By.CSS_SELECTOR, "circle")) == 4
+        labels = [text.text for text in chart.find_elements(By.CSS_SELECTOR, "svg text")]
+        assert "conv1" in labels and "penultimate" in labels
+        legend = chart.find_element(By.CSS_SELECTOR, ".legend").text.split()
+        assert legend == ["measured", "published"]
+
+
+def test_a_caption_is_read_whole_on_a_phone(page):
+    page.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": 360, "height": 700, "deviceScaleFactor": 1, "mobile": True}
+    )
+    try:
+        page.refresh()
+        cut = (
+            "return [...document.querySelectorAll('.scroll caption span')].filter(e => "
+            "e.offsetParent && e.getBoundingClientRect().right > e.closest('.scroll').getBoundingClientRect().right).length"
+        )
+        assert page.execute_script(cut) == 0
+    finally:
+        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_heat_map_switches_by_keyboard(page):
@@ -246,7 +275,7 @@ def test_text_is_legible_in_light_and_dark(page, scheme):
     try:
         ground = luminance(page, "section", "backgroundColor")
         assert (ground < 0.1) == (scheme == "dark")
-        for selector in ("h2", ".muted", "#table-main td", "svg text"):
+        for selector in ("h2", ".muted", "#table-paper td", "svg text"):
             ink = luminance(page, selector, "fill" if selector == "svg text" else "color")
             high, low = max(ink, ground), min(ink, ground)
             assert (high + 0.05) / (low + 0.05) >= 4.5  # WCAG 2.2, AA

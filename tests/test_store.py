@@ -53,6 +53,13 @@ def test_format_is_as_documented(saved):
     assert document["sha256"] == digest.hexdigest()
 
 
+def test_content_that_looks_like_an_empty_checksum_is_kept(data: Data, tmp_path: Path):
+    names = np.array(["0" * 64, "0" * 65, *(f"c{i}" for i in range(2, data.labels.max() + 1))])
+    detector = CTM().fit(data.train, names[data.labels])
+    detector.save(tmp_path / "d.safetensors")
+    assert typica.load(tmp_path / "d.safetensors").classes_.tolist() == detector.classes_.tolist()
+
+
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.safetensors")), ids=lambda path: path.stem)
 def test_golden_files_of_every_version_load(path):
     """Scores that were written down when the file was, in numbers that no code of ours computes here."""

@@ -145,8 +145,8 @@ def test_settings_as_json():
 def test_bad_settings():
     good = Preprocessing(40, 32).to_dict()
     for change, message in (
-        ({"size": 3}, "from_dict: size unknown; pass what to_dict gave"),
-        ({"mean": 1.0}, "from_dict: a value of the wrong type"),
+        ({"size": 3}, "from_dict: size unknown; pass resize and crop, and what is wanted of mean, std, interpol"),
+        ({"mean": 1.0}, "from_dict: a value of the wrong type .*three numbers each for mean and std"),
         ({"mean": [0, 0, float("nan")]}, "three means"),
         ({"mean": [0, 0]}, "three means"),
         ({"scale": 0}, "a positive scale"),

@@ -8,8 +8,7 @@ import errno
 import hashlib
 import json
 import os
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, overload
 from urllib.parse import quote
@@ -17,6 +16,7 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
+from typica._bank_lock import check_lock
 from typica.errors import FormatError, InputError
 
 FORMAT = 1
@@ -131,6 +131,14 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, allow_nan=False, separators=(",", ":"))
 
 
+def json_values(value: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """Return a mapping as the manifest gives it back: tuples as lists, keys as strings."""
+    try:
+        return dict(json.loads(canonical(value)))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"BankWriter: {what} cannot be stored ({error}); pass a dict of JSON values.") from None
+
+
 def _checksum(document: dict[str, Any]) -> str:
     return hashlib.sha256(canonical(document).encode()).hexdigest()
 
@@ -153,6 +161,26 @@ def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
     text = str({"descr": dtype.str, "fortran_order": False, "shape": shape})
     length = HEADER - 10
     return b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little") + text.ljust(length - 1).encode("ascii") + b"\n"
+
+
+def mapped_column(folder: Path, name: str, manifest: Manifest) -> NDArray[Any]:
+    """Return a column of a finished bank, memory-mapped."""
+    file = folder / column_file(name)
+    column = _mapped(file)
+    if (column.dtype, column.shape) != (manifest.dtype_of(name), manifest.shape_of(name)):
+        raise FormatError(
+            f"{file}: {column.dtype} of shape {column.shape}, the manifest says {manifest.dtype_of(name)} of shape "
+            f"{manifest.shape_of(name)}; write the bank again."
+        )
+    return column
+
+
+def _mapped(file: Path) -> NDArray[Any]:
+    try:
+        array: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise FormatError(f"{file}: not the .npy file it was ({error}); write the bank again.") from None
+    return array
 
 
 class Growing:
@@ -217,7 +245,7 @@ class Names(Sequence[str]):
     """The names of a bank's rows, read from the disk one at a time."""
 
     def __init__(self, folder: Path) -> None:
-        self._offsets: NDArray[np.int64] = np.load(folder / OFFSETS, mmap_mode="r")
+        self._offsets: NDArray[np.int64] = _mapped(folder / OFFSETS)
         empty = (folder / NAMES).stat().st_size == 0  # which cannot be mapped
         self._bytes: NDArray[np.uint8] = (
             np.empty(0, np.uint8) if empty else np.memmap(folder / NAMES, dtype=np.uint8, mode="r")
@@ -251,48 +279,3 @@ class Names(Sequence[str]):
         except UnicodeDecodeError:
             return False
         return True
-
-
-def lock_folder(folder: Path, what: str = "writing this bank") -> int:
-    """Take the lock on a folder, which dies with its holder, and return the handle that holds it."""
-    busy = InputError(f"{folder}: another process is {what}; wait until it has ended, or choose another folder.")
-    if sys.platform == "win32":
-        import msvcrt  # noqa: PLC0415 (Windows only)
-
-        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT)
-        try:
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            os.close(handle)
-            raise busy from None
-        return handle
-    import fcntl  # noqa: PLC0415 (POSIX only)
-
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        raise busy from None
-    except OSError:  # a file system without locks
-        pass
-    if not _is_locked(folder, handle):  # removed after it was opened, by one who held the lock until now
-        os.close(handle)
-        raise busy
-    return handle
-
-
-def check_lock(folder: Path, handle: int) -> None:
-    """Refuse if the folder at a path is no longer the one on which `handle` holds the lock."""
-    if not _is_locked(folder, handle):
-        raise InputError(
-            f"{folder}: the folder was removed or replaced while this bank was being written; run the command again."
-        )
-
-
-def _is_locked(folder: Path, handle: int) -> bool:
-    try:
-        there = (folder / ".lock" if sys.platform == "win32" else folder).stat()
-    except OSError:
-        return False
-    return os.path.samestat(there, os.fstat(handle))

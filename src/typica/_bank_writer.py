@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,20 +25,23 @@ from typica._bank_files import (
     Growing,
     Manifest,
     Shard,
-    canonical,
-    check_lock,
     column_file,
     encode_names,
-    lock_folder,
+    json_values,
     npy_header,
     read_manifest,
     shard_digest,
 )
+from typica._bank_folder import differences, is_ours, make_folder, unmake_folder
+from typica._bank_lock import LOCK, check_lock, is_locked, lock_folder
 from typica.errors import FormatError, InputError
 from typica.head import Head
 
 if TYPE_CHECKING:
     from typica.bank import Bank
+
+
+_OF_DONE = 256  # shards grow with the bank: the manifest, which is written with each, would list too many otherwise
 
 
 class BankWriter:
@@ -50,8 +52,8 @@ class BankWriter:
     the first run pinned. A finished one has `complete` True. Another identity is refused. settings: how they are made,
     JSON values, or a function that finds out and is called where the folder is new.
     dtype: of features and layers in the files. shard_rows: source rows after which what was written is made safe, at
-    the next end of a batch; a run that is killed loses no more than that. Given the same batches, the finished folder
-    is the same to the byte, however often the writing was interrupted.
+    the next end of a batch; a run that is killed loses no more than that, or 1/256 of what is done where that is more.
+    Given the same batches, the finished folder is the same to the byte, however often the writing was interrupted.
 
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
@@ -76,12 +78,14 @@ class BankWriter:
             raise InputError(f"BankWriter: dtype={dtype!r} is none of {', '.join(DTYPES)}; pass one of them.")
         if shard_rows < 1:
             raise InputError(f"BankWriter: shard_rows={shard_rows}; pass a number of rows, e.g. 4096.")
-        wanted = Manifest(_json(identity, "identity"), {}, dtype, shard_rows)
+        wanted = Manifest(json_values(identity, "identity"), {}, dtype, shard_rows)
         self._files: dict[str, Growing] = {}
         self._pending = 0  # source rows since the last shard ended
         self._lock: int | None = None
+        self._manifest = wanted
+        self._found_empty = False
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            self._made = make_folder(self.path)
             self._lock = lock_folder(self.path)
         except OSError as error:
             raise InputError(f"{path}: cannot write a bank there ({error.strerror}); choose another folder.") from None
@@ -104,9 +108,10 @@ class BankWriter:
         return self._manifest.complete
 
     def _take_up(self, wanted: Manifest, settings: Mapping[str, Any] | Callable[[], Mapping[str, Any]]) -> Manifest:
-        found = {entry.name for entry in self.path.iterdir()} - {MANIFEST_NEXT, ".lock"}
+        found = {entry.name for entry in self.path.iterdir()} - {MANIFEST_NEXT, LOCK}
         if not found:
-            wanted.settings = _json(settings() if callable(settings) else settings, "settings")
+            self._found_empty = True
+            wanted.settings = json_values(settings() if callable(settings) else settings, "settings")
             wanted.write(self.path, self._lock)
             return wanted
         if MANIFEST not in found:
@@ -114,11 +119,11 @@ class BankWriter:
                 f"{self.path}: the folder holds other files ({min(found)} ...); choose an empty or a new one."
             )
         manifest = read_manifest(self.path)
-        differences = _differences(manifest.identity, wanted.identity)
-        differences += _differences(manifest.dtype, wanted.dtype, "dtype")
-        if differences:
+        others = differences(manifest.identity, wanted.identity)
+        others += differences(manifest.dtype, wanted.dtype, "dtype")
+        if others:
             raise InputError(
-                f"{self.path}: holds a bank of something else ({'; '.join(differences[:3])}); "
+                f"{self.path}: holds a bank of something else ({'; '.join(others[:3])}); "
                 "choose another folder, or delete this one."
             )
         if not manifest.complete:
@@ -129,7 +134,7 @@ class BankWriter:
         """Bring the files back to where the manifest says that they end."""
         sizes = manifest.sizes()
         for file in self.path.iterdir():
-            if file.name not in sizes and _is_ours(file.name):
+            if file.name not in sizes and is_ours(file.name):
                 file.unlink()
         there = {file.name: file.stat().st_size for file in self.path.iterdir()}
         missing = next((name for name, size in sizes.items() if there.get(name, -1) < size), None)
@@ -173,7 +178,7 @@ class BankWriter:
             self._manifest.source_rows += source_rows
             self._manifest.skipped += [(str(name), str(reason)) for name, reason in skipped]
             self._pending += source_rows
-            if self._pending >= self._manifest.shard_rows:
+            if self._pending >= max(self._manifest.shard_rows, (self.done - self._pending) // _OF_DONE):
                 self._end_shard()
                 self._manifest.write(self.path, self._lock)
 
@@ -247,15 +252,15 @@ class BankWriter:
         try:
             yield
         except OSError as error:
-            self.close()
+            self._stop(error)
             if error.errno not in FULL:
                 raise
             raise InputError(
                 f"{self.path}: the disk is full ({error.strerror}); free some space and run the same command again, "
                 "it goes on after the last whole shard."
             ) from None
-        except BaseException:
-            self.close()
+        except BaseException as error:
+            self._stop(error)
             raise
 
     def _check_open(self) -> None:
@@ -276,26 +281,17 @@ class BankWriter:
     def __enter__(self) -> BankWriter:
         return self
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._stop(error)
+
+    def _stop(self, error: BaseException | None) -> None:
+        """Close. An error before the first shard leaves nothing behind in a folder that was empty; Ctrl-C is none, and
+        what it leaves is taken up again.
+        """
+        failed = isinstance(error, Exception) or (error is not None and not (self.path / MANIFEST).exists())
+        ours = self._lock is not None and is_locked(self.path, self._lock)
+        if failed and ours and self._found_empty and not self._manifest.shards:
+            if os.name == "nt":  # which deletes no file that is open
+                self.close()
+            unmake_folder(self.path, self._made)
         self.close()
-
-
-def _json(value: Mapping[str, Any], what: str) -> dict[str, Any]:
-    try:
-        return dict(json.loads(canonical(value)))
-    except (TypeError, ValueError) as error:
-        raise InputError(f"BankWriter: {what} cannot be stored ({error}); pass a dict of JSON values.") from None
-
-
-def _differences(there: Any, here: Any, path: str = "") -> list[str]:
-    """Say in which places two JSON values differ."""
-    if isinstance(there, dict) and isinstance(here, dict):
-        keys = sorted({*there, *here})
-        return [line for key in keys for line in _differences(there.get(key), here.get(key), f"{path}.{key}")]
-    return [] if there == here else [f"{path.lstrip('.')} is {there!r} there and {here!r} here"]
-
-
-def _is_ours(name: str) -> bool:
-    """Tell whether a file is one that an interrupted run may have left."""
-    ours = (MANIFEST_NEXT, NAMES, OFFSETS, HEAD, "features.npy", "logits.npy", "labels.npy")
-    return name in ours or name.startswith(f".{HEAD}.") or (name.startswith("layer.") and name.endswith(".npy"))

@@ -32,10 +32,11 @@ from typica._bank_files import (
     canonical,
     column_file,
     encode_names,
-    lock_folder,
+    mapped_column,
     read_manifest,
     shard_digest,
 )
+from typica._bank_lock import lock_folder
 from typica._bank_writer import BankWriter
 from typica.arrays import row_blocks
 from typica.errors import FormatError, InputError
@@ -43,6 +44,7 @@ from typica.head import Head
 from typica.progress import advance
 
 SOURCE = ("model", "weights", "layer", "reduce", "transform")  # of an identity: what runs a picture again
+_MORE = ("head", "code")  # the same, where it has them
 
 __all__ = ["Bank", "BankWriter", "bank_from_parquet", "check_source", "remove_bank", "write_bank"]
 
@@ -69,7 +71,7 @@ class Bank:
         self.settings: dict[str, Any] = manifest.settings
         self.skipped: list[tuple[str, str]] = manifest.skipped
         self.classes: list[str] | None = manifest.classes
-        columns = {name: _mapped(path, name, manifest) for name in manifest.columns}
+        columns = {name: mapped_column(path, name, manifest) for name in manifest.columns}
         self.features: NDArray[Any] = columns["features"]
         self.logits: NDArray[Any] | None = columns.get("logits")
         self.labels: NDArray[Any] | None = columns.get("labels")
@@ -110,10 +112,17 @@ class Bank:
         """The network's head."""
         if self._manifest.head is None:
             return None
-        head = store.load(self.path / HEAD)
-        if not isinstance(head, Head) or store.fingerprint(head) != self._manifest.head:
-            raise FormatError(f"{self.path / HEAD}: not the head of this bank; delete the folder and write it again.")
-        return head
+        what = "is not this bank's own"
+        try:
+            head = store.load(self.path / HEAD)
+            if isinstance(head, Head) and store.fingerprint(head) == self._manifest.head:
+                return head
+        except InputError:
+            what = "is damaged" if (self.path / HEAD).exists() else "is missing"
+        raise FormatError(
+            f"{self.path}: {HEAD} {what}; write the bank again (`typica extract --fresh`), or pass the head in a file "
+            "of its own (--head)."
+        )
 
     @property
     def source(self) -> dict[str, Any] | None:
@@ -121,7 +130,7 @@ class Bank:
         if not set(SOURCE) <= set(self.identity):
             return None
         files = {key: self.settings.get(key) for key in ("model_file", "weights_file")}
-        return {key: self.identity[key] for key in SOURCE} | files
+        return {key: self.identity[key] for key in (*SOURCE, *_MORE) if key in self.identity} | files
 
     @property
     def accuracy(self) -> float | None:
@@ -140,9 +149,13 @@ class Bank:
         parts = [manifest.identity, manifest.columns, manifest.classes, manifest.head, manifest.shards]
         return hashlib.sha256(canonical(parts).encode()).hexdigest()
 
-    def verify(self) -> None:
-        """Read all data and check it against the checksums; an error names the shard that is damaged."""
+    def verify(self) -> int:
+        """Read all data and check it against the checksums; an error names the shard that is damaged.
+
+        Return how many bytes of columns and names were read.
+        """
         _ = self.head
+        checked = 0
         for number, shard in enumerate(self._manifest.shards):
             parts = {column_file(name): column[shard.start : shard.stop] for name, column in self._columns.items()}
             if self.names is not None:
@@ -153,7 +166,9 @@ class Bank:
                     f"{self.path}: shard {number} (rows {shard.start} to {shard.stop - 1}) is damaged, its checksum "
                     "does not match; delete the folder and write the bank again."
                 )
+            checked += sum(part.nbytes for part in parts.values())
             advance(shard.stop - shard.start)
+        return checked
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
         """Write the bank to one Parquet file: list columns `features`, `logits` and `layer.NAME`, columns `label` and
@@ -222,16 +237,17 @@ def feature_layer(layer: Any) -> str | None:
     return None if last == "penultimate" else last
 
 
-def check_source(path: str | os.PathLike[str], source: Mapping[str, Any] | None) -> None:
-    """Raise if `path` is a bank of another model, layer or preprocessing than `source` tells of; see `Bank.source`.
+def check_source(
+    path: str | os.PathLike[str], other: Mapping[str, Any] | None, source: Mapping[str, Any] | None
+) -> None:
+    """Raise if `other`, the source of the bank at `path`, is another model, layer or preprocessing than `source`.
 
-    Where either is unknown there is nothing to compare.
+    See `Bank.source`. Where either is unknown there is nothing to compare.
     """
-    other = Bank.open(path).source if Bank.is_bank(path) else None
     if source is None or other is None:
         return
-    for key in SOURCE:
-        ours, theirs = source[key], other[key]
+    for key in (*SOURCE, *_MORE):
+        ours, theirs = source.get(key), other.get(key)
         if key == "layer":
             ours, theirs = feature_layer(ours), feature_layer(theirs)
         if ours != theirs:
@@ -279,20 +295,6 @@ def _content(
     for encoded in () if names is None else encode_names(names, "write_bank"):
         digest.update(b"%d:" % len(encoded) + encoded)
     return digest.hexdigest()
-
-
-def _mapped(folder: Path, name: str, manifest: Manifest) -> NDArray[Any]:
-    file = folder / column_file(name)
-    try:
-        column: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise FormatError(f"{file}: not the .npy file it was ({error}); write the bank again.") from None
-    if (column.dtype, column.shape) != (manifest.dtype_of(name), manifest.shape_of(name)):
-        raise FormatError(
-            f"{file}: {column.dtype} of shape {column.shape}, the manifest says {manifest.dtype_of(name)} of shape "
-            f"{manifest.shape_of(name)}; write the bank again."
-        )
-    return column
 
 
 def _bytes(part: NDArray[Any]) -> memoryview:

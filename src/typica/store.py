@@ -80,7 +80,7 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     document = {"content": content, "format": FORMAT, "library": typica.__version__, "sha256": _ZEROS}
     text = json.dumps(document, sort_keys=True, allow_nan=False)
     # One key alone: safetensors writes several in random order, and equal detectors should make equal files.
-    metadata = {"typica": text.replace(_ZEROS, _digest(text, tensors))}
+    metadata = {"typica": _with_digest(text, _digest(text, tensors))}
     with atomic_path(path) as temporary:
         save_file(tensors, temporary, metadata=metadata)
 
@@ -121,9 +121,15 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArra
             "upgrade typica."
         )
     digest = document.get("sha256", "")
-    if not digest or digest != _digest(text.replace(digest, _ZEROS), tensors):
+    if digest != _digest(_with_digest(text, _ZEROS), tensors):
         raise FormatError(f"{path}: the checksum does not match, the file was altered; save the detector again.")
     return document, tensors
+
+
+def _with_digest(text: str, digest: str) -> str:
+    """Return a document with another digest: sorted by its keys, it ends with that."""
+    end = '"}'
+    return text[: -len(digest + end)] + digest + end
 
 
 def _parse(text: str) -> dict[str, Any]:

@@ -7,7 +7,8 @@
      "published": {ROW: {SET: {"fpr", "auroc"}, "average": {...}, "common": {"sets": [SETS], "fpr", "auroc"}}}}
 
 All shares are fractions. A ROW is a method; in `ablation` it is standard, cw or cm, in `layers` a layer; `analysis`
-has none, and the parts of `typica.bench.analysis` beside.
+has none, and the parts of `typica.bench.analysis` beside. "common" is the paper's mean over the OOD sets that both
+have; in `ablation` and `layers`, of which it printed averages alone, it says which these are, and "of" how many it has.
 """
 
 from __future__ import annotations
@@ -178,15 +179,15 @@ def _published(experiment: str, suite: Suite, sets: FeatureSuite) -> dict[str, A
     if suite.published is None:
         return {}
     model, id_set = suite.published.model, suite.published.id_set
-    if experiment == "layers":
-        return {layer: {"average": numbers} for layer, numbers in published.layers(model, id_set).items()}
-    if experiment == "ablation":
-        return {row: {"average": numbers} for row, numbers in published.ablation(model, id_set).items()}
+    if experiment in ("layers", "ablation"):
+        printed = (published.layers if experiment == "layers" else published.ablation)(model, id_set)
+        common = published.common_sets(id_set, sets.ood)
+        return {row: {"average": numbers, "common": common} for row, numbers in printed.items()}
     if experiment == "analysis":
         return {}
     numbers = published.published_as(model, id_set, sets.ood)
-    common = {method: published.comparable_average(model, id_set, method, sets.ood) for method in numbers}
-    return {method: {**by_set, "common": common[method]} for method, by_set in numbers.items()}
+    means = {method: published.comparable_average(model, id_set, method, sets.ood) for method in numbers}
+    return {method: {**by_set, "common": means[method]} for method, by_set in numbers.items()}
 
 
 def _mistakes(sets: FeatureSuite) -> NDArray[np.bool_] | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +14,7 @@ from typica.bank import Bank
 from typica.data.corrupt import CORRUPTIONS, mixed
 from typica.data.images import Images
 from typica.errors import InputError
-from typica.nets.backends import make_runner
+from typica.nets.backends import Runner, make_runner
 from typica.nets.source import reopen
 from typica.progress import advance
 
@@ -28,11 +30,12 @@ def near_features(
     seed: int = 0,
     model: str | None = None,
     weights: str | Path | None = None,
-    backend: str = "auto",
+    backend: str | None = None,
 ) -> dict[str, NDArray[np.float32]]:
     """Return the features of corrupted and mixed versions of some of the bank's rows `held_out`, by kind.
 
-    `images` must be the pictures that the bank was made of: its fingerprint tells.
+    `images` must be the pictures that the bank was made of: its fingerprint tells. backend: None for the bank's own,
+    with its batch size and threads, so that the same bank gives the same features; the quickest if that cannot run.
     """
     if images.fingerprint() != bank.identity.get("data"):
         raise InputError("choose: these are not the pictures that the bank was made of; pass those with --images.")
@@ -47,7 +50,7 @@ def near_features(
     if bank.labels is not None:
         labels = np.asarray(bank.labels[chosen])
         sets |= {"mixed": mixed(pixels, labels, seed), "halves": mixed(pixels, labels, seed, how="halves")}
-    runner = make_runner(opened.extractor, backend, sample=transform.normalised(pixels[:32]))
+    runner = _runner(opened.extractor, bank, backend, transform.normalised(pixels[:32]))
 
     def batches(what: NDArray[np.uint8]) -> Iterator[NDArray[np.float32]]:
         for start in range(0, len(what), runner.batch):
@@ -61,3 +64,13 @@ def near_features(
             advance(len(parts[-1]))
         features[name] = np.concatenate(parts)
     return features
+
+
+def _runner(extractor: Any, bank: Bank, backend: str | None, sample: NDArray[np.float32]) -> Runner:
+    own = bank.settings
+    if backend is None and own.get("backend"):
+        with suppress(InputError):
+            return make_runner(
+                extractor, own["backend"], sample=sample, batch=own.get("batch"), threads=own.get("threads")
+            )
+    return make_runner(extractor, backend or "auto", sample=sample)

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.bench.report.folder import BenchResult, Scores, open_result
+from typica.bench.report.html import percent
 from typica.bench.report.payload import curves as analysis_curves
-from typica.bench.report.tables import percent
 from typica.errors import InputError
 from typica.metrics import evaluate
 from typica.store import atomic_path
@@ -253,7 +253,8 @@ def _heat_map(result: BenchResult, methods: list[str]) -> Any:
             light = not (share <= 0.55 if metric == "auroc" else share >= 0.45)  # the good end of the map, and no value
             text = "-" if math.isnan(value) else percent(value)
             axis.text(j, i, text, ha="center", va="center", fontsize=7, color="black" if light else "white")
-        axis.set_xticks(range(len(names)), [_text(name or "average") for name in names], rotation=30, ha="right")
+        labels = [_text(name or f"mean of {len(result.sets)}") for name in names]
+        axis.set_xticks(range(len(names)), labels, rotation=30, ha="right")
         axis.set_yticks(range(len(chosen)), map(_text, chosen))
         axis.tick_params(length=0)
         axis.spines[:].set_visible(False)

@@ -26,7 +26,7 @@ from typica.data.batches import image_batches
 from typica.data.images import Images, open_images
 from typica.data.kinds import holds_pictures
 from typica.data.sets import find_set, how_to_get, set_home
-from typica.data.tables import find_head, read_features
+from typica.data.tables import find_head, read_features, source_of
 from typica.data.transform import Preprocessing
 from typica.errors import InputError
 from typica.nets._torch import torch
@@ -131,7 +131,7 @@ class _Work:
     def features(self, name: str, path: Path, source: Source) -> _Loaded:
         """Return a set's features: as they are in a bank or a feature file, else of its pictures."""
         if not holds_pictures(path):
-            check_source(path, {**self.opened.identity, "transform": self.transform.to_dict()})
+            check_source(path, source_of(path), {**self.opened.identity, "transform": self.transform.to_dict()})
             return _Loaded(path, None, [])
         images = open_images(path, split=source.split)
         folder = self.cache / f"{name}-{_digest(self._identity(images))}"

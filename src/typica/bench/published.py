@@ -110,6 +110,16 @@ def comparable_average(model: str, id_set: str, method: str, ood_sets: Iterable[
     return {"sets": common, **means}
 
 
+def common_sets(id_set: str, ood_sets: Iterable[str]) -> dict[str, Any]:
+    """Return which of `ood_sets` the paper has for an ID set, and how many it has, whatever the model.
+
+    >>> common_sets("CIFAR-10", ["svhn", "dtd", "mine"])
+    {'sets': ['svhn', 'dtd'], 'of': 6}
+    """
+    printed = {canonical(row["ood_set"]) for row in _rows() if row["id_set"] == id_set} - {"average", "test"}
+    return {"sets": [name for name in ood_sets if canonical(name) in printed], "of": len(printed)}
+
+
 def ablation(model: str, id_set: str) -> dict[str, dict[str, float]]:
     """Return {"standard" | "cw" | "cm": {"accuracy", "auroc"}} as printed, in fractions; {} where nothing is.
 

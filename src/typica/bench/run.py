@@ -22,13 +22,17 @@ PAPER = ("msp", "max_logit", "energy", "mahalanobis", "knn", "cw", "ctm")  # wha
 
 @dataclass
 class Comparison:
-    """How one detector did: its results, or the error that stopped it; seconds to fit, microseconds a row to score."""
+    """How one detector did: its results, or the error that stopped it; seconds to fit, microseconds a row to score.
+
+    scores: those of `test` and, by name, of each OOD set, where they were asked for.
+    """
 
     detector: Detector
     evaluation: Evaluation | None = None
     error: str = ""
     fit_seconds: float = 0.0
     score_microseconds: float = 0.0
+    scores: tuple[Any, dict[str, Any]] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as JSON values."""
@@ -65,12 +69,14 @@ def compare(
     *,
     tpr: float = 0.95,
     calibration: Any = None,
+    keep_scores: bool = False,
     on_done: Callable[[str], None] = lambda name: None,
 ) -> dict[str, Comparison]:
     """Fit every detector on the same training features and measure how it tells `test` from each OOD set.
 
     Those that can learn in a stream are fitted together in one pass over the features. One that fails is reported
-    in its place, and the others go on. `on_done` is called with the name of each detector that is through.
+    in its place, and the others go on. keep_scores: leave the scores in each row. `on_done` is called with the name of
+    each detector that is through.
     """
     table = {name: Comparison(detector) for name, detector in detectors.items()}
     _fit_together(table, train, labels)
@@ -89,6 +95,7 @@ def compare(
             scored = len(test) + sum(len(features) for features in ood.values())
             row.score_microseconds = 1e6 * (time.perf_counter() - began) / scored
             row.evaluation = evaluate_many(row.detector.kind, known, strange, tpr=tpr)
+            row.scores = (known, strange) if keep_scores else None
         on_done(name)
     return table
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from statistics import fmean
 from typing import Any
 
 from typica.bench import analysis_tables
+from typica.bench.averages import average_over, coverage, measured_sets, paper_average, sets_in_common
 from typica.bench.cells import Cell, Column, Table
 from typica.metrics import CONVENTIONS
 
@@ -20,14 +20,19 @@ def tables_of(document: Mapping[str, Any], *, against_paper: bool = False) -> li
     experiment = document["experiment"]
     if experiment == "analysis":
         return analysis_tables.tables(document)
-    maker = {"detail": _detail, "ablation": _ablation, "layers": _layers, "misclassification": _mistakes}
-    return [maker.get(experiment, _main)(document, against_paper and bool(document["published"]))]
+    against = against_paper and bool(document["published"])
+    if experiment in _OTHERS:
+        return [_OTHERS[experiment](document, against)]
+    made = (_detail if experiment == "detail" else _main)(document, against and bool(_in_common(document)))
+    if against and not _in_common(document):
+        made = replace(made, notes=("The paper has none of these OOD sets to compare with.", *made.notes))
+    return [made]
 
 
 def fpr_note(document: Mapping[str, Any]) -> str:
     """Say how FPR is defined and what was averaged."""
     protocol, n = document["protocol"], document["n"]
-    cut = not protocol["full"] and max(n[name] for name in _sets(document)) > n["test"]
+    cut = not protocol["full"] and max(n[name] for name in measured_sets(document)) > n["test"]
     drawn = f"OOD sets larger than the ID test set: mean of {protocol['subsets']} random subsets of its size"
     parts = f"{drawn} (seed {protocol['seed']}), ± their deviation" if cut else "OOD sets taken whole"
     return (
@@ -46,38 +51,35 @@ def tag_of(reason: str) -> str:
 
 
 def _main(document: Mapping[str, Any], against: bool) -> Table:
-    results, printed = document["results"], document["published"]
     columns = _metric_columns(document, against)
-    names = _common(document) if against else _sets(document)
-    rows = []
-    for method, record in results.items():
-        whole = set(names) == set(record["ood"])
-        ours = record["average"] if whole else _mean_over(record["ood"], names)
-        common = printed.get(method, {}).get("common", {})
-        rows.append(_metric_row(method, ours, common, against))
-    rows += _skipped_rows(document, len(columns))
-    title = f"{document['title']}: average over {', '.join(names)}"
-    return Table(title, tuple(columns), (("", _marked(rows, columns)),), (fpr_note(document), *_reasons(document)))
+    names = _covered(document, against)
+    rows = [*_average_rows(document, names, against), *_skipped_rows(document, len(columns))]
+    title = f"{document['title']}: {coverage(names, measured_sets(document))}"
+    notes = (*_left_out(document, against), fpr_note(document), *_reasons(document))
+    return Table(title, tuple(columns), (("", _marked(rows, columns)),), notes)
 
 
 def _detail(document: Mapping[str, Any], against: bool) -> Table:
     results, printed, near = document["results"], document["published"], document["near"]
     columns = _metric_columns(document, against)
-    sets = _sets(document)
-    ordered = [name for name in sets if name not in near] + [name for name in sets if name in near]
+    sets = measured_sets(document)
+    kinds = {"far": [name for name in sets if name not in near], "near": [name for name in sets if name in near]}
     sections = []
-    for name in ordered:
-        rows = [
-            _metric_row(method, record["ood"][name], printed.get(method, {}).get(name, {}), against)
-            for method, record in results.items()
-        ]
-        rows += _skipped_rows(document, len(columns), sets=False)
-        kind = "near" if name in near else "far"
-        sections.append((f"{name} ({kind}, {document['n'][name]} inputs)", _marked(rows, columns)))
-    for kind, names in (("far", [name for name in sets if name not in near]), ("near", near)):
-        rows = [_metric_row(m, record[kind], {}, against) for m, record in results.items() if kind in record]
-        if rows and len(names) > 1:
-            sections.append((f"average over the {kind} sets", _marked(rows, columns)))
+    for kind, names in kinds.items():
+        for name in names:
+            rows = [
+                _metric_row(method, record["ood"][name], printed.get(method, {}).get(name, {}), against)
+                for method, record in results.items()
+            ]
+            rows += _skipped_rows(document, len(columns), sets=False)
+            sections.append((f"{name} ({kind}, {document['n'][name]} inputs)", _marked(rows, columns)))
+    averages = {coverage(names, names, f"{kind} OOD"): names for kind, names in kinds.items() if len(names) > 1}
+    common = _in_common(document)
+    if against and common not in averages.values():
+        averages[f"{coverage(common, sets)}, which the paper has too"] = common
+    for heading, names in averages.items():
+        rows = _average_rows(document, names, against)
+        sections += [(heading, _marked(rows, columns))] if rows else []
     absent = [row for row in _skipped_rows(document, len(columns)) if _is_set(document, str(row[0].value))]
     if absent:
         sections.append(("not measured", _marked(absent, columns)))
@@ -91,20 +93,19 @@ def _ablation(document: Mapping[str, Any], against: bool) -> Table:
     columns += [Column("paper"), Column("diff", "difference")] if against else []
     columns += [Column("AUROC ↑"), *([Column("paper")] if against else []), Column(_fpr(document))]
     rows = []
-    names = {"standard": "Standard (max logit)", "cw": "CW", "cm": "CM (CTM)"}
+    titles = {"standard": "Standard (max logit)", "cw": "CW", "cm": "CM (CTM)"}
     for row, record in document["results"].items():
         paper = document["published"].get(row, {}).get("average", {})
-        average = record["average"]
-        cells = [Cell(names[row]), Cell(document["accuracy"].get(row))]
+        average = average_over(record, _covered(document, against))
+        cells = [Cell(titles[row]), Cell(document["accuracy"].get(row))]
         if against:
             cells += [Cell(paper.get("accuracy")), _difference(document["accuracy"].get(row), paper.get("accuracy"))]
         cells.append(Cell(average["auroc"], average["auroc_std"]))
         cells += [Cell(paper.get("auroc"))] if against else []
         rows.append([*cells, Cell(average["fpr"], average["fpr_std"])])
-    caveat = "The paper's AUROC is the average over its own OOD sets; its Standard equals none of its rows."
-    return _averages(
-        document, "logits, cosines to weights, cosines to class means", columns, rows, caveat if against else None
-    )
+    made = _averages(document, "logits, cosines to weights, cosines to class means", columns, rows, against)
+    caveat = "The paper's Standard has the AUROC of no row of its main table."
+    return replace(made, notes=(caveat, *made.notes)) if against else made
 
 
 def _layers(document: Mapping[str, Any], against: bool) -> Table:
@@ -112,23 +113,29 @@ def _layers(document: Mapping[str, Any], against: bool) -> Table:
     columns += [Column("AUROC ↑"), *([Column("paper")] if against else [])]
     rows = []
     for layer, record in document["results"].items():
-        average, paper = record["average"], document["published"].get(layer, {}).get("average", {})
+        paper = document["published"].get(layer, {}).get("average", {})
+        average = average_over(record, _covered(document, against))
         cells = [Cell(layer)]
         for metric in ("fpr", "auroc"):
             cells.append(Cell(average[metric], average[f"{metric}_std"]))
             cells += [Cell(paper.get(metric))] if against else []
         rows.append(cells)
-    caveat = "The paper's numbers are averages over its own OOD sets."
-    return _averages(document, "CTM at each depth", columns, rows, caveat if against else None)
+    return _averages(document, "CTM at each depth", columns, rows, against)
 
 
 def _averages(
-    document: Mapping[str, Any], what: str, columns: list[Column], rows: list[list[Cell]], caveat: str | None
+    document: Mapping[str, Any], what: str, columns: list[Column], rows: list[list[Cell]], against: bool
 ) -> Table:
     """Return a table of averages with the rows that could not be measured, and what to know of its numbers."""
     rows = [*rows, *_skipped_rows(document, len(columns), sets=False)]
-    notes = [*([caveat] if caveat else []), fpr_note(document), *_reasons(document)]
-    return Table(f"{document['title']}: {what}", tuple(columns), (("", _marked(rows, columns)),), tuple(notes))
+    names = _covered(document, against)
+    entries = [entry.get("common", {}) for entry in document["published"].values()]
+    printed = max((common.get("of", 0) for common in entries), default=0)
+    notes = [*_left_out(document, against), fpr_note(document), *_reasons(document)]
+    if against and len(_in_common(document)) != printed:  # no average over fewer can be had from what is printed
+        notes.insert(0, f"The paper's means are those of its {printed or 'own'} OOD sets.")
+    title = f"{document['title']}: {what}; {coverage(names, measured_sets(document))}"
+    return Table(title, tuple(columns), (("", _marked(rows, columns)),), tuple(notes))
 
 
 def _mistakes(document: Mapping[str, Any], against: bool) -> Table:
@@ -163,22 +170,34 @@ def _metric_row(name: str, ours: Mapping[str, Any], paper: Mapping[str, float], 
     return cells
 
 
-def _mean_over(ood: Mapping[str, Mapping[str, float]], names: Sequence[str]) -> dict[str, float]:
-    return {m: fmean(ood[name][m] for name in names) for m in METRICS} | {f"{m}_std": 0.0 for m in METRICS}
+def _average_rows(document: Mapping[str, Any], names: Sequence[str], against: bool) -> list[list[Cell]]:
+    """Return a row a method: its mean over these OOD sets, and the paper's over the same."""
+    near = set(document["near"])
+    kind = "near" if set(names) == near else "far" if set(names) == set(measured_sets(document)) - near else ""
+    rows = []
+    for method, record in document["results"].items():
+        paper = paper_average(document["published"].get(method, {}), names)
+        rows.append(_metric_row(method, record.get(kind) or average_over(record, names), paper, against))
+    return rows
 
 
 def _difference(ours: float | None, paper: float | None) -> Cell:
     return Cell(None if ours is None or paper is None else ours - paper)
 
 
-def _sets(document: Mapping[str, Any]) -> list[str]:
-    return [name for name in document["n"] if name not in ("train", "test")]
+def _in_common(document: Mapping[str, Any]) -> list[str]:
+    return sets_in_common(document["published"], measured_sets(document))
 
 
-def _common(document: Mapping[str, Any]) -> list[str]:
-    """Return the OOD sets that the paper has too, on which alone averages can be compared; all, if it has none."""
-    common = [numbers["common"]["sets"] for numbers in document["published"].values()]
-    return max(common, key=len, default=[]) or _sets(document)
+def _covered(document: Mapping[str, Any], against: bool) -> list[str]:
+    """Return the OOD sets of an average: all, or beside the paper's those that it has too, if there are any."""
+    return (_in_common(document) if against else []) or measured_sets(document)
+
+
+def _left_out(document: Mapping[str, Any], against: bool) -> list[str]:
+    """Say which of the measured OOD sets an average beside the paper's does not cover."""
+    out = [name for name in measured_sets(document) if name not in _covered(document, against)]
+    return [f"Not in the means, for the paper has no such set: {', '.join(out)}."] if out else []
 
 
 def _skipped_rows(document: Mapping[str, Any], width: int, *, sets: bool = True) -> list[list[Cell]]:
@@ -214,3 +233,6 @@ def _marked(rows: Iterable[Sequence[Cell]], columns: Sequence[Column]) -> tuple[
             for row in marked:
                 row[i] = replace(row[i], best=row[i].value == best)
     return tuple(tuple(row) for row in marked)
+
+
+_OTHERS = {"ablation": _ablation, "layers": _layers, "misclassification": _mistakes}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,25 +13,35 @@ from rich.markup import escape
 
 import typica
 from typica import store
-from typica.bank import Bank
+from typica.bank import Bank, feature_layer
 from typica.cli.app import Json, app
-from typica.cli.show import console, table, write_json
+from typica.cli.show import console, progress, table, write_json
 from typica.conformal import ConformalDetector
 from typica.detectors import Detector, Tags, detector_class, list_detectors
-from typica.errors import InputError
+from typica.errors import FormatError, InputError
 from typica.exact import json_number
 from typica.pipelines import final_detector
 
 
-@app.command(epilog="Example: typica info ctm.safetensors")
+@app.command(epilog="Example: typica info train.bank --verify")
 def info(
     path: Annotated[Path, typer.Argument(help="A detector that `typica fit` wrote, or a bank of `typica extract`.")],
+    verify: Annotated[bool, typer.Option("--verify", help="Read all data and check it against its checksums.")] = False,
     json_file: Json = None,
 ) -> None:
     """Show what a detector's file or a bank holds."""
     if path.is_dir() and not Bank.is_bank(path):
         raise InputError(f"{path}: a folder, but no bank; pass a bank of `typica extract`, or a detector's file.")
-    description = describe_bank(Bank.open(path)) if Bank.is_bank(path) else _describe_file(path)
+    if Bank.is_bank(path):
+        bank = Bank.open(path)
+        description = describe_bank(bank)
+        if verify:
+            with progress("verifying", len(bank)):
+                description["verified"] = {"rows": len(bank), "bytes": bank.verify()}
+    else:
+        description = _describe_file(path)
+        if verify:  # reading a detector's file is checking it
+            description["verified"] = {"bytes": description["bytes"]}
     if json_file != "-":
         console.print(pairs(str(path), description))
     if json_file is not None:
@@ -133,11 +144,22 @@ def describe_bank(bank: Bank) -> dict[str, Any]:
         description["classes"] = {"n": len(bank.classes), "names": bank.classes}
     if bank.layers:
         description["layers"] = {name: array.shape[1] for name, array in bank.layers.items()}
-    description |= {key: bank.identity[key] for key in ("model", "layer", "reduce") if bank.identity.get(key)}
+    description |= {key: bank.identity[key] for key in ("model", "reduce") if bank.identity.get(key)}
+    if "layer" in bank.identity:
+        description["layer"] = feature_layer(bank.identity["layer"]) or "penultimate"
+    description["head"] = _head(bank)
     description["skipped"] = len(bank.skipped)
     if bank.accuracy is not None:
         description["top-1"] = bank.accuracy
     return description | {"settings": dict(bank.settings)}
+
+
+def _head(bank: Bank) -> str:
+    try:
+        head = bank.head
+    except FormatError:  # what else is in the bank can be told all the same; --verify complains
+        return "damaged"
+    return "none" if head is None else f"{len(head.classes)} classes x {head.n_features} features"
 
 
 def _classes(detector: Detector) -> NDArray[Any] | None:
@@ -148,14 +170,20 @@ def _classes(detector: Detector) -> NDArray[Any] | None:
 
 
 def pairs(title: str, description: dict[str, Any]) -> RenderableType:
-    """Return a description as a table of two columns."""
-    rows: list[list[str]] = []
+    """Return a description as a table of two columns; what is nested is indented, one pair a line."""
+    rows = [[escape(key), escape(value)] for key, value in _lines(description)]
+    return table(title, ["", ""], rows, text=2, header=False)
+
+
+def _lines(description: dict[str, Any], indent: str = "") -> Iterator[tuple[str, str]]:
     for key, value in description.items():
-        if key == "classes":
+        if key == "classes" and not indent:
             names = ", ".join(map(str, value["names"][:8])) + (" ..." if value["n"] > 8 else "")
-            rows.append([key, f"{value['n']}: {names}"])
-        elif isinstance(value, dict):
-            rows.append([key, ", ".join(f"{k}={v}" for k, v in value.items()) or "-"])
+            yield indent + key, f"{value['n']}: {names}"
+        elif isinstance(value, dict) and value:
+            yield indent + key, ""
+            yield from _lines(value, indent + "  ")
+        elif isinstance(value, list | dict):
+            yield indent + key, ", ".join(map(str, value)) or "-"
         else:
-            rows.append([key, ", ".join(value) if isinstance(value, list) else str(value)])
-    return table(title, ["", ""], [[key, escape(value)] for key, value in rows], text=2, header=False)
+            yield indent + key, str(value)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 import typica
+from typica.cli.checks import out_text
 from typica.cli.show import console
 
 app = typer.Typer(
@@ -17,7 +18,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Json = Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON; - prints it.")]
+Json = Annotated[
+    str | None, typer.Option("--json", metavar="FILE", callback=out_text, help="Write the result as JSON; - prints it.")
+]
 Tpr = Annotated[float, typer.Option(help="Share of in-distribution inputs to keep.")]
 
 

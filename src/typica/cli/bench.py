@@ -22,10 +22,10 @@ from typica.bench.results import APART, result_file, write_result
 from typica.bench.suite import FeatureSuite
 from typica.bench.tables import tables_of
 from typica.cli.app import Json, app
-from typica.cli.extract import Backend, OnError, check_on_error
-from typica.cli.show import console, counting, error_console, progress, table, write_json
+from typica.cli.checks import check_folder, one_of, out_folder, out_text, prints
+from typica.cli.extract import Backend, OnError
+from typica.cli.show import console, counting, error_console, progress, table, write_json, write_text
 from typica.errors import InputError
-from typica.store import atomic_path
 
 WIDE = 7  # a terminal table of this many columns has no room for deviations
 LONG = 10  # a heading of more characters is folded
@@ -36,12 +36,14 @@ def bench(
     suite: Annotated[str, typer.Argument(help="A suite's name (see `typica suite list`) or TOML file.")],
     features: Annotated[Path | None, typer.Option(help="A folder of features that you have already.")] = None,
     data: Annotated[Path | None, typer.Option(help="A folder of images and weights.")] = None,
-    experiment: Annotated[str, typer.Option(help=f"{', '.join(EXPERIMENTS)}.")] = "main",
+    experiment: Annotated[str, typer.Option(callback=one_of(EXPERIMENTS), help=f"{', '.join(EXPERIMENTS)}.")] = "main",
     against: Annotated[str | None, typer.Option(help="paper: put the printed numbers beside.")] = None,
     full: Annotated[bool, typer.Option("--full", help="Take OOD sets whole instead of random subsets.")] = False,
     methods: Annotated[str | None, typer.Option(help="all, paper, or names with commas between.")] = None,
     seed: Annotated[int | None, typer.Option(help="In place of the suite's own.", min=0)] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="A folder for result and scores.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", callback=out_folder, help="A folder for result and scores.")
+    ] = None,
     report: Annotated[
         bool, typer.Option("--report", help="Write report.html there too; the folder is SUITE-result if not given.")
     ] = False,
@@ -49,47 +51,54 @@ def bench(
     backend: Backend = "auto",
     on_error: OnError = "stop",
     json_file: Json = None,
-    csv_file: Annotated[Path | None, typer.Option("--csv", help="Write the table as CSV.")] = None,
-    markdown: Annotated[Path | None, typer.Option(help="Write the table as Markdown.")] = None,
-    latex: Annotated[Path | None, typer.Option(help="Write the table as LaTeX (booktabs).")] = None,
+    csv_file: Annotated[
+        str | None,
+        typer.Option("--csv", metavar="FILE", callback=out_text, help="Write the table as CSV; - prints it."),
+    ] = None,
+    markdown: Annotated[
+        str | None, typer.Option(metavar="FILE", callback=out_text, help="Write the table as Markdown; - prints it.")
+    ] = None,
+    latex: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", callback=out_text, help="Write the table as LaTeX (booktabs); - prints it."),
+    ] = None,
 ) -> None:
     """Measure the methods of a suite: the tables of the CTM paper, or of your own network and data."""
-    _check(suite, features, data, experiment, against)
-    check_on_error(on_error)
+    _check(suite, features, data, against)
+    printed = prints(json=json_file, csv=csv_file, markdown=markdown, latex=latex)
     described = load_suite(suite, data=data, check_paths=features is None)
     if seed is not None:
         described = replace(described, protocol=replace(described.protocol, seed=seed))
     described = replace(described, methods=named_methods(described, methods))
+    folder = output or (Path(f"{described.name}-result") if report else None)
+    if folder is not None:
+        check_folder(folder)
     scored = report or experiment not in APART
     sets = _sets(described if scored else replace(described, methods={}), features, data, cache, backend, on_error)
     with counting("measuring", rows_of(experiment, described, described.methods)) as done:
         outcome = run_experiment(experiment, described, sets, described.methods, full=full, on_done=done)
     document = outcome.document
     tables = tables_of(document, against_paper=against == "paper")
-    if json_file != "-":
+    if not printed:
         if against == "paper" and not document["published"] and experiment != "analysis":
             error_console.print("the paper printed nothing that this can be compared with")
         for made in tables:
             _print(made)
     if json_file is not None:
         write_json(document, json_file)
-    for path, text in ((csv_file, to_csv), (markdown, to_markdown), (latex, to_latex)):
-        if path is not None:
-            with atomic_path(path) as temporary:
-                temporary.write_text(text(tables), encoding="utf-8")
-            error_console.print(f"wrote {path}")
-    if output is not None or report:
-        _keep(output or Path(f"{described.name}-result"), report, outcome, described, sets)
+    for target, text in ((csv_file, to_csv), (markdown, to_markdown), (latex, to_latex)):
+        if target is not None:
+            write_text(text(tables), target)
+    if folder is not None:
+        _keep(folder, report, outcome, described, sets)
     if not document["results"] and experiment != "analysis":
         raise InputError(
             f"bench: nothing could be measured; {next(iter(document['skipped'].values()), 'name methods')}."
         )
 
 
-def _check(suite: str, features: Path | None, data: Path | None, experiment: str, against: str | None) -> None:
+def _check(suite: str, features: Path | None, data: Path | None, against: str | None) -> None:
     """Raise for options that make no sense, before any work."""
-    if experiment not in EXPERIMENTS:
-        raise InputError(f"--experiment {experiment}: unknown; choose one of {', '.join(EXPERIMENTS)}.")
     if against not in (None, "paper"):
         raise InputError(f"--against {against}: unknown; the one to compare with is paper.")
     if features is not None and data is not None:
@@ -143,7 +152,7 @@ def _print(made: Table) -> None:
         console.print(made.title, style="bold")
     for heading, section in made.sections:
         rows = [
-            [_styled(cell, column, len(columns) <= WIDE) for cell, column in zip(row, made.columns, strict=True)]
+            [_styled(cell, column, len(columns) < WIDE) for cell, column in zip(row, made.columns, strict=True)]
             for row in section
         ]
         console.print(table(heading if sectioned else made.title, columns, rows))

@@ -13,7 +13,11 @@ from typica.cli.show import console, error_console, progress, table, write_json
 from typica.data.sets import benchmark_set, find_set, get_set, list_sets, set_home
 from typica.errors import InputError
 
-commands = typer.Typer(help="Get the benchmark sets, and see which are here.", no_args_is_help=True)
+commands = typer.Typer(
+    help="Get the benchmark sets, and see which are here.",
+    epilog="Example: typica data get svhn textures",
+    no_args_is_help=True,
+)
 app.add_typer(commands, name="data")
 
 Root = Annotated[

@@ -12,16 +12,20 @@ from sklearn.model_selection import train_test_split
 
 import typica
 from typica.bank import Bank
-from typica.bench.choose import Choice, leave_classes_out
+from typica.bench.choose import leave_classes_out
 from typica.bench.run import PAPER, make_detectors, wants_head
 from typica.cli.app import Json, app
-from typica.cli.show import console, counting, error_console, percent, progress, table, write_json
+from typica.cli.checks import check_file, out_file, out_text, prints
+from typica.cli.choose import show_choice
+from typica.cli.extract import Split
+from typica.cli.show import console, counting, error_console, percent, progress, table, write_json, write_text
 from typica.conformal import ConformalDetector
 from typica.data.images import open_images
 from typica.data.tables import find_head, read_features, read_labels, source_of
 from typica.detectors import list_detectors
 from typica.errors import InputError
 from typica.monitor import Monitor
+from typica.nets._input import reads_logits
 from typica.pipelines import remembered
 from typica.stream import read_batches
 
@@ -36,17 +40,22 @@ def calibrate(
     ] = None,
     by_class: Annotated[bool, typer.Option("--by-class", help="Keep to alpha within each predicted class.")] = False,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Where to write it; the detector's own file if not given.")
+        Path | None,
+        typer.Option(
+            "-o", "--output", callback=out_file, help="Where to write it; the detector's own file if not given."
+        ),
     ] = None,
     json_file: Json = None,
 ) -> None:
     """Give a detector p-values: compare new inputs with held-out ones, and reject at a level that holds."""
+    target = output or detector
+    check_file(target)
     made = ConformalDetector(unwrapped(typica.load(detector)), by_class=by_class, alpha=alpha, confidence=confidence)
-    rows = read_features(held_out, remembered(made.detector)).features
+    logits = reads_logits(made.detector, "calibrate")
+    rows = read_features(held_out, remembered(made.detector), logits=logits).features
     with progress("calibrating", len(rows) * (2 if by_class else 1)):
         made.calibrate(rows)
     summary = made.summary()
-    target = output or detector
     made.save(target)
     if json_file != "-":
         lines = [
@@ -67,15 +76,19 @@ def monitor(
     alpha: Annotated[str, typer.Option(help="Probability of a false alarm over all time.")] = "0.01",
     state: Annotated[
         Path | None,
-        typer.Option(help="Keep the state in this file: read if it is there, written at the end."),
+        typer.Option(callback=out_file, help="Keep the state in this file: read if it is there, written at the end."),
     ] = None,
-    prometheus: Annotated[Path | None, typer.Option(help="Write gauges for Prometheus to this file.")] = None,
+    prometheus: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", callback=out_text, help="Write gauges for Prometheus; - prints them."),
+    ] = None,
     json_file: Json = None,
 ) -> None:
     """Watch a stream of scores on standard input and raise an alarm (exit code 3) when it has drifted.
 
     A line is a number, or a JSON object with "score" and maybe "class" (or "nearest"), as `typica score` writes them.
     """
+    printed = prints(json=json_file, prometheus=prometheus)
     if state is not None and state.exists():
         watch: Any = typica.load(state)
     else:
@@ -95,8 +108,8 @@ def monitor(
             watch.save(state)
     report = watch.report()
     if prometheus is not None:
-        prometheus.write_text(watch.prometheus(), encoding="utf-8")
-    if json_file != "-":
+        write_text(watch.prometheus(), prometheus)
+    if not printed:
         rate = watch.rate
         console.print(f"{watch.inputs} inputs, wealth {watch.wealth:.4g} (alarm at {1 / watch.alpha:g})")
         interval = f"95 % interval {percent(rate.low)} to {percent(rate.high)}"
@@ -124,7 +137,7 @@ def choose(
     images: Annotated[
         Path | None, typer.Option(help="The bank's pictures: corrupted and mixed ones play the unknown as well.")
     ] = None,
-    split: Annotated[str | None, typer.Option(help="Of pictures that have several: train or test.")] = None,
+    split: Split = None,
     model: Annotated[str | None, typer.Option(help="For --images: the model, if it has moved.")] = None,
     weights: Annotated[Path | None, typer.Option(help="For --images: the checkpoint, if it has moved.")] = None,
     detectors: Annotated[str, typer.Option(help="all, paper, or names with commas between.")] = "all",
@@ -157,7 +170,7 @@ def choose(
     with counting("leaving classes out", len(np.unique(targets))) as done:
         choice = leave_classes_out(made, train, targets, known, known_labels, near=near, seed=seed, on_done=done)
     if json_file != "-":
-        _show(choice)
+        show_choice(choice)
     if json_file is not None:
         write_json(choice.to_dict(), json_file)
 
@@ -171,30 +184,6 @@ def _near(path: Path, images: Any, rows: Any, **options: Any) -> dict[str, Any]:
     bank = Bank.open(path)
     with progress("corrupting and mixing", 0, unit="images/s"):
         return near_features(bank, images, np.arange(len(bank)) if rows is None else rows, **options)
-
-
-def _show(choice: Choice) -> None:
-    title = f"{choice.best} is best, {percent(choice.certainty[choice.best])} % sure"
-    rows = []
-    for name, mean in choice.means.items():
-        kinds = [float(np.mean(list(kind[name].values()))) for kind in (choice.auroc, choice.near) if kind]
-        rows.append(
-            [name, percent(mean), *(map(percent, kinds) if choice.near else ()), percent(choice.certainty[name])]
-        )
-    headings = ["classes left out", "near"] if choice.near else []
-    console.print(table(title, ["detector", "AUROC ↑", *headings, "best in %"], rows))
-    for name, error in choice.failed.items():
-        console.print(f"{name}: {error}", style="red", markup=False)
-    if choice.near:
-        names = ", ".join(next(iter(choice.near.values())))
-        console.print(
-            f"near: pictures corrupted or mixed ({names}); the two kinds of unknown weigh the same.", style="dim"
-        )
-    console.print(
-        "Mean AUROC with each class in turn as the unknown, and how often a detector is best when the unknowns are "
-        "resampled. The network has seen the class that plays the unknown, so all AUROCs are too high: read the order.",
-        style="dim",
-    )
 
 
 def _labelled(path: Path, labels: Path | None, source: dict[str, Any] | None = None) -> tuple[Any, Any]:

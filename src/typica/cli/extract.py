@@ -11,16 +11,30 @@ from typing import Annotated
 
 import typer
 
-from typica.bank import remove_bank
 from typica.cli.about import describe_bank, pairs
 from typica.cli.app import Json, app
+from typica.cli.checks import one_of, out_folder
 from typica.cli.show import console, error_console, progress, show_left_out, show_skipped, write_json
+from typica.data._folders import SPLITS
 from typica.data.images import open_images
-from typica.data.transform import Preprocessing
+from typica.data.transform import KEYS, Preprocessing
 from typica.errors import InputError
+from typica.nets._reduce import REDUCTIONS
 
-Backend = Annotated[str, typer.Option(help="auto (the fastest that agrees), torch, compile, onnx or openvino.")]
-OnError = Annotated[str, typer.Option(help="At a picture that cannot be read: stop, or skip it and say so.")]
+BACKENDS = ("auto", "torch", "compile", "onnx", "openvino", "mnn")
+DTYPES = ("float32", "float16")
+EXAMPLE = """'{"resize": 256, "crop": 224}'"""
+
+Backend = Annotated[
+    str, typer.Option(callback=one_of(BACKENDS), help=f"{', '.join(BACKENDS)}; auto is the fastest that agrees.")
+]
+OnError = Annotated[
+    str,
+    typer.Option(callback=one_of(("stop", "skip")), help="At a picture that cannot be read: stop, or skip and say so."),
+]
+Split = Annotated[
+    str | None, typer.Option(callback=one_of(SPLITS), help=f"Of pictures that have several: {', '.join(SPLITS)}.")
+]
 Weights = Annotated[str | None, typer.Option(help="The checkpoint, for a model of the zoo or a function.")]
 
 
@@ -34,24 +48,33 @@ def extract(
     images: Annotated[
         list[Path], typer.Option(help="Folder, archive, .npz, .parquet, CIFAR or SVHN files; may be repeated.")
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The bank, a folder.")],
+    output: Annotated[Path, typer.Option("-o", "--output", callback=out_folder, help="The bank, a folder.")],
     weights: Weights = None,
     layer: Annotated[str | None, typer.Option(help="The feature's layer; the input of the head if not given.")] = None,
     layers: Annotated[str | None, typer.Option(help="Further layers to keep, with commas between.")] = None,
-    reduce: Annotated[str, typer.Option(help="How maps become rows: mean, max, flatten or cls.")] = "mean",
-    split: Annotated[str | None, typer.Option(help="Of sets that have several: train or test.")] = None,
+    reduce: Annotated[
+        str, typer.Option(callback=one_of(REDUCTIONS), help=f"How maps become rows: {', '.join(REDUCTIONS)}.")
+    ] = "mean",
+    split: Split = None,
     transform: Annotated[
         str | None,
-        typer.Option(help='Preprocessing: a name of the zoo, or JSON such as \'{"resize": 256, "crop": 224}\'.'),
+        typer.Option(help=f"Preprocessing: a name of the zoo, or JSON such as {EXAMPLE}. Its keys: {', '.join(KEYS)}."),
     ] = None,
-    exif: Annotated[bool, typer.Option(help="Turn photographs as their EXIF data say.")] = True,
+    exif: Annotated[
+        bool | None,
+        typer.Option(
+            "--exif/--no-exif", help="Turn photographs as their EXIF data say; the transform's own choice if not given."
+        ),
+    ] = None,
     backend: Backend = "auto",
     batch: Annotated[int | None, typer.Option(help="Pictures at a time.", min=1)] = None,
     threads: Annotated[int | None, typer.Option(help="Threads for the network.", min=1)] = None,
     workers: Annotated[int | None, typer.Option(help="Threads that decode pictures.", min=1)] = None,
     device: Annotated[str | None, typer.Option(help="For torch: cpu, cuda, cuda:1 ...")] = None,
     autocast: Annotated[bool, typer.Option("--autocast", help="For torch on a GPU: half precision inside.")] = False,
-    dtype: Annotated[str, typer.Option(help="Of the features on disk: float32 or float16.")] = "float32",
+    dtype: Annotated[
+        str, typer.Option(callback=one_of(DTYPES), help=f"Of the features on disk: {', '.join(DTYPES)}.")
+    ] = "float32",
     on_error: OnError = "stop",
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin again, whatever lies at the output.")] = False,
     json_file: Json = None,
@@ -64,15 +87,13 @@ def extract(
     from typica.nets.extraction import extract as run  # noqa: PLC0415
     from typica.nets.models import open_model  # noqa: PLC0415
 
-    check_on_error(on_error)
+    given = None if transform is None else _transform(transform)
     pictures = open_images(images if len(images) > 1 else images[0], split=split)
     wanted = None if layers is None else [*layers.split(","), layer or "penultimate"]
     opened = open_model(model, weights, layer=None if wanted else layer, layers=wanted, reduce=reduce)
-    chosen = opened.transform if transform is None else _transform(transform)
+    chosen = opened.transform if given is None else given
     if chosen is None:
         raise InputError(f"--model {model}: its preprocessing is not known; pass --transform.")
-    if fresh:
-        remove_bank(output)
     settings = Settings(backend, batch, threads, device, autocast, on_error, workers)  # type: ignore[arg-type]
     show_left_out(pictures)
     with progress("extracting", len(pictures), unit="images/s"), _saying_that_it_goes_on():
@@ -80,12 +101,13 @@ def extract(
             opened,
             pictures,
             output,
-            replace(chosen, exif=exif),
+            chosen if exif is None else replace(chosen, exif=exif),
             settings=settings,
             dtype=dtype,
             model_file=_absolute(model),
             weights_file=_absolute(weights),
-            on_runner=lambda runner: error_console.print(runner.describe(), markup=False),
+            fresh=fresh,
+            on_runner=lambda runner: _say(opened.extractor.describe(), runner.describe()),
         )
     show_skipped(bank.skipped)
     description = describe_bank(bank)
@@ -93,6 +115,11 @@ def extract(
         console.print(pairs(f"wrote {output}", description))
     if json_file is not None:
         write_json(description, json_file)
+
+
+def _say(*lines: str) -> None:
+    for line in lines:
+        error_console.print(line, markup=False, soft_wrap=True)
 
 
 @contextlib.contextmanager
@@ -109,19 +136,20 @@ def _absolute(name: str | None) -> str | None:
     return str(Path(name).resolve()) if name is not None and Path(name).is_file() else None
 
 
-def check_on_error(on_error: str) -> None:
-    """Raise for a choice that is neither stop nor skip."""
-    if on_error not in ("stop", "skip"):
-        raise InputError(f"--on-error {on_error}: choose stop or skip.")
-
-
 def _transform(text: str) -> Preprocessing:
     from typica.nets import zoo  # noqa: PLC0415 (needs torch, which is an extra)
 
+    form = f"JSON with the keys {', '.join(KEYS)}, such as {EXAMPLE}"
     if not text.lstrip().startswith("{"):
-        return zoo.transform(text)
+        try:
+            return zoo.transform(text)
+        except InputError:
+            names = ", ".join(zoo.names())
+            raise InputError(f"--transform {text}: unknown; pass a name of the zoo ({names}), or {form}.") from None
     try:
-        fields = json.loads(text)
+        return Preprocessing.from_dict(json.loads(text))
+    except InputError as error:
+        said = str(error).partition(": ")[2]  # without the name of the function, which nobody has typed
+        raise InputError(f"--transform {text}: {said}") from None
     except ValueError as error:
-        raise InputError(f'--transform {text}: not JSON ({error}); e.g. \'{{"resize": 256, "crop": 224}}\'.') from None
-    return Preprocessing.from_dict(fields)
+        raise InputError(f"--transform {text}: not JSON ({error}); pass {form}.") from None

@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from numpy.typing import NDArray
 from rich.console import RenderableType
 
 import typica
+from typica.arrays import as_floating, check_finite, row_blocks
 from typica.bench.run import PAPER, make_detectors, wants_head
 from typica.bench.run import compare as run_comparison
 from typica.cli.app import Json, Tpr, app
+from typica.cli.checks import one_of
 from typica.cli.decide import unwrapped
 from typica.cli.show import (
     comparison_table,
@@ -28,7 +31,8 @@ from typica.cli.show import (
 from typica.data.tables import find_head, read_features, read_labels, source_of
 from typica.detectors import list_detectors
 from typica.errors import InputError
-from typica.metrics import evaluate_many
+from typica.metrics import CONVENTIONS, evaluate_many
+from typica.nets._input import reads_logits
 from typica.pipelines import final_detector, remembered
 
 
@@ -38,7 +42,9 @@ def evaluate(
     in_distribution: Annotated[Path, typer.Option("--id", help="In-distribution test features.")],
     ood: Annotated[list[str], typer.Option(help="An OOD set, NAME=FILE; may be repeated.")],
     tpr: Tpr = 0.95,
-    convention: Annotated[str, typer.Option(help="How FPR is defined: first, interpolated or rank.")] = "first",
+    convention: Annotated[
+        str, typer.Option(callback=one_of(CONVENTIONS), help=f"How FPR is defined: {', '.join(CONVENTIONS)}.")
+    ] = "first",
     bootstrap: Annotated[int, typer.Option(help="Resamples for 95 % confidence intervals.", min=0)] = 0,
     json_file: Json = None,
 ) -> None:
@@ -46,8 +52,9 @@ def evaluate(
     estimator = unwrapped(typica.load(detector))
     final = final_detector(estimator, "evaluate")
     source = remembered(estimator)
-    known = read_features(in_distribution, source).features
-    sets = {name: read_features(path, source).features for name, path in _named_files(ood).items()}
+    logits = reads_logits(estimator, "evaluate")
+    known = _rows(in_distribution, source, logits=logits)
+    sets = {name: _rows(path, source, known.shape[1], logits=logits) for name, path in _named_files(ood).items()}
     with progress("scoring", len(known) + sum(map(len, sets.values()))):
         known_scores = estimator.score_samples(known)
         scores = {name: estimator.score_samples(rows) for name, rows in sets.items()}
@@ -86,8 +93,9 @@ def compare(
     train = read_features(features)
     targets = read_labels(labels) if labels is not None else train.labels
     source = source_of(features)
-    known = read_features(in_distribution, source).features
-    sets = {name: read_features(path, source).features for name, path in _named_files(ood).items()}
+    width = train.features.shape[1]
+    known = _rows(in_distribution, source, width)
+    sets = {name: _rows(path, source, width) for name, path in _named_files(ood).items()}
     with counting("comparing", len(made)) as done:
         rows = run_comparison(made, train.features, targets, known, sets, tpr=tpr, on_done=done)
     if json_file != "-":
@@ -102,6 +110,17 @@ def compare(
         write_json({name: row.to_dict() for name, row in rows.items()}, json_file)
     if not any(row.evaluation for row in rows.values()):
         raise InputError("compare: every detector failed; see the messages above.")
+
+
+def _rows(path: Path, source: dict[str, Any] | None, width: int | None = None, *, logits: bool = False) -> NDArray[Any]:
+    """Read features, and refuse by the file's name what a detector would only call its input."""
+    rows = read_features(path, source, logits=logits).features
+    count, found = rows.shape
+    if width not in (None, found):
+        raise InputError(f"{path}: {found} features a row instead of {width}; take them from the same layer.")
+    for block in row_blocks(count, found):
+        check_finite(as_floating(rows[block]), str(path), block.start)
+    return rows
 
 
 def _interval_table(evaluation: Any) -> RenderableType:

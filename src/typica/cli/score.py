@@ -14,13 +14,15 @@ from rich.table import Table
 import typica
 from typica.arrays import row_blocks
 from typica.cli.app import Json, app
-from typica.cli.extract import Backend, OnError, check_on_error
+from typica.cli.checks import out_file
+from typica.cli.extract import Backend, OnError
 from typica.cli.show import console, error_console, percent, progress, show_left_out, show_skipped, write_json
 from typica.conformal import ConformalDetector
 from typica.data.kinds import holds_pictures
 from typica.data.tables import RowWriter, read_features
 from typica.errors import InputError
 from typica.exact import json_number
+from typica.nets._input import reads_logits
 from typica.pipelines import detector_input, final_detector, remembered
 
 SHOWN = 20  # rows of a long table that are printed
@@ -34,7 +36,8 @@ def score(
         list[Path], typer.Argument(help="Features or a bank; or pictures, folders and archives, any number.")
     ],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write every row: .csv, .jsonl or .parquet.")
+        Path | None,
+        typer.Option("-o", "--output", callback=out_file, help="Write every row: .csv, .jsonl or .parquet."),
     ] = None,
     alpha: Annotated[
         str | None, typer.Option(help="Reject where p <= alpha; needs `typica calibrate`, whose alpha is the default.")
@@ -56,7 +59,6 @@ def score(
 
     Pictures go through the model that the detector remembers from the bank it was fitted on.
     """
-    check_on_error(on_error)
     estimator = typica.load(detector)
     conformal = estimator if isinstance(estimator, ConformalDetector) else None
     if conformal is None and (alpha or confidence or fdr):
@@ -65,13 +67,14 @@ def score(
         raise InputError("--fdr goes by itself; leave out --alpha and --confidence.")
     writer = RowWriter(output) if output is not None else None
     unwrapped = estimator if conformal is None else conformal.detector
-    if any(map(holds_pictures, inputs)):
+    if _are_pictures(inputs):
         names, rows = _look(unwrapped, detector, inputs, model, weights, backend, on_error)
         first: Columns = {"file": names}
     elif len(inputs) > 1:
         raise InputError(f"score: {len(inputs)} files of features; pass one, or pictures and folders.")
     else:
-        rows = read_features(inputs[0], remembered(unwrapped)).features
+        logits = reads_logits(unwrapped, "score")
+        rows = read_features(inputs[0], remembered(unwrapped), logits=logits).features
         first = {"row": np.arange(len(rows), dtype=np.int64)}
     with progress("scoring", 2 * len(rows)):
         columns = first | _judge(estimator, rows, alpha, confidence, fdr)
@@ -91,6 +94,23 @@ def score(
         records = [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
         counts = {"n": len(rows), "rejected": rejected, "rows": records}
         write_json({**_rule(estimator, alpha, confidence, fdr), **counts}, json_file)
+
+
+def _are_pictures(inputs: list[Path]) -> bool:
+    """Tell whether the inputs are pictures; refuse some of each kind."""
+    kinds: dict[bool, list[Path]] = {False: [], True: []}
+    for path in inputs:
+        kinds[holds_pictures(path)].append(path)
+    if all(kinds.values()):
+        raise InputError(
+            f"score: features ({_some(kinds[False])}) and pictures ({_some(kinds[True])}) cannot be scored together; "
+            "run the command once for each kind."
+        )
+    return bool(kinds[True])
+
+
+def _some(paths: list[Path]) -> str:
+    return ", ".join(map(str, paths[:3])) + (" ..." if len(paths) > 3 else "")
 
 
 def _look(

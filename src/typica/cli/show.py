@@ -41,7 +41,13 @@ def table(
     made.padding = (0, 2 if len(columns) < 8 else 1, 0, 0)
     for i, column in enumerate(columns):
         width = 0 if i < text else max(6, *map(len, column.split()))
-        made.add_column(column, justify="left" if i < text else "right", no_wrap=i == 0, min_width=width)
+        made.add_column(
+            column,
+            justify="left" if i < text else "right",
+            overflow="fold" if i < text else "ellipsis",
+            no_wrap=i == 0,
+            min_width=width,
+        )
     for row in rows:
         made.add_row(*row)
     # A title of its own: rich would fold it to the table's width.
@@ -106,7 +112,11 @@ def footnote(result: Result) -> str:
 
 def write_json(document: Mapping[str, Any], target: str) -> None:
     """Write a JSON document to a file, or to standard output for '-'."""
-    text = json.dumps(document, indent=2, allow_nan=False) + "\n"
+    write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", target)
+
+
+def write_text(text: str, target: str) -> None:
+    """Write a text to a file, or to standard output for '-'."""
     if target == "-":
         sys.stdout.write(text)
         return

@@ -9,11 +9,16 @@ import typer
 
 from typica.bench.config import init_text, list_suites, load_suite, suite_text
 from typica.cli.app import Json, app
+from typica.cli.checks import out_file
 from typica.cli.show import console, table, write_json
 from typica.errors import InputError
 from typica.store import atomic_path
 
-commands = typer.Typer(help="See the benchmark suites, and write one of your own.", no_args_is_help=True)
+commands = typer.Typer(
+    help="See the benchmark suites, and write one of your own.",
+    epilog="Example: typica suite init my.toml",
+    no_args_is_help=True,
+)
 app.add_typer(commands, name="suite")
 
 
@@ -30,7 +35,7 @@ def list_(json_file: Json = None) -> None:
 
 @commands.command(epilog="Example: typica suite init my.toml")
 def init(
-    path: Annotated[Path, typer.Argument(help="The file to write.")],
+    path: Annotated[Path, typer.Argument(callback=out_file, help="The file to write.")],
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
 ) -> None:
     """Write a commented suite to make your own of."""

@@ -95,7 +95,7 @@ def walk(root: Path) -> Found:
                 else:
                     found.folders.append(name)
                     waiting.append((entry.path, f"{name}/", above | {here}))
-            elif is_picture(entry.name) and _is_file(entry):
+            elif is_picture(entry.name) and (_is_file(entry) or _leads_nowhere(entry)):
                 found.pictures.append(name)
             else:
                 found.ignored.append(name)
@@ -157,3 +157,8 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
         return entry.is_file()
     except OSError:
         return False
+
+
+def _leads_nowhere(entry: os.DirEntry[str]) -> bool:
+    """Tell whether an entry is a link to nothing: a picture that is missing, which reading it will say."""
+    return entry.is_symlink() and not os.path.exists(entry.path)  # noqa: PTH110

@@ -18,6 +18,7 @@ from typica._bank_writer import BankWriter
 from typica.bank import Bank
 from typica.data.tables import _pyarrow
 from typica.errors import FormatError, InputError
+from typica.head import Head
 
 KEY = b"typica.bank"
 
@@ -46,21 +47,13 @@ def write_parquet(bank: Bank, path: Path) -> None:
 
 def read_parquet(path: Path, out: Path) -> Bank:
     """Write the bank in a Parquet file of `write_parquet` to a folder, which may hold a part or all of it already."""
-    arrow, parquet = _pyarrow("pyarrow"), _pyarrow("pyarrow.parquet")
-    try:
-        file = parquet.ParquetFile(path)
-    except (arrow.ArrowException, OSError) as error:
-        raise FormatError(f"{path}: not a whole .parquet file ({error}); write it again.") from None
-    text = (file.schema_arrow.metadata or {}).get(KEY)
-    if text is None:
+    file = _opened(path)
+    known = _known(path, file)
+    if known is None:
         raise FormatError(
             f"{path}: not a bank's Parquet file; read it with typica.data.tables.read_features and use write_bank."
         )
-    document = json.loads(text)
-    head = _head_of(document.pop("head_file"))
-    document["shards"] = [Shard(**shard) for shard in document["shards"]]
-    document["skipped"] = [(name, reason) for name, reason in document["skipped"]]
-    manifest = Manifest(**document)
+    manifest, head = known
     with BankWriter(
         out, manifest.identity, settings=manifest.settings, dtype=manifest.dtype, shard_rows=manifest.shard_rows
     ) as writer:
@@ -88,6 +81,44 @@ def read_parquet(path: Path, out: Path) -> Bank:
             f"{path}: its rows do not match its checksums, it was altered; delete {out} and write the file again."
         )
     return bank
+
+
+class ParquetBank(Bank):
+    """What a Parquet file of `write_parquet` says of its bank: all but the columns and names."""
+
+    def __init__(self, path: Path, manifest: Manifest, head: Head | None) -> None:
+        self.path = path
+        self._manifest = manifest
+        self.identity, self.settings, self.classes = manifest.identity, manifest.settings, manifest.classes
+        self.head = head
+
+
+def parquet_bank(path: Path) -> ParquetBank | None:
+    """Return what a Parquet file says of the bank that it was written from; None where it is no bank's."""
+    known = _known(path, _opened(path))
+    return None if known is None else ParquetBank(path, *known)
+
+
+def _opened(path: Path) -> Any:
+    arrow, parquet = _pyarrow("pyarrow"), _pyarrow("pyarrow.parquet")
+    try:
+        return parquet.ParquetFile(path)
+    except (arrow.ArrowException, OSError) as error:
+        raise FormatError(f"{path}: not a whole .parquet file ({error}); write it again.") from None
+
+
+def _known(path: Path, file: Any) -> tuple[Manifest, Head | None] | None:
+    text = (file.schema_arrow.metadata or {}).get(KEY)
+    if text is None:
+        return None
+    try:
+        document = json.loads(text)
+        head = _head_of(document.pop("head_file"))
+        document["shards"] = [Shard(**shard) for shard in document["shards"]]
+        document["skipped"] = [(name, reason) for name, reason in document["skipped"]]
+        return Manifest(**document), head
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise FormatError(f"{path}: what it says of its bank is damaged ({error}); write it again.") from None
 
 
 def _is_part(there: Manifest, whole: Manifest) -> bool:

@@ -53,8 +53,9 @@ def download(
     """Fetch a file from the first address (http, https or file) that gives it whole, and return its SHA-256.
 
     What has come in lies in PATH.part, and is taken up by the next call where a checksum can tell that it belongs to
-    the same file. timeout: seconds without a byte. tries: how often, `pause` seconds apart and twice as long each
-    time, an address is asked without getting further. Bytes are reported through `typica.progress`.
+    the same file; if it does not, the file is fetched once more from its beginning. timeout: seconds without a byte.
+    tries: how often, `pause` seconds apart and twice as long each time, an address is asked without getting further.
+    Bytes are reported through `typica.progress`.
 
     >>> import tempfile
     >>> source = Path(tempfile.mkdtemp()) / "a.txt"
@@ -70,8 +71,12 @@ def download(
     part = _Part(path, digests, size)
     tried = []
     for address in addresses:
+        part.taken_up = part.done > 0
         try:
             _fetch(address, part, timeout, tries, pause)
+            if part.taken_up and part.wrong() is not None:  # what was there before may be at fault
+                part.restart()
+                _fetch(address, part, timeout, tries, pause)
             return part.finish(last=address == addresses[-1])
         except _Stop as reason:
             tried.append(f"{address}: {reason}")
@@ -117,6 +122,7 @@ class _Part:
         self.target, self.digests, self.size = target, digests, size
         self.path = target.with_name(f"{target.name}.part")
         self.done = 0
+        self.taken_up = False  # whether some of it came in before, or from another address
         self._sha256, self._md5 = hashlib.sha256(), _md5()
         with _disk(target):
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -144,6 +150,7 @@ class _Part:
     def restart(self) -> None:
         advance(-self.done)
         self.done = 0
+        self.taken_up = False
         self._sha256, self._md5 = hashlib.sha256(), _md5()
 
     def take(self, response: Any) -> None:
@@ -159,12 +166,17 @@ class _Part:
                     file.flush()
                 self._count(chunk)
 
-    def finish(self, last: bool) -> str:
-        """Put the file in its place if it is what it should be; if not, there may be another address."""
+    def wrong(self) -> str | None:
+        """Say in what it differs from the file that it should be, if it does."""
         found = Digests(self._sha256.hexdigest(), self._md5.hexdigest())
         wrong = mismatch(self.digests, found)
         if wrong is None and self.size not in (None, self.done):
             wrong = f"{self.done:,} bytes instead of {self.size:,}"
+        return wrong
+
+    def finish(self, last: bool) -> str:
+        """Put the file in its place if it is what it should be; if not, there may be another address."""
+        wrong = self.wrong()
         if wrong is not None:
             self.restart()
             with _disk(self.target):
@@ -181,7 +193,7 @@ class _Part:
                 file.truncate(self.done)
                 os.fsync(file.fileno())
             self.path.replace(self.target)
-        return str(found.sha256)
+        return str(self._sha256.hexdigest())
 
 
 def _fetch(address: str, part: _Part, timeout: float, tries: int, pause: float) -> None:

@@ -15,7 +15,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from typica._bank_files import lock_folder
+from typica._bank_lock import lock_folder
 from typica.data._idx import idx_to_npz
 from typica.data._set_table import SETS, BenchmarkSet, SetFile
 from typica.data.download import Digests, download, file_digests, mismatch, remote_size
@@ -50,8 +50,8 @@ def benchmark_set(name: str) -> BenchmarkSet:
     8925
     """
     if name not in SETS:
-        close = difflib.get_close_matches(name.lower(), SETS, n=1, cutoff=0.4)
-        hint = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(SETS)}."
+        close = difflib.get_close_matches(name.lower(), SETS, cutoff=0.7)
+        hint = f"did you mean {' or '.join(close)}?" if close else f"choose one of {', '.join(SETS)}."
         raise InputError(f"set {name!r}: there is none of that name; {hint}")
     return SETS[name]
 

@@ -10,6 +10,8 @@ A file holds one matrix of features, and may hold labels beside it:
 | .parquet     | the list column `features`, or all numeric columns     | the column `label` or `labels`   |
 | .csv         | all columns, with or without a header                  | the column `label` or `labels`   |
 | a bank's folder | its features, memory-mapped                         | its labels                       |
+
+A .parquet file that a bank was written to is as good as the bank: it has the head, the classes and the source.
 """
 
 from __future__ import annotations
@@ -41,14 +43,25 @@ class Table(NamedTuple):
     labels: NDArray[Any] | None
 
 
-def read_features(path: str | Path, source: Mapping[str, Any] | None = None) -> Table:
+def read_features(path: str | Path, source: Mapping[str, Any] | None = None, *, logits: bool = False) -> Table:
     """Read a matrix of features, and the labels if the file holds them.
 
     source: what is known of the network that the features should come from; a bank of another one is refused.
+    logits: read a bank's logits in place of its features, where it has them, with labels that index them; other files
+    hold one matrix anyway.
     """
-    check_source(path, source)
+    bank = _bank_of(path)
+    if bank is not None:
+        check_source(path, bank.source, source)
     arrays = _read(path)
     labels = next((arrays.pop(name) for name in LABELS if name in arrays), None)
+    if bank is not None:
+        beside = arrays.pop("logits", None)
+        if logits and beside is not None:
+            arrays["features"] = beside
+        indexing = logits and beside is not None and len(bank.classes or ()) == beside.shape[1]
+        if labels is not None and not indexing:
+            labels = _named(labels, bank)
     features = arrays.get("features")
     if features is None:
         if len(arrays) != 1:
@@ -79,6 +92,9 @@ def read_labels(path: str | Path) -> NDArray[Any]:
         labels = next(iter(arrays.values())) if found is None and len(arrays) == 1 else found  # type: ignore[assignment]
         if labels is None:
             raise FormatError(f"{path}: holds {', '.join(sorted(arrays))}; name the array of labels 'labels'.")
+        bank = _bank_of(path)
+        if bank is not None:
+            labels = _named(labels, bank)
     if labels.ndim != 1 or not labels.size:
         raise FormatError(f"{path}: labels of shape {labels.shape}; expected one a row.")
     return labels
@@ -107,9 +123,9 @@ def find_head(path: str | Path | None, features: str | Path) -> Head | None:
     """
     if path is not None:
         return read_head(path)
-    if not Bank.is_bank(features):
+    bank = _bank_of(features)
+    if bank is None:
         return None
-    bank = Bank.open(features)
     head = bank.head
     if head is None or bank.classes is None or len(bank.classes) != len(head.classes):
         return head
@@ -118,7 +134,25 @@ def find_head(path: str | Path | None, features: str | Path) -> Head | None:
 
 def source_of(path: str | Path) -> dict[str, Any] | None:
     """Return what a bank knows of the network that made it; None for other files."""
-    return Bank.open(path).source if Bank.is_bank(path) else None
+    bank = _bank_of(path)
+    return None if bank is None else bank.source
+
+
+def has_logits(path: str | Path) -> bool:
+    """Tell whether a path is a bank that has logits beside its features."""
+    bank = _bank_of(path)
+    return bank is not None and "logits" in bank._manifest.columns
+
+
+def _bank_of(path: str | Path) -> Bank | None:
+    """Return the bank at a path, or what a .parquet file says of its own; None for other files."""
+    if Bank.is_bank(path):
+        return Bank.open(path)
+    if Path(path).suffix != ".parquet" or not Path(path).is_file():
+        return None
+    from typica.data.bank_parquet import parquet_bank  # noqa: PLC0415 (which needs an extra, and this module)
+
+    return parquet_bank(Path(path))
 
 
 def parquet_columns(path: str | Path) -> list[str]:
@@ -141,12 +175,18 @@ def _read(path: str | Path) -> dict[str, NDArray[Any]]:
 
 def _read_bank(path: Path) -> dict[str, NDArray[Any]]:
     bank = Bank.open(path)
-    if bank.labels is None:
-        return {"features": bank.features}
-    named = bank.classes is not None and bank.labels.dtype.kind in "iu"
-    if named and not 0 <= bank.labels.min() <= bank.labels.max() < len(bank.classes or ()):
-        raise FormatError(f"{path}: labels that none of its classes has, the bank is damaged; write it again.")
-    return {"features": bank.features, "labels": np.array(bank.classes)[bank.labels] if named else bank.labels}
+    arrays = {"features": bank.features, "logits": bank.logits, "labels": bank.labels}
+    return {name: array for name, array in arrays.items() if array is not None}
+
+
+def _named(labels: NDArray[Any], bank: Bank) -> NDArray[Any]:
+    """Return a bank's labels as the names of its classes, where it has any."""
+    if bank.classes is None or labels.dtype.kind not in "iu":
+        return labels
+    if not 0 <= labels.min() <= labels.max() < len(bank.classes):
+        raise FormatError(f"{bank.path}: labels that none of its classes has, the bank is damaged; write it again.")
+    names: NDArray[Any] = np.array(bank.classes)[labels]
+    return names
 
 
 def _read_npy(path: Path) -> dict[str, NDArray[Any]]:
@@ -182,16 +222,21 @@ def _read_parquet(path: Path) -> dict[str, NDArray[Any]]:
     labels = {name: columns.pop(name).to_numpy(zero_copy_only=False) for name in LABELS if name in columns}
     labels = {name: column.astype(np.str_) if column.dtype == object else column for name, column in labels.items()}
     if "features" in columns:
-        column = columns["features"]
-        lengths = np.unique(np.asarray(column.value_lengths()))
-        if column.null_count or len(lengths) != 1:
-            raise FormatError(f"{path}: rows of the column 'features' differ in length; write rows of one length.")
-        values = column.flatten().to_numpy(zero_copy_only=False)
-        return {"features": values.reshape(len(column), -1), **labels}
+        of_bank = "logits" in columns and _bank_of(path) is not None
+        wanted = ["features", "logits"] if of_bank else ["features"]
+        return {name: _matrix(columns[name], name, path) for name in wanted} | labels
     numeric = [column.to_numpy(zero_copy_only=False) for column in columns.values()]
     if not numeric or any(column.dtype.kind not in "fiub" for column in numeric):
         raise FormatError(f"{path}: needs a list column 'features', or numeric columns and maybe a 'label'.")
     return {"features": np.column_stack(numeric), **labels}
+
+
+def _matrix(column: Any, name: str, path: Path) -> NDArray[Any]:
+    lengths = np.unique(np.asarray(column.value_lengths()))
+    if column.null_count or len(lengths) != 1:
+        raise FormatError(f"{path}: rows of the column {name!r} differ in length; write rows of one length.")
+    values: NDArray[Any] = column.flatten().to_numpy(zero_copy_only=False)
+    return values.reshape(len(column), -1)
 
 
 def _read_csv(path: Path) -> dict[str, NDArray[Any]]:

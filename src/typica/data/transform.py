@@ -128,15 +128,19 @@ class Preprocessing:
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> Preprocessing:
         """Return the preprocessing with these settings, as `to_dict` gives them; those left out have their defaults."""
-        known = {field.name for field in dataclasses.fields(cls)}
-        unknown, missing = sorted(set(settings) - known), sorted({"resize", "crop"} - set(settings))
+        unknown, missing = sorted(set(settings) - set(KEYS)), sorted({"resize", "crop"} - set(settings))
         if unknown or missing:
             found = f"{', '.join(unknown)} unknown" if unknown else f"{', '.join(missing)} missing"
-            raise InputError(f"Preprocessing.from_dict: {found}; pass what to_dict gave.")
+            raise InputError(
+                f"Preprocessing.from_dict: {found}; pass resize and crop, and what is wanted of {', '.join(KEYS[2:])}."
+            )
         try:
             return cls(**settings)
         except TypeError as error:
-            raise InputError(f"Preprocessing.from_dict: a value of the wrong type ({error}).") from None
+            raise InputError(
+                f"Preprocessing.from_dict: a value of the wrong type ({error}); pass whole numbers for resize and "
+                "crop, three numbers each for mean and std."
+            ) from None
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the settings as canonical JSON: equal for equal settings."""
@@ -163,6 +167,9 @@ class Preprocessing:
     def _crop(self, picture: Image.Image) -> Image.Image:
         left, top = (round((length - self.crop) / 2) for length in picture.size)
         return picture.crop((left, top, left + self.crop, top + self.crop))
+
+
+KEYS = tuple(field.name for field in dataclasses.fields(Preprocessing))  # the two without a default come first
 
 
 def _check_bytes(pixels: NDArray[Any]) -> None:

@@ -19,9 +19,9 @@ class OpenVinoEngine:
 
     pads = True  # shapes that are known in advance are quicker
 
-    def __init__(self, model: Any, wiring: Wiring, batch: int, threads: int) -> None:
+    def __init__(self, model: Any, wiring: Wiring, example: NDArray[Any], threads: int) -> None:
         openvino = need("openvino", "openvino", "make_runner")
-        self.batch, self.threads, self.jobs = batch, threads, threads
+        self.batch, self.threads, self.jobs = len(example), threads, threads
         self.versions = {"openvino": str(openvino.__version__).partition("-")[0]}
         options = {
             "NUM_STREAMS": threads,
@@ -35,6 +35,9 @@ class OpenVinoEngine:
         for _ in range(self.jobs):
             self._requests.put(self.compiled.create_infer_request())
         self._wiring = wiring
+        # OpenVINO makes some of its types at their first use. Two threads that meet there can wait for each other for
+        # ever: one for Python's lock, the other for what the first one is making.
+        self.infer(example)
 
     def infer(self, images: NDArray[np.float32]) -> Extraction:
         """Return what a batch gives."""
@@ -61,7 +64,7 @@ def converted(extractor: Any, example: NDArray[np.float32], threads: int) -> Ope
     with quiet(), ready(extractor) as program:
         traced = torch.jit.freeze(torch.jit.trace(program, (torch.from_numpy(example),), check_trace=False))
         model = openvino.convert_model(traced, input=[(list(example.shape), openvino.Type.f32)])
-    return OpenVinoEngine(model, wired(extractor, range(len(model.outputs))), len(example), threads)
+    return OpenVinoEngine(model, wired(extractor, range(len(model.outputs))), example, threads)
 
 
 def opened(extractor: Any, example: NDArray[Any], threads: int) -> OpenVinoEngine:
@@ -72,4 +75,4 @@ def opened(extractor: Any, example: NDArray[Any], threads: int) -> OpenVinoEngin
     model.reshape(list(example.shape))
     places = {name: i for i, output in enumerate(model.outputs) for name in output.names}
     wiring = Wiring([places[name] for name in extractor.outputs], extractor.prepared, extractor.extraction)
-    return OpenVinoEngine(model, wiring, len(example), threads)
+    return OpenVinoEngine(model, wiring, example, threads)

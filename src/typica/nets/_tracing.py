@@ -95,10 +95,20 @@ def tensors(output: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 
 class Call(NamedTuple):
-    """One run of a module."""
+    """One run of a Linear module: copies of its input and output, as these may change in place, and the output."""
 
     input: Any
     output: Any
+    made: Any
+
+    @classmethod
+    def of(cls, x: Any, output: Any) -> Call:
+        """Return a run as it is seen in a hook."""
+        return cls(x.clone(), output.clone(), output)
+
+    def gave(self, tensor: Any) -> bool:
+        """Tell whether a tensor is the output, or equals it in every respect."""
+        return tensor is self.made or same(self.output, tensor)
 
 
 class Calls(dict[str, Call]):
@@ -134,19 +144,18 @@ def find_head(calls: Calls, output: Any) -> str | None:
     """
     returned = list(tensors(output))
     for name, call in reversed(calls.items()):
-        if any(key == "logits" and same(call.output, tensor) for key, tensor in returned):
+        if any(key == "logits" and call.gave(tensor) for key, tensor in returned):
             return name
     for name, call in reversed(calls.items()):
-        if any(same(call.output, tensor) for _, tensor in returned):
+        if any(call.gave(tensor) for _, tensor in returned):
             return name
     last = next(reversed(calls), None)
     return last if last is not None and may_come_from(output, calls[last].output) else None
 
 
 def same(x: Any, y: Any) -> bool:
-    """Tell whether two tensors are the same object, or equal in every respect."""
-    alike = (x.shape, x.dtype, x.device) == (y.shape, y.dtype, y.device)
-    return x is y or (alike and bool(torch.equal(x, y)))
+    """Tell whether two tensors are equal in every respect."""
+    return (x.shape, x.dtype, x.device) == (y.shape, y.dtype, y.device) and bool(torch.equal(x, y))
 
 
 def may_come_from(output: Any, logits: Any) -> bool:

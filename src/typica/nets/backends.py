@@ -81,6 +81,8 @@ def _moved(extractor: Any, device: Any) -> tuple[Any, Any]:
     from typica.nets.extractor import FeatureExtractor  # noqa: PLC0415
     from typica.nets.graphs import GraphExtractor  # noqa: PLC0415
 
+    if device is not None:
+        _check_device(torch, device)
     if isinstance(extractor, GraphExtractor):
         extractor = extractor if device is None else extractor.to(device)
         return extractor, extractor.device
@@ -92,3 +94,15 @@ def _moved(extractor: Any, device: Any) -> tuple[Any, Any]:
         extractor.model.to(device)
     weight = next(iter(extractor.model.parameters()), None)
     return extractor, torch.device("cpu") if weight is None else weight.device
+
+
+def _check_device(torch: Any, device: Any) -> None:
+    """Raise unless PyTorch can put numbers on the device and get them back."""
+    try:
+        torch.zeros(1, device=device).cpu()
+    except (RuntimeError, AssertionError, ImportError, TypeError) as error:  # each device has its own for its absence
+        reason = str(error).strip().partition("\n")[0].rstrip(".")
+        raise InputError(
+            f"make_runner: device={str(device)!r} cannot be used here ({reason}); pass another, such as cpu, or leave "
+            "it out."
+        ) from None

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.bank import Bank, BankWriter, feature_layer
+from typica.bank import Bank, BankWriter, feature_layer, remove_bank
 from typica.data.batches import Batch, image_batches
 from typica.data.images import Images
 from typica.data.transform import Preprocessing
@@ -58,6 +58,7 @@ def extract(
     model_file: str | None = None,
     weights_file: str | Path | None = None,
     shard_rows: int = SHARD,
+    fresh: bool = False,
     on_runner: Callable[[Runner], None] = lambda runner: None,
 ) -> Bank:
     """Run pictures through a model and keep features, logits, labels and names in the bank `out`.
@@ -65,6 +66,7 @@ def extract(
     transform: the preprocessing, the model's own if None. A bank of the same model, layer, transform and pictures is
     returned as it is; one that was begun goes on at its last whole shard, with the backend, batch size, threads and
     versions that it was begun with, and ends as if it had never stopped. Anything else in its place is refused.
+    fresh: begin again, whatever bank is there; it is deleted once the network has run on some of the pictures.
     model_file, weights_file: noted in the bank, so that a detector fitted on it finds the model again. `on_runner` is
     called with what runs the network, once it is known.
     """
@@ -74,10 +76,14 @@ def extract(
     settings = settings or Settings()
     identity = {**opened.identity, "transform": transform.to_dict(), "data": images.fingerprint()}
     runner: Runner | None = None
+    started: Runner | None = None
+    if fresh:
+        started = start_runner(opened, images, transform, settings)
+        remove_bank(out)
 
     def begin() -> dict[str, Any]:
         nonlocal runner
-        runner = start_runner(opened, images, transform, settings)
+        runner = started or start_runner(opened, images, transform, settings)
         files = {"model_file": model_file, "weights_file": None if weights_file is None else str(weights_file)}
         return {**runner.settings, **files}
 

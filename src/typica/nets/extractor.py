@@ -27,7 +27,6 @@ from typica.nets._tracing import (
     hooked,
     is_opaque,
     output_logits,
-    same,
     tensors,
     unwrapped,
 )
@@ -189,7 +188,7 @@ class FeatureExtractor:
             return hook
 
         def linear(name: str) -> Hook:
-            return lambda x, output: tape.calls.keep(name, Call(x, output))
+            return lambda x, output: tape.calls.keep(name, Call.of(x, output))
 
         def anything(name: str) -> Hook:
             return lambda *_: tape.ran.append(name)
@@ -271,7 +270,7 @@ class FeatureExtractor:
         features = f"features are {source} ({extraction.features.shape[1]} wide)"
         if self._head is None:
             return f"{features}; there is no Linear head."
-        returned = any(same(tape.calls[self._head].output, tensor) for _, tensor in tensors(output))
+        returned = any(tape.calls[self._head].gave(tensor) for _, tensor in tensors(output))
         how = (
             "whose output the model returns" if returned else "the last Linear to run; the model returns something else"
         )

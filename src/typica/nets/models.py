@@ -86,16 +86,27 @@ def open_model(
         "model": Path(spec).name if ending in _FILES else spec,
         "weights": extractor.fingerprint(),
         "layer": list(layers) if layers is not None else layer,
-        "reduce": reduce if isinstance(reduce, str) else f"{reduce.__module__}.{reduce.__qualname__}",
+        "reduce": reduce if isinstance(reduce, str) else _function_name(reduce, where),
     }
     if by_function:
-        identity["code"] = _code(spec)
+        identity["code"] = _code(spec.rpartition(":")[0])
     return Opened(extractor, transform, identity if head is None else {**identity, "head": head})
 
 
-def _code(spec: str) -> str | None:
-    """Return the SHA-256 of the file that a function is in: what its network does may change while its weights stay."""
-    file = getattr(sys.modules.get(spec.rpartition(":")[0]), "__file__", None)
+def _function_name(function: Any, where: str) -> str:
+    """Return what tells a function from all others: its module, its name and its code."""
+    name = getattr(function, "__qualname__", None)
+    if name is None or "<" in name:
+        raise InputError(
+            f"{where}: reduce={name or type(function).__name__} has no name that tells it from others; pass a function "
+            "defined with def at the top of a module, or mean, max, flatten or cls."
+        )
+    return f"{function.__module__}.{name} {_code(function.__module__)}"
+
+
+def _code(module: str) -> str | None:
+    """Return the SHA-256 of a module's file: what its functions do may change while names and weights stay."""
+    file = getattr(sys.modules.get(module), "__file__", None)
     return None if file is None or not Path(file).is_file() else sha256(Path(file))
 
 

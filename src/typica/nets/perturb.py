@@ -57,15 +57,24 @@ class Perturb:
     def __call__(self, images: Any) -> Any:
         """Return the batch (n, c, ...), moved; on the model's device and in its precision."""
         with torch.inference_mode(False):
-            x = self.extractor.prepared(images).detach().clone().requires_grad_(True)
+            x = self._floating(images).detach().clone().requires_grad_(True)
             (gradient,) = torch.autograd.grad(self._score(x, gradients=True).sum(), x)
             up = 2 * (gradient > 0).to(x.dtype) - 1
             return x.detach() + self.epsilon * up / self._scale(x)
 
     def score_samples(self, images: Any, batch_size: int = 64) -> Any:
         """Return the scores (n,) of the moved inputs, batch by batch."""
-        batches = torch.split(self.extractor.prepared(images), batch_size)
+        batches = torch.split(self._floating(images), batch_size)
         return torch.cat([self._score(self(batch), gradients=False) for batch in batches])
+
+    def _floating(self, images: Any) -> Any:
+        prepared = self.extractor.prepared(images)
+        if not prepared.is_floating_point():
+            raise InputError(
+                f"{type(self).__name__}: images of type {str(prepared.dtype).removeprefix('torch.')}, in which no step "
+                "can be made; preprocess them as the network takes them, zoo.transform(NAME), or pass floats."
+            )
+        return prepared
 
     def _score(self, x: Any, gradients: bool) -> Any:
         where = type(self).__name__

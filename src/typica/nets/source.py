@@ -48,7 +48,13 @@ def reopen(
     # The fingerprint of these is the file's, so another program need not be opened to be refused.
     if Path(spec).suffix.lower() in PROGRAMS and Path(spec).is_file() and sha256(Path(spec)) != source["weights"]:
         raise other
-    opened = open_model(spec, file, layer=feature_layer(source["layer"]), reduce=source["reduce"])
+    opened = open_model(
+        spec, file, layer=feature_layer(source["layer"]), head=source.get("head"), reduce=source["reduce"]
+    )
     if opened.identity["weights"] != source["weights"]:
         raise other
+    if opened.identity.get("code") != source.get("code"):
+        raise InputError(
+            f"{where}: the code of {spec} is not what it was when the detector was fitted; extract and fit again."
+        )
     return Reopened(opened, Preprocessing.from_dict(source["transform"]))

@@ -15,19 +15,12 @@ from typing import Any
 from PIL import Image, UnidentifiedImageError
 
 import typica
+from typica.bench.averages import sets_in_common
+from typica.bench.report.experiments import Section, analysis_html, experiment_sections
 from typica.bench.report.folder import BenchResult, number, open_result
+from typica.bench.report.html import percent, plain, typeset
 from typica.bench.report.payload import EXACT_UP_TO, payload, script_json
-from typica.bench.report.tables import (
-    LABELS,
-    detail_table,
-    heat_map,
-    main_table,
-    parameter_table,
-    percent,
-    plain,
-    same_sets,
-    typeset,
-)
+from typica.bench.report.tables import LABELS, detail_table, heat_map, main_table, paper_table, parameter_table
 from typica.errors import InputError
 from typica.metrics import CONVENTIONS
 from typica.store import atomic_path
@@ -63,13 +56,16 @@ def build(result: BenchResult) -> str:
     """Return the page of a result."""
     data = payload(result)
     gallery = _gallery(result)
+    experiments = experiment_sections(result)
+    analysis = analysis_html(result)
     sections = {
         "results": "Results",
         "map": "Heat map",
         "threshold": "Threshold" if data["methods"] else "",
         "calibration": "Calibration" if data["methods"] else "",
         "gallery": "Gallery" if gallery else "",
-        "analysis": "Analysis" if data["histograms"] or data["curves"] else "",
+        **{key: section.name for key, section in experiments.items()},
+        "analysis": "Analysis" if data["histograms"] or data["curves"] or analysis else "",
         "detail": "Details",
         "protocol": "Protocol",
     }
@@ -78,7 +74,7 @@ def build(result: BenchResult) -> str:
         "suite": escape(str(result.document.get("suite") or "")),
         "nav": "".join(f'<li><a href="#{key}">{name}</a></li>' for key, name in sections.items() if name),
         "tiles": _tiles(result),
-        "main_table": main_table(result),
+        "main_table": main_table(result) + paper_table(result),
         "main_note": _main_note(result),
         "fpr_name": result.fpr_name,
         "heat_auroc": heat_map(result, "auroc"),
@@ -87,6 +83,8 @@ def build(result: BenchResult) -> str:
         "score_note": _score_note(result, data),
         "gallery": gallery,
         "no_gallery": "" if gallery else "hidden",
+        "experiments": "\n\n".join(_section(key, section) for key, section in experiments.items()),
+        "analysis_tables": f'<div class="pair">{analysis}</div>' if analysis else "",
         "no_analysis": "" if sections["analysis"] else "hidden",
         "detail_table": detail_table(result),
         "parameter_table": parameter_table(result),
@@ -100,6 +98,13 @@ def build(result: BenchResult) -> str:
     return Template(_source("report.html")).substitute(parts)
 
 
+def _section(key: str, section: Section) -> str:
+    return (
+        f'<section id="{key}" aria-labelledby="{key}-title">\n  <h2 id="{key}-title">{escape(section.heading)}</h2>\n'
+        f'  <p class="lead">{escape(section.lead)}</p>\n  {section.html}\n</section>'
+    )
+
+
 def _source(name: str) -> str:
     return (resources.files(__package__) / name).read_text(encoding="utf-8")
 
@@ -107,11 +112,13 @@ def _source(name: str) -> str:
 def _tiles(result: BenchResult) -> str:
     """The few numbers to see first."""
     tiles = []
-    for metric, label in {"auroc": "Best mean AUROC", "fpr": f"Lowest mean {result.fpr_name}"}.items():
+    count = len(result.sets)
+    covered = f"mean of {count} OOD {'set' if count == 1 else 'sets'}"
+    for metric, label in {"auroc": "Best AUROC", "fpr": f"Lowest {result.fpr_name}"}.items():
         values = {m: v for m in result.methods if (v := result.value(m, None, metric)) is not None}
         if values:
             best = (max if LABELS[metric].endswith("↑") else min)(values, key=lambda name: values[name])
-            tiles.append((label, f"{percent(values[best])} %", best))
+            tiles.append((label, f"{percent(values[best])} %", f"{best}, {covered}"))
     accuracy = {key: v for key, value in result.part("accuracy").items() if (v := number(value)) is not None}
     if accuracy:
         first, *others = accuracy
@@ -133,10 +140,8 @@ def _main_note(result: BenchResult) -> str:
     ]
     if any(result.value(m, None, "auroc_std") is not None for m in result.methods):
         notes.append("± is the standard deviation over random subsets.")
-    common = {tuple(sets) for m in result.methods if (sets := same_sets(result, m, "auroc"))}
-    if common:
-        which = ", ".join(common.pop()) if len(common) == 1 else "see the details for which"
-        notes.append(f"Published numbers are averaged over the sets that both have ({which}).")
+    if sets_in_common(result.part("published"), result.sets):
+        notes.append("Published means cover the same OOD sets as ours beside them.")
         notes.append("Differences are in percentage points, ours minus published.")
     return escape(" ".join(notes))
 

@@ -1,4 +1,4 @@
-"""A benchmark's result folder: `result.json`, `scores/METHOD.npz`, and maybe a gallery and an analysis."""
+"""A benchmark's result folder: `result.json`, `scores/METHOD.npz`, and maybe a gallery and other experiments."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.bench.results import read_result, read_scores
+from typica.bench.results import read_result, read_scores, result_file
 from typica.errors import FormatError
 from typica.metrics import CONVENTIONS
 
@@ -29,12 +29,16 @@ class Scores(NamedTuple):
 
 @dataclass(frozen=True)
 class BenchResult:
-    """The content of a result folder; scores are read when asked for."""
+    """The content of a result folder; scores are read when asked for.
+
+    experiments: the documents of `ablation` and `layers`, where they are there.
+    """
 
     folder: Path
     document: Mapping[str, Any]
     gallery: list[Any]
     analysis: Mapping[str, Any]
+    experiments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def methods(self) -> list[str]:
@@ -124,11 +128,13 @@ def open_result(folder: str | os.PathLike[str]) -> BenchResult:
         if not isinstance(entry, dict) or not isinstance(entry.get("ood"), dict):
             raise FormatError(f"{folder}/result.json: {name!r} has no results on OOD sets; run the benchmark again.")
     gallery, analysis = (_read_json(folder / name) for name in ("gallery.json", "analysis.json"))
+    beside = [name for name in ("ablation", "layers") if result_file(folder, name).is_file()]
     return BenchResult(
         folder,
         document,
         gallery if isinstance(gallery, list) else [],
         analysis if isinstance(analysis, dict) else {},
+        {name: read_result(folder, name) for name in beside},
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from typica.bench.report.experiments import depth_charts
 from typica.bench.report.folder import BenchResult, Scores, number
 from typica.binomial import rate_interval
 from typica.exact import json_number
@@ -19,6 +20,13 @@ from typica.metrics import evaluate
 from typica.threshold import rank
 
 EXACT_UP_TO = 1 << 15  # scores of a set; of a larger one this many order statistics are kept
+TITLES = {  # of the charts of an analysis
+    "norm": "Feature norm",
+    "cosine": "Cosine to the nearest class mean",
+    "logit": "Largest logit",
+    "variation": "Step on the weights: how far predictions move",
+    "uncertainty": "Step on the weights: how much certainty falls",
+}
 TPRS = tuple(Fraction(percent, 100) for percent in range(80, 100))
 
 
@@ -29,8 +37,9 @@ def payload(result: BenchResult) -> dict[str, Any]:
         "tpr": result.tpr,
         "fpr_name": result.fpr_name,
         "methods": [_method(name, scores, result) for name, scores in found.items()],
-        "histograms": histograms(result.analysis.get("histograms")),
-        "curves": curves(result.analysis.get("curves")),
+        "histograms": _titled(histograms(result.analysis.get("histograms"))),
+        "curves": _titled(curves(result.analysis.get("curves"))),
+        "depths": depth_charts(result),
     }
 
 
@@ -153,6 +162,10 @@ def curves(found: Any) -> list[dict[str, Any]]:
             labels = {key: str(chart.get(key, "")) for key in ("x_label", "y_label")}
             charts.append({"title": title, "series": series, **labels})
     return charts
+
+
+def _titled(charts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [chart | {"title": TITLES.get(chart["title"], chart["title"])} for chart in charts]
 
 
 def _numbers(values: Any) -> list[float] | None:

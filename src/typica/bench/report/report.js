@@ -152,7 +152,7 @@
   const path = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 
   /** An empty chart in `box` with axes; returns its svg and the scales of both axes. */
-  function frame(box, { x, y, xLabel, yLabel, label, height, yTick, xTick, root = false }) {
+  function frame(box, { x, y, xLabel, yLabel, label, height, yTick, xTick, names, root = false }) {
     const width = Math.max(240, Math.round(box.clientWidth) || 640);
     const size = height(width);
     const room = { left: yLabel ? 62 : 46, right: 20, top: 10, bottom: xLabel ? 44 : 26 };
@@ -167,10 +167,14 @@
       const text = yTick ? yTick(tick.value) : tick.label;
       svg.append(make("text", { x: room.left - 8, y: Y(tick.value) + 4, "text-anchor": "end" }, text));
     }
-    for (const tick of ticks(...x, inner.width / 72)) {
+    // As many of the names as fit, from the last one back: 7 px a letter.
+    const every = names ? Math.ceil((7 * Math.max(...names.map((name) => name.length)) * (names.length - 1)) / inner.width) : 1;
+    const named = names?.map((label, value) => ({ value, label: (names.length - 1 - value) % every ? "" : label }));
+    for (const tick of named ?? ticks(...x, inner.width / 72)) {
       svg.append(make("line", { class: "axis", x1: X(tick.value), x2: X(tick.value), y1: bottom, y2: bottom + 5 }));
       const text = xTick ? xTick(tick.value) : tick.label;
-      svg.append(make("text", { x: X(tick.value), y: bottom + 19, "text-anchor": "middle" }, text));
+      const last = names && tick.value === names.length - 1;
+      svg.append(make("text", { x: X(tick.value) + (last ? room.right : 0), y: bottom + 19, "text-anchor": last ? "end" : "middle" }, text));
     }
     svg.append(make("line", { class: "axis", x1: room.left, x2: width - room.right, y1: bottom, y2: bottom }));
     if (xLabel) svg.append(make("text", { x: room.left + inner.width / 2, y: size - 6, "text-anchor": "middle" }, xLabel));
@@ -393,11 +397,17 @@
       make("td", { class: "num" }, `${(100 * point.low).toFixed(2)} – ${(100 * point.high).toFixed(2)}`))));
   }
 
-  function drawAnalysis() {
-    const charts = [...data.histograms.map((chart) => ({ ...chart, steps: true, y_label: "share", x_label: "" })), ...data.curves];
+  function drawExperiments() {
+    drawCharts("analysis-charts", [...data.histograms.map((chart) => ({ ...chart, steps: true, y_label: "share", x_label: "" })), ...data.curves]);
+    drawCharts("layers-charts", data.depths);
+  }
+
+  /** Small charts side by side: histograms (`steps`), curves, or values at named places along the x axis. */
+  function drawCharts(id, charts) {
+    if (!at(id)) return;
     const figures = charts.map((chart) => ({ ...chart, list: make("ul", { class: "legend" }), box: make("div") }));
     // All boxes stand in the page before the first is drawn: their number decides how wide each is.
-    at("analysis-charts").replaceChildren(...figures.map((chart) => make("figure", { class: "chart" }, make("h3", {}, chart.title), chart.list, chart.box)));
+    at(id).replaceChildren(...figures.map((chart) => make("figure", { class: "chart" }, make("h3", {}, chart.title), chart.list, chart.box)));
     for (const chart of figures) {
       const xs = chart.series.flatMap((line) => line.x);
       const ys = chart.series.flatMap((line) => line.y);
@@ -407,12 +417,13 @@
       };
       // Steps from a thousandth to one are looked at by their order of magnitude.
       const [least, most] = span(xs, Infinity);
-      const log = !chart.steps && least > 0 && most >= 100 * least;
+      const log = !chart.steps && !chart.names && least > 0 && most >= 100 * least;
       const along = log ? Math.log10 : (x) => x;
       const drawn = frame(chart.box, {
+        names: chart.names,
         xTick: log ? (power) => (Number.isInteger(power) ? `${+(10 ** power).toPrecision(1)}` : "") : undefined,
         x: [along(least), along(most)], y: span(ys, chart.steps ? 0 : Infinity), xLabel: chart.x_label, yLabel: chart.y_label,
-        yTick: chart.steps ? inPercent : undefined, height: () => 260, label: `${chart.title}: ${chart.series.map((line) => line.name).join(", ")}`,
+        yTick: chart.steps || chart.names ? inPercent : undefined, height: () => 260, label: `${chart.title}: ${chart.series.map((line) => line.name).join(", ")}`,
       });
       const filled = (line) => chart.steps && line.name === "test";
       chart.series.forEach((line, i) => {
@@ -421,9 +432,11 @@
           : line.x.map((x, k) => [along(x), line.y[k]]);
         const d = path(points.map(([x, y]) => [drawn.X(x), drawn.Y(y)]));
         const close = `L${drawn.X(line.x.at(-1))} ${drawn.bottom}L${drawn.X(line.x[0])} ${drawn.bottom}Z`;
+        if (chart.names) drawn.svg.append(...points.map(([x, y]) => make("circle", { cx: drawn.X(x), cy: drawn.Y(y), r: 3.5, style: `fill: var(--s${i % 6})` })));
         drawn.svg.append(make("path", filled(line) ? { class: "id-area", d: d + close } : { ...lineStyle(i), d }));
       });
-      legend(chart.list, chart.series.map((line, i) => (filled(line) ? areas("")[0] : { name: line.name, attributes: lineStyle(i) })));
+      const shown = (name) => (name === "test" ? "ID test" : name);
+      legend(chart.list, chart.series.map((line, i) => (filled(line) ? areas("")[0] : { name: shown(line.name), attributes: lineStyle(i) })));
     }
   }
 
@@ -451,7 +464,7 @@
   for (const header of document.querySelectorAll(".sortable thead th")) {
     header.querySelector("button").addEventListener("click", () => sortBy(header));
   }
-  drawAnalysis();
+  drawExperiments();
   if (!data.methods.length) return;
 
   for (const select of document.querySelectorAll(".method-select")) {
@@ -482,7 +495,7 @@
     if (document.body.clientWidth === width) return;
     width = document.body.clientWidth;
     drawCalibration();
-    drawAnalysis();
+    drawExperiments();
     update();
   });
 })();

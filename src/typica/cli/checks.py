@@ -1,0 +1,94 @@
+"""What is wrong with an option, said before any work: callbacks that Typer runs while it reads the command."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+import typer
+
+from typica.bank import Bank
+from typica.errors import InputError
+
+
+def one_of(choices: Collection[str]) -> Callable[[typer.CallbackParam, str | None], str | None]:
+    """Return a callback that refuses what is none of the choices."""
+
+    def check(param: typer.CallbackParam, value: str | None) -> str | None:
+        if value is not None and value not in choices:
+            raise InputError(f"{_option(param)} {value}: unknown; choose one of {', '.join(choices)}.")
+        return value
+
+    return check
+
+
+def out_file(param: typer.CallbackParam, value: Path | None) -> Path | None:
+    """Refuse a file that could not be written."""
+    if value is not None:
+        _check_named(value, param)
+        check_file(value, _option(param))
+    return value
+
+
+def out_text(param: typer.CallbackParam, value: str | None) -> str | None:
+    """Refuse a file that could not be written; '-' is standard output."""
+    if value is not None and value != "-":
+        check_file(Path(value), _option(param))
+    return value
+
+
+def out_folder(param: typer.CallbackParam, value: Path | None) -> Path | None:
+    """Refuse a folder that could neither be made nor written to; a bank that is there may be finished."""
+    if value is not None and not Bank.is_bank(value):
+        _check_named(value, param)
+        check_folder(value, _option(param))
+    return value
+
+
+def prints(**targets: str | None) -> bool:
+    """Tell whether one of the options' targets is standard output; refuse two."""
+    printed = [f"--{name}" for name, target in targets.items() if target == "-"]
+    if len(printed) > 1:
+        raise InputError(f"{' and '.join(printed)}: each would be printed; pass - to one of them.")
+    return bool(printed)
+
+
+def check_file(path: Path, option: str = "") -> None:
+    """Raise if a file could not be written: its folder is missing or closed, or a folder has its name."""
+    where = f"{option} {path}".lstrip()
+    if path.is_dir():
+        raise InputError(f"{where}: is a folder; name a file in it.")
+    if path.exists() and not path.is_file():  # a device or a pipe, which a file would take the place of
+        raise InputError(f"{where}: is no plain file; choose another name.")
+    if not path.parent.is_dir():
+        raise InputError(f"{where}: there is no folder {path.parent}; make it, or choose another.")
+    _check_open(path.parent, where)
+
+
+def check_folder(path: Path, option: str = "") -> None:
+    """Raise if a folder, or what goes into it, could not be written; those above it may be missing."""
+    where = f"{option} {path}".lstrip()
+    nearest = next(folder for folder in (path, *path.parents) if folder.exists())
+    if not nearest.is_dir():
+        what = "is a file" if nearest == path else f"{nearest} is a file"
+        raise InputError(f"{where}: {what}; choose another name for the folder.")
+    _check_open(nearest, where)
+
+
+def _check_named(path: Path, param: typer.CallbackParam) -> None:
+    if str(path) == "-":
+        raise InputError(f"{_option(param)} -: this one cannot be printed; pass a name.".lstrip())
+
+
+def _check_open(folder: Path, where: str) -> None:
+    try:
+        with tempfile.TemporaryFile(dir=folder):  # what permissions say is not all: file systems are full, or read-only
+            pass
+    except OSError as error:
+        raise InputError(f"{where}: cannot write there ({error.strerror}); choose another folder.") from None
+
+
+def _option(param: typer.CallbackParam) -> str:
+    """Return an option's long name; nothing for an argument, whose value says enough."""
+    return max((name for name in param.opts if name.startswith("-")), key=len, default="")
