@@ -125,8 +125,8 @@ from networks import images
 from test_mnn import a_runner, pids
 
 runner = a_runner()
-print(*pids(runner), flush=True)
 try:
+    print(*pids(runner), flush=True)
     sys.stdin.read()
 except KeyboardInterrupt:
     print(len(list(runner([images(8)]))[0].features), flush=True)
