@@ -7,6 +7,7 @@ import json
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -469,3 +470,16 @@ def test_the_stored_features_of_the_real_network(backend, checkpoint, real):
     runner = make_runner(extractor, backend, sample=x, batch=8, threads=1)
     features = np.concatenate([batch.features for batch in runner([x])])
     assert close(features, real["test.features"][index], 1e-3)
+
+
+def test_a_banks_backend_that_cannot_run_is_replaced_aloud(monkeypatch, caplog):
+    from typica.bench.near import _runner
+
+    extractor, x = FeatureExtractor(network("cnn")), images(16)
+    bank = SimpleNamespace(settings={"backend": "torch", "batch": 4, "threads": 1})
+    runner = _runner(extractor, bank, None, x)
+    assert (runner.name, runner.batch) == ("torch", 4) and not caplog.records
+    monkeypatch.setattr(_trials.Trials, "_rate", lambda self, runner, trial: 1.0 + (runner.name == "torch"))
+    bank.settings["backend"] = "abacus"
+    assert _runner(extractor, bank, None, x).name == "torch"
+    assert "the bank's backend cannot run here, another one is taken" in caplog.text and "abacus" in caplog.text

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from typica.errors import InputError
 from typica.nets.backends import Runner, make_runner
 from typica.nets.source import reopen
 from typica.progress import advance
+
+_log = logging.getLogger("typica.bench")
 
 PICTURES = 256  # of the held-out ones, in each near set
 
@@ -69,8 +71,10 @@ def near_features(
 def _runner(extractor: Any, bank: Bank, backend: str | None, sample: NDArray[np.float32]) -> Runner:
     own = bank.settings
     if backend is None and own.get("backend"):
-        with suppress(InputError):
+        try:
             return make_runner(
                 extractor, own["backend"], sample=sample, batch=own.get("batch"), threads=own.get("threads")
             )
+        except InputError as error:
+            _log.warning("the bank's backend cannot run here, another one is taken (%s)", error)
     return make_runner(extractor, backend or "auto", sample=sample)

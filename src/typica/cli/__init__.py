@@ -8,7 +8,7 @@ import warnings
 from sklearn.exceptions import NotFittedError
 
 # Each registers its commands.
-from typica.cli import about, bench, data, decide, extract, fit, measure, report, score, suite  # noqa: F401
+from typica.cli import about, bench, choose, data, decide, extract, fit, measure, report, score, suite  # noqa: F401
 from typica.cli.app import app
 from typica.cli.show import error_console
 from typica.errors import CalibrationWarning, InputError

@@ -22,9 +22,8 @@ _CHECKED = 16  # images that are compared
 # Images in a batch: on a CPU few stay in its cache, and each stream has its own; PyTorch needs more to be kept busy.
 _SIZES = {"onnx": 2, "openvino": 2, "mnn": 2, "torch": 8, "compile": 8}
 _ELSEWHERE = 64  # on any other device
-# So many times as many are tried too where a batch takes fewer seconds: a call may then cost more than the work, and
-# Winograd's method likes larger products.
-_LARGER = {"onnx": (16, 0.005), "openvino": (16, 0.005), "mnn": (4, 0.05), "torch": (16, 0.005), "compile": (16, 0.005)}
+_LARGER = (16, 0.005)  # so many times as many are tried too where a batch takes fewer seconds: calls may cost more then
+_LARGER_MNN = (4, 0.05)  # as Winograd's method likes larger products
 _SPELL = 0.5  # seconds to time for, where that is more than a batch a thread
 _WORTH = 10.0  # seconds: with less than that to do, to convert the network would take longer than it saves
 _ROUNDS = 3  # in which what comes close to the best is timed again, in turn, as the machine's pace may change
@@ -101,7 +100,7 @@ class Trials:
         if backend == "torch" and threads is None and most > 1 and self.device.type == "cpu":
             # On a busy machine, threads that wait for each other cost more than they save.
             yield self._tried(backend, first, 1)
-        times, quick = _LARGER[backend]
+        times, quick = _LARGER_MNN if backend == "mnn" else _LARGER
         larger = self._size(backend, times * first)
         if batch is None and larger > first and first < quick * (trial.rate or 0):
             yield self._tried(backend, larger, most)
