@@ -8,7 +8,6 @@ import json
 import os
 import tarfile
 import zipfile
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -28,7 +27,7 @@ _FILE_STEP = 2**20  # from one block to the next in a file that holds many pictu
 _PICTURE_STEP = 2**16  # and in a picture of an array
 
 
-class Images(ABC):
+class Images:
     """A read-only sequence of pictures with their names and maybe labels; made by `open_images`.
 
     names: one a picture. labels: (n,) int64 or None; where `classes` has names, they index it. ignored: the names of
@@ -63,12 +62,12 @@ class Images(ABC):
         known = "" if self.labels is None else f", {len(self.classes or np.unique(self.labels))} classes"
         return f"{type(self).__name__}({len(self)} pictures{known}, {len(self.ignored)} ignored)"
 
-    @abstractmethod
     def read(self, i: int) -> Image.Image | NDArray[np.uint8]:
         """Return picture i: an RGB Pillow image that keeps its EXIF orientation, or uint8 (h, w, 3).
 
         Raises ImageError where it cannot be read.
         """
+        raise NotImplementedError
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the set: labels, classes, names within it, sizes and content.
@@ -87,9 +86,9 @@ class Images(ABC):
             digest.update(part)
         return digest.hexdigest()
 
-    @abstractmethod
     def _content(self) -> Iterator[bytes | memoryview]:
         """Yield what tells this set from others, piece by piece."""
+        raise NotImplementedError
 
 
 class FileImages(Images):
