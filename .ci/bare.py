@@ -27,7 +27,16 @@ with tempfile.TemporaryDirectory() as folder:
         sys.exit("a loaded detector decides otherwise")
     command = [str(Path(sys.executable).parent / "typica")]
     for arguments in (
-        ["fit", "train.npy", "--labels", "labels.npy", "-o", "shell.safetensors", "--calibrate", "train.npy"],
+        [
+            "fit",
+            "train.npy",
+            "--labels",
+            "labels.npy",
+            "-o",
+            "shell.safetensors",
+            "--calibrate",
+            "train.npy",
+        ],
         ["score", "shell.safetensors", "train.npy", "--limit", "2"],
         ["evaluate", "shell.safetensors", "--id", "train.npy", "--ood", "self=train.npy"],
         ["info", "shell.safetensors"],
@@ -36,7 +45,11 @@ with tempfile.TemporaryDirectory() as folder:
         subprocess.run(command + arguments, cwd=folder, check=True, stdout=subprocess.DEVNULL)
     Path(folder, "x.parquet").touch()
     parquet = subprocess.run(
-        [*command, "fit", "x.parquet", "-o", "y.safetensors"], cwd=folder, capture_output=True, text=True, check=False
+        [*command, "fit", "x.parquet", "-o", "y.safetensors"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if parquet.returncode != 2 or "pip install 'typica[parquet]'" not in parquet.stderr:
         sys.exit(f"a missing extra is not named: {parquet.stderr}")

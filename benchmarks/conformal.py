@@ -33,7 +33,12 @@ def run() -> list[tuple[str, float, float, str]]:
     return [
         ("p-values of 1M scores against 50k / np.searchsorted", p_values, 1.5, "at most"),
         ("decisions on 1M scores against 50k / np.searchsorted", decisions, 1.5, "at most"),
-        ("monitor, million updates a second in batches of 1,000", million_updates_a_second(ordered), 1.0, "at least"),
+        (
+            "monitor, million updates a second in batches of 1,000",
+            million_updates_a_second(ordered),
+            1.0,
+            "at least",
+        ),
     ]
 
 

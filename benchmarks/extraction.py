@@ -88,7 +88,9 @@ def overhead(name: str, side: int, images: int) -> float:
 
     through(runner, whole)
     raw()
-    return statistics.median(seconds(lambda: through(runner, whole)) / seconds(raw) for _ in range(TURNS))
+    return statistics.median(
+        seconds(lambda: through(runner, whole)) / seconds(raw) for _ in range(TURNS)
+    )
 
 
 def seconds(function: Callable[[], Any]) -> float:

@@ -21,7 +21,9 @@ def run() -> list[tuple[str, float, float, str]]:
     added = Guard(nn.Linear(2048, 1), detector)
     with torch.no_grad():
         share, _, _ = ratio(lambda: added(features), lambda: model(images))
-    return [("Guard with CTM on ResNet-50, batch 8, % of the bare forward", 100 * share, 1.0, "at most")]
+    return [
+        ("Guard with CTM on ResNet-50, batch 8, % of the bare forward", 100 * share, 1.0, "at most")
+    ]
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Exact KNN against faiss and scikit-learn: 10,000 queries among 50,000 rows of 342 float32, k = 50.
 
-`network` has the spectrum of the CIFAR-10 features of a DenseNet: ten class means hold 79 % of the variance,
-the rest falls by a factor e every 16 axes. `isotropic` varies alike along all axes, which is the worst case.
-"""
+`network` has the spectrum of the CIFAR-10 features of a DenseNet: ten class means hold 79 % of the
+variance, the rest falls by a factor e every 16 axes. `isotropic` varies alike along all axes, which
+is the worst case."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def isotropic(n: int, rng: np.random.Generator) -> NDArray[np.float32]:
     return rng.random((n, WIDTH), dtype=np.float32)
 
 
-def rivals(bank: NDArray[np.float32], units: NDArray[np.float32]) -> dict[str, Callable[[], NDArray[np.float32]]]:
+def rivals(
+    bank: NDArray[np.float32], units: NDArray[np.float32]
+) -> dict[str, Callable[[], NDArray[np.float32]]]:
     """Functions that return the distances to the k-th nearest neighbours, of features of length 1 already."""
     brute = NearestNeighbors(n_neighbors=K, algorithm="brute").fit(bank)
     known = {"scikit-learn brute": lambda: brute.kneighbors(units)[0][:, -1]}
@@ -72,7 +74,10 @@ def run() -> list[tuple[str, float, float, str]]:
         for name, times in speedups(network(), ["faiss IndexFlatL2", "scikit-learn brute"]).items()
     ]
     worst = speedups(isotropic, ["faiss IndexFlatL2"])
-    rows += [(f"the same, isotropic features: as {name}", times, 0.8, "at least") for name, times in worst.items()]
+    rows += [
+        (f"the same, isotropic features: as {name}", times, 0.8, "at least")
+        for name, times in worst.items()
+    ]
     return rows
 
 

@@ -13,7 +13,9 @@ def run() -> list[tuple[str, float, float, str]]:
     P = np.random.default_rng(1).random((512, 512), dtype=np.float32)
     detector = Mahalanobis().fit(Z, labels)
     times, _, _ = ratio(lambda: detector.score_samples(Z), lambda: (Z @ P, Z @ M.T))
-    rows = [("Mahalanobis score 50k x 512, 1,000 classes / (Z @ P, Z @ M.T)", times, 1.5, "at most")]
+    rows = [
+        ("Mahalanobis score 50k x 512, 1,000 classes / (Z @ P, Z @ M.T)", times, 1.5, "at most")
+    ]
     return rows + [fit(n_classes) for n_classes in (10, 1000)]
 
 

@@ -13,10 +13,21 @@ def run() -> list[tuple[str, float, float, str]]:
     id_scores, ood_scores = rng.normal(1, 1, N), rng.normal(0, 1, N)
     rows = []
     for what, decimals in (("distinct scores", None), ("scores of 3 decimals", 3)):
-        ours, theirs = (s if decimals is None else s.round(decimals) for s in (id_scores, ood_scores))
+        ours, theirs = (
+            s if decimals is None else s.round(decimals) for s in (id_scores, ood_scores)
+        )
         both = np.concatenate([ours, theirs])
-        measured, _, _ = ratio(lambda ours=ours, theirs=theirs: evaluate(ours, theirs), lambda both=both: np.sort(both))
-        rows.append((f"all metrics of 1M + 1M float64 {what}, in np.sort of the 2M", measured, 5.0, "at most"))
+        measured, _, _ = ratio(
+            lambda ours=ours, theirs=theirs: evaluate(ours, theirs), lambda both=both: np.sort(both)
+        )
+        rows.append(
+            (
+                f"all metrics of 1M + 1M float64 {what}, in np.sort of the 2M",
+                measured,
+                5.0,
+                "at most",
+            )
+        )
     return rows
 
 

@@ -6,7 +6,9 @@ import importlib
 import sys
 from pathlib import Path
 
-MODULES = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in ("run", "timing"))
+MODULES = sorted(
+    path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in ("run", "timing")
+)
 
 
 def main() -> int:
@@ -15,7 +17,10 @@ def main() -> int:
         for what, reached, target, direction in importlib.import_module(module).run():
             good = reached <= target if direction == "at most" else reached >= target
             missed += not good
-            print(f"{what:<74} {reached:6.2f}  {direction} {target:g}  {'ok' if good else 'MISSED'}", flush=True)
+            print(
+                f"{what:<74} {reached:6.2f}  {direction} {target:g}  {'ok' if good else 'MISSED'}",
+                flush=True,
+            )
     return missed
 
 

@@ -6,7 +6,9 @@ from time import perf_counter
 from typing import Any
 
 
-def ratio(candidate: Callable[[], Any], baseline: Callable[[], Any], repeats: int = 7) -> tuple[float, float, float]:
+def ratio(
+    candidate: Callable[[], Any], baseline: Callable[[], Any], repeats: int = 7
+) -> tuple[float, float, float]:
     """Give (median ratio, median candidate seconds, median baseline seconds).
 
     The two are called in turn, so that a busy spell meets both; the ratio is taken pair by pair.

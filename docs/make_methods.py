@@ -63,12 +63,15 @@ def _needs(classes: list[Any]) -> str:
         )
         for cls in classes
     ]
-    return _table(("method", "input", "labels", "fit", "keeps rows", "merges", "gradient", "saves"), rows)
+    return _table(
+        ("method", "input", "labels", "fit", "keeps rows", "merges", "gradient", "saves"), rows
+    )
 
 
 def _costs(classes: list[Any]) -> str:
     rows = [
-        (_link(cls), cls.tags.fit_cost, cls.tags.score_cost, cls.tags.memory, cls.tags.reference) for cls in classes
+        (_link(cls), cls.tags.fit_cost, cls.tags.score_cost, cls.tags.memory, cls.tags.reference)
+        for cls in classes
     ]
     return _table(("method", "fit", "a row", "memory", "reference"), rows)
 
@@ -105,7 +108,9 @@ def _mark(yes: bool) -> str:
 
 def _table(titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     lines = [titles, ("---",) * len(titles), *rows]
-    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+    return "".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines
+    )
 
 
 if __name__ == "__main__":

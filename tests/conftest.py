@@ -16,7 +16,8 @@ import typica
 from typica.cli import main
 from typica.cli.show import console
 
-# Where the real CIFAR-10 features lie, if they are there: beside the project, or where this variable says.
+# Where the real CIFAR-10 features lie, if they are there: beside the project, or where this
+# variable says.
 REAL = Path(os.environ.get("TYPICA_REAL", Path(__file__).parents[2] / "shared" / "real"))
 
 
@@ -38,7 +39,9 @@ def make_data(n: int = 240, m: int = 12, C: int = 4, seed: int = 0) -> Data:
     labels = np.arange(n) % C
 
     def rows(count: int) -> NDArray[np.float64]:
-        return np.maximum(directions[np.arange(count) % C] + rng.normal(scale=0.6, size=(count, m)), 0)
+        return np.maximum(
+            directions[np.arange(count) % C] + rng.normal(scale=0.6, size=(count, m)), 0
+        )
 
     ood = np.maximum(rng.normal(size=(n // 2, m)) + 2 * np.eye(1, m, m - 1), 0)
     return Data(rows(n), labels, rows(n // 2), rows(n // 2), ood, typica.Head(directions))
@@ -91,8 +94,14 @@ def real() -> dict[str, NDArray[np.float32]]:
     folder = REAL / "cifar10-densenet"
     if not folder.is_dir():
         pytest.skip(f"the real CIFAR-10 features are not at {folder} (TYPICA_REAL says where)")
-    arrays = {path.name.removesuffix(".npy"): np.load(path, mmap_mode="r") for path in folder.glob("*.npy")}
-    return {key: a.astype(np.float32) if a.dtype == np.float16 else np.asarray(a) for key, a in arrays.items()}
+    arrays = {
+        path.name.removesuffix(".npy"): np.load(path, mmap_mode="r")
+        for path in folder.glob("*.npy")
+    }
+    return {
+        key: a.astype(np.float32) if a.dtype == np.float16 else np.asarray(a)
+        for key, a in arrays.items()
+    }
 
 
 @pytest.fixture

@@ -98,7 +98,9 @@ def images(n: int = 5, seed: int = 0) -> np.ndarray:
 
 def close(a, b, tolerance: float = 1e-5) -> bool:
     a, b = np.asarray(a), np.asarray(b)
-    return a.shape == b.shape and bool(np.abs(a - b).max(initial=0) <= tolerance * max(np.abs(b).max(initial=0), 1e-9))
+    return a.shape == b.shape and bool(
+        np.abs(a - b).max(initial=0) <= tolerance * max(np.abs(b).max(initial=0), 1e-9)
+    )
 
 
 @contextmanager

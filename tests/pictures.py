@@ -1,4 +1,4 @@
-"""Pictures that several tests make."""
+"""Images that several tests make."""
 
 from __future__ import annotations
 

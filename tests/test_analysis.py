@@ -72,9 +72,13 @@ def test_the_kernel_is_the_cosine_of_two_gradients():
         assert found.exact[i] == pytest.approx(cosine(at_z, at_mean), abs=1e-12)
         angle = cosine(MEANS[k], z)
         one_hot = np.eye(3)[k] - u
-        assert found.one_hot[i] == pytest.approx(cosine(np.array(p) - u, one_hot) * angle, abs=1e-12)
+        assert found.one_hot[i] == pytest.approx(
+            cosine(np.array(p) - u, one_hot) * angle, abs=1e-12
+        )
         squares = sum(x * x for x in p)
-        assert found.printed[i] == pytest.approx((p[k] - u) / ((1 - u) * (squares - u)) * angle, rel=1e-9)
+        assert found.printed[i] == pytest.approx(
+            (p[k] - u) / ((1 - u) * (squares - u)) * angle, rel=1e-9
+        )
         assert found.cosine[i] == pytest.approx(angle, abs=1e-12)
 
 
@@ -82,7 +86,9 @@ def test_the_kernel_is_the_cosine_of_two_gradients():
 def test_the_kernel_agrees_with_the_detector(exact):
     detector = InfluenceKernel(HEAD, exact=exact).fit(DATA.train, DATA.labels)
     found = kernel(DATA.ood, MEANS, HEAD)
-    np.testing.assert_allclose(found.exact if exact else found.one_hot, detector.score_samples(DATA.ood), atol=1e-12)
+    np.testing.assert_allclose(
+        found.exact if exact else found.one_hot, detector.score_samples(DATA.ood), atol=1e-12
+    )
 
 
 def test_where_a_gradient_is_zero_so_is_the_kernel():
@@ -119,7 +125,9 @@ def test_how_far_predictions_move():
         assert found.variation[i] == pytest.approx(
             sum(abs(a - b) for a, b in zip(after, before, strict=True)) / 2, abs=1e-12
         )
-        assert found.uncertainty[i] == pytest.approx(kl_from_uniform(before) - kl_from_uniform(after), abs=1e-10)
+        assert found.uncertainty[i] == pytest.approx(
+            kl_from_uniform(before) - kl_from_uniform(after), abs=1e-10
+        )
 
 
 def test_the_step_raises_uncertainty_at_the_means_and_the_papers_sign_lowers_it(analysis):
@@ -127,13 +135,18 @@ def test_the_step_raises_uncertainty_at_the_means_and_the_papers_sign_lowers_it(
     falling = [at_means["before"], *at_means["after"][:6]]
     assert all(later < earlier for earlier, later in itertools.pairwise(falling))
     gradient = uncertainty_gradient(MEANS, HEAD)
-    along = sum(kl_from_uniform(probabilities(mean, HEAD.weight + 0.01 * gradient)) for mean in MEANS) / 3
+    along = (
+        sum(kl_from_uniform(probabilities(mean, HEAD.weight + 0.01 * gradient)) for mean in MEANS)
+        / 3
+    )
     assert along > at_means["before"]
 
 
 def test_curves_are_means_over_each_set(sets, analysis):
     gradient = uncertainty_gradient(MEANS, HEAD)
-    unit = -gradient / math.sqrt(float((gradient**2).sum())) * math.sqrt(float((HEAD.weight**2).sum()))
+    unit = (
+        -gradient / math.sqrt(float((gradient**2).sum())) * math.sqrt(float((HEAD.weight**2).sum()))
+    )
     assert set(analysis["curves"]) == {"variation", "uncertainty"}
     for quantity, curve in analysis["curves"].items():
         assert curve["x"] == list(STEPS) == analysis["steps"]["sizes"]
@@ -147,7 +160,9 @@ def test_curves_are_means_over_each_set(sets, analysis):
                 assert line[i] == pytest.approx(float(np.mean(values[name])), abs=1e-12)
             target = np.r_[np.ones(len(values["test"])), np.zeros(len(values["odd"]))]
             expected = roc_auc_score(target, np.r_[values["test"], values["odd"]])
-            assert analysis["steps"]["auroc"][quantity]["odd"][i] == pytest.approx(expected, abs=1e-12)
+            assert analysis["steps"]["auroc"][quantity]["odd"][i] == pytest.approx(
+                expected, abs=1e-12
+            )
 
 
 def test_correlations_and_aurocs_of_the_kernel(sets, analysis):
@@ -157,9 +172,15 @@ def test_correlations_and_aurocs_of_the_kernel(sets, analysis):
         odd, test = getattr(found["odd"], form), getattr(found["test"], form)
         expected = roc_auc_score(np.r_[np.ones(len(test)), np.zeros(len(odd))], np.r_[test, odd])
         assert report["auroc"]["odd"] == pytest.approx(expected, abs=1e-12)
-        assert report["correlation"]["odd"]["pearson"] == pytest.approx(pearsonr(odd, found["odd"].cosine)[0], abs=1e-9)
-        everything = [np.concatenate([getattr(k, f) for k in found.values()]) for f in (form, "cosine")]
-        assert report["correlation"]["all"]["spearman"] == pytest.approx(spearmanr(*everything)[0], abs=1e-9)
+        assert report["correlation"]["odd"]["pearson"] == pytest.approx(
+            pearsonr(odd, found["odd"].cosine)[0], abs=1e-9
+        )
+        everything = [
+            np.concatenate([getattr(k, f) for k in found.values()]) for f in (form, "cosine")
+        ]
+        assert report["correlation"]["all"]["spearman"] == pytest.approx(
+            spearmanr(*everything)[0], abs=1e-9
+        )
         assert report["max"] == everything[0].max() and report["min"] == everything[0].min()
     assert "correlation" not in analysis["kernel"]["cosine"]
 
@@ -170,29 +191,52 @@ def test_predictions_at_the_means(analysis):
         p = probabilities(MEANS[k])
         assert entry["class"] == k and entry["probability"] == pytest.approx(p[k], abs=1e-12)
         rest = [x if c != k else -1 for c, x in enumerate(p)]
-        assert (entry["runner_up"], entry["runner_up_probability"]) == (rest.index(max(rest)), pytest.approx(max(rest)))
+        assert (entry["runner_up"], entry["runner_up_probability"]) == (
+            rest.index(max(rest)),
+            pytest.approx(max(rest)),
+        )
         assert entry["entropy"] == pytest.approx(-sum(x * math.log(x) for x in p), abs=1e-12)
     own = [entry["probability"] for entry in found["classes"]]
-    assert found["probability"] == {"mean": pytest.approx(sum(own) / 3), "min": min(own), "max": max(own)}
-    assert found["predicted"] == pytest.approx(np.mean([np.argmax(probabilities(m)) == k for k, m in enumerate(MEANS)]))
+    assert found["probability"] == {
+        "mean": pytest.approx(sum(own) / 3),
+        "min": min(own),
+        "max": max(own),
+    }
+    assert found["predicted"] == pytest.approx(
+        np.mean([np.argmax(probabilities(m)) == k for k, m in enumerate(MEANS)])
+    )
 
 
 def test_what_catches_a_set(sets, analysis):
     motivation = analysis["motivation"]
-    norms = {name: [math.sqrt(sum(x * x for x in z)) for z in Z] for name, Z in {"test": sets.test, **sets.ood}.items()}
+    norms = {
+        name: [math.sqrt(sum(x * x for x in z)) for z in Z]
+        for name, Z in {"test": sets.test, **sets.ood}.items()
+    }
     target = np.r_[np.ones(len(sets.test)), np.zeros(len(sets.ood["odd"]))]
-    assert motivation["auroc"]["norm"]["odd"] == pytest.approx(roc_auc_score(target, norms["test"] + norms["odd"]))
+    assert motivation["auroc"]["norm"]["odd"] == pytest.approx(
+        roc_auc_score(target, norms["test"] + norms["odd"])
+    )
     ctm = CTM().fit(DATA.train, DATA.labels)
     cosines = [*ctm.score_samples(sets.test), *ctm.score_samples(sets.ood["odd"])]
     assert motivation["auroc"]["cosine"]["odd"] == pytest.approx(roc_auc_score(target, cosines))
-    logits = [max(row) for Z in (sets.test, sets.ood["odd"]) for row in (Z @ HEAD.weight.T + HEAD.bias).tolist()]
+    logits = [
+        max(row)
+        for Z in (sets.test, sets.ood["odd"])
+        for row in (Z @ HEAD.weight.T + HEAD.bias).tolist()
+    ]
     assert motivation["auroc"]["logit"]["odd"] == pytest.approx(roc_auc_score(target, logits))
     # Twice the length, and the same direction: the cosine alone cannot tell.
     assert motivation["auroc"]["cosine"]["longer"] == pytest.approx(0.5, abs=1e-3)
     assert motivation["auroc"]["norm"]["longer"] < 0.2
     for name in sets.ood:
-        best = max(motivation["auroc"], key=lambda quantity, name=name: motivation["auroc"][quantity][name])
-        assert motivation["caught_by"][name] == {"by": best, "auroc": motivation["auroc"][best][name]}
+        best = max(
+            motivation["auroc"], key=lambda quantity, name=name: motivation["auroc"][quantity][name]
+        )
+        assert motivation["caught_by"][name] == {
+            "by": best,
+            "auroc": motivation["auroc"][best][name],
+        }
 
 
 def test_histograms_count_every_input_once(sets, analysis):
@@ -201,7 +245,10 @@ def test_histograms_count_every_input_once(sets, analysis):
             assert sum(chart["counts"][name]) == len(Z)
             assert len(chart["edges"]) == len(chart["counts"][name]) + 1
             low, *_, high = chart["quantiles"][name]
-            assert chart["edges"][0] <= low <= chart["mean"][name] <= chart["edges"][-1] and low <= high
+            assert (
+                chart["edges"][0] <= low <= chart["mean"][name] <= chart["edges"][-1]
+                and low <= high
+            )
 
 
 def test_it_is_json_and_the_same_twice(sets, analysis):
@@ -210,7 +257,12 @@ def test_it_is_json_and_the_same_twice(sets, analysis):
 
 def test_classes_in_another_order_than_the_labels(sets, analysis):
     order = [2, 0, 1]
-    turned = replace(sets, head_weight=HEAD.weight[order], head_bias=HEAD.bias[order], classes=HEAD.classes[order])
+    turned = replace(
+        sets,
+        head_weight=HEAD.weight[order],
+        head_bias=HEAD.bias[order],
+        classes=HEAD.classes[order],
+    )
     again = analyse(turned)
     assert again["kernel"]["exact"]["auroc"] == pytest.approx(analysis["kernel"]["exact"]["auroc"])
     assert [entry["class"] for entry in again["one_hot"]["classes"]] == order
@@ -218,12 +270,19 @@ def test_classes_in_another_order_than_the_labels(sets, analysis):
 
 def test_constant_values_have_no_correlation(sets):
     one = replace(sets, ood={"one": DATA.ood[:1]}, near=frozenset())
-    assert analyse(one)["kernel"]["exact"]["correlation"]["one"] == {"pearson": None, "spearman": None}
+    assert analyse(one)["kernel"]["exact"]["correlation"]["one"] == {
+        "pearson": None,
+        "spearman": None,
+    }
 
 
 def test_what_cannot_be_analysed(sets):
-    with pytest.raises(InputError, match=r"analysis: needs a head; give head\.weight\.npy and head\.bias\.npy"):
+    with pytest.raises(
+        InputError, match=r"analysis: needs a head; give head\.weight\.npy and head\.bias\.npy"
+    ):
         analyse(replace(sets, head_weight=None))
     flat = replace(sets, head_weight=np.zeros((3, 6)), head_bias=np.zeros(3))
-    with pytest.raises(InputError, match="predictions at the class means are uniform already; check the head"):
+    with pytest.raises(
+        InputError, match="predictions at the class means are uniform already; check the head"
+    ):
         analyse(flat)

@@ -57,7 +57,10 @@ def mean(rows):
 def reference_she(W, b, train, labels, Z):
     right = [z for z, y in zip(train, labels, strict=True) if y == predicted(W, b, z)]
     places = [predicted(W, b, z) for z in right]
-    patterns = [mean([z for z, place in zip(right, places, strict=True) if place == k]) for k in range(len(W))]
+    patterns = [
+        mean([z for z, place in zip(right, places, strict=True) if place == k])
+        for k in range(len(W))
+    ]
     return [(z, patterns[predicted(W, b, z)]) for z in Z]
 
 
@@ -68,7 +71,9 @@ def reference_fdbd(W, b, train, Z):
         k = values.index(max(values))
         others = [c for c in range(len(W)) if c != k]
         distances = [abs(values[k] - values[c]) / norm(W[k] - W[c]) for c in others]
-        scores.append(math.fsum(distances) / len(others) / norm([x - m for x, m in zip(z, mu, strict=True)]))
+        scores.append(
+            math.fsum(distances) / len(others) / norm([x - m for x, m in zip(z, mu, strict=True)])
+        )
     return scores
 
 
@@ -76,14 +81,18 @@ def reference_nci(W, b, train, Z, alpha):
     mu, scores = mean(train), []
     for z in Z:
         d = [float(x) - m for x, m in zip(z, mu, strict=True)]
-        scores.append(dot(d, W[predicted(W, b, z)]) / norm(d) + alpha * math.fsum(abs(float(x)) for x in z))
+        scores.append(
+            dot(d, W[predicted(W, b, z)]) / norm(d) + alpha * math.fsum(abs(float(x)) for x in z)
+        )
     return scores
 
 
 def torch_gradient(W, b, z, T=1.0):
     """The gradient, with respect to W, of KL(uniform || softmax((W z + b) / T)), by autograd."""
     W = torch.tensor(np.asarray(W, dtype=np.float64), requires_grad=True)
-    log_p = torch.log_softmax((W @ torch.tensor(np.asarray(z, dtype=np.float64)) + torch.tensor(b)) / T, dim=0)
+    log_p = torch.log_softmax(
+        (W @ torch.tensor(np.asarray(z, dtype=np.float64)) + torch.tensor(b)) / T, dim=0
+    )
     u = torch.full_like(log_p, 1 / len(log_p))
     torch.sum(u * (torch.log(u) - log_p)).backward()
     return W.grad.numpy()
@@ -92,7 +101,10 @@ def torch_gradient(W, b, z, T=1.0):
 def reference_influence(W, b, means, Z):
     scores = []
     for z in Z:
-        here, there = torch_gradient(W, b, z).ravel(), torch_gradient(W, b, means[predicted(W, b, z)]).ravel()
+        here, there = (
+            torch_gradient(W, b, z).ravel(),
+            torch_gradient(W, b, means[predicted(W, b, z)]).ravel(),
+        )
         scores.append(cosine(here, there))
     return scores
 
@@ -138,7 +150,9 @@ def assert_equal_to_the_loops(C, m, dtype, scale=1.0):
         got = detector.fit(train, data.labels).score_samples(Z)
         assert got.dtype == dtype
         tolerance = detector.tags.tolerance[0 if dtype is np.float32 else 1]
-        np.testing.assert_allclose(got, wanted, rtol=0, atol=tolerance * np.abs(wanted).max(), err_msg=str(detector))
+        np.testing.assert_allclose(
+            got, wanted, rtol=0, atol=tolerance * np.abs(wanted).max(), err_msg=str(detector)
+        )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -155,11 +169,14 @@ def test_scores_equal_the_loops_with_a_thousand_classes():
     Z = rng.normal(size=(3, 6))
     for detector, wanted in cases(W, b, train, labels, Z):
         got = detector.fit(train, labels).score_samples(Z)
-        np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-12 * np.abs(wanted).max(), err_msg=str(detector))
+        np.testing.assert_allclose(
+            got, wanted, rtol=0, atol=1e-12 * np.abs(wanted).max(), err_msg=str(detector)
+        )
 
 
 @pytest.mark.parametrize(
-    ("dtype", "scale"), [(np.float32, 1e-15), (np.float32, 1e15), (np.float64, 1e-150), (np.float64, 1e150)]
+    ("dtype", "scale"),
+    [(np.float32, 1e-15), (np.float32, 1e15), (np.float64, 1e-150), (np.float64, 1e150)],
 )
 def test_scores_equal_the_loops_at_tiny_and_huge_scale(dtype, scale):
     assert_equal_to_the_loops(3, 5, dtype, scale)
@@ -180,14 +197,20 @@ def test_scores_equal_the_loops_on_degenerate_data(rows):
     for detector, wanted in cases(W, b, train, labels, Z):
         with pytest.warns(typica.CalibrationWarning) if rows == "two samples" else np.errstate():
             detector.fit(train, labels)
-        np.testing.assert_allclose(detector.score_samples(Z), wanted, rtol=1e-11, err_msg=str(detector))
+        np.testing.assert_allclose(
+            detector.score_samples(Z), wanted, rtol=1e-11, err_msg=str(detector)
+        )
 
 
 @pytest.mark.parametrize("cls", METHODS)
 def test_gradients_of_zero_rows_and_of_rows_at_the_mean_are_finite(cls, data: Data):
     train = np.concatenate([data.train, -data.train])  # whose mean is zero
     labels = np.concatenate([data.labels, np.argmax(-data.train @ data.head.weight.T, axis=1)])
-    keep = np.ones(len(train), bool) if cls is not InfluenceKernel else np.arange(len(train)) < len(data.train)
+    keep = (
+        np.ones(len(train), bool)
+        if cls is not InfluenceKernel
+        else np.arange(len(train)) < len(data.train)
+    )
     detector = cls(data.head).fit(train[keep], labels[keep])
     for dtype in (torch.float32, torch.float64):
         Z = torch.zeros((2, 12), dtype=dtype, requires_grad=True)
@@ -226,7 +249,10 @@ def test_classes_of_equal_weight_have_no_boundary_between_them(data: Data):
     wanted = [(gap + further) / 2 / norm(Z[0] - mu), gap / norm(Z[1] - mu)]
     np.testing.assert_allclose(FDBD(Head(W, b)).fit(train).score_samples(Z), wanted, rtol=1e-14)
     for weight in (W[:1], W[1:]):
-        with pytest.raises(typica.InputError, match=r"FDBD.fit: class 0 of the head has no decision boundary; pass a"):
+        with pytest.raises(
+            typica.InputError,
+            match=r"FDBD.fit: class 0 of the head has no decision boundary; pass a",
+        ):
             FDBD(Head(weight)).fit(train)
 
 
@@ -235,9 +261,16 @@ def test_a_head_of_one_class_is_defined(data: Data):
     for detector in (GradNorm(head), InfluenceKernel(head), InfluenceKernel(head, exact=False)):
         np.testing.assert_array_equal(detector.fit(data.train, labels).score_samples(data.test), 0)
     wanted = reference_nci(head.weight, head.bias, data.train, data.test[:5], 1e-4)
-    np.testing.assert_allclose(NCI(head).fit(data.train).score_samples(data.test[:5]), wanted, rtol=1e-12)
-    wanted = [dot(*pair) for pair in reference_she(head.weight, head.bias, data.train, labels, data.test[:5])]
-    np.testing.assert_allclose(SHE(head).fit(data.train, labels).score_samples(data.test[:5]), wanted, rtol=1e-12)
+    np.testing.assert_allclose(
+        NCI(head).fit(data.train).score_samples(data.test[:5]), wanted, rtol=1e-12
+    )
+    wanted = [
+        dot(*pair)
+        for pair in reference_she(head.weight, head.bias, data.train, labels, data.test[:5])
+    ]
+    np.testing.assert_allclose(
+        SHE(head).fit(data.train, labels).score_samples(data.test[:5]), wanted, rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -264,11 +297,18 @@ def test_influence_of_a_nearly_uniform_prediction_keeps_its_digits(data: Data, d
 
 
 @settings(max_examples=40, deadline=None)
-@given(arrays(np.float64, (6, 3), elements=st.floats(-50, 50, width=32)), st.sampled_from([np.float32, np.float64]))
+@given(
+    arrays(np.float64, (6, 3), elements=st.floats(-50, 50, width=32)),
+    st.sampled_from([np.float32, np.float64]),
+)
 def test_influence_is_a_cosine(Z, dtype):
     data, _, _, head = setting(C=3, m=3, n=30)
     for exact in (True, False):
-        scores = InfluenceKernel(head, exact=exact).fit(data.train, data.labels).score_samples(Z.astype(dtype))
+        scores = (
+            InfluenceKernel(head, exact=exact)
+            .fit(data.train, data.labels)
+            .score_samples(Z.astype(dtype))
+        )
         assert (np.abs(scores) <= 1 + 1e-6).all()
 
 
@@ -279,7 +319,9 @@ def test_class_means_follow_the_names_of_the_head():
     for cls in (SHE, InfluenceKernel):
         wanted = cls(Head(W, b)).fit(data.train, data.labels)
         named = cls(Head(W, b, names)).fit(data.train, names[data.labels])
-        np.testing.assert_array_equal(named.score_samples(data.test), wanted.score_samples(data.test))
+        np.testing.assert_array_equal(
+            named.score_samples(data.test), wanted.score_samples(data.test)
+        )
         assert named.classify(data.test).tolist() == names[wanted.classify(data.test)].tolist()
         assert named.explain(data.test[:1])[0].nearest == names[wanted.classify(data.test[:1])[0]]
 
@@ -291,10 +333,13 @@ def test_she_learns_from_what_the_head_gets_right(data: Data):
     assert 100 < kept.sum() < 210
     whole = SHE(data.head).fit(data.train, labels)
     np.testing.assert_allclose(
-        whole.score_samples(data.test), SHE(data.head).fit(data.train[kept], labels[kept]).score_samples(data.test)
+        whole.score_samples(data.test),
+        SHE(data.head).fit(data.train[kept], labels[kept]).score_samples(data.test),
     )
     parts = [SHE(data.head).partial_fit(data.train[i::2], labels[i::2]) for i in range(2)]
-    np.testing.assert_allclose(parts[0].merge(parts[1]).score_samples(data.test), whole.score_samples(data.test))
+    np.testing.assert_allclose(
+        parts[0].merge(parts[1]).score_samples(data.test), whole.score_samples(data.test)
+    )
 
 
 def test_a_change_of_head_is_followed(data: Data):
@@ -302,17 +347,28 @@ def test_a_change_of_head_is_followed(data: Data):
     for cls in (FDBD, NCI, InfluenceKernel):
         moved = cls(data.head).fit(data.train, data.labels).set_params(head=other)
         wanted = cls(other).fit(data.train, data.labels)
-        np.testing.assert_array_equal(moved.score_samples(data.test), wanted.score_samples(data.test))
+        np.testing.assert_array_equal(
+            moved.score_samples(data.test), wanted.score_samples(data.test)
+        )
 
 
 def test_bad_parameters_are_named(data: Data):
     for detector, message in [
-        (SHE(data.head, metric="euclid"), r"SHE.fit: metric='euclid' is unknown; pass \"inner\" or \"cosine\"\."),
+        (
+            SHE(data.head, metric="euclid"),
+            r"SHE.fit: metric='euclid' is unknown; pass \"inner\" or \"cosine\"\.",
+        ),
         (NCI(data.head, alpha=-1.0), r"NCI.fit: alpha=-1.0 is not a weight; pass alpha>=0\."),
         (NCI(data.head, alpha=math.nan), r"NCI.fit: alpha=nan is not a weight"),
         (NCI(data.head, alpha="much"), r"NCI.fit: alpha='much' is not a weight"),
-        (GradNorm(data.head, temperature=0), r"GradNorm.fit: temperature=0 is not a positive number"),
-        (InfluenceKernel(data.head, exact="yes"), r"InfluenceKernel.fit: exact='yes' is not a truth value"),
+        (
+            GradNorm(data.head, temperature=0),
+            r"GradNorm.fit: temperature=0 is not a positive number",
+        ),
+        (
+            InfluenceKernel(data.head, exact="yes"),
+            r"InfluenceKernel.fit: exact='yes' is not a truth value",
+        ),
     ]:
         with pytest.raises(typica.InputError, match=message):
             detector.fit(data.train, data.labels)
@@ -323,22 +379,34 @@ def test_labels_must_fit_the_head_and_the_rows(cls, data: Data):
     name = cls.__name__
     with pytest.raises(typica.InputError, match=rf"{name}.fit: requires y to be passed"):
         cls(data.head).fit(data.train)
-    with pytest.raises(typica.InputError, match=rf"{name}.fit: .* for 240 rows; pass one label a row\."):
+    with pytest.raises(
+        typica.InputError, match=rf"{name}.fit: .* for 240 rows; pass one label a row\."
+    ):
         cls(data.head).fit(data.train, data.labels[:-1])
-    with pytest.raises(typica.InputError, match=rf"{name}.fit: label 9 is not a class of the head; remove its rows"):
+    with pytest.raises(
+        typica.InputError, match=rf"{name}.fit: label 9 is not a class of the head; remove its rows"
+    ):
         cls(data.head).fit(data.train, np.where(data.labels == 3, 9, data.labels))
-    with pytest.raises(typica.InputError, match=rf"{name}.fit: class 3 of the head has no .*samples; add some, or"):
+    with pytest.raises(
+        typica.InputError, match=rf"{name}.fit: class 3 of the head has no .*samples; add some, or"
+    ):
         cls(data.head).fit(data.train[data.labels < 3], data.labels[data.labels < 3])
     stream = cls(data.head).partial_fit(data.train[data.labels < 3], data.labels[data.labels < 3])
-    with pytest.raises(typica.InputError, match=rf"{name}.score_samples: class 3 of the head has no"):
+    with pytest.raises(
+        typica.InputError, match=rf"{name}.score_samples: class 3 of the head has no"
+    ):
         stream.score_samples(data.test)
-    stream.partial_fit(data.train[data.labels == 3], data.labels[data.labels == 3]).score_samples(data.test)
+    stream.partial_fit(data.train[data.labels == 3], data.labels[data.labels == 3]).score_samples(
+        data.test
+    )
 
 
 def test_a_class_whose_mean_is_zero_has_no_direction(data: Data):
     train = np.concatenate([data.train, data.train[data.labels == 3] * -1])
     labels = np.concatenate([data.labels, np.full(60, 3)])
-    with pytest.raises(typica.InputError, match=r"InfluenceKernel.fit: the mean of class 3 is zero relative to its"):
+    with pytest.raises(
+        typica.InputError, match=r"InfluenceKernel.fit: the mean of class 3 is zero relative to its"
+    ):
         InfluenceKernel(data.head).fit(train, labels)
 
 
@@ -358,4 +426,7 @@ def test_real_cifar10_features_give_the_known_numbers(real):
         known = detector.fit(train, labels).score_samples(test)
         for name, wanted in (("svhn", svhn), ("textures", textures)):
             strange = detector.score_samples(real[f"ood.{name}.features"])
-            assert typica.evaluate(known, strange).auroc == pytest.approx(wanted, abs=0.002), (detector, name)
+            assert typica.evaluate(known, strange).auroc == pytest.approx(wanted, abs=0.002), (
+                detector,
+                name,
+            )

@@ -19,7 +19,10 @@ from typica.errors import InputError
 def test_row_blocks_cover_every_row_once(n, width, itemsize):
     blocks = list(arrays.row_blocks(n, width, itemsize))
     assert [i for block in blocks for i in range(block.start, block.stop)] == list(range(n))
-    assert all((b.stop - b.start) * width * itemsize <= arrays.BLOCK_BYTES or b.stop - b.start == 1 for b in blocks)
+    assert all(
+        (b.stop - b.start) * width * itemsize <= arrays.BLOCK_BYTES or b.stop - b.start == 1
+        for b in blocks
+    )
 
 
 @pytest.mark.parametrize(
@@ -45,7 +48,13 @@ def test_wrong_features_are_refused(X, message):
 
 
 def test_features_come_in_many_forms():
-    for X in ([[1, 2]], np.array([[1, 2]], object), pd.DataFrame([[1, 2]]), ((1.0, 2.0),), np.array([["1", "2"]])):
+    for X in (
+        [[1, 2]],
+        np.array([[1, 2]], object),
+        pd.DataFrame([[1, 2]]),
+        ((1.0, 2.0),),
+        np.array([["1", "2"]]),
+    ):
         np.testing.assert_array_equal(arrays.as_features(X, "Here.fit"), [[1, 2]])
 
 
@@ -98,5 +107,9 @@ def test_logsumexp_and_softmax_equal_scipys(rows):
     from scipy import special
 
     L = np.array(rows)
-    np.testing.assert_allclose(arrays.logsumexp(L), special.logsumexp(L, axis=1), rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(arrays.softmax(L), special.softmax(L, axis=1), rtol=1e-12, atol=1e-300)
+    np.testing.assert_allclose(
+        arrays.logsumexp(L), special.logsumexp(L, axis=1), rtol=1e-12, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        arrays.softmax(L), special.softmax(L, axis=1), rtol=1e-12, atol=1e-300
+    )

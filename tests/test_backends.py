@@ -17,7 +17,16 @@ from networks import NETWORKS, close, expected, images, network, torch_is_talkat
 from torch import nn
 
 import typica
-from typica.nets import Extraction, FeatureExtractor, GraphExtractor, OnnxExtractor, Runner, _trials, make_runner, zoo
+from typica.nets import (
+    Extraction,
+    FeatureExtractor,
+    GraphExtractor,
+    OnnxExtractor,
+    Runner,
+    _trials,
+    make_runner,
+    zoo,
+)
 from typica.nets._trials import largest_difference
 
 
@@ -31,7 +40,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         torch.jit.trace(network("cnn"), x).save(paths[".pt"])
         torch.export.save(torch.export.export(network("vit"), (x,)), paths[".pt2"])
         options = {"input_names": ["x"], "dynamo": False, "verbose": False}
-        torch.onnx.export(network("cnn"), (x,), paths[".onnx"], dynamic_axes={"x": {0: "n"}}, **options)
+        torch.onnx.export(
+            network("cnn"), (x,), paths[".onnx"], dynamic_axes={"x": {0: "n"}}, **options
+        )
         torch.onnx.export(network("cnn"), (x,), paths["-fixed.onnx"], **options)
     return paths
 
@@ -74,7 +85,9 @@ def test_every_backend_gives_the_numbers_of_the_model(backend, name):
     fixed = x.astype(np.float64)
     fixed.flags.writeable = False
     [batch] = runner([fixed])
-    assert close(batch.features, features, tolerance(backend)) and batch.features.dtype == np.float32
+    assert (
+        close(batch.features, features, tolerance(backend)) and batch.features.dtype == np.float32
+    )
     assert not model.training and not any(module._forward_hooks for module in model.modules())
 
 
@@ -83,13 +96,21 @@ def test_several_layers_and_models_without_a_head(backend):
     needs(backend)
     model, x = network("cnn"), images(8)
     runner = make_runner(
-        FeatureExtractor(model, layers=["conv", "bn", "penultimate"]), backend, sample=x, batch=4, threads=1
+        FeatureExtractor(model, layers=["conv", "bn", "penultimate"]),
+        backend,
+        sample=x,
+        batch=4,
+        threads=1,
     )
     [batch] = runner([x])
     with torch.no_grad():
         maps = model.conv(torch.from_numpy(x))
-        assert close(batch.layers["conv"], maps.mean((2, 3))) and close(batch.layers["bn"], model.bn(maps).mean((2, 3)))
-    assert batch.features is batch.layers["penultimate"] and close(batch.features, expected(model, x)[0])
+        assert close(batch.layers["conv"], maps.mean((2, 3))) and close(
+            batch.layers["bn"], model.bn(maps).mean((2, 3))
+        )
+    assert batch.features is batch.layers["penultimate"] and close(
+        batch.features, expected(model, x)[0]
+    )
     headless = FeatureExtractor(nn.Sequential(nn.Conv2d(3, 2, 1), nn.ReLU()), "1")
     [batch] = make_runner(headless, backend, sample=x, batch=4, threads=1)([x])
     assert batch.logits is None and close(batch.features, headless(x).features)
@@ -115,7 +136,10 @@ def test_programs(files, kind, name, backend):
     found = np.concatenate([b.features for b in runner([x[:7], x[7:]])])
     assert close(found, expected(network(name), x)[0], tolerance(backend))
     if name == "vit":
-        with pytest.raises(typica.InputError, match="batch=5, but the model takes 4 images at once; leave batch out"):
+        with pytest.raises(
+            typica.InputError,
+            match="batch=5, but the model takes 4 images at once; leave batch out",
+        ):
             make_runner(GraphExtractor(files[kind]), backend, sample=x, batch=5)
 
 
@@ -180,7 +204,10 @@ def test_few_images_are_not_worth_a_trial(monkeypatch):
     monkeypatch.setattr(_trials.Trials, "_rate", lambda self, runner, trial: 50.0)
     extractor, x = FeatureExtractor(network("cnn")), images(16)
     few, many = (make_runner(extractor, sample=x, threads=1, images=n).trials for n in (499, 500))
-    assert {trial.name for trial in few} == {"torch"} and {trial.name for trial in many} > {"torch", "onnx"}
+    assert {trial.name for trial in few} == {"torch"} and {trial.name for trial in many} > {
+        "torch",
+        "onnx",
+    }
 
 
 def test_a_backend_that_differs_or_fails_is_left_aside(monkeypatch):
@@ -189,14 +216,18 @@ def test_a_backend_that_differs_or_fails_is_left_aside(monkeypatch):
 
     extractor, x = FeatureExtractor(network("cnn")), images(16)
     honest = OpenVinoEngine.infer
-    monkeypatch.setattr(_trials.Trials, "_rate", lambda self, runner, trial: 1.0 + (runner.name == "openvino"))
+    monkeypatch.setattr(
+        _trials.Trials, "_rate", lambda self, runner, trial: 1.0 + (runner.name == "openvino")
+    )
 
     def off(part: str, by: float):
         def infer(self, pixels):
             found = honest(self, pixels)
             if part == "logits":
                 return found._replace(logits=found.logits * by)
-            return Extraction(found.features * by, found.logits, {"penultimate": found.features * by})
+            return Extraction(
+                found.features * by, found.logits, {"penultimate": found.features * by}
+            )
 
         return infer
 
@@ -206,7 +237,9 @@ def test_a_backend_that_differs_or_fails_is_left_aside(monkeypatch):
         left = next(trial for trial in runner.trials if trial.name == "openvino")
         assert runner.name != "openvino" and 0.009 < left.difference < 0.011 and left.rate is None
         assert "differ by 1.0e-02 of the largest" in left.reason
-        with pytest.raises(typica.InputError, match=r"backend 'openvino': features or logits differ .* over 0.001"):
+        with pytest.raises(
+            typica.InputError, match=r"backend 'openvino': features or logits differ .* over 0.001"
+        ):
             make_runner(extractor, "openvino", sample=x)
     monkeypatch.setattr(OpenVinoEngine, "infer", off("features", 1.0005))
     assert make_runner(extractor, sample=x, threads=1).name == "openvino"
@@ -232,7 +265,8 @@ def test_a_model_that_does_not_convert(monkeypatch):
     monkeypatch.setattr("openvino.convert_model", refuse)
     extractor, x = FeatureExtractor(network("cnn")), images(16)
     with pytest.raises(
-        typica.InputError, match=r"'openvino': the model does not convert \(RuntimeError: an operation is unknown\)"
+        typica.InputError,
+        match=r"'openvino': the model does not convert \(RuntimeError: an operation is unknown\)",
     ):
         make_runner(extractor, "openvino", sample=x)
     runner = make_runner(extractor, sample=x, threads=1, batch=4)
@@ -240,7 +274,9 @@ def test_a_model_that_does_not_convert(monkeypatch):
     assert runner.name != "openvino" and "does not convert" in left.reason and left.rate is None
     assert "left aside: openvino" in runner.describe()
     odd = FeatureExtractor(Odd())
-    runner = make_runner(odd, sample=x, threads=1, batch=4)  # what is baked into a trace differs on other images
+    runner = make_runner(
+        odd, sample=x, threads=1, batch=4
+    )  # what is baked into a trace differs on other images
     assert runner.name == "torch"
     [batch] = runner([x[:4]])
     assert torch.equal(torch.from_numpy(batch.features), odd(x[:4]).features)
@@ -252,10 +288,16 @@ def test_a_missing_extra_is_named_or_noted(monkeypatch):
     extractor, x = FeatureExtractor(network("cnn")), images(8)
     for module, extra in (("openvino", "openvino"), ("MNN", "mnn")):
         monkeypatch.setitem(sys.modules, module, None)
-        with pytest.raises(typica.InputError, match=rf"{module} is not installed; .* pip install 'typica\[{extra}\]'"):
+        with pytest.raises(
+            typica.InputError,
+            match=rf"{module} is not installed; .* pip install 'typica\[{extra}\]'",
+        ):
             make_runner(extractor, extra, sample=x)
         runner = make_runner(extractor, sample=x, threads=1, batch=4)
-        assert f"pip install 'typica[{extra}]'" in next(t for t in runner.trials if t.name == extra).reason
+        assert (
+            f"pip install 'typica[{extra}]'"
+            in next(t for t in runner.trials if t.name == extra).reason
+        )
 
 
 @pytest.mark.parametrize("backend", ["torch", "onnx", "openvino", "mnn"])
@@ -266,11 +308,15 @@ def test_the_settings_make_the_same_runner_again_bit_for_bit(backend):
     settings = json.loads(json.dumps(first.settings))
     assert settings["versions"]["numpy"] == np.__version__ and len(settings["versions"]) == 2
     pinned = {key: settings[key] for key in ("batch", "threads", "device", "autocast")}
-    again = make_runner(FeatureExtractor(network("vit")), settings["backend"], sample=x[8:], **pinned)
+    again = make_runner(
+        FeatureExtractor(network("vit")), settings["backend"], sample=x[8:], **pinned
+    )
     assert again.settings == first.settings and again.trials[0].rate is None
 
     def parts(runner: Runner) -> list[np.ndarray]:
-        return [batch.features for batch in runner(x[start : start + 6] for start in range(0, 30, 6))]
+        return [
+            batch.features for batch in runner(x[start : start + 6] for start in range(0, 30, 6))
+        ]
 
     for a, b, c in zip(parts(first), parts(again), parts(first), strict=True):
         assert np.array_equal(a, b) and np.array_equal(a, c)
@@ -362,9 +408,9 @@ def test_failures_and_early_ends_leave_nothing_running():
 
     def broken():
         yield column(1, 0)
-        raise OSError("a picture is gone")
+        raise OSError("an image is gone")
 
-    with pytest.raises(OSError, match="a picture is gone"):
+    with pytest.raises(OSError, match="an image is gone"):
         list(runner(broken()))
     results = runner(column(100 + i, 0) for i in range(100))
     next(results)
@@ -377,7 +423,9 @@ def test_failures_and_early_ends_leave_nothing_running():
 
 def test_threads_are_put_back_even_for_threads_that_start_later():
     before = torch.get_num_threads()
-    runner = make_runner(FeatureExtractor(network("cnn")), "torch", sample=images(4), batch=4, threads=before + 1)
+    runner = make_runner(
+        FeatureExtractor(network("cnn")), "torch", sample=images(4), batch=4, threads=before + 1
+    )
     list(runner([images(4)] * 3))
     seen = []
     thread = threading.Thread(target=lambda: seen.append(torch.get_num_threads()))
@@ -390,18 +438,23 @@ def test_autocast_is_torchs_own():
     extractor, x = FeatureExtractor(network("cnn")), images(16)
     runner = make_runner(extractor, sample=x, threads=1, batch=8, autocast=True)
     assert runner.name == "torch" and runner.settings["autocast"] is True
-    assert {trial.reason for trial in runner.trials if trial.name != "torch"} == {"runs on the CPU in single precision"}
+    assert {trial.reason for trial in runner.trials if trial.name != "torch"} == {
+        "runs on the CPU in single precision"
+    }
     [batch] = runner([x])
     assert batch.features.dtype == np.float32 and close(batch.features, extractor(x).features, 2e-2)
     assert not np.array_equal(batch.features, extractor(x).features)
-    with pytest.raises(typica.InputError, match="backend 'onnx' runs on the CPU in single precision"):
+    with pytest.raises(
+        typica.InputError, match="backend 'onnx' runs on the CPU in single precision"
+    ):
         make_runner(extractor, "onnx", sample=x, autocast=True)
 
 
 def test_wrong_arguments(files):
     extractor, x = FeatureExtractor(network("cnn")), images(4)
     with pytest.raises(
-        typica.InputError, match=r"backend 'jax' cannot run this model; choose auto, torch, compile, onnx"
+        typica.InputError,
+        match=r"backend 'jax' cannot run this model; choose auto, torch, compile, onnx",
     ):
         make_runner(extractor, "jax", sample=x)
     for name in ("batch", "threads"):
@@ -414,7 +467,8 @@ def test_wrong_arguments(files):
         make_runner(network("cnn"), sample=x)
     needs("onnx")
     with pytest.raises(
-        typica.InputError, match="backend 'torch' cannot run this model; choose auto, onnx, openvino, mnn"
+        typica.InputError,
+        match="backend 'torch' cannot run this model; choose auto, onnx, openvino, mnn",
     ):
         make_runner(OnnxExtractor(files[".onnx"]), "torch", sample=x)
     with pytest.raises(typica.InputError, match="ONNX models run on the CPU here"):
@@ -428,16 +482,26 @@ def test_devices_that_are_not_there(files, device):
     x = images(4)
     for extractor in (FeatureExtractor(network("cnn")), GraphExtractor(files[".pt2"])):
         with pytest.raises(
-            typica.InputError, match=rf"^make_runner: device='{device}' cannot be used here \(.+\); pass another, such"
+            typica.InputError,
+            match=rf"^make_runner: device='{device}' cannot be used here \(.+\); pass another, such",
         ):
             make_runner(extractor, "torch", sample=x, device=device)
-    assert make_runner(FeatureExtractor(network("cnn")), "torch", sample=x, batch=2, device="cpu").batch == 2
+    assert (
+        make_runner(
+            FeatureExtractor(network("cnn")), "torch", sample=x, batch=2, device="cpu"
+        ).batch
+        == 2
+    )
 
 
 def test_differences():
     def of(features, logits=None):
         features = np.array(features, dtype=np.float32)
-        return Extraction(features, None if logits is None else np.array(logits, dtype=np.float32), {"a": features})
+        return Extraction(
+            features,
+            None if logits is None else np.array(logits, dtype=np.float32),
+            {"a": features},
+        )
 
     assert largest_difference(of([[1, 2]]), of([[1, 2]])) == 0
     assert largest_difference(of([[1, 2.5]]), of([[1, 2]])) == 0.25
@@ -454,8 +518,12 @@ def test_the_compiled_backend(monkeypatch):
     monkeypatch.setattr(torch, "compile", lambda module: compiled.append(module) or module)
     for name in ("cnn", "vit"):
         x = images(10)
-        runner = make_runner(FeatureExtractor(network(name)), "compile", sample=x, batch=4, threads=1)
-        assert close(np.concatenate([b.features for b in runner([x])]), expected(network(name), x)[0])
+        runner = make_runner(
+            FeatureExtractor(network(name)), "compile", sample=x, batch=4, threads=1
+        )
+        assert close(
+            np.concatenate([b.features for b in runner([x])]), expected(network(name), x)[0]
+        )
     assert len(compiled) == 2
 
 
@@ -464,7 +532,10 @@ def test_the_compiled_backend(monkeypatch):
 def test_the_stored_features_of_the_real_network(backend, checkpoint, real):
     needs(backend)
     with np.load(REAL / "images" / "cifar10-test-2000.npz") as file:
-        pictures, index = file["images"][:50], file["index"][:50] if "index" in file else np.arange(50)
+        pictures, index = (
+            file["images"][:50],
+            file["index"][:50] if "index" in file else np.arange(50),
+        )
     x = zoo.transform("densenet-bc-100")(pictures)
     extractor = FeatureExtractor(zoo.load("densenet-bc-100", checkpoint))
     runner = make_runner(extractor, backend, sample=x, batch=8, threads=1)
@@ -479,7 +550,12 @@ def test_a_banks_backend_that_cannot_run_is_replaced_aloud(monkeypatch, caplog):
     bank = SimpleNamespace(settings={"backend": "torch", "batch": 4, "threads": 1})
     runner = _runner(extractor, bank, None, x)
     assert (runner.name, runner.batch) == ("torch", 4) and not caplog.records
-    monkeypatch.setattr(_trials.Trials, "_rate", lambda self, runner, trial: 1.0 + (runner.name == "torch"))
+    monkeypatch.setattr(
+        _trials.Trials, "_rate", lambda self, runner, trial: 1.0 + (runner.name == "torch")
+    )
     bank.settings["backend"] = "abacus"
     assert _runner(extractor, bank, None, x).name == "torch"
-    assert "the bank's backend cannot run here, another one is taken" in caplog.text and "abacus" in caplog.text
+    assert (
+        "the bank's backend cannot run here, another one is taken" in caplog.text
+        and "abacus" in caplog.text
+    )

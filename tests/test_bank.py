@@ -46,10 +46,17 @@ def rows(n: int, m: int = 6, seed: int = 0) -> NDArray[np.float32]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A finished bank of four shards."""
-    with BankWriter(tmp_path / "bank", {"model": "net"}, settings={"batch": 5}, shard_rows=5) as writer:
+    with BankWriter(
+        tmp_path / "bank", {"model": "net"}, settings={"batch": 5}, shard_rows=5
+    ) as writer:
         for start in range(0, 20, 5):
             part = rows(5, seed=start)
-            columns = {"features": part, "logits": part[:, :2], "labels": np.arange(5) % 2, "layer.a/b": part[:, :3]}
+            columns = {
+                "features": part,
+                "logits": part[:, :2],
+                "labels": np.arange(5) % 2,
+                "layer.a/b": part[:, :3],
+            }
             writer.write(columns, ODD_NAMES, source_rows=5)
         writer.finish(HEAD, ["cat", "dog"])
     return tmp_path / "bank"
@@ -88,7 +95,9 @@ def test_what_goes_in_comes_out(tmp_path: Path) -> None:
 
 def test_a_bare_bank_and_its_absent_columns(tmp_path: Path) -> None:
     bank = write_bank(tmp_path / "deep" / "er", rows(3))
-    assert (bank.logits, bank.labels, bank.names, bank.head, bank.classes, bank.layers) == (None,) * 5 + ({},)
+    assert (bank.logits, bank.labels, bank.names, bank.head, bank.classes, bank.layers) == (
+        None,
+    ) * 5 + ({},)
     assert typica.Bank is Bank
 
 
@@ -101,7 +110,13 @@ def test_layers_and_skipped_rows(folder: Path, tmp_path: Path) -> None:
         writer.write({"features": rows(0)}, [], 2, [("z", "gone"), ("w", "gone")])
         assert writer.done == 7
         bank = writer.finish()
-    assert bank.skipped == [("x", "truncated"), ("y", "empty"), ("\udce9", "odd"), ("z", "gone"), ("w", "gone")]
+    assert bank.skipped == [
+        ("x", "truncated"),
+        ("y", "empty"),
+        ("\udce9", "odd"),
+        ("z", "gone"),
+        ("w", "gone"),
+    ]
     assert len(bank) == 2
     bank.verify()
 
@@ -110,7 +125,9 @@ def test_layers_and_skipped_rows(folder: Path, tmp_path: Path) -> None:
 def test_types_are_kept(tmp_path: Path, dtype: Any) -> None:
     features = (rows(4) * 100).astype(dtype)
     bank = write_bank(tmp_path / "b", features, logits=rows(4, 2))
-    expected = np.dtype(dtype).newbyteorder("=") if np.dtype(dtype).kind == "f" else np.dtype(np.float32)
+    expected = (
+        np.dtype(dtype).newbyteorder("=") if np.dtype(dtype).kind == "f" else np.dtype(np.float32)
+    )
     assert bank.features.dtype == expected
     np.testing.assert_array_equal(bank.features, features)
     assert bank.logits is not None
@@ -119,15 +136,22 @@ def test_types_are_kept(tmp_path: Path, dtype: Any) -> None:
 
 def test_float16_is_for_features_and_layers_and_refuses_what_does_not_fit(tmp_path: Path) -> None:
     with BankWriter(tmp_path / "b", {}, dtype="float16") as writer:
-        with pytest.raises(InputError, match=r"features holds 70000, beyond float16; use dtype='float32'"):
+        with pytest.raises(
+            InputError, match=r"features holds 70000, beyond float16; use dtype='float32'"
+        ):
             writer.write({"features": np.array([[1.0, 70000.0]])})
         fine = np.array([[1.0, np.inf, np.nan]], np.float32)
-        writer.write({"features": fine, "logits": fine * 2, "layer.x": fine, "labels": np.array([1])})
+        writer.write(
+            {"features": fine, "logits": fine * 2, "layer.x": fine, "labels": np.array([1])}
+        )
         bank = writer.finish()
     assert (bank.features.dtype, bank.layers["x"].dtype) == (np.float16, np.float16)
     assert bank.logits is not None
     assert bank.logits.dtype == np.float32
-    with BankWriter(tmp_path / "c", {}) as writer, pytest.raises(InputError, match="use dtype='float64'"):
+    with (
+        BankWriter(tmp_path / "c", {}) as writer,
+        pytest.raises(InputError, match="use dtype='float64'"),
+    ):
         writer.write({"features": np.array([[1e300]])})
 
 
@@ -156,20 +180,34 @@ def test_labels_may_be_strings(tmp_path: Path) -> None:
         ({"features": np.arange(3.0)}, None, r"features of shape \(3,\)"),
         ({"features": np.float64(3)}, None, r"features of shape \(\)"),
         ({"features": np.array([["a"]])}, None, "type <U1; pass numbers"),
-        ({"features": rows(2), "labels": rows(2)}, None, r"labels of shape \(2, 6\); pass one a row"),
-        ({"features": rows(2), "labels": np.array([0.5, 1])}, None, "labels of type float64; pass integers or strings"),
+        (
+            {"features": rows(2), "labels": rows(2)},
+            None,
+            r"labels of shape \(2, 6\); pass one a row",
+        ),
+        (
+            {"features": rows(2), "labels": np.array([0.5, 1])},
+            None,
+            "labels of type float64; pass integers or strings",
+        ),
         ({"features": rows(2)}, ["a"], "1 names for 2 rows"),
         ({"features": rows(2)}, ["a", "\ud800"], "a name cannot be stored"),
         ({"features": rows(2)}, ["a", 1], "a name cannot be stored"),
     ],
 )
-def test_a_bad_batch_is_refused_and_does_no_harm(tmp_path: Path, columns: Any, names: Any, message: str) -> None:
+def test_a_bad_batch_is_refused_and_does_no_harm(
+    tmp_path: Path, columns: Any, names: Any, message: str
+) -> None:
     with BankWriter(tmp_path / "b", {}) as writer:
         with pytest.raises(InputError, match=message):
             writer.write(columns, names)
         writer.write({"features": rows(2)}, ["a", "b"])
         for wrong, its_names, what in (
-            ({"features": rows(2), "logits": rows(2)}, ["a", "b"], "the columns features, logits after features"),
+            (
+                {"features": rows(2), "logits": rows(2)},
+                ["a", "b"],
+                "the columns features, logits after features",
+            ),
             ({"features": rows(2, 5)}, ["a", "b"], "width 5 after float32 and 6"),
             ({"features": rows(2)}, None, "some batches have names and others none"),
         ):
@@ -188,7 +226,9 @@ def test_bad_arguments(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="shard_rows=0"):
         BankWriter(tmp_path / "b", {}, shard_rows=0)
     for value in (float("nan"), object(), {1, 2}):
-        with pytest.raises(InputError, match=r"identity cannot be stored .*; pass a dict of JSON values"):
+        with pytest.raises(
+            InputError, match=r"identity cannot be stored .*; pass a dict of JSON values"
+        ):
             BankWriter(tmp_path / "b", {"x": value})
     with pytest.raises(InputError, match="3 labels for 2 rows of features"):
         write_bank(tmp_path / "b", rows(2), labels=[1, 2, 3])
@@ -200,7 +240,9 @@ def test_bad_arguments(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="a head for 6 features, these are 4"):
         write_bank(tmp_path / "c", rows(2, 4), head=HEAD)
     for labels in ([0, 2], [0, -1]):
-        with pytest.raises(InputError, match=r"labels from .* for 2 class names; pass a name for each"):
+        with pytest.raises(
+            InputError, match=r"labels from .* for 2 class names; pass a name for each"
+        ):
             write_bank(tmp_path / f"d{labels[1]}", rows(2), labels=labels, classes=["a", "b"])
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot write a bank there"):
@@ -215,7 +257,9 @@ def test_bad_arguments(tmp_path: Path) -> None:
 def test_an_empty_bank_says_why(tmp_path: Path) -> None:
     with BankWriter(tmp_path / "b", {}) as writer:
         writer.write({}, None, 2, [("a.png", "truncated"), ("b.png", "empty")])
-        with pytest.raises(InputError, match=r"no row was written, 2 were skipped; the first, a.png: truncated"):
+        with pytest.raises(
+            InputError, match=r"no row was written, 2 were skipped; the first, a.png: truncated"
+        ):
             writer.finish()
 
 
@@ -258,7 +302,10 @@ def test_write_bank_never_returns_other_data(tmp_path: Path) -> None:
 
 
 def test_two_writers_do_not_mix(tmp_path: Path) -> None:
-    with BankWriter(tmp_path / "b", {}), pytest.raises(InputError, match="another process is writing this bank"):
+    with (
+        BankWriter(tmp_path / "b", {}),
+        pytest.raises(InputError, match="another process is writing this bank"),
+    ):
         BankWriter(tmp_path / "b", {})
     BankWriter(tmp_path / "b", {}).close()
 
@@ -274,8 +321,12 @@ def failing(error: BaseException) -> Any:
     raise error
 
 
-@pytest.mark.parametrize("error", [InputError("bad"), OSError("bad"), KeyboardInterrupt()], ids=repr)
-def test_what_fails_before_the_first_shard_leaves_nothing(tmp_path: Path, error: BaseException) -> None:
+@pytest.mark.parametrize(
+    "error", [InputError("bad"), OSError("bad"), KeyboardInterrupt()], ids=repr
+)
+def test_what_fails_before_the_first_shard_leaves_nothing(
+    tmp_path: Path, error: BaseException
+) -> None:
     with pytest.raises(type(error)):
         BankWriter(tmp_path / "a" / "b", {}, settings=lambda: failing(error))
     assert list(tmp_path.iterdir()) == []
@@ -290,7 +341,10 @@ def test_what_fails_before_the_first_shard_leaves_nothing(tmp_path: Path, error:
 
 
 def test_what_fails_later_or_in_anothers_folder_stays(tmp_path: Path, folder: Path) -> None:
-    with pytest.raises(OSError, match="bad"), BankWriter(tmp_path / "b", {}, shard_rows=2) as writer:
+    with (
+        pytest.raises(OSError, match="bad"),
+        BankWriter(tmp_path / "b", {}, shard_rows=2) as writer,
+    ):
         writer.write({"features": rows(2)})
         raise OSError("bad")
     with pytest.raises(OSError, match="bad"), BankWriter(tmp_path / "b", {}) as writer:
@@ -301,7 +355,10 @@ def test_what_fails_later_or_in_anothers_folder_stays(tmp_path: Path, folder: Pa
     with pytest.raises(OSError, match="bad"), BankWriter(tmp_path / "begun", {}):
         raise OSError("bad")
     assert (tmp_path / "begun" / "manifest.json").exists()
-    with pytest.raises(InputError, match="was removed or replaced"), BankWriter(tmp_path / "c", {}) as writer:
+    with (
+        pytest.raises(InputError, match="was removed or replaced"),
+        BankWriter(tmp_path / "c", {}) as writer,
+    ):
         (tmp_path / "c").rename(tmp_path / "moved")
         shutil.copytree(folder, tmp_path / "c")
         writer.write({"features": rows(2)})
@@ -338,7 +395,15 @@ def test_shards_grow_with_the_bank(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             writer.write({"features": rows(1)})
         writer.finish()
     shards = json.loads((tmp_path / "b" / "manifest.json").read_text())["shards"]
-    assert [shard["stop"] for shard in shards] == [2, 4, 6, 9, 13, 19, 24]  # each at least half of what was done
+    assert [shard["stop"] for shard in shards] == [
+        2,
+        4,
+        6,
+        9,
+        13,
+        19,
+        24,
+    ]  # each at least half of what was done
 
 
 def test_what_was_not_made_safe_is_cut(tmp_path: Path) -> None:
@@ -420,21 +485,31 @@ def interrupted_at(step: int | None) -> Iterator[None]:
         yield
 
 
-def write_batches(path: Path, batches: list[tuple[int, int]], shard_rows: int, stop: int | None) -> None:
+def write_batches(
+    path: Path, batches: list[tuple[int, int]], shard_rows: int, stop: int | None
+) -> None:
     """Write batches of (rows, skipped), from where the bank stands, interrupted at a step."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.suppress(Interrupt))
         stack.enter_context(interrupted_at(stop))
-        with BankWriter(path, {"n": len(batches)}, shard_rows=shard_rows, dtype="float16") as writer:
+        with BankWriter(
+            path, {"n": len(batches)}, shard_rows=shard_rows, dtype="float16"
+        ) as writer:
             begin = 0
             for kept, lost in batches:
                 start, begin = begin, begin + kept + lost
                 if start < writer.done or writer.complete:
                     continue
                 part = rows(kept, seed=start)
-                columns = {"features": part, "labels": np.arange(kept), "layer.x": part[:, :2]} if kept else {}
+                columns = (
+                    {"features": part, "labels": np.arange(kept), "layer.x": part[:, :2]}
+                    if kept
+                    else {}
+                )
                 names = [ODD_NAMES[(start + i) % 5] for i in range(kept)]
-                writer.write(columns, names, kept + lost, [(f"{start}.{i}", "bad") for i in range(lost)])
+                writer.write(
+                    columns, names, kept + lost, [(f"{start}.{i}", "bad") for i in range(lost)]
+                )
             writer.finish(HEAD, list("abcde"))
 
 
@@ -444,7 +519,9 @@ def write_batches(path: Path, batches: list[tuple[int, int]], shard_rows: int, s
     st.integers(1, 9),
     st.lists(st.integers(0, 60), max_size=6),
 )
-def test_interrupted_anywhere_it_ends_the_same(batches: Any, shard_rows: int, stops: list[int]) -> None:
+def test_interrupted_anywhere_it_ends_the_same(
+    batches: Any, shard_rows: int, stops: list[int]
+) -> None:
     batches = [*batches, (3, 0)]
     with tempfile.TemporaryDirectory() as root:
         whole, broken = Path(root, "whole"), Path(root, "broken")
@@ -535,8 +612,12 @@ def test_killed_at_random_moments_it_ends_the_same(tmp_path: Path) -> None:
 def test_a_full_disk_is_said_and_can_be_gone_on_from(tmp_path: Path) -> None:
     code, message = run_child(tmp_path / "full", limit=60_000)
     assert code == 2
-    assert re.search(r"full: the disk is full \(.*\); free some space and run the same command again", message)
-    with pytest.raises(FormatError, match=r"unfinished, [1-9]\d+ rows of its source are in; run the command"):
+    assert re.search(
+        r"full: the disk is full \(.*\); free some space and run the same command again", message
+    )
+    with pytest.raises(
+        FormatError, match=r"unfinished, [1-9]\d+ rows of its source are in; run the command"
+    ):
         Bank.open(tmp_path / "full")
     for name in ("full", "whole"):
         assert run_child(tmp_path / name)[0] == 0
@@ -545,7 +626,11 @@ def test_a_full_disk_is_said_and_can_be_gone_on_from(tmp_path: Path) -> None:
 
 def test_damage_is_named(folder: Path) -> None:
     Bank.open(folder).verify()
-    for file, position in (("features.npy", HEADER + 130), ("names.bin", 60), ("labels.npy", HEADER + 41)):
+    for file, position in (
+        ("features.npy", HEADER + 130),
+        ("names.bin", 60),
+        ("labels.npy", HEADER + 41),
+    ):
         whole = (folder / file).read_bytes()
         broken = bytearray(whole)
         broken[position] ^= 1
@@ -572,7 +657,9 @@ def test_a_head_that_is_not_there_or_another_is_named(folder: Path) -> None:
             Bank.open(folder).verify()
     for other in (Head(np.ones((2, 6))), typica.CTM().fit(rows(20))):
         typica.save(other, file)
-        with pytest.raises(FormatError, match=r"bank: head\.safetensors is not this bank's own" + todo):
+        with pytest.raises(
+            FormatError, match=r"bank: head\.safetensors is not this bank's own" + todo
+        ):
             _ = Bank.open(folder).head
     file.unlink()
     with pytest.raises(FormatError, match=r"bank: head\.safetensors is missing" + todo):
@@ -583,16 +670,23 @@ def test_a_head_that_is_not_there_or_another_is_named(folder: Path) -> None:
 def test_missing_and_truncated_files_are_named(folder: Path, file: str) -> None:
     size = (folder / file).stat().st_size
     os.truncate(folder / file, size - 1)
-    with pytest.raises(FormatError, match=f"{file} has {size - 1} bytes instead of {size}; delete the folder"):
+    with pytest.raises(
+        FormatError, match=f"{file} has {size - 1} bytes instead of {size}; delete the folder"
+    ):
         Bank.open(folder)
     (folder / file).unlink()
-    with pytest.raises(FormatError, match=f"{file} is missing; delete the folder and write the bank again"):
+    with pytest.raises(
+        FormatError, match=f"{file} is missing; delete the folder and write the bank again"
+    ):
         Bank.open(folder)
 
 
 def test_a_header_that_was_altered_is_refused(folder: Path) -> None:
     for header, message in (
-        (npy_header(np.dtype("<f4"), (6, 20)), r"float32 of shape \(6, 20\), the manifest says float32 of shape"),
+        (
+            npy_header(np.dtype("<f4"), (6, 20)),
+            r"float32 of shape \(6, 20\), the manifest says float32 of shape",
+        ),
         (bytes(HEADER), "not the .npy file it was"),
     ):
         with (folder / "features.npy").open("r+b") as file:
@@ -641,11 +735,18 @@ def test_an_unfinished_bank_whose_data_is_short_is_not_taken_up(tmp_path: Path) 
 def test_opening_ten_million_rows_reads_none(tmp_path: Path) -> None:
     n, m = 10_000_000, 512
     manifest = Manifest({}, {}, "float32", 4096, complete=True, rows=n, source_rows=n)
-    manifest.columns = {"features": {"dtype": "<f4", "width": m}, "labels": {"dtype": "<i8", "width": None}}
-    manifest.shards = [Shard(i * 4096, min(n, (i + 1) * 4096), 0, "0" * 64) for i in range(-(-n // 4096))]
+    manifest.columns = {
+        "features": {"dtype": "<f4", "width": m},
+        "labels": {"dtype": "<i8", "width": None},
+    }
+    manifest.shards = [
+        Shard(i * 4096, min(n, (i + 1) * 4096), 0, "0" * 64) for i in range(-(-n // 4096))
+    ]
     for name, size in manifest.sizes().items():
         column = name.removesuffix(".npy")
-        (tmp_path / name).write_bytes(npy_header(manifest.dtype_of(column), manifest.shape_of(column)))
+        (tmp_path / name).write_bytes(
+            npy_header(manifest.dtype_of(column), manifest.shape_of(column))
+        )
         os.truncate(tmp_path / name, size)
     manifest.write(tmp_path)
 
@@ -721,7 +822,9 @@ def test_parquet_keeps_types_skips_and_strings(tmp_path: Path, dtype: str) -> No
     with BankWriter(tmp_path / "b", {"a": [1, None]}, dtype=dtype, shard_rows=3) as writer:
         writer.write({}, None, 4, [("x", "bad")])
         writer.write({"features": rows(2), "labels": np.array(["ox", "zebra"])}, ["a", "b"], 2)
-        writer.write({"features": rows(2), "labels": np.array(["ox", "ox"])}, ["c", "d"], 3, [("y", "bad")])
+        writer.write(
+            {"features": rows(2), "labels": np.array(["ox", "ox"])}, ["c", "d"], 3, [("y", "bad")]
+        )
         writer.write({}, None, 1, [("z", "bad")])
         writer.write({"features": rows(1), "labels": np.array(["ox"])}, ["é"], 1)
         bank = writer.finish()
@@ -738,7 +841,9 @@ def test_parquet_keeps_types_skips_and_strings(tmp_path: Path, dtype: str) -> No
 def test_other_parquet_files_are_no_banks(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     pandas.DataFrame({"a": [1.0]}).to_parquet(tmp_path / "a.parquet")
-    with pytest.raises(FormatError, match=r"not a bank's Parquet file; read it with .*read_features"):
+    with pytest.raises(
+        FormatError, match=r"not a bank's Parquet file; read it with .*read_features"
+    ):
         bank_from_parquet(tmp_path / "a.parquet", tmp_path / "out")
     (tmp_path / "b.parquet").write_text("no")
     for file in ("b.parquet", "nowhere.parquet"):
@@ -757,7 +862,10 @@ def test_a_parquet_file_never_gives_what_the_folder_held(tmp_path: Path) -> None
     write_bank(tmp_path / "a", zeros)
     before = contents(tmp_path / "a")
     write_bank(tmp_path / "b", ones).to_parquet(tmp_path / "b.parquet")
-    with pytest.raises(InputError, match=r"a: holds a bank of other data; choose another folder, or delete this one"):
+    with pytest.raises(
+        InputError,
+        match=r"a: holds a bank of other data; choose another folder, or delete this one",
+    ):
         bank_from_parquet(tmp_path / "b.parquet", tmp_path / "a")
     assert contents(tmp_path / "a") == before
     assert (bank_from_parquet(tmp_path / "b.parquet", tmp_path / "b").features == 1).all()
@@ -784,7 +892,10 @@ def test_a_parquet_file_is_compared_with_what_is_in(tmp_path: Path, finished: bo
     with write(tmp_path / "same", 1):
         pass
     for _ in range(2):  # a bank of which the half is there, then the whole
-        assert bank_from_parquet(tmp_path / "b.parquet", tmp_path / "same").skipped == [("x", "bad"), ("y", "bad")]
+        assert bank_from_parquet(tmp_path / "b.parquet", tmp_path / "same").skipped == [
+            ("x", "bad"),
+            ("y", "bad"),
+        ]
     assert contents(tmp_path / "same") == contents(tmp_path / "b")
 
 
@@ -794,7 +905,9 @@ def test_a_parquet_file_that_was_altered_is_refused(folder: Path, tmp_path: Path
     Bank.open(folder).to_parquet(tmp_path / "bank.parquet")
     table = pq.read_table(tmp_path / "bank.parquet")
     labels = table.column("label").to_numpy()
-    altered = table.set_column(table.schema.get_field_index("label"), table.schema.field("label"), [1 - labels])
+    altered = table.set_column(
+        table.schema.get_field_index("label"), table.schema.field("label"), [1 - labels]
+    )
     pq.write_table(altered, tmp_path / "bank.parquet", row_group_size=5)
     with pytest.raises(FormatError, match=r"its rows do not match its checksums, it was altered"):
         bank_from_parquet(tmp_path / "bank.parquet", tmp_path / "out")
@@ -803,7 +916,9 @@ def test_a_parquet_file_that_was_altered_is_refused(folder: Path, tmp_path: Path
 def test_a_bank_that_is_being_written_is_not_removed(tmp_path: Path) -> None:
     with BankWriter(tmp_path / "b", {}, shard_rows=2) as writer:
         writer.write({"features": rows(2)})
-        with pytest.raises(InputError, match="b: another process is writing this bank; wait until it has ended"):
+        with pytest.raises(
+            InputError, match="b: another process is writing this bank; wait until it has ended"
+        ):
             remove_bank(tmp_path / "b")
         assert len(writer.finish()) == 2
     remove_bank(tmp_path / "b")
@@ -813,12 +928,17 @@ def test_a_bank_that_is_being_written_is_not_removed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("step", ["write", "finish"])
 @pytest.mark.parametrize("begun", [True, False])
-def test_a_writer_whose_folder_was_replaced_leaves_the_new_one_alone(tmp_path: Path, step: str, begun: bool) -> None:
+def test_a_writer_whose_folder_was_replaced_leaves_the_new_one_alone(
+    tmp_path: Path, step: str, begun: bool
+) -> None:
     with BankWriter(tmp_path / "b", {}, shard_rows=2) as first:
         if begun or step == "finish":
             first.write({"features": rows(1)})
         shutil.rmtree(tmp_path / "b")
-        with pytest.raises(InputError, match="b: the folder was removed or replaced while this bank was being written"):
+        with pytest.raises(
+            InputError,
+            match="b: the folder was removed or replaced while this bank was being written",
+        ):
             first.write({"features": rows(1)}) if step == "write" else first.finish(HEAD)
         with BankWriter(tmp_path / "b", {"other": 1}, shard_rows=2) as second:
             second.write({"features": rows(2, seed=1)})
@@ -838,7 +958,10 @@ def test_the_folder_is_looked_at_again_before_the_manifest_is_written(tmp_path: 
             (tmp_path / "b").rename(tmp_path / "away")
             (tmp_path / "b").mkdir()
 
-        with mock.patch.object(writer, "_append", replace), pytest.raises(InputError, match="removed or replaced"):
+        with (
+            mock.patch.object(writer, "_append", replace),
+            pytest.raises(InputError, match="removed or replaced"),
+        ):
             writer.write({"features": rows(2)})
     assert contents(tmp_path / "b") == {}
 

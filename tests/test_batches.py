@@ -20,9 +20,11 @@ from typica.data.transform import Preprocessing
 
 
 class Slow(Images):
-    """Pictures that count how often they are read, and wait for a sign if there is one."""
+    """Images that count how often they are read, and wait for a sign if there is one."""
 
-    def __init__(self, count: int, bad: tuple[int, ...] = (), go: threading.Event | None = None) -> None:
+    def __init__(
+        self, count: int, bad: tuple[int, ...] = (), go: threading.Event | None = None
+    ) -> None:
         super().__init__([f"p{k}" for k in range(count)])
         self.bad, self.go, self.started = bad, go, 0
         self.lock = threading.Lock()
@@ -42,17 +44,25 @@ TINY = Preprocessing(4, 4)
 
 
 def threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("typica-images")]
+    return [
+        thread.name for thread in threading.enumerate() if thread.name.startswith("typica-images")
+    ]
 
 
 @pytest.mark.parametrize("workers", [1, 3, None])
 @pytest.mark.parametrize(("count", "size"), [(50, 12), (50, 50), (50, 60), (48, 12), (9, 1)])
 def test_batches_are_in_order(count, size, workers):
     got = list(image_batches(Slow(count), TINY, size, workers=workers))
-    assert [(b.start, b.stop) for b in got] == [(k, min(k + size, count)) for k in range(0, count, size)]
+    assert [(b.start, b.stop) for b in got] == [
+        (k, min(k + size, count)) for k in range(0, count, size)
+    ]
     for b in got:
         assert b.indices.tolist() == list(range(b.start, b.stop)) and b.indices.dtype == np.int64
-        assert b.pixels.shape == (len(b.indices), 4, 4, 3) and b.pixels.dtype == np.uint8 and b.skipped == []
+        assert (
+            b.pixels.shape == (len(b.indices), 4, 4, 3)
+            and b.pixels.dtype == np.uint8
+            and b.skipped == []
+        )
         assert np.array_equal(b.pixels[:, 0, 0, 0], b.indices)
     assert not threads()
 
@@ -68,7 +78,11 @@ def test_bad_pictures_are_skipped_or_stop():
     got = list(image_batches(images, TINY, 10, on_error="skip"))
     assert [b.indices.tolist() for b in got] == [[0, 1, 2, 5, 6, 7, 8, 9], [], list(range(20, 30))]
     assert got[0].skipped == [("p3", "p3: broken."), ("p4", "p4: broken.")]
-    assert got[1].pixels.shape == (0, 4, 4, 3) and len(got[1].skipped) == 10 and (got[1].start, got[1].stop) == (10, 20)
+    assert (
+        got[1].pixels.shape == (0, 4, 4, 3)
+        and len(got[1].skipped) == 10
+        and (got[1].start, got[1].stop) == (10, 20)
+    )
     seen = []
     with pytest.raises(ImageError, match="p17: broken"):
         seen.extend(b.start for b in image_batches(Slow(30, bad=(17, 25)), TINY, 10))
@@ -129,7 +143,9 @@ def test_interrupt_ends_the_process(tmp_path):
         "for batch in image_batches(Slow(range(10**6)), Preprocessing(4, 4), 8):\n"
         "    print('going', flush=True)\n"
     )
-    process = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     assert process.stdout is not None and process.stdout.readline() == b"going\n"
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
@@ -140,7 +156,7 @@ def test_bad_arguments():
     images = Slow(30)
     for options, message in (
         ({"size": 0}, "size=0; pass a positive number"),
-        ({"start": 5}, "start=5; pass a multiple of size=10 up to the 30 pictures"),
+        ({"start": 5}, "start=5; pass a multiple of size=10 up to the 30 images"),
         ({"start": 40}, "start=40; pass a multiple"),
         ({"start": -10}, "start=-10; pass a multiple"),
         ({"on_error": "ignore"}, "on_error='ignore'; choose stop or skip"),

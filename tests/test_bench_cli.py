@@ -38,12 +38,15 @@ def features(data: Data, tmp_path: Path) -> Path:
         "test.labels": np.arange(50) % 4,
         "head.weight": data.head.weight,
         "head.bias": data.head.bias,
-        "ood.SVHN.features": 0.4 * data.ood + 0.6 * data.held_out,  # half way, so that no method is perfect
+        "ood.SVHN.features": 0.4 * data.ood
+        + 0.6 * data.held_out,  # half way, so that no method is perfect
         "ood.dtd.features": data.ood[:40] + 0.3,
         "ood.cifar100.features": data.test[50:90] + 1,
     }
     for name, array in arrays.items():
-        np.save(folder / f"{name}.npy", array.astype(np.float32) if array.dtype.kind == "f" else array)
+        np.save(
+            folder / f"{name}.npy", array.astype(np.float32) if array.dtype.kind == "f" else array
+        )
     return folder
 
 
@@ -51,12 +54,27 @@ def features(data: Data, tmp_path: Path) -> Path:
 def test_every_experiment_on_digits(capsys, experiment, tmp_path):
     files = {name: tmp_path / f"table.{name}" for name in ("json", "csv", "markdown", "latex")}
     options = [text for name, path in files.items() for text in (f"--{name}", str(path))]
-    out = run(capsys, "bench", "digits", "--experiment", experiment, *options, "-o", str(tmp_path / "result"))
+    out = run(
+        capsys,
+        "bench",
+        "digits",
+        "--experiment",
+        experiment,
+        *options,
+        "-o",
+        str(tmp_path / "result"),
+    )
     assert max(map(len, out.splitlines())) <= 80
     assert "Handwritten digits" in out or experiment == "analysis"
     document = json.loads(files["json"].read_text())
     assert document["suite"] == "digits" and document["experiment"] == experiment
-    assert document["protocol"] == {"tpr": 0.95, "convention": "first", "subsets": 5, "seed": 0, "full": False}
+    assert document["protocol"] == {
+        "tpr": 0.95,
+        "convention": "first",
+        "subsets": 5,
+        "seed": 0,
+        "full": False,
+    }
     assert document["accuracy"].keys() == {"standard", "cw", "cm"}
     assert document["near"] == ["held-out-digits", "rotated"] and document["n"]["noise"] == 500
     for record in document["results"].values():
@@ -64,7 +82,9 @@ def test_every_experiment_on_digits(capsys, experiment, tmp_path):
         for metric in ("fpr", "auroc", "aupr_in", "aupr_out"):
             mean = sum(numbers[metric] for numbers in record["ood"].values()) / 5
             assert record["average"][metric] == pytest.approx(mean, abs=1e-12)
-            assert f"{metric}_std" in record["average"] and all(f"{metric}_std" in x for x in record["ood"].values())
+            assert f"{metric}_std" in record["average"] and all(
+                f"{metric}_std" in x for x in record["ood"].values()
+            )
     assert read_result(tmp_path / "result", experiment) == document
     assert r"\toprule" in files["latex"].read_text() and "|---" in files["markdown"].read_text()
     again = run(capsys, "bench", "digits", "--experiment", experiment, "--json", "-")
@@ -72,7 +92,9 @@ def test_every_experiment_on_digits(capsys, experiment, tmp_path):
 
 
 def test_numbers_of_the_main_experiment_are_right(capsys):
-    document = json.loads(run(capsys, "bench", "digits", "--full", "--methods", "ctm,knn", "--json", "-"))
+    document = json.loads(
+        run(capsys, "bench", "digits", "--full", "--methods", "ctm,knn", "--json", "-")
+    )
     suite = digits.load()
     means = np.stack([suite.train[suite.train_labels == c].mean(axis=0) for c in suite.classes])
     means /= np.linalg.norm(means, axis=1, keepdims=True)
@@ -91,7 +113,8 @@ def test_numbers_of_the_main_experiment_are_right(capsys):
     logits = suite.test @ suite.head_weight.T + suite.head_bias
     assert document["accuracy"]["standard"] == np.mean(logits.argmax(1) == suite.test_labels)
     assert document["accuracy"]["cm"] == np.mean(
-        (suite.test / np.linalg.norm(suite.test, axis=1, keepdims=True) @ means.T).argmax(1) == suite.test_labels
+        (suite.test / np.linalg.norm(suite.test, axis=1, keepdims=True) @ means.T).argmax(1)
+        == suite.test_labels
     )
     for kind, names in (("near", OOD[:2]), ("far", OOD[2:])):
         aurocs = [document["results"]["ctm"]["ood"][name]["auroc"] for name in names]
@@ -99,13 +122,31 @@ def test_numbers_of_the_main_experiment_are_right(capsys):
 
 
 def test_features_of_ones_own_beside_the_paper(capsys, features):
-    arguments = ("bench", "cifar10-densenet", "--features", str(features), "--against", "paper", "--methods", "paper")
+    arguments = (
+        "bench",
+        "cifar10-densenet",
+        "--features",
+        str(features),
+        "--against",
+        "paper",
+        "--methods",
+        "paper",
+    )
     out = run(capsys, *arguments)
     assert max(map(len, out.splitlines())) <= 80
-    assert "mean of 2 of 3 OOD sets (SVHN, dtd)" in out and "odin: needs images" in out and "isun: absent" in out
+    assert (
+        "mean of 2 of 3 OOD sets (SVHN, dtd)" in out
+        and "odin: needs images" in out
+        and "isun: absent" in out
+    )
     assert "Not in the means, for the paper has no such set: cifar100." in out
-    assert "lsun-c, lsun-r, isun, places365: absent: there is no ood.NAME.features.npy" in " ".join(out.split())
-    assert "FPR: share of OOD inputs accepted when 95 % of ID are kept (convention 'first'" in " ".join(out.split())
+    assert "lsun-c, lsun-r, isun, places365: absent: there is no ood.NAME.features.npy" in " ".join(
+        out.split()
+    )
+    assert (
+        "FPR: share of OOD inputs accepted when 95 % of ID are kept (convention 'first'"
+        in " ".join(out.split())
+    )
     line = next(line.split() for line in out.splitlines() if line.startswith("ctm"))
     document = json.loads(run(capsys, *arguments, "--json", "-"))
     ours = document["results"]["ctm"]["ood"]
@@ -113,7 +154,9 @@ def test_features_of_ones_own_beside_the_paper(capsys, features):
     assert line[4:7] == [f"{auroc:.2f}", "97.89", f"{auroc - 97.89:+.2f}"]
     assert document["published"]["ctm"]["SVHN"] == {"fpr": 0.0514, "auroc": 0.9908}
     assert document["published"]["ctm"]["average"] == {"fpr": 0.1823, "auroc": 0.964}
-    assert ours["SVHN"]["subsets"] == 5 and ours["SVHN"]["n"] == 50 and ours["dtd"]["auroc_std"] == 0
+    assert (
+        ours["SVHN"]["subsets"] == 5 and ours["SVHN"]["n"] == 50 and ours["dtd"]["auroc_std"] == 0
+    )
     assert document["near"] == ["cifar100"]
     assert document["results"]["ctm"]["aurc"] >= 0
     assert document["skipped"]["odin"].startswith("needs images") and "isun" in document["absent"]
@@ -121,10 +164,22 @@ def test_features_of_ones_own_beside_the_paper(capsys, features):
 
 def test_detail_has_a_section_a_set_near_and_far_apart(capsys, features, tmp_path):
     path = tmp_path / "detail.csv"
-    arguments = ("bench", "cifar10-densenet", "--features", str(features), "--methods", "ctm,odin,msp")
-    out = run(capsys, *arguments, "--experiment", "detail", "--against", "paper", "--csv", str(path))
+    arguments = (
+        "bench",
+        "cifar10-densenet",
+        "--features",
+        str(features),
+        "--methods",
+        "ctm,odin,msp",
+    )
+    out = run(
+        capsys, *arguments, "--experiment", "detail", "--against", "paper", "--csv", str(path)
+    )
     headings = ["SVHN (far, 120 inputs)", "dtd (far, 40 inputs)", "cifar100 (near, 40 inputs)"]
-    places = [out.index(text) for text in [*headings, "mean of 2 far OOD sets (SVHN, dtd)", "not measured"]]
+    places = [
+        out.index(text)
+        for text in [*headings, "mean of 2 far OOD sets (SVHN, dtd)", "not measured"]
+    ]
     assert places == sorted(places) and out.count("odin: needs images") >= 3
     assert "near OOD sets" not in out  # for there is but one
     rows = list(csv.DictReader(io.StringIO(path.read_text())))
@@ -139,7 +194,14 @@ def test_detail_has_a_section_a_set_near_and_far_apart(capsys, features, tmp_pat
 
 
 def test_an_average_says_which_sets_it_covers_and_the_papers_covers_the_same(capsys, features):
-    common = ("bench", "cifar10-densenet", "--features", str(features), "--methods", "ctm,max_logit")
+    common = (
+        "bench",
+        "cifar10-densenet",
+        "--features",
+        str(features),
+        "--methods",
+        "ctm,max_logit",
+    )
     alone, beside = (run(capsys, *common, *more) for more in ((), ("--against", "paper")))
     assert "mean of 3 OOD sets (SVHN, dtd, cifar100)" in alone and "Not in the means" not in alone
     document = json.loads(run(capsys, *common, "--json", "-"))
@@ -149,22 +211,39 @@ def test_an_average_says_which_sets_it_covers_and_the_papers_covers_the_same(cap
         for text, out in (("alone", alone), ("beside", beside))
     }
     assert f"{100 * sum(ours.values()) / 3:.2f}" in shown["alone"]
-    assert f"{100 * (ours['SVHN'] + ours['dtd']) / 2:.2f}" in shown["beside"] and "97.89" in shown["beside"]
+    assert (
+        f"{100 * (ours['SVHN'] + ours['dtd']) / 2:.2f}" in shown["beside"]
+        and "97.89" in shown["beside"]
+    )
     # Of MaxLogit the paper printed its average over six sets alone, which is no average over these.
     assert "94.47" not in beside
 
 
 def test_ablation_and_layers_cover_the_papers_sets_and_say_what_it_covers(capsys, features):
-    arguments = ("bench", "cifar10-densenet", "--features", str(features), "--against", "paper", "--experiment")
+    arguments = (
+        "bench",
+        "cifar10-densenet",
+        "--features",
+        str(features),
+        "--against",
+        "paper",
+        "--experiment",
+    )
     for experiment, row in (("ablation", "cm"), ("layers", "penultimate")):
         out = " ".join(run(capsys, *arguments, experiment).split())
         document = json.loads(run(capsys, *arguments, experiment, "--json", "-"))
         assert document["published"][row]["common"] == {"sets": ["SVHN", "dtd"], "of": 6}
-        assert "mean of 2 of 3 OOD sets (SVHN, dtd)" in out and "The paper's means are those of its 6 OOD sets." in out
+        assert (
+            "mean of 2 of 3 OOD sets (SVHN, dtd)" in out
+            and "The paper's means are those of its 6 OOD sets." in out
+        )
         numbers = document["results"][row]["ood"]
         assert f"{50 * (numbers['SVHN']['auroc'] + numbers['dtd']['auroc']):.2f}" in out
         alone = " ".join(run(capsys, *arguments[:4], "--experiment", experiment).split())
-        assert "mean of 3 OOD sets" in alone and f"{100 * document['results'][row]['average']['auroc']:.2f}" in alone
+        assert (
+            "mean of 3 OOD sets" in alone
+            and f"{100 * document['results'][row]['average']['auroc']:.2f}" in alone
+        )
 
 
 def test_an_average_over_all_of_the_papers_sets_needs_no_caveat(capsys, features):
@@ -173,7 +252,9 @@ def test_an_average_over_all_of_the_papers_sets_needs_no_caveat(capsys, features
     arguments = ("bench", "cifar10-densenet", "--features", str(features), "--against", "paper")
     out = run(capsys, *arguments, "--experiment", "layers")
     assert "The paper's means" not in out and "cifar100." in out
-    assert "94.47" in run(capsys, *arguments, "--methods", "max_logit")  # now it is an average over the same
+    assert "94.47" in run(
+        capsys, *arguments, "--methods", "max_logit"
+    )  # now it is an average over the same
     (features / "ood.cifar100.features.npy").unlink()
     assert "mean of 6 OOD sets" in " ".join(run(capsys, *arguments, "--methods", "ctm").split())
 
@@ -181,9 +262,21 @@ def test_an_average_over_all_of_the_papers_sets_needs_no_caveat(capsys, features
 def test_sets_that_the_paper_does_not_have_at_all(capsys, features):
     for name in ("SVHN", "dtd"):
         (features / f"ood.{name}.features.npy").unlink()
-    arguments = ("bench", "cifar10-densenet", "--features", str(features), "--methods", "ctm", "--against", "paper")
+    arguments = (
+        "bench",
+        "cifar10-densenet",
+        "--features",
+        str(features),
+        "--methods",
+        "ctm",
+        "--against",
+        "paper",
+    )
     out = run(capsys, *arguments)
-    assert "The paper has none of these OOD sets to compare with." in out and "mean of 1 OOD set (cifar100)" in out
+    assert (
+        "The paper has none of these OOD sets to compare with." in out
+        and "mean of 1 OOD set (cifar100)" in out
+    )
     assert "diff" not in out
     out = run(capsys, *arguments, "--experiment", "detail")
     assert "cifar100 (near" in out and "diff" not in out
@@ -192,7 +285,17 @@ def test_sets_that_the_paper_does_not_have_at_all(capsys, features):
 def test_detail_with_a_near_set_that_the_paper_has(capsys, features, tmp_path):
     """Then neither the near nor the far sets are those in common, and the comparison has a section of its own."""
     document = json.loads(
-        run(capsys, "bench", "cifar10-densenet", "--features", str(features), "--methods", "ctm", "--json", "-")
+        run(
+            capsys,
+            "bench",
+            "cifar10-densenet",
+            "--features",
+            str(features),
+            "--methods",
+            "ctm",
+            "--json",
+            "-",
+        )
     )
     document |= {"experiment": "detail", "near": ["cifar100", "dtd"]}
     (table,) = tables_of(document, against_paper=True)
@@ -204,7 +307,15 @@ def test_detail_with_a_near_set_that_the_paper_has(capsys, features, tmp_path):
 
 def test_without_images_or_layers_every_row_stays(capsys, features):
     out = run(
-        capsys, "bench", "cifar10-densenet", "--features", str(features), "--experiment", "layers", "--against", "paper"
+        capsys,
+        "bench",
+        "cifar10-densenet",
+        "--features",
+        str(features),
+        "--experiment",
+        "layers",
+        "--against",
+        "paper",
     )
     assert "conv1: absent" in out and "53.59" not in out and "96.40" in out
     out = run(
@@ -221,7 +332,9 @@ def test_without_images_or_layers_every_row_stays(capsys, features):
     assert "Standard (max logit)" in out and "94.52" in out
     for path in features.glob("head.*"):
         path.unlink()
-    out = run(capsys, "bench", "cifar10-densenet", "--features", str(features), "--experiment", "ablation")
+    out = run(
+        capsys, "bench", "cifar10-densenet", "--features", str(features), "--experiment", "ablation"
+    )
     assert "standard: needs a head" in out and "CM (CTM)" in out
     out = run(
         capsys,
@@ -235,22 +348,54 @@ def test_without_images_or_layers_every_row_stays(capsys, features):
         "ctm",
     )
     assert "ctm" in out
-    out = run(capsys, "bench", "cifar10-densenet", "--features", str(features), "--experiment", "analysis", code=2)
+    out = run(
+        capsys,
+        "bench",
+        "cifar10-densenet",
+        "--features",
+        str(features),
+        "--experiment",
+        "analysis",
+        code=2,
+    )
     assert "analysis: needs a head" in out
 
 
 def test_a_failing_method_keeps_its_row(capsys, features):
-    out = run(capsys, "bench", "imagenet-resnet50", "--features", str(features), "--methods", "knn,ctm")
-    assert "knn: failed" in out and "KNN.fit: k=1000 exceeds the 240 training rows; pass k<=240." in " ".join(
-        out.split()
+    out = run(
+        capsys, "bench", "imagenet-resnet50", "--features", str(features), "--methods", "knn,ctm"
     )
-    out = run(capsys, "bench", "imagenet-resnet50", "--features", str(features), "--methods", "knn", code=2)
+    assert (
+        "knn: failed" in out
+        and "KNN.fit: k=1000 exceeds the 240 training rows; pass k<=240." in " ".join(out.split())
+    )
+    out = run(
+        capsys,
+        "bench",
+        "imagenet-resnet50",
+        "--features",
+        str(features),
+        "--methods",
+        "knn",
+        code=2,
+    )
     assert "bench: nothing could be measured; KNN.fit: k=1000" in out
 
 
 def test_the_seed_is_that_of_the_command(capsys, features):
-    arguments = ("bench", "cifar10-densenet", "--features", str(features), "--methods", "ctm", "--json", "-")
-    first, again, other = (json.loads(run(capsys, *arguments, "--seed", seed)) for seed in ("3", "3", "4"))
+    arguments = (
+        "bench",
+        "cifar10-densenet",
+        "--features",
+        str(features),
+        "--methods",
+        "ctm",
+        "--json",
+        "-",
+    )
+    first, again, other = (
+        json.loads(run(capsys, *arguments, "--seed", seed)) for seed in ("3", "3", "4")
+    )
     assert first == again and first["protocol"]["seed"] == 3
     assert first["results"]["ctm"]["ood"]["SVHN"] != other["results"]["ctm"]["ood"]["SVHN"]
     assert first["results"]["ctm"]["ood"]["dtd"] == other["results"]["ctm"]["ood"]["dtd"]
@@ -259,11 +404,17 @@ def test_the_seed_is_that_of_the_command(capsys, features):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["digits", "--experiment", "mian"], "--experiment mian: unknown; choose one of main, detail"),
+        (
+            ["digits", "--experiment", "mian"],
+            "--experiment mian: unknown; choose one of main, detail",
+        ),
         (["digits", "--against", "me"], "--against me: unknown"),
         (["digits", "--backend", "fast"], "--backend fast: unknown; choose one of auto, torch"),
         (["digits", "--methods", "ctn"], "--methods: 'ctn' unknown; choose from"),
-        (["digits", "--features", "a", "--data", "b"], "--features and --data: pass one of the two"),
+        (
+            ["digits", "--features", "a", "--data", "b"],
+            "--features and --data: pass one of the two",
+        ),
         (["digits", "--data", "b"], "digits brings its own data; leave out --features and --data"),
         (["digist"], "suite 'digist': neither a file nor a suite of Typica"),
         (["cifar10-wrn"], "needs data; pass --data DIR"),
@@ -286,7 +437,9 @@ def test_a_table_goes_to_standard_output(capsys, tmp_path, form):
 def test_the_folder_of_a_report_is_checked_first(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("digits-result").touch()
-    assert "digits-result: is a file" in run(capsys, "bench", "digits", "--methods", "ctm", "--report", code=2)
+    assert "digits-result: is a file" in run(
+        capsys, "bench", "digits", "--methods", "ctm", "--report", code=2
+    )
 
 
 def test_nothing_printed_to_compare_with(capsys):
@@ -297,15 +450,24 @@ def test_nothing_printed_to_compare_with(capsys):
 def test_suite_commands(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     out = run(capsys, "suite", "list")
-    assert "cifar10-densenet" in out and "imagenet-lite0" in out and max(map(len, out.splitlines())) <= 80
-    assert json.loads(run(capsys, "suite", "list", "--json", "-"))["cifar10-wrn"]["model"] == "wideresnet-40-2"
+    assert (
+        "cifar10-densenet" in out
+        and "imagenet-lite0" in out
+        and max(map(len, out.splitlines())) <= 80
+    )
+    assert (
+        json.loads(run(capsys, "suite", "list", "--json", "-"))["cifar10-wrn"]["model"]
+        == "wideresnet-40-2"
+    )
     assert "wrote my.toml" in run(capsys, "suite", "init", "my.toml")
     assert load_suite("my.toml").name == "my"
     assert "my.toml: there is such a file already; pass another name, or --force" in run(
         capsys, "suite", "init", "my.toml", code=2
     )
     Path("my.toml").write_text(Path("my.toml").read_text().replace("tpr =", "tqr ="))
-    assert "protocol.tqr: unknown key; did you mean 'tpr'?" in run(capsys, "suite", "show", "my.toml", code=2)
+    assert "protocol.tqr: unknown key; did you mean 'tpr'?" in run(
+        capsys, "suite", "show", "my.toml", code=2
+    )
     assert "protocol.tqr" in run(capsys, "bench", "my.toml", code=2)
     run(capsys, "suite", "init", "my.toml", "--force")
     assert 'model = "resnet-50"' in run(capsys, "suite", "show", "my.toml")
@@ -331,13 +493,16 @@ def test_a_result_is_written_and_read_and_is_the_same_to_the_bit(tmp_path):
     assert read_result(tmp_path / "a")["results"].keys() == {"ctm", "msp"}
     write_result(tmp_path / "a", outcome("analysis"))
     write_result(tmp_path / "a", outcome(methods="msp"))
-    assert set(read_scores(tmp_path / "a")) == {"msp"}  # no scores of a method that is not in the result
+    assert set(read_scores(tmp_path / "a")) == {
+        "msp"
+    }  # no scores of a method that is not in the result
     assert read_result(tmp_path / "a", "analysis")["curves"].keys() == {"variation", "uncertainty"}
 
 
 def test_folders_that_are_no_result(tmp_path):
     with pytest.raises(
-        InputError, match=r"result\.json: there is no such file; make it with `typica bench SUITE -o FOLDER`"
+        InputError,
+        match=r"result\.json: there is no such file; make it with `typica bench SUITE -o FOLDER`",
     ):
         read_result(tmp_path)
     with pytest.raises(InputError, match=r"layers\.json: .* --experiment layers"):
@@ -387,7 +552,8 @@ def test_markdown_and_latex():
 
 
 @pytest.mark.parametrize(
-    ("size", "style"), [(0.0, "green"), (-0.005, "green"), (0.0051, "yellow"), (-0.015, "yellow"), (0.0151, "red")]
+    ("size", "style"),
+    [(0.0, "green"), (-0.005, "green"), (0.0051, "yellow"), (-0.015, "yellow"), (0.0151, "red")],
 )
 def test_differences_are_coloured_by_size(size, style):
     assert style_of(Cell(size), Column("diff", "difference")) == style
@@ -426,7 +592,10 @@ def test_the_papers_accuracies(measured):
 @pytest.mark.real
 @pytest.mark.parametrize("method", ["ctm", "knn", "energy", "msp"])
 def test_the_papers_aurocs(measured, method):
-    ours, printed = measured.document["results"][method]["ood"], measured.document["published"][method]
+    ours, printed = (
+        measured.document["results"][method]["ood"],
+        measured.document["published"][method],
+    )
     assert ours["svhn"]["auroc"] == pytest.approx(printed["svhn"]["auroc"], abs=0.005)
     assert ours["textures"]["auroc"] == pytest.approx(printed["textures"]["auroc"], abs=0.015)
 
@@ -469,5 +638,9 @@ def test_files_beside_the_scores_of_a_result_stay(tmp_path):
     assert set(read_scores(tmp_path)) == {"msp"}
     (tmp_path / "result.json").write_text("{")  # which names no method: then nothing goes
     write_result(tmp_path, outcome(methods="ctm"))
-    assert {file.name for file in (tmp_path / "scores").iterdir()} == {"ctm.npz", "mine.npz", "msp.npz"}
+    assert {file.name for file in (tmp_path / "scores").iterdir()} == {
+        "ctm.npz",
+        "mine.npz",
+        "msp.npz",
+    }
     assert set(read_scores(tmp_path)) == {"ctm"}

@@ -22,7 +22,9 @@ from typica.cli.show import console
 def choose(data: Data, *detectors: typica.Detector, **options):
     named = {detector.kind: detector for detector in detectors}
     held_out_labels = np.arange(len(data.held_out)) % 4
-    return leave_classes_out(named, data.train, data.labels, data.held_out, held_out_labels, **options)
+    return leave_classes_out(
+        named, data.train, data.labels, data.held_out, held_out_labels, **options
+    )
 
 
 def test_each_class_in_turn_plays_the_unknown(data: Data):
@@ -34,10 +36,14 @@ def test_each_class_in_turn_plays_the_unknown(data: Data):
         means = np.array([data.train[data.labels == j].mean(axis=0) for j in range(4) if j != k])
         means /= np.linalg.norm(means, axis=1, keepdims=True)
         cosines = (data.held_out @ means.T).max(axis=1) / np.linalg.norm(data.held_out, axis=1)
-        assert choice.auroc["ctm"][k] == pytest.approx(roc_auc_score(held_out_labels != k, cosines), abs=1e-9)
+        assert choice.auroc["ctm"][k] == pytest.approx(
+            roc_auc_score(held_out_labels != k, cosines), abs=1e-9
+        )
         logits = data.held_out @ np.delete(data.head.weight, k, axis=0).T
         softmax = 1 / np.exp(logits - logits.max(axis=1, keepdims=True)).sum(axis=1)
-        assert choice.auroc["msp"][k] == pytest.approx(roc_auc_score(held_out_labels != k, softmax), abs=1e-9)
+        assert choice.auroc["msp"][k] == pytest.approx(
+            roc_auc_score(held_out_labels != k, softmax), abs=1e-9
+        )
 
 
 def test_the_best_has_the_largest_mean_and_says_how_sure_it_is(data: Data):
@@ -52,7 +58,10 @@ def test_the_best_has_the_largest_mean_and_says_how_sure_it_is(data: Data):
     assert tied.certainty == {"one": 0.5, "other": 0.5}
     document = choice.to_dict()
     assert document["best"] == choice.best and set(document["auroc"]["ctm"]) == {"0", "1", "2", "3"}
-    assert choice.to_dict() == choose(data, typica.CTM(), typica.MSP(data.head), typica.CW(data.head)).to_dict()
+    assert (
+        choice.to_dict()
+        == choose(data, typica.CTM(), typica.MSP(data.head), typica.CW(data.head)).to_dict()
+    )
 
 
 def test_what_fails_is_reported_and_the_others_go_on(data: Data):
@@ -65,9 +74,17 @@ def test_what_fails_is_reported_and_the_others_go_on(data: Data):
 def test_bad_input_is_refused(data: Data):
     two = data.labels < 2
     with pytest.raises(typica.InputError, match="2 classes; at least 3 are needed"):
-        leave_classes_out({"ctm": typica.CTM()}, data.train[two], data.labels[two], data.held_out, data.labels[:120])
+        leave_classes_out(
+            {"ctm": typica.CTM()},
+            data.train[two],
+            data.labels[two],
+            data.held_out,
+            data.labels[:120],
+        )
     with pytest.raises(typica.InputError, match="class 3 has no held-out rows"):
-        leave_classes_out({"ctm": typica.CTM()}, data.train, data.labels, data.held_out[:3], np.arange(3))
+        leave_classes_out(
+            {"ctm": typica.CTM()}, data.train, data.labels, data.held_out[:3], np.arange(3)
+        )
     named = typica.Head(data.head.weight, classes=list("abcd"))
     with pytest.raises(typica.InputError, match="the head has no class 0"):
         choose(data, typica.MSP(named))
@@ -75,7 +92,10 @@ def test_bad_input_is_refused(data: Data):
 
 def test_near_sets_meet_detectors_of_all_classes_and_weigh_as_much_as_the_classes(data: Data):
     rng = np.random.default_rng(0)
-    near = {"noisy": data.held_out + rng.normal(scale=2, size=data.held_out.shape), "strange": data.ood}
+    near = {
+        "noisy": data.held_out + rng.normal(scale=2, size=data.held_out.shape),
+        "strange": data.ood,
+    }
     choice = choose(data, typica.CTM(), typica.MSP(data.head), near=near)
     means = np.array([data.train[data.labels == j].mean(axis=0) for j in range(4)])
     means /= np.linalg.norm(means, axis=1, keepdims=True)
@@ -90,7 +110,9 @@ def test_near_sets_meet_detectors_of_all_classes_and_weigh_as_much_as_the_classe
     plain = choose(data, typica.CTM(), typica.MSP(data.head))
     assert plain.near == {} and plain.auroc == choice.auroc
     for name in ("ctm", "msp"):
-        both = (np.mean(list(choice.auroc[name].values())) + np.mean(list(choice.near[name].values()))) / 2
+        both = (
+            np.mean(list(choice.auroc[name].values())) + np.mean(list(choice.near[name].values()))
+        ) / 2
         assert choice.means[name] == pytest.approx(both, abs=1e-12)
     assert choice.to_dict()["near"]["msp"] == choice.near["msp"]
 
@@ -119,11 +141,15 @@ def drawn_twins(seed: int, classes: int, rows: int, *, better: float = 1.0) -> C
     centres = rng.normal(size=(classes, 6))
 
     def draw(labels: np.ndarray) -> np.ndarray:
-        return np.hstack([centres[labels] * by + rng.normal(size=(len(labels), 6)) for by in (better, 1)])
+        return np.hstack(
+            [centres[labels] * by + rng.normal(size=(len(labels), 6)) for by in (better, 1)]
+        )
 
     labels, held_out_labels = np.arange(50 * classes) % classes, np.arange(rows * classes) % classes
     twins = {"first": ByColumns(0, 6), "second": ByColumns(6, 12)}
-    return leave_classes_out(twins, draw(labels), labels, draw(held_out_labels), held_out_labels, seed=seed)
+    return leave_classes_out(
+        twins, draw(labels), labels, draw(held_out_labels), held_out_labels, seed=seed
+    )
 
 
 @pytest.mark.parametrize(("classes", "rows"), [(3, 6), (6, 4)])
@@ -140,7 +166,8 @@ def test_with_few_rows_twins_are_seldom_told_apart(classes, rows):
 
 def test_more_rows_make_the_choice_surer():
     sure = [
-        np.mean([drawn_twins(seed, 5, rows, better=1.3).certainty["first"] for seed in range(15)]) for rows in (4, 60)
+        np.mean([drawn_twins(seed, 5, rows, better=1.3).certainty["first"] for seed in range(15)])
+        for rows in (4, 60)
     ]
     assert sure[1] > sure[0]
 
@@ -161,24 +188,36 @@ def test_aurocs_of_rows_drawn_anew_vary_as_those_that_are_counted():
     draws, other_draws = row_draws(np.zeros(40), rng), row_draws(np.zeros(20), rng)
     found = redrawn_aurocs(list(known), list(unknown), draws, other_draws)
     pairs = list(zip(draws.astype(float), other_draws.astype(float), strict=True))
-    counted = np.array([[weighted_auroc(known[d], unknown[d], *weights) for d in range(4)] for weights in pairs])
+    counted = np.array(
+        [[weighted_auroc(known[d], unknown[d], *weights) for d in range(4)] for weights in pairs]
+    )
     assert np.all(found[:, 3] == 1) and found.max() <= 1
     np.testing.assert_allclose(np.cov(found[:, :3].T), np.cov(counted[:, :3].T), rtol=0.1)
     assert np.abs(found - counted).mean() < 0.1 * counted[:, :3].std()
 
 
 @given(
-    st.lists(st.integers(0, 5), min_size=1, max_size=9), st.lists(st.integers(0, 5), min_size=1, max_size=9), st.data()
+    st.lists(st.integers(0, 5), min_size=1, max_size=9),
+    st.lists(st.integers(0, 5), min_size=1, max_size=9),
+    st.data(),
 )
 def test_redrawing_one_side_is_exact(known, unknown, drawn):
     known, unknown = np.array(known), np.array(unknown)
     for side, other in ((known, unknown), (unknown, known)):
-        counts = np.array(drawn.draw(st.lists(st.integers(0, 3), min_size=len(side), max_size=len(side)).filter(any)))
+        counts = np.array(
+            drawn.draw(
+                st.lists(st.integers(0, 3), min_size=len(side), max_size=len(side)).filter(any)
+            )
+        )
         draws = [counts[None].astype(np.uint8), np.ones((1, len(other)), dtype=np.uint8)]
         if side is unknown:
             draws.reverse()
-        expected = weighted_auroc(known, unknown, draws[0][0].astype(float), draws[1][0].astype(float))
-        assert redrawn_aurocs([known], [unknown], *draws)[0, 0] == pytest.approx(expected, abs=1e-12)
+        expected = weighted_auroc(
+            known, unknown, draws[0][0].astype(float), draws[1][0].astype(float)
+        )
+        assert redrawn_aurocs([known], [unknown], *draws)[0, 0] == pytest.approx(
+            expected, abs=1e-12
+        )
 
 
 def test_rows_are_drawn_within_their_group_and_unknowns_one_less_than_there_are():
@@ -220,7 +259,9 @@ def test_the_verdict_says_when_the_difference_is_within_the_noise():
         "ctm is recommended: it has the best mean AUROC, 90.00 %. But there is no clear winner between ctm and knn: the "
         "difference is within the noise (knn is ahead of ctm in 40 % of resamples)."
     )
-    many = choice_of(dict.fromkeys("abcdef", 1 / 6), {"b": 0.3, "c": 0.1, "d": 0.45, "e": 0.2, "f": 0.05})
+    many = choice_of(
+        dict.fromkeys("abcdef", 1 / 6), {"b": 0.3, "c": 0.1, "d": 0.45, "e": 0.2, "f": 0.05}
+    )
     assert many.rivals == ["d", "b", "e", "c", "f"]
     assert "no clear winner between a, d, b and 3 others" in many.verdict
 
@@ -234,7 +275,9 @@ def test_the_verdict_says_when_means_are_equal():
     )
     del auroc["msp"]
     tied = Choice(auroc, {"ctm": 0.5, "knn": 0.5}, {}, ahead={"knn": 0.5})
-    assert tied.verdict.endswith("no clear winner between ctm and knn: the difference is within the noise.")
+    assert tied.verdict.endswith(
+        "no clear winner between ctm and knn: the difference is within the noise."
+    )
 
 
 def test_the_verdict_says_when_another_is_best_more_often():
@@ -253,9 +296,19 @@ def test_what_is_shown(capsys):
     show_choice(Choice(close.auroc, close.certainty, {"msp": "failed [so]"}, near, close.ahead))
     out = capsys.readouterr().out
     text = " ".join(out.split())
-    assert text.startswith("ctm is recommended: it has the best mean AUROC, 80.00 %. But there is no clear winner")
-    assert "msp: failed [so]" in text and "corrupted or mixed (blur)" in text and "how often ahead of ctm" in text
-    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line.startswith(("ctm  ", "knn  "))}
+    assert text.startswith(
+        "ctm is recommended: it has the best mean AUROC, 80.00 %. But there is no clear winner"
+    )
+    assert (
+        "msp: failed [so]" in text
+        and "corrupted or mixed (blur)" in text
+        and "how often ahead of ctm" in text
+    )
+    rows = {
+        line.split()[0]: line.split()[1:]
+        for line in out.splitlines()
+        if line.startswith(("ctm  ", "knn  "))
+    }
     assert rows == {
         "ctm": ["80.00", "90.00", "70.00", "60.00"],
         "knn": ["74.50", "89.00", "60.00", "40.00", "40.00"],
@@ -268,7 +321,10 @@ def test_every_row_counts_wherever_it_plays_a_part(monkeypatch):
     rng = np.random.default_rng(1)
     y = np.arange(24) % 3
     train, held_out = (np.eye(3, 4)[y] + 0.5 * rng.normal(size=(24, 4)) for _ in range(2))
-    near = {key: held_out[:n] + rng.normal(size=(n, 4)) for key, n in (("blur", 8), ("noise", 6), ("jpeg", 8))}
+    near = {
+        key: held_out[:n] + rng.normal(size=(n, 4))
+        for key, n in (("blur", 8), ("noise", 6), ("jpeg", 8))
+    }
     resamples, means = 24 + 8 + 6, []
 
     def doubled(groups, rng):  # one row at a time, so that one side of each AUROC stays as it is
@@ -277,15 +333,25 @@ def test_every_row_counts_wherever_it_plays_a_part(monkeypatch):
 
     monkeypatch.setattr("typica.bench.choose.RESAMPLES", resamples)
     monkeypatch.setattr("typica.bench.choose.row_draws", doubled)
-    monkeypatch.setattr("typica.bench.choose.unknown_draws", lambda n, rng: np.full((resamples, n), 1 / n))
-    monkeypatch.setattr("typica.bench.choose._certainty", lambda names, found: means.append(found) or {})
-    leave_classes_out({"one": ByColumns(0, 4), "two": ByColumns(0, 2)}, train, y, held_out, y, near=near)
+    monkeypatch.setattr(
+        "typica.bench.choose.unknown_draws", lambda n, rng: np.full((resamples, n), 1 / n)
+    )
+    monkeypatch.setattr(
+        "typica.bench.choose._certainty", lambda names, found: means.append(found) or {}
+    )
+    leave_classes_out(
+        {"one": ByColumns(0, 4), "two": ByColumns(0, 2)}, train, y, held_out, y, near=near
+    )
 
     def mean(columns, weights):
         by_class, by_set = [], []
         for k in range(3):
             scores = ByColumns(0, columns).fit(train[y != k], y[y != k]).score_samples(held_out)
-            by_class.append(weighted_auroc(scores[y != k], scores[y == k], weights[:24][y != k], weights[:24][y == k]))
+            by_class.append(
+                weighted_auroc(
+                    scores[y != k], scores[y == k], weights[:24][y != k], weights[:24][y == k]
+                )
+            )
         whole = ByColumns(0, columns).fit(train, y)
         for rows in near.values():
             scores, strange = whole.score_samples(held_out), whole.score_samples(rows)
@@ -303,23 +369,33 @@ def test_the_others_are_compared_with_the_best_wherever_it_stands():
         rng = np.random.default_rng(0)
         y = np.arange(60) % 4
         train, held_out = (
-            np.hstack([np.eye(4, 6)[y] * by + rng.normal(size=(60, 6)) for by in (3, 1)]) for _ in range(2)
+            np.hstack([np.eye(4, 6)[y] * by + rng.normal(size=(60, 6)) for by in (3, 1)])
+            for _ in range(2)
         )
         choice = leave_classes_out({name: twins[name] for name in names}, train, y, held_out, y)
         assert choice.best == "first" and set(choice.ahead) == {"second"}
-        assert choice.ahead["second"] == pytest.approx(choice.certainty["second"]) and choice.ahead["second"] < 0.5
+        assert (
+            choice.ahead["second"] == pytest.approx(choice.certainty["second"])
+            and choice.ahead["second"] < 0.5
+        )
 
 
 @pytest.mark.parametrize(
     ("backend", "settings", "tried"),
     [
         (None, {"backend": "torch", "batch": 8, "threads": 1}, [("torch", 8, 1)]),
-        (None, {"backend": "absent", "batch": 8, "threads": 1}, [("absent", 8, 1), ("auto", None, None)]),
+        (
+            None,
+            {"backend": "absent", "batch": 8, "threads": 1},
+            [("absent", 8, 1), ("auto", None, None)],
+        ),
         (None, {}, [("auto", None, None)]),
         ("onnx", {"backend": "torch", "batch": 8, "threads": 1}, [("onnx", None, None)]),
     ],
 )
-def test_near_features_come_by_the_banks_own_backend_if_it_is_there(monkeypatch, backend, settings, tried):
+def test_near_features_come_by_the_banks_own_backend_if_it_is_there(
+    monkeypatch, backend, settings, tried
+):
     """The quickest of all is another on another day, and with it the features in their last digits."""
     near = pytest.importorskip("typica.bench.near")
     calls = []
@@ -331,5 +407,8 @@ def test_near_features_come_by_the_banks_own_backend_if_it_is_there(monkeypatch,
         return backend
 
     monkeypatch.setattr(near, "make_runner", make_runner)
-    assert near._runner(None, SimpleNamespace(settings=settings), backend, np.zeros((1, 3))) == tried[-1][0]
+    assert (
+        near._runner(None, SimpleNamespace(settings=settings), backend, np.zeros((1, 3)))
+        == tried[-1][0]
+    )
     assert calls == tried

@@ -52,8 +52,14 @@ def fit(capsys, *more: str) -> str:
 def test_fit_score_evaluate_info(folder, data: Data, capsys):
     out = fit(capsys, "--tpr", "0.9")
     assert "wrote ctm.safetensors" in out
-    assert re.search(r"calibration +\n +source +held-out +\n +n +120 +\n +tpr +0\.9 +\n +k +12 ", out)
-    detector = typica.CTM().fit(np.load("train.npy"), data.labels).calibrate(np.load("held_out.npy"), tpr=0.9)
+    assert re.search(
+        r"calibration +\n +source +held-out +\n +n +120 +\n +tpr +0\.9 +\n +k +12 ", out
+    )
+    detector = (
+        typica.CTM()
+        .fit(np.load("train.npy"), data.labels)
+        .calibrate(np.load("held_out.npy"), tpr=0.9)
+    )
     scores = detector.score_samples(np.load("test.npy"))
 
     out = run(capsys, "score", "ctm.safetensors", "test.npy")
@@ -88,11 +94,25 @@ def test_fit_score_evaluate_info(folder, data: Data, capsys):
 
 def test_the_evaluation_table_shows_percent(folder, capsys):
     fit(capsys)
-    out = run(capsys, "evaluate", "ctm.safetensors", "--id", "test.npy", "--ood", "ood.npy", "--bootstrap", "50")
+    out = run(
+        capsys,
+        "evaluate",
+        "ctm.safetensors",
+        "--id",
+        "test.npy",
+        "--ood",
+        "ood.npy",
+        "--bootstrap",
+        "50",
+    )
     detector = typica.load("ctm.safetensors")
     known, strange = (detector.score_samples(np.load(f"{name}.npy")) for name in ("test", "ood"))
     assert f"{100 * typica.evaluate(known, strange).auroc:.2f}" in out
-    assert "average" in out and "95 % confidence intervals" in out and "FPR: share of OOD" in " ".join(out.split())
+    assert (
+        "average" in out
+        and "95 % confidence intervals" in out
+        and "FPR: share of OOD" in " ".join(out.split())
+    )
     assert max(map(len, out.splitlines())) <= 80
 
 
@@ -130,19 +150,33 @@ def test_score_as_json(folder, capsys):
 
 
 def test_detectors_with_a_head_and_parameters(folder, data: Data, capsys):
-    run(capsys, "fit", "train.npy", "-o", "cw.safetensors", "--detector", "cw", "--head", "head.safetensors")
+    run(
+        capsys,
+        "fit",
+        "train.npy",
+        "-o",
+        "cw.safetensors",
+        "--detector",
+        "cw",
+        "--head",
+        "head.safetensors",
+    )
     assert typica.load("cw.safetensors").head == data.head
     fit(capsys, "--head", "head.safetensors", "--param", "correct_only=true")
     assert typica.load("ctm.safetensors").correct_only is True
 
 
 def test_pipelines_are_scored_too(folder, data: Data, capsys):
-    pipeline = make_pipeline(StandardScaler(with_mean=False), typica.CTM()).fit(data.train, data.labels)
+    pipeline = make_pipeline(StandardScaler(with_mean=False), typica.CTM()).fit(
+        data.train, data.labels
+    )
     typica.save(pipeline, "pipeline.safetensors")
     document = json.loads(run(capsys, "score", "pipeline.safetensors", "test.npy", "--json", "-"))
     wanted = pipeline.score_samples(np.load("test.npy"))
     np.testing.assert_allclose([row["score"] for row in document["rows"]], wanted, atol=1e-6)
-    assert json.loads(run(capsys, "info", "pipeline.safetensors", "--json", "-"))["after"] == ["StandardScaler"]
+    assert json.loads(run(capsys, "info", "pipeline.safetensors", "--json", "-"))["after"] == [
+        "StandardScaler"
+    ]
 
 
 def write_tables(data: Data) -> list[tuple[str, ...]]:
@@ -160,7 +194,9 @@ def write_tables(data: Data) -> list[tuple[str, ...]]:
     lines = [",".join(map(repr, row)) for row in data.train.tolist()]
     Path("bare.csv").write_text("\n".join(lines))
     header = ",".join([*wide, "label"])
-    Path("a.csv").write_text("\n".join([header, *(f"{line},{name}" for line, name in zip(lines, names, strict=True))]))
+    Path("a.csv").write_text(
+        "\n".join([header, *(f"{line},{name}" for line, name in zip(lines, names, strict=True))])
+    )
     Path("labels.txt").write_text("\n".join(map(str, data.labels)))
     Path("names.csv").write_text("\n".join(["label", *names]))
     return [
@@ -255,7 +291,7 @@ def test_bad_feature_files_get_one_line_and_exit_code_2(folder, capsys, file):
         (("evaluate", "ctm.safetensors", "--id", "test.npy", "--ood", "x="), "expected NAME=FILE"),
         (("evaluate", "ctm.safetensors", "--id", "test.npy", "--ood", "a=ood.npy", "--ood", "a=ood.npy"), "given twice"),
         (("evaluate", "ctm.safetensors", "--id", "test.npy", "--ood", "ood.npy", "--convention", "x"), "--convention x: unknown; choose one of first, interpolated, rank."),
-        (("score", "ctm.safetensors", "photo.jpg", "test.npy", "photos.zip", "flat.npy"), "features (test.npy, flat.npy) and pictures (photo.jpg, photos.zip) cannot be scored together; run the command once for each kind"),
+        (("score", "ctm.safetensors", "photo.jpg", "test.npy", "photos.zip", "flat.npy"), "features (test.npy, flat.npy) and images (photo.jpg, photos.zip) cannot be scored together; run the command once for each kind"),
         (("info", "absent.safetensors"), "there is no such file"),
     ],
 )  # fmt: skip
@@ -295,12 +331,19 @@ WRITING = [
 
 
 @pytest.mark.parametrize("arguments", WRITING, ids=" ".join)
-def test_a_file_that_cannot_be_written_is_refused_before_any_work(tmp_path, capsys, arguments, monkeypatch):
+def test_a_file_that_cannot_be_written_is_refused_before_any_work(
+    tmp_path, capsys, arguments, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     Path("folder").mkdir()
-    option = {"-o": "--output "}.get(arguments[-1], f"{arguments[-1]} " if arguments[-1].startswith("-") else "")
+    option = {"-o": "--output "}.get(
+        arguments[-1], f"{arguments[-1]} " if arguments[-1].startswith("-") else ""
+    )
     error = run(capsys, *arguments, "no/such/x.csv", code=2)
-    assert error == f"error: {option}no/such/x.csv: there is no folder no/such; make it, or choose another.\n"
+    assert (
+        error
+        == f"error: {option}no/such/x.csv: there is no folder no/such; make it, or choose another.\n"
+    )
     error = run(capsys, *arguments, "folder", code=2)
     assert error == f"error: {option}folder: is a folder; name a file in it.\n"
     assert [path.name for path in Path().iterdir()] == ["folder"]
@@ -313,38 +356,57 @@ FOLDERS = [
 
 
 @pytest.mark.parametrize("arguments", FOLDERS, ids=" ".join)
-def test_a_folder_that_cannot_be_made_is_refused_before_any_work(tmp_path, capsys, arguments, monkeypatch):
+def test_a_folder_that_cannot_be_made_is_refused_before_any_work(
+    tmp_path, capsys, arguments, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     Path("file").touch()
     option = {"-o": "--output"}.get(arguments[-1], arguments[-1])
     again = "choose another name for the folder.\n"
     assert run(capsys, *arguments, "file", code=2) == f"error: {option} file: is a file; {again}"
-    assert run(capsys, *arguments, "file/a/b", code=2) == f"error: {option} file/a/b: file is a file; {again}"
-    assert f"{option} -: this one cannot be printed; pass a name." in run(capsys, *arguments, "-", code=2)
-    assert f"{option} " not in run(capsys, *arguments, "new/folder", code=2)  # it is the input that is wrong
+    assert (
+        run(capsys, *arguments, "file/a/b", code=2)
+        == f"error: {option} file/a/b: file is a file; {again}"
+    )
+    assert f"{option} -: this one cannot be printed; pass a name." in run(
+        capsys, *arguments, "-", code=2
+    )
+    assert f"{option} " not in run(
+        capsys, *arguments, "new/folder", code=2
+    )  # it is the input that is wrong
     assert [path.name for path in Path().iterdir()] == ["file"]
 
 
 def test_folders_and_places_that_are_closed(folder, capsys, monkeypatch):
     os.mkfifo("pipe")
-    assert "--json pipe: is no plain file; choose another name." in run(capsys, "detectors", "--json", "pipe", code=2)
-    assert "--output -: this one cannot be printed" in run(capsys, "fit", "train.npy", "-o", "-", code=2)
+    assert "--json pipe: is no plain file; choose another name." in run(
+        capsys, "detectors", "--json", "pipe", code=2
+    )
+    assert "--output -: this one cannot be printed" in run(
+        capsys, "fit", "train.npy", "-o", "-", code=2
+    )
     fit(capsys)
 
     def closed(dir: Path):
         raise PermissionError(errno.EACCES, "Permission denied", str(dir))
 
     monkeypatch.setattr("tempfile.TemporaryFile", closed)
-    for arguments in (("detectors", "--json", "x.json"), ("calibrate", "ctm.safetensors", "absent.npy")):
+    for arguments in (
+        ("detectors", "--json", "x.json"),
+        ("calibrate", "ctm.safetensors", "absent.npy"),
+    ):
         error = run(capsys, *arguments, code=2)
         assert (
-            f"{arguments[-1].replace('absent.npy', 'ctm.safetensors')}: cannot write there (Permission denied)" in error
+            f"{arguments[-1].replace('absent.npy', 'ctm.safetensors')}: cannot write there (Permission denied)"
+            in error
         )
         assert error.endswith("; choose another folder.\n")
     error = run(capsys, "extract", "--model", "absent", "--images", "absent", "-o", "a/b", code=2)
     assert "--output a/b: cannot write there (Permission denied)" in error
     typica.write_bank("a.bank", np.ones((2, 3)))  # nothing need be written to one that is finished
-    assert "cannot write" not in run(capsys, "extract", "--model", "no:f", "--images", "no", "-o", "a.bank", code=2)
+    assert "cannot write" not in run(
+        capsys, "extract", "--model", "no:f", "--images", "no", "-o", "a.bank", code=2
+    )
 
 
 def test_a_bad_file_among_several_is_named(folder, capsys, monkeypatch):
@@ -355,36 +417,73 @@ def test_a_bad_file_among_several_is_named(folder, capsys, monkeypatch):
     np.save("broken.npy", broken)
     np.save("narrow.npy", broken[:, :5])
     for known, ood, message in (
-        ("test", "broken", "broken.npy: row 7 of the features holds NaN or infinity; remove or repair it"),
+        (
+            "test",
+            "broken",
+            "broken.npy: row 7 of the features holds NaN or infinity; remove or repair it",
+        ),
         ("broken", "ood", "broken.npy: row 7 of the features holds NaN or infinity"),
-        ("test", "narrow", "narrow.npy: 5 features a row instead of 12; take them from the same layer."),
+        (
+            "test",
+            "narrow",
+            "narrow.npy: 5 features a row instead of 12; take them from the same layer.",
+        ),
     ):
         rest = ("--id", f"{known}.npy", "--ood", "ood=ood.npy", "--ood", f"other={ood}.npy")
         assert f"error: {message}" in run(capsys, "evaluate", "ctm.safetensors", *rest, code=2)
-        assert f"error: {message}" in run(capsys, "compare", "train.npy", *rest, "--detectors", "ctm", code=2)
+        assert f"error: {message}" in run(
+            capsys, "compare", "train.npy", *rest, "--detectors", "ctm", code=2
+        )
 
 
 def test_info_checks_every_byte_of_a_bank(folder, data: Data, capsys):
     head = typica.Head(data.head.weight, data.head.bias)
-    typica.write_bank("a.bank", np.load("train.npy"), labels=data.labels, names=["é"] * 240, head=head)
+    typica.write_bank(
+        "a.bank", np.load("train.npy"), labels=data.labels, names=["é"] * 240, head=head
+    )
     document = json.loads(run(capsys, "info", "a.bank", "--verify", "--json", "-"))
-    assert document["verified"] == {"rows": 240, "bytes": 240 * (12 * 4 + 8 + 2 + 8)}  # labels, names and their ends
-    assert re.search(r"verified +\n +rows +240 +\n +bytes +15840 ", run(capsys, "info", "a.bank", "--verify"))
+    assert document["verified"] == {
+        "rows": 240,
+        "bytes": 240 * (12 * 4 + 8 + 2 + 8),
+    }  # labels, names and their ends
+    assert re.search(
+        r"verified +\n +rows +240 +\n +bytes +15840 ", run(capsys, "info", "a.bank", "--verify")
+    )
     assert document["head"] == "4 classes x 12 features" and "layer" not in document
     assert "verified" not in run(capsys, "info", "a.bank")
     with Path("a.bank/features.npy").open("r+b") as file:
         file.seek(-1, 2)
         file.write(b"\x7f")
     run(capsys, "info", "a.bank")
-    assert "a.bank: shard 0 (rows 0 to 239) is damaged" in run(capsys, "info", "a.bank", "--verify", code=2)
+    assert "a.bank: shard 0 (rows 0 to 239) is damaged" in run(
+        capsys, "info", "a.bank", "--verify", code=2
+    )
     Path("a.bank/head.safetensors").unlink()
     assert json.loads(run(capsys, "info", "a.bank", "--json", "-"))["head"] == "damaged"
-    for arguments in (("info", "a.bank", "--verify"), ("fit", "a.bank", "-o", "x.safetensors", "--detector", "energy")):
+    for arguments in (
+        ("info", "a.bank", "--verify"),
+        ("fit", "a.bank", "-o", "x.safetensors", "--detector", "energy"),
+    ):
         error = run(capsys, *arguments, code=2)
-        assert "a.bank: head.safetensors is missing; write the bank again (`typica extract --fresh`), or pass" in error
-    run(capsys, "fit", "a.bank", "-o", "x.safetensors", "--detector", "energy", "--head", "head.safetensors")
+        assert (
+            "a.bank: head.safetensors is missing; write the bank again (`typica extract --fresh`), or pass"
+            in error
+        )
+    run(
+        capsys,
+        "fit",
+        "a.bank",
+        "-o",
+        "x.safetensors",
+        "--detector",
+        "energy",
+        "--head",
+        "head.safetensors",
+    )
     size = Path("x.safetensors").stat().st_size
-    assert json.loads(run(capsys, "info", "x.safetensors", "--verify", "--json", "-"))["verified"] == {"bytes": size}
+    assert json.loads(run(capsys, "info", "x.safetensors", "--verify", "--json", "-"))[
+        "verified"
+    ] == {"bytes": size}
 
 
 def test_info_lays_out_what_is_nested(folder, data: Data, capsys):
@@ -403,7 +502,9 @@ def test_info_lays_out_what_is_nested(folder, data: Data, capsys):
     start = lines.index("source")
     keys = [line[:16].rstrip() for line in lines[start + 1 :] if line[:16].strip()]
     assert keys[:6] == ["  model", "  text", "  transform", "    mean", "    odd", "  weights"]
-    assert [line.split() for line in lines if line.startswith("    ") and "mean" in line] == [["mean", "0.5,", "0.25"]]
+    assert [line.split() for line in lines if line.startswith("    ") and "mean" in line] == [
+        ["mean", "0.5,", "0.25"]
+    ]
     assert "".join(out.split()).count("f" * 90) == 1 and out.count("[red]word") == 20
 
 
@@ -411,7 +512,9 @@ def logits_bank(data: Data, **more) -> typica.Bank:
     logits = data.head.logits(data.train).astype(np.float32)
     names = ["ant", "bee", "cat", "dog"]
     features = np.load("train.npy")[:, :7]  # of another layer: the head does not fit them
-    return typica.write_bank("a.bank", features, logits=logits, labels=data.labels, classes=names, **more)
+    return typica.write_bank(
+        "a.bank", features, logits=logits, labels=data.labels, classes=names, **more
+    )
 
 
 @pytest.mark.parametrize("file", ["a.bank", "a.parquet"])
@@ -420,7 +523,20 @@ def test_a_bank_without_a_head_gives_its_logits(folder, data: Data, capsys, file
     bank = logits_bank(data)
     bank.to_parquet("a.parquet")
     with pytest.raises(SystemExit) as stop:
-        main(["fit", file, "-o", "x.safetensors", "--detector", name, "--calibrate", file, "--tpr", "0.5"])
+        main(
+            [
+                "fit",
+                file,
+                "-o",
+                "x.safetensors",
+                "--detector",
+                name,
+                "--calibrate",
+                file,
+                "--tpr",
+                "0.5",
+            ]
+        )
     captured = capsys.readouterr()
     assert stop.value.code == 0, captured.err
     assert "no head: the bank's logits are read (pass --head for features)" in captured.err
@@ -431,7 +547,17 @@ def test_a_bank_without_a_head_gives_its_logits(folder, data: Data, capsys, file
         document = json.loads(run(capsys, "score", "x.safetensors", given, "--json", "-"))
         np.testing.assert_allclose([row["score"] for row in document["rows"]], wanted, rtol=1e-6)
     document = json.loads(
-        run(capsys, "evaluate", "x.safetensors", "--id", file, "--ood", f"same={file}", "--json", "-")
+        run(
+            capsys,
+            "evaluate",
+            "x.safetensors",
+            "--id",
+            file,
+            "--ood",
+            f"same={file}",
+            "--json",
+            "-",
+        )
     )
     assert document["ood"]["same"]["auroc"] == pytest.approx(0.5)
     run(capsys, "calibrate", "x.safetensors", file, "-o", "p.safetensors")
@@ -452,9 +578,21 @@ def test_rows_that_are_logits_themselves(folder, data: Data, capsys):
 def test_a_banks_parquet_file_is_as_good_as_the_bank(folder, data: Data, capsys):
     names = ["ant", "bee", "cat", "dog"]
     head = typica.Head(data.head.weight, data.head.bias)
-    identity = {"model": "net", "weights": "w", "layer": None, "reduce": "mean", "transform": {}, "data": "d"}
+    identity = {
+        "model": "net",
+        "weights": "w",
+        "layer": None,
+        "reduce": "mean",
+        "transform": {},
+        "data": "d",
+    }
     bank = typica.write_bank(
-        "a.bank", np.load("train.npy"), labels=data.labels, classes=names, head=head, identity=identity
+        "a.bank",
+        np.load("train.npy"),
+        labels=data.labels,
+        classes=names,
+        head=head,
+        identity=identity,
     )
     bank.to_parquet("a.parquet")
     for detector in ("ctm", "msp", "vim"):
@@ -463,8 +601,12 @@ def test_a_banks_parquet_file_is_as_good_as_the_bank(folder, data: Data, capsys)
         assert Path("a.parquet.safetensors").read_bytes() == Path("a.bank.safetensors").read_bytes()
     assert typica.load("a.parquet.safetensors").source_["model"] == "net"
     assert typica.load("a.parquet.safetensors").classes_.tolist() == names
-    typica.write_bank("b.bank", np.load("train.npy"), identity={**identity, "weights": "v"}).to_parquet("b.parquet")
-    error = run(capsys, "evaluate", "a.bank.safetensors", "--id", "a.parquet", "--ood", "b.parquet", code=2)
+    typica.write_bank(
+        "b.bank", np.load("train.npy"), identity={**identity, "weights": "v"}
+    ).to_parquet("b.parquet")
+    error = run(
+        capsys, "evaluate", "a.bank.safetensors", "--id", "a.parquet", "--ood", "b.parquet", code=2
+    )
     assert "b.parquet: features of another network, weights 'v' in place of 'w'" in error
     table = pq.read_table("a.parquet")
     for text in (b"{", b"[]", b'{"head_file": "?"}'):
@@ -472,13 +614,21 @@ def test_a_banks_parquet_file_is_as_good_as_the_bank(folder, data: Data, capsys)
         error = run(capsys, "fit", "bad.parquet", "-o", "x.safetensors", code=2)
         assert "bad.parquet: what it says of its bank is damaged" in error
     pq.write_table(table.replace_schema_metadata(None), "plain.parquet")
-    assert json.loads(run(capsys, "fit", "plain.parquet", "-o", "x.safetensors", "--json", "-"))["classes"]["n"] == 4
+    assert (
+        json.loads(run(capsys, "fit", "plain.parquet", "-o", "x.safetensors", "--json", "-"))[
+            "classes"
+        ]["n"]
+        == 4
+    )
     assert typica.load("x.safetensors").classes_.tolist() == [0, 1, 2, 3]
 
 
 def test_a_share_to_keep_needs_held_out_rows(folder, capsys):
     error = run(capsys, "fit", "train.npy", "-o", "x.safetensors", "--tpr", "0.5", code=2)
-    assert "--tpr 0.5: needs held-out rows" in error and "pass --calibrate HELD_OUT, or leave --tpr out." in error
+    assert (
+        "--tpr 0.5: needs held-out rows" in error
+        and "pass --calibrate HELD_OUT, or leave --tpr out." in error
+    )
     assert not Path("x.safetensors").exists()
     run(capsys, "fit", "train.npy", "-o", "x.safetensors", "--calibrate", "held_out.npy")
     assert typica.load("x.safetensors").calibration_.tpr == 0.95
@@ -499,7 +649,9 @@ def test_a_detector_without_a_name_gets_that_of_the_features(folder, data: Data,
     with pytest.raises(SystemExit):
         main(["fit", "train.npy", "--json", "-"])
     captured = capsys.readouterr()
-    assert "wrote train.safetensors" in captured.err and json.loads(captured.out)["detector"] == "ctm"
+    assert (
+        "wrote train.safetensors" in captured.err and json.loads(captured.out)["detector"] == "ctm"
+    )
     assert typica.load("train.safetensors").n_features_in_ == 12
 
 
@@ -526,7 +678,9 @@ def test_a_fault_of_ours_is_one_line_too(folder, capsys, monkeypatch):
         raise ZeroDivisionError("oops")
 
     monkeypatch.setattr("typica.store.read", broken)
-    assert "internal error: ZeroDivisionError: oops; --debug" in run(capsys, "info", "ctm.safetensors", code=1)
+    assert "internal error: ZeroDivisionError: oops; --debug" in run(
+        capsys, "info", "ctm.safetensors", code=1
+    )
     with pytest.raises(ZeroDivisionError):
         main(["--debug", "info", "ctm.safetensors"])
 
@@ -536,7 +690,9 @@ def test_too_few_held_out_rows_are_said(folder, capsys):
     with pytest.raises(SystemExit):
         main(["fit", "train.npy", "-o", "x.safetensors", "--calibrate", "few.npy"])
     captured = capsys.readouterr()
-    assert "warning: CTM.calibrate: 10 inputs are too few to reject anything" in " ".join(captured.err.split())
+    assert "warning: CTM.calibrate: 10 inputs are too few to reject anything" in " ".join(
+        captured.err.split()
+    )
     assert "-inf" in captured.out
     assert json.loads(run(capsys, "info", "x.safetensors", "--json", "-"))["threshold"] == "-inf"
 
@@ -550,13 +706,33 @@ def test_detectors_lists_them_all(capsys):
 
 
 def test_compare_shows_every_detector_on_the_same_features(folder, data: Data, capsys):
-    arguments = ("compare", "train.npy", "--labels", "labels.npy", "--id", "test.npy", "--ood", "odd=ood.npy")
-    out = run(capsys, *arguments, "--head", "head.safetensors", "--detectors", "ctm,cw,msp,KNN", "--json", "out.json")
+    arguments = (
+        "compare",
+        "train.npy",
+        "--labels",
+        "labels.npy",
+        "--id",
+        "test.npy",
+        "--ood",
+        "odd=ood.npy",
+    )
+    out = run(
+        capsys,
+        *arguments,
+        "--head",
+        "head.safetensors",
+        "--detectors",
+        "ctm,cw,msp,KNN",
+        "--json",
+        "out.json",
+    )
     assert max(map(len, out.splitlines())) <= 80 and "µs/row" in out
     rows = json.loads(Path("out.json").read_text())
     assert list(rows) == ["ctm", "cw", "msp", "knn"]
     ctm = typica.CTM().fit(np.load("train.npy"), data.labels)
-    wanted = typica.evaluate(ctm.score_samples(np.load("test.npy")), ctm.score_samples(np.load("ood.npy")))
+    wanted = typica.evaluate(
+        ctm.score_samples(np.load("test.npy")), ctm.score_samples(np.load("ood.npy"))
+    )
     assert rows["ctm"]["average"]["auroc"] == pytest.approx(wanted.auroc, abs=1e-9)
     assert rows["ctm"]["fit_seconds"] > 0 and rows["ctm"]["score_microseconds"] > 0
     main_error = run(capsys, *arguments, "--detectors", "ctm,nope", code=2)
@@ -566,7 +742,16 @@ def test_compare_shows_every_detector_on_the_same_features(folder, data: Data, c
 def test_compare_leaves_out_what_lacks_a_head_and_reports_what_fails(folder, data: Data, capsys):
     np.save("train.npy", np.load("train.npy")[:30])  # too few for 50 neighbours
     np.save("labels.npy", data.labels[:30])
-    arguments = ("compare", "train.npy", "--labels", "labels.npy", "--id", "test.npy", "--ood", "odd=ood.npy")
+    arguments = (
+        "compare",
+        "train.npy",
+        "--labels",
+        "labels.npy",
+        "--id",
+        "test.npy",
+        "--ood",
+        "odd=ood.npy",
+    )
     with pytest.raises(SystemExit):
         main([*arguments, "--detectors", "paper"])
     captured = capsys.readouterr()
@@ -620,4 +805,6 @@ def loaded_by(code: str) -> set[str]:
 def test_import_loads_nothing_heavy():
     assert loaded_by("import typica") == set()
     # scikit-learn loads pandas, and so pyarrow, where they are installed; we add nothing to that.
-    assert loaded_by("import typica.cli; typica.CTM, typica.load, typica.evaluate") <= loaded_by("import sklearn")
+    assert loaded_by("import typica.cli; typica.CTM, typica.load, typica.evaluate") <= loaded_by(
+        "import sklearn"
+    )

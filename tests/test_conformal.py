@@ -48,7 +48,9 @@ class First(Detector):
 
 
 def rows(scores, classes=0):
-    return np.stack(np.broadcast_arrays(np.asarray(scores, dtype=np.float64), classes), axis=1).astype(np.float64)
+    return np.stack(
+        np.broadcast_arrays(np.asarray(scores, dtype=np.float64), classes), axis=1
+    ).astype(np.float64)
 
 
 def calibrated(scores, **options):
@@ -81,7 +83,9 @@ def test_detector_gives_the_p_values_of_its_scores(data: Data):
     known, scores = detector.score_samples(data.held_out), detector.score_samples(data.test)
     wanted = [(1 + sum(known <= s)) / (len(known) + 1) for s in scores]
     np.testing.assert_array_equal(conformal.p_values(data.test), wanted)
-    first, again, other = (conformal.p_values(data.test, randomised=True, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (
+        conformal.p_values(data.test, randomised=True, seed=seed) for seed in (1, 1, 2)
+    )
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
     judged = conformal.judge(data.test, alpha=0.1)
@@ -111,18 +115,25 @@ def test_decisions_are_those_of_the_detectors_own_threshold(calibration, thousan
     np.testing.assert_array_equal(wanted == -1, rejected)
 
 
-@pytest.mark.parametrize("precisions", [(np.float32, np.float32), (np.float64, np.float32), (np.float32, np.float64)])
+@pytest.mark.parametrize(
+    "precisions", [(np.float32, np.float32), (np.float64, np.float32), (np.float32, np.float64)]
+)
 def test_decisions_agree_across_precisions(data: Data, precisions):
     """Calibrated in one precision and asked in the other, on the very rows where a last bit decides."""
     first, second = precisions
     detector = CTM().fit(data.train, data.labels)
-    held_out, new = data.held_out[:99].astype(first), np.concatenate([data.held_out, data.test]).astype(second)
+    held_out, new = (
+        data.held_out[:99].astype(first),
+        np.concatenate([data.held_out, data.test]).astype(second),
+    )
     conformal = ConformalDetector(detector).calibrate(held_out)
     for percent in range(1, 100):
         tpr = percent / 100
         wanted = detector.calibrate(held_out, tpr=tpr).predict(new)
         np.testing.assert_array_equal(conformal.predict(new, alpha=1 - tpr), wanted)
-        np.testing.assert_array_equal(conformal.p_values(new) <= (100 - percent) / 100, wanted == -1)
+        np.testing.assert_array_equal(
+            conformal.p_values(new) <= (100 - percent) / 100, wanted == -1
+        )
 
 
 def test_every_detector(name: str):
@@ -145,9 +156,13 @@ def test_pipeline(data: Data):
 
 def test_torch_tensors(data: Data):
     torch = pytest.importorskip("torch")
-    conformal = ConformalDetector(CTM().fit(data.train, data.labels)).calibrate(torch.tensor(data.held_out))
+    conformal = ConformalDetector(CTM().fit(data.train, data.labels)).calibrate(
+        torch.tensor(data.held_out)
+    )
     same = ConformalDetector(CTM().fit(data.train, data.labels)).calibrate(data.held_out)
-    np.testing.assert_allclose(conformal.p_values(torch.tensor(data.test)), same.p_values(data.test), atol=0.02)
+    np.testing.assert_allclose(
+        conformal.p_values(torch.tensor(data.test)), same.p_values(data.test), atol=0.02
+    )
 
 
 # Training-conditional confidence
@@ -158,17 +173,28 @@ def test_torch_tensors(data: Data):
 def test_guaranteed_rank_agrees_with_scipy(alpha, confidence):
     for n in (1, 2, 10, 99, 500, 10_000):
         k = guaranteed_rank(n, alpha, confidence)
-        # The false-alarm rate of the k-th smallest of n is Beta(k, n + 1 - k); that of the next is too much.
+        # The false-alarm rate of the k-th smallest of n is Beta(k, n + 1 - k); that of the next is
+        # too much.
         assert k == 0 or stats.beta.cdf(alpha, k, n + 1 - k) >= confidence
         assert stats.beta.cdf(alpha, k + 1, n - k) < confidence if k < n else True
         assert k == sum(stats.binom.sf(np.arange(n), n, alpha) >= confidence)
     need = calibration_size(alpha, confidence)
     assert 1 - (1 - alpha) ** need >= confidence > 1 - (1 - alpha) ** (need - 1)
-    assert guaranteed_rank(need, alpha, confidence) == 1 and guaranteed_rank(need - 1, alpha, confidence) == 0
+    assert (
+        guaranteed_rank(need, alpha, confidence) == 1
+        and guaranteed_rank(need - 1, alpha, confidence) == 0
+    )
 
 
 def test_sizes():
-    assert [calibration_size(alpha) for alpha in (0.5, 0.1, 0.05, 0.01, "1/3", 1 - 0.9)] == [1, 9, 19, 99, 2, 9]
+    assert [calibration_size(alpha) for alpha in (0.5, 0.1, 0.05, 0.01, "1/3", 1 - 0.9)] == [
+        1,
+        9,
+        19,
+        99,
+        2,
+        9,
+    ]
     assert calibration_size(0.5, 0.75) == 2
     assert calibration_size(1e-6, 0.99) == 4_605_168
     for alpha in (0.5, 0.1, 0.07):
@@ -209,7 +235,9 @@ def test_confidence_lowers_the_threshold_and_refuses_too_few():
 def test_by_class_by_definition():
     rng = np.random.default_rng(0)
     names = np.array(["ant", "bee", "cat", "dog"])
-    held_out, new = (rows(rng.integers(0, 50, n), rng.integers(0, high, n)) for n, high in ((400, 3), (200, 4)))
+    held_out, new = (
+        rows(rng.integers(0, 50, n), rng.integers(0, high, n)) for n, high in ((400, 3), (200, 4))
+    )
     groups = {"ant": "insect", "bee": "insect"}
     conformal = ConformalDetector(First(), by_class=True, groups=groups).calibrate(held_out)
 
@@ -221,13 +249,17 @@ def test_by_class_by_definition():
         peers = [s for s, c in held_out if group(c) == group(code)]
         wanted.append((1 + sum(s <= score for s in peers)) / (len(peers) + 1))
     np.testing.assert_array_equal(conformal.p_values(new), wanted)
-    assert all(p == 1 for p, (_, code) in zip(wanted, new, strict=True) if code == 3)  # no dog to compare with
+    assert all(
+        p == 1 for p, (_, code) in zip(wanted, new, strict=True) if code == 3
+    )  # no dog to compare with
     np.testing.assert_array_equal(conformal.predict(new, alpha=0.2) == -1, np.array(wanted) <= 0.2)
     np.testing.assert_array_equal(conformal.judge(new, alpha=0.2).typical, np.array(wanted) > 0.2)
     by_hand = ConformalDetector(First(), by_class=True, groups=groups).calibrate(
         rows(held_out[:, 0]), predicted=names[held_out[:, 1].astype(int)]
     )
-    np.testing.assert_array_equal(by_hand.p_values(rows(new[:, 0]), predicted=names[new[:, 1].astype(int)]), wanted)
+    np.testing.assert_array_equal(
+        by_hand.p_values(rows(new[:, 0]), predicted=names[new[:, 1].astype(int)]), wanted
+    )
     assert sorted(conformal.summary(0.2)["groups"]) == ["cat", "insect"]
     randomised = conformal.p_values(new, randomised=True, seed=0)
     assert (randomised <= wanted).all() and (randomised < wanted).any()
@@ -251,7 +283,9 @@ def test_pool_rare():
     assert pool_rare([0, 1, 2], [50, 30, 20], n=100, smallest=25) == {2: "rare"}
     assert pool_rare(["a"], [1], n=10) == {"a": "rare"}
     assert pool_rare(["a"], [1], n=100) == {}
-    with pytest.raises(InputError, match=r"pool_rare: 2 classes, counts \[0\. 0\.\]; pass one count a class"):
+    with pytest.raises(
+        InputError, match=r"pool_rare: 2 classes, counts \[0\. 0\.\]; pass one count a class"
+    ):
         pool_rare(["a", "b"], [0, 0], n=10)
     with pytest.raises(InputError, match=r"pool_rare: 1 classes"):
         pool_rare(["a"], [1, 2], n=10)
@@ -272,30 +306,44 @@ def test_streamed_and_merged_calibration_equal_the_whole(data: Data):
         for part, batch in zip(parts, np.array_split(data.held_out, 3), strict=True):
             part.detector.calibrate(batch)  # a threshold of its own makes no other detector
             part.calibrate(batch)
-        merged = ConformalDetector(detector, **options).merge(parts[0]).merge(parts[1]).merge(parts[2])
+        merged = (
+            ConformalDetector(detector, **options).merge(parts[0]).merge(parts[1]).merge(parts[2])
+        )
         assert whole.n == stream.n == merged.n == len(data.held_out)
         for other in (stream, merged):
             np.testing.assert_array_equal(other.p_values(data.test), whole.p_values(data.test))
-            np.testing.assert_array_equal(other.predict(data.test, 0.1), whole.predict(data.test, 0.1))
+            np.testing.assert_array_equal(
+                other.predict(data.test, 0.1), whole.predict(data.test, 0.1)
+            )
     again = ConformalDetector(detector).calibrate(data.held_out).calibrate(data.held_out[:50])
     assert again.n == 50
 
 
 def test_merge_refuses_what_does_not_belong_together(data: Data):
     one = ConformalDetector(CTM().fit(data.train, data.labels)).calibrate(data.held_out)
-    other = ConformalDetector(CTM().fit(data.train[:100], data.labels[:100])).calibrate(data.held_out)
-    with pytest.raises(InputError, match=r"merge: the two detectors are not equal; calibrate copies of one fitted"):
+    other = ConformalDetector(CTM().fit(data.train[:100], data.labels[:100])).calibrate(
+        data.held_out
+    )
+    with pytest.raises(
+        InputError, match=r"merge: the two detectors are not equal; calibrate copies of one fitted"
+    ):
         one.merge(other)
     assert one.n == len(data.held_out)
-    with pytest.raises(InputError, match=r"merge: by_class, groups or max_scores differ; make both with the same"):
+    with pytest.raises(
+        InputError, match=r"merge: by_class, groups or max_scores differ; make both with the same"
+    ):
         one.merge(ConformalDetector(one.detector, by_class=True).calibrate(data.held_out))
     with pytest.raises(InputError, match=r"merge: by_class, groups or max_scores differ"):
         one.merge(ConformalDetector(one.detector, max_scores=50).calibrate(data.held_out))
-    with pytest.raises(InputError, match=r"merge: got CTM or itself; pass another ConformalDetector"):
+    with pytest.raises(
+        InputError, match=r"merge: got CTM or itself; pass another ConformalDetector"
+    ):
         one.merge(one.detector)
     with pytest.raises(InputError, match=r"merge: got ConformalDetector or itself"):
         one.merge(one)
-    with pytest.raises(NotFittedError, match=r"there are no calibration scores; call calibrate first"):
+    with pytest.raises(
+        NotFittedError, match=r"there are no calibration scores; call calibrate first"
+    ):
         one.merge(ConformalDetector(one.detector))
 
 
@@ -306,7 +354,10 @@ def test_fingerprint_tells_fits_apart_and_leaves_thresholds_out(data: Data):
     moved = data.train.copy()
     moved[0, 0] += 1e-9
     assert fingerprint(CTM().fit(moved, data.labels)) != before
-    pipelines = [make_pipeline(StandardScaler(), CTM()).fit(X, data.labels) for X in (data.train, data.train, moved)]
+    pipelines = [
+        make_pipeline(StandardScaler(), CTM()).fit(X, data.labels)
+        for X in (data.train, data.train, moved)
+    ]
     assert len({fingerprint(pipeline) for pipeline in pipelines}) == 2
     assert fingerprint(pipelines[0]) != before
 
@@ -327,8 +378,14 @@ def test_sketch_never_counts_too_few_nor_more_than_its_error_too_many(batches, m
         sketch.merge(other)
     scores = [score for batch in batches for score in batch]
     asked = np.array([*scores, -INF, -0.3, 0.7, INF])
-    below, at_most = ([sum(compare(s, a) for s in scores) for a in asked] for compare in (float.__lt__, float.__le__))
-    for wanted, found in ((below, sketch.count(asked, "left")), (at_most, sketch.count(asked, "right"))):
+    below, at_most = (
+        [sum(compare(s, a) for s in scores) for a in asked]
+        for compare in (float.__lt__, float.__le__)
+    )
+    for wanted, found in (
+        (below, sketch.count(asked, "left")),
+        (at_most, sketch.count(asked, "right")),
+    ):
         assert (found >= wanted).all() and (found - wanted <= sketch.error).all()
     assert sketch.n == len(scores) and len(sketch.ordered) <= max_scores
     for k in range(1, len(scores) + 1, 7):
@@ -384,7 +441,8 @@ def test_sketch_makes_p_values_conservative():
     assert not ((sketch.predict(new, 0.1) == -1) & (exact.predict(new, 0.1) == 1)).any()
     np.testing.assert_array_equal(sketch.predict(new, 0.1) == -1, sketch.p_values(new) <= 0.1)
     with pytest.raises(
-        InputError, match=r"discoveries: a sketch lacks what the guarantee needs; calibrate without max"
+        InputError,
+        match=r"discoveries: a sketch lacks what the guarantee needs; calibrate without max",
     ):
         sketch.discoveries(new)
     calibrated(scores[:900], max_scores=1000).discoveries(new)  # nothing has been lost yet
@@ -410,7 +468,9 @@ def test_discoveries():
         conformal.discoveries(new, method="storey", lam=0)
     by_class = ConformalDetector(First(), by_class=True).calibrate(rows(calibration))
     np.testing.assert_array_equal(by_class.discoveries(new), conformal.discoveries(new))
-    with pytest.raises(InputError, match=r"discoveries: 'storey' needs one calibration set for all; use 'bh'"):
+    with pytest.raises(
+        InputError, match=r"discoveries: 'storey' needs one calibration set for all; use 'bh'"
+    ):
         by_class.discoveries(new, method="storey")
 
 
@@ -426,7 +486,9 @@ def test_storey_takes_a_lam_that_the_p_values_can_have(n):
         pi0 = (1 + sum(x >= lam for x in p)) / (6 * (1 - lam))
         passing = [x for k, x in enumerate(sorted(p), 1) if x * 6 * pi0 <= Fraction(4, 10) * k]
         wanted = [bool(passing) and x <= passing[-1] for x in p]
-        assert conformal.discoveries(rows(counts - 0.5), fdr=0.4, method="storey").tolist() == wanted
+        assert (
+            conformal.discoveries(rows(counts - 0.5), fdr=0.4, method="storey").tolist() == wanted
+        )
 
 
 # Adversarial input
@@ -456,23 +518,30 @@ def test_one_calibration_input():
 def test_too_small_a_group_is_named():
     held_out = rows(np.arange(31.0), np.repeat([0, 1], [30, 1]))
     conformal = ConformalDetector(First(), by_class=True).calibrate(held_out)
-    with pytest.warns(CalibrationWarning, match=r"1 calibration inputs of group 'bee' are .* at least 19 a group"):
+    with pytest.warns(
+        CalibrationWarning, match=r"1 calibration inputs of group 'bee' are .* at least 19 a group"
+    ):
         assert conformal.predict(rows([-1.0, -1.0], [0, 1])).tolist() == [-1, 1]
     with pytest.raises(
-        InputError, match=r"summary: 1 calibration inputs of group 'bee' are too few for alpha=0.05 with"
+        InputError,
+        match=r"summary: 1 calibration inputs of group 'bee' are too few for alpha=0.05 with",
     ):
         conformal.summary(confidence=0.9)
 
 
 def test_infinite_scores_are_legal_and_nan_is_not():
     assert p_values([-INF, INF], [-INF, 0.0, INF]).tolist() == [0.5, 1.0]
-    with pytest.raises(InputError, match=r"p_values: score 1 is NaN; repair the input or the detector"):
+    with pytest.raises(
+        InputError, match=r"p_values: score 1 is NaN; repair the input or the detector"
+    ):
         p_values([0.0, np.nan], [1.0])
     with pytest.raises(InputError, match=r"p_values: score 0 is NaN"):
         p_values([0.0], [np.nan])
     assert p_values([], [1.0]).shape == (0,)
     assert p_values([1.0], []).tolist() == [1.0]
-    with pytest.raises(InputError, match=r"p_values: scores of shape \(1, 1\) and type float64; pass a 1-D array"):
+    with pytest.raises(
+        InputError, match=r"p_values: scores of shape \(1, 1\) and type float64; pass a 1-D array"
+    ):
         p_values([[1.0]], [1.0])
 
     class Broken(First):
@@ -484,38 +553,54 @@ def test_infinite_scores_are_legal_and_nan_is_not():
 
 
 def test_bad_input(data: Data):
-    with pytest.raises(InputError, match=r"ConformalDetector: StandardScaler is not a detector; pass a detector or"):
+    with pytest.raises(
+        InputError, match=r"ConformalDetector: StandardScaler is not a detector; pass a detector or"
+    ):
         ConformalDetector(StandardScaler())
     with pytest.raises(InputError, match=r"groups without by_class; pass by_class=True as well"):
         ConformalDetector(First(), groups={})
     for bad in (5, 2.5, "many"):
-        with pytest.raises(InputError, match=r"max_scores=.*; pass an integer of 16 or more, or None"):
+        with pytest.raises(
+            InputError, match=r"max_scores=.*; pass an integer of 16 or more, or None"
+        ):
             ConformalDetector(First(), max_scores=bad)
     with pytest.raises(NotFittedError, match=r"CTM.score_samples: this CTM is not fitted yet"):
         ConformalDetector(CTM()).calibrate(data.held_out)
     unready = ConformalDetector(First())
     for method in (unready.p_values, unready.predict, unready.discoveries, unready.judge):
-        with pytest.raises(NotFittedError, match=r"ConformalDetector: there are no calibration scores; call calibrate"):
+        with pytest.raises(
+            NotFittedError,
+            match=r"ConformalDetector: there are no calibration scores; call calibrate",
+        ):
             method(rows([1.0]))
     conformal = calibrated(np.arange(99.0))
     with pytest.raises(InputError, match=r"0 sample\(s\)"):
         conformal.calibrate(np.empty((0, 2)))
     assert conformal.n == 99
     for alpha in (1, -0.1, np.nan, "lots"):
-        with pytest.raises(InputError, match=r"predict: alpha=.* is not a share; pass a number at least 0 and below 1"):
+        with pytest.raises(
+            InputError,
+            match=r"predict: alpha=.* is not a share; pass a number at least 0 and below 1",
+        ):
             conformal.predict(rows([1.0]), alpha=alpha)
     with pytest.raises(InputError, match=r"confidence=2 is not a share"):
         conformal.predict(rows([1.0]), confidence=2)
-    with pytest.raises(InputError, match=r"p_values: predicted classes are for by_class=True; leave them out"):
+    with pytest.raises(
+        InputError, match=r"p_values: predicted classes are for by_class=True; leave them out"
+    ):
         conformal.p_values(rows([1.0]), predicted=["ant"])
     by_class = ConformalDetector(First(), by_class=True).calibrate(rows([1.0]))
-    with pytest.raises(InputError, match=r"p_values: predicted has shape \(2,\) for 1 rows; pass one a row"):
+    with pytest.raises(
+        InputError, match=r"p_values: predicted has shape \(2,\) for 1 rows; pass one a row"
+    ):
         by_class.p_values(rows([1.0]), predicted=["ant", "bee"])
 
 
 def test_input_is_not_written_to(data: Data):
     held_out, test = data.held_out.copy(), data.test.copy()
-    conformal = ConformalDetector(CTM().fit(data.train, data.labels), max_scores=20).calibrate(held_out)
+    conformal = ConformalDetector(CTM().fit(data.train, data.labels), max_scores=20).calibrate(
+        held_out
+    )
     conformal.p_values(test)
     np.testing.assert_array_equal(held_out, data.held_out)
     np.testing.assert_array_equal(test, data.test)
@@ -524,7 +609,9 @@ def test_input_is_not_written_to(data: Data):
 # Files
 
 
-@pytest.mark.parametrize("options", [{}, {"by_class": True, "groups": {0: "$rare", 1: "$rare"}}, {"max_scores": 40}])
+@pytest.mark.parametrize(
+    "options", [{}, {"by_class": True, "groups": {0: "$rare", 1: "$rare"}}, {"max_scores": 40}]
+)
 def test_saved_and_loaded(data: Data, tmp_path, options):
     conformal = ConformalDetector(CW(data.head), **options).calibrate(data.held_out)
     path = tmp_path / "conformal.safetensors"
@@ -561,7 +648,9 @@ def test_explain_tells_verdict_p_value_and_nearest_known_inputs(data):
         cosines = [b @ z / np.linalg.norm(b) / np.linalg.norm(z) for b in data.held_out]
         assert list(answer.examples) == np.argsort(np.negative(cosines), kind="stable")[:3].tolist()
     assert answers[0].nearest == detector.classify(inputs)[0] and len(answers[0].contributions) == 5
-    assert f"p-value {answers[-1].p_value:.4g}" in str(answers[-1]) and "nearest known inputs" in str(answers[-1])
+    assert f"p-value {answers[-1].p_value:.4g}" in str(
+        answers[-1]
+    ) and "nearest known inputs" in str(answers[-1])
     assert conformal.explain(inputs[:1])[0].examples == ()
     zero = np.zeros((1, data.held_out.shape[1]))
     with_zero = conformal.explain(inputs[:1], bank=np.concatenate([zero, data.held_out]))[0]
@@ -569,7 +658,9 @@ def test_explain_tells_verdict_p_value_and_nearest_known_inputs(data):
 
 
 def test_levels_of_the_constructor_are_stored_and_used(data, tmp_path):
-    conformal = ConformalDetector(typica.CTM().fit(data.train, data.labels), alpha="0.2", confidence="0.9")
+    conformal = ConformalDetector(
+        typica.CTM().fit(data.train, data.labels), alpha="0.2", confidence="0.9"
+    )
     conformal.calibrate(data.held_out).save(tmp_path / "c.safetensors")
     loaded = typica.load(tmp_path / "c.safetensors")
     assert (loaded.alpha, loaded.confidence) == ("0.2", "0.9")

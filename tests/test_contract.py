@@ -33,7 +33,10 @@ COLUMNS = dict.fromkeys(
     ),
     "the columns are logits, one a class, and the check has labels of more classes than columns",
 )
-EXPECTED_FAILURES: dict[str, dict[str, str]] = {"openmax": LABELS | COLUMNS, "relative_mahalanobis": LABELS}
+EXPECTED_FAILURES: dict[str, dict[str, str]] = {
+    "openmax": LABELS | COLUMNS,
+    "relative_mahalanobis": LABELS,
+}
 
 
 def tolerance(detector: typica.Detector, dtype: type) -> float:
@@ -42,10 +45,14 @@ def tolerance(detector: typica.Detector, dtype: type) -> float:
 
 def assert_close(detector, got, wanted, dtype=np.float64):
     scale = np.abs(wanted).max() + 1e-300
-    np.testing.assert_allclose(np.asarray(got), wanted, rtol=0, atol=tolerance(detector, dtype) * scale)
+    np.testing.assert_allclose(
+        np.asarray(got), wanted, rtol=0, atol=tolerance(detector, dtype) * scale
+    )
 
 
-@pytest.mark.filterwarnings("ignore")  # scikit-learn fits on a handful of rows, which Typica warns about
+@pytest.mark.filterwarnings(
+    "ignore"
+)  # scikit-learn fits on a handful of rows, which Typica warns about
 def test_sklearn_estimator_checks(name):
     detector = typica.make_detector(name, **SMALL.get(name, {}))
     if detector.tags.needs_head:
@@ -67,7 +74,10 @@ def test_tags_are_complete(name):
 
 def test_higher_is_typical(name, data: Data):
     detector = fitted(name, data)
-    assert typica.evaluate(detector.score_samples(data.test), detector.score_samples(data.ood)).auroc > 0.7
+    assert (
+        typica.evaluate(detector.score_samples(data.test), detector.score_samples(data.ood)).auroc
+        > 0.7
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -80,13 +90,17 @@ def test_dtype_is_kept(name, data: Data, dtype):
 def test_half_precision_is_computed_in_single(name, data: Data):
     detector = fitted(name, data)
     half = data.test.astype(np.float16)
-    np.testing.assert_array_equal(detector.score_samples(half), detector.score_samples(half.astype(np.float32)))
+    np.testing.assert_array_equal(
+        detector.score_samples(half), detector.score_samples(half.astype(np.float32))
+    )
 
 
 def test_integers_are_computed_in_double(name, data: Data):
     detector = fitted(name, data)
     whole = np.rint(data.test).astype(np.int32) + 1
-    np.testing.assert_array_equal(detector.score_samples(whole), detector.score_samples(whole.astype(np.float64)))
+    np.testing.assert_array_equal(
+        detector.score_samples(whole), detector.score_samples(whole.astype(np.float64))
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -118,12 +132,16 @@ def test_backends_agree(name, data: Data, backend, dtype):
     got = detector.score_samples(xp.asarray(test))
     assert type(got) is type(xp.asarray(test))
     assert_close(detector, typica.arrays.to_numpy(got), wanted, dtype)
-    np.testing.assert_array_equal(typica.arrays.to_numpy(detector.predict(xp.asarray(test))), detector.predict(test))
+    np.testing.assert_array_equal(
+        typica.arrays.to_numpy(detector.predict(xp.asarray(test))), detector.predict(test)
+    )
 
 
 def test_fit_on_tensors_equals_fit_on_arrays(name, data: Data):
     detector = make(name, data).fit(torch.asarray(data.train), torch.asarray(data.labels))
-    assert_close(detector, detector.score_samples(data.test), fitted(name, data).score_samples(data.test))
+    assert_close(
+        detector, detector.score_samples(data.test), fitted(name, data).score_samples(data.test)
+    )
 
 
 def test_gradient_flows_and_is_right(name, data: Data):
@@ -175,7 +193,9 @@ def test_data_frames_are_taken_with_their_column_names(name, data: Data):
     columns = [f"f{i}" for i in range(data.train.shape[1])]
     detector = make(name, data).fit(pd.DataFrame(data.train, columns=columns), data.labels)
     frame = pd.DataFrame(data.test, columns=columns)
-    assert_close(detector, detector.score_samples(frame), fitted(name, data).score_samples(data.test))
+    assert_close(
+        detector, detector.score_samples(frame), fitted(name, data).score_samples(data.test)
+    )
     with pytest.raises(ValueError, match="feature names should match"):
         detector.score_samples(frame[columns[::-1]])
 
@@ -184,7 +204,9 @@ def test_decision_is_score_minus_threshold(name, data: Data):
     detector = fitted(name, data).calibrate(data.held_out, tpr=0.9)
     scores = detector.score_samples(data.test)
     np.testing.assert_allclose(detector.decision_function(data.test), scores - detector.offset_)
-    np.testing.assert_array_equal(detector.predict(data.test), np.where(scores >= detector.offset_, 1, -1))
+    np.testing.assert_array_equal(
+        detector.predict(data.test), np.where(scores >= detector.offset_, 1, -1)
+    )
     assert detector.predict(data.test).dtype == np.int64
 
 
@@ -206,7 +228,9 @@ def test_save_and_load_give_the_same_detector(name, data: Data, tmp_path):
     detector.save(path)
     loaded = typica.load(path)
     assert type(loaded) is type(detector)
-    np.testing.assert_array_equal(loaded.score_samples(data.test), detector.score_samples(data.test))
+    np.testing.assert_array_equal(
+        loaded.score_samples(data.test), detector.score_samples(data.test)
+    )
     np.testing.assert_array_equal(loaded.predict(data.ood), detector.predict(data.ood))
     assert loaded.explain(data.test[:3]) == detector.explain(data.test[:3])
     assert str(loaded.get_params()) == str(detector.get_params())
@@ -231,7 +255,9 @@ def test_merge_equals_single_fit(name, data: Data):
     untouched = copy.deepcopy(parts[1])
     merged = make(name, data).merge(parts[0]).merge(parts[1]).merge(parts[2])
     assert_close(whole, merged.score_samples(data.test), whole.score_samples(data.test))
-    np.testing.assert_array_equal(parts[1].score_samples(data.test), untouched.score_samples(data.test))
+    np.testing.assert_array_equal(
+        parts[1].score_samples(data.test), untouched.score_samples(data.test)
+    )
     streamed = make(name, data)
     for start in range(0, len(data.train), 50):
         streamed.partial_fit(data.train[start : start + 50], data.labels[start : start + 50])
@@ -242,7 +268,10 @@ def test_learning_more_invalidates_the_threshold(name, data: Data):
     detector = fitted(name, data)
     if not detector.tags.mergeable:
         return
-    others = [lambda d: d.partial_fit(data.train, data.labels), lambda d: d.merge(fitted(name, data))]
+    others = [
+        lambda d: d.partial_fit(data.train, data.labels),
+        lambda d: d.merge(fitted(name, data)),
+    ]
     for learn_more in others:
         detector = learn_more(fitted(name, data))
         for method in (detector.predict, detector.decision_function):
@@ -281,7 +310,9 @@ def test_pipeline_is_calibrated_explained_and_stored(name, data: Data, tmp_path)
         scaler = StandardScaler(with_mean=False)
     pipeline = make_pipeline(scaler, make(name, data)).fit(data.train, data.labels)
     assert typica.calibrate(pipeline, data.held_out, tpr=0.9) is pipeline
-    np.testing.assert_array_equal(pipeline.predict(data.test), pipeline[-1].predict(scaler.transform(data.test)))
+    np.testing.assert_array_equal(
+        pipeline.predict(data.test), pipeline[-1].predict(scaler.transform(data.test))
+    )
     answers = typica.explain(pipeline, data.test[:2])
     assert [answer.score for answer in answers] == pipeline.score_samples(data.test[:2]).tolist()
     if pipeline[-1].tags.saveable:
@@ -296,7 +327,9 @@ def test_explain_agrees_with_scores_and_verdicts(name, data: Data):
     answers = detector.explain(rows)
     np.testing.assert_allclose([a.score for a in answers], detector.score_samples(rows), rtol=1e-12)
     assert [1 if a.typical else -1 for a in answers] == detector.predict(rows).tolist()
-    ranks = np.mean(detector.score_samples(data.held_out)[:, None] <= detector.score_samples(rows), axis=0)
+    ranks = np.mean(
+        detector.score_samples(data.held_out)[:, None] <= detector.score_samples(rows), axis=0
+    )
     np.testing.assert_allclose([a.percentile for a in answers], 100 * ranks, atol=1e-9)
     matches = detector.match(rows)
     if matches is not None:
@@ -308,15 +341,21 @@ def test_explain_agrees_with_scores_and_verdicts(name, data: Data):
             detector.classify(rows)
 
 
-@pytest.mark.parametrize("method", ["score_samples", "predict", "decision_function", "explain", "calibrate", "match"])
+@pytest.mark.parametrize(
+    "method", ["score_samples", "predict", "decision_function", "explain", "calibrate", "match"]
+)
 def test_unfitted_use_is_refused(name, data: Data, method):
     detector = make(name, data)
     if not detector.tags.needs_fit:
         if method in ("predict", "decision_function"):
-            with pytest.raises(NotFittedError, match=f"{type(detector).__name__}.{method}: there is no threshold"):
+            with pytest.raises(
+                NotFittedError, match=f"{type(detector).__name__}.{method}: there is no threshold"
+            ):
                 getattr(detector, method)(data.test)
         return
-    with pytest.raises(NotFittedError, match=f"{type(detector).__name__}.{method}: .* not fitted yet; call fit"):
+    with pytest.raises(
+        NotFittedError, match=f"{type(detector).__name__}.{method}: .* not fitted yet; call fit"
+    ):
         getattr(detector, method)(data.test)
 
 
@@ -326,7 +365,9 @@ def test_a_row_that_is_not_finite_is_named(name, data: Data, method, bad):
     detector = make(name, data) if method == "fit" else fitted(name, data)
     rows = data.train.copy()
     rows[17, 3] = bad
-    with pytest.raises(typica.InputError, match=rf"{type(detector).__name__}.{method}: row 17 .* NaN or infinity"):
+    with pytest.raises(
+        typica.InputError, match=rf"{type(detector).__name__}.{method}: row 17 .* NaN or infinity"
+    ):
         getattr(detector, method)(rows) if method != "fit" else detector.fit(rows, data.labels)
 
 
@@ -347,13 +388,20 @@ def test_wrong_shapes_are_refused(name, data: Data, method):
     detector = fitted(name, data)
     call, where = getattr(detector, method), f"{type(detector).__name__}.{method}"
     width = data.test.shape[1]
-    with pytest.raises(typica.InputError, match=rf"{where}: X has 3 features, .* expecting {width} features"):
+    with pytest.raises(
+        typica.InputError, match=rf"{where}: X has 3 features, .* expecting {width} features"
+    ):
         call(data.test[:, :3])
-    with pytest.raises(typica.InputError, match=rf"{where}: .* shape \({width},\) .* a single input is x\[None, :\]"):
+    with pytest.raises(
+        typica.InputError,
+        match=rf"{where}: .* shape \({width},\) .* a single input is x\[None, :\]",
+    ):
         call(data.test[0])
     with pytest.raises(typica.InputError, match=rf"{where}: 0 sample"):
         call(data.test[:0])
-    with pytest.raises(typica.InputError, match=rf"{where}: expected an array of features, got None"):
+    with pytest.raises(
+        typica.InputError, match=rf"{where}: expected an array of features, got None"
+    ):
         call(None)
 
 
@@ -374,6 +422,8 @@ def test_foreign_things_are_refused(data: Data, tmp_path):
         with pytest.raises(typica.InputError, match="StandardScaler is not a detector"):
             call(StandardScaler(), data.test)
     pipeline = make_pipeline(FunctionTransformer(), typica.CTM()).fit(data.train, data.labels)
-    with pytest.raises(typica.InputError, match="a FunctionTransformer cannot be stored without pickle"):
+    with pytest.raises(
+        typica.InputError, match="a FunctionTransformer cannot be stored without pickle"
+    ):
         typica.save(pipeline, tmp_path / "x.safetensors")
     assert list(tmp_path.iterdir()) == []

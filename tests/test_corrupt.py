@@ -1,4 +1,4 @@
-"""Strangers made of known pictures: deterministic, as strong as they say, and of two classes where they are mixed."""
+"""Strangers made of known images: deterministic, as strong as they say, and of two classes where they are mixed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ def pictures(n: int = 6, h: int = 32, w: int = 40, seed: int = 0) -> np.ndarray:
     """Slow waves with a little noise, as photos have them."""
     rng = np.random.default_rng(seed)
     y, x = np.mgrid[:h, :w]
-    waves = [np.sin(x * rng.uniform(0.05, 0.4) + y * rng.uniform(0.05, 0.4) + k) for k in range(3 * n)]
+    waves = [
+        np.sin(x * rng.uniform(0.05, 0.4) + y * rng.uniform(0.05, 0.4) + k) for k in range(3 * n)
+    ]
     values = 128 + 90 * np.stack(waves).reshape(n, 3, h, w).transpose(0, 2, 3, 1)
     return np.clip(values + rng.normal(scale=4, size=values.shape), 0, 255).astype(np.uint8)
 
@@ -28,7 +30,7 @@ def test_contract(name):
     assert got.shape == given_.shape and got.dtype == np.uint8 and got.flags.c_contiguous
     assert np.array_equal(given_, before) and not np.shares_memory(got, given_)
     assert np.array_equal(got, corrupt(given_, 0))
-    # Picture i depends on picture i, the seed and i alone.
+    # Image i depends on image i, the seed and i alone.
     assert np.array_equal(corrupt(given_[:3], 0), got[:3])
     changed = np.mean(got != given_, axis=(1, 2, 3))
     assert changed.min() > 0.3, changed
@@ -41,7 +43,12 @@ def test_contract(name):
 
 
 @settings(max_examples=40, deadline=None)
-@given(name=st.sampled_from(sorted(CORRUPTIONS)), h=st.integers(1, 40), w=st.integers(1, 40), seed=st.integers(0, 9))
+@given(
+    name=st.sampled_from(sorted(CORRUPTIONS)),
+    h=st.integers(1, 40),
+    w=st.integers(1, 40),
+    seed=st.integers(0, 9),
+)
 def test_any_size(name, h, w, seed):
     got = CORRUPTIONS[name](pictures(2, h, w), seed)
     assert got.shape == (2, h, w, 3) and got.dtype == np.uint8
@@ -75,12 +82,18 @@ def test_patches_are_all_moved_and_none_lost(size):
     got = CORRUPTIONS["patch_shuffle"](p, 0)
 
     def patches(picture: np.ndarray) -> list[bytes]:
-        return [picture[r * h : (r + 1) * h, c * w : (c + 1) * w].tobytes() for r in range(4) for c in range(4)]
+        return [
+            picture[r * h : (r + 1) * h, c * w : (c + 1) * w].tobytes()
+            for r in range(4)
+            for c in range(4)
+        ]
 
     for before, after in zip(p, got, strict=True):
         assert sorted(patches(before)) == sorted(patches(after))
         assert all(a != b for a, b in zip(patches(before), patches(after), strict=True))
-        assert np.array_equal(before[4 * h :], after[4 * h :]) and np.array_equal(before[:, 4 * w :], after[:, 4 * w :])
+        assert np.array_equal(before[4 * h :], after[4 * h :]) and np.array_equal(
+            before[:, 4 * w :], after[:, 4 * w :]
+        )
 
 
 @settings(max_examples=60, deadline=None)
@@ -89,7 +102,7 @@ def test_patches_are_all_moved_and_none_lost(size):
     seed=st.integers(0, 99),
 )
 def test_mixed_takes_another_class(labels, seed):
-    # Picture i is the colour i: what it was mixed with can be read off.
+    # Image i is the colour i: what it was mixed with can be read off.
     p = np.repeat(np.arange(len(labels), dtype=np.uint8) * 8, 4 * 6 * 3).reshape(-1, 4, 6, 3)
     halves = mixed(p, labels, seed, how="halves")
     partners = halves[:, 0, 5, 0] // 8
@@ -121,11 +134,11 @@ def test_bad_input():
                 corrupt(bad, 0)
         assert corrupt.__name__ == name
     for labels, how, message in (
-        ([0, 1], "mean", r"labels of shape \(2,\) for 4 pictures"),
-        ([1, 1, 1, 1], "mean", "the pictures are of one class; pass"),
+        ([0, 1], "mean", r"labels of shape \(2,\) for 4 images"),
+        ([1, 1, 1, 1], "mean", "the images are of one class; pass"),
         ([0, 1, 0, 1], "both", "how='both'; choose mean or halves"),
     ):
         with pytest.raises(typica.InputError, match=f"mixed: {message}"):
             mixed(p, labels, how=how)
-    with pytest.raises(typica.InputError, match="mixed: pictures of shape"):
+    with pytest.raises(typica.InputError, match="mixed: images of shape"):
         mixed(p[0], [0, 1])

@@ -19,9 +19,13 @@ import typica
 from typica import Head, Mahalanobis, PCAReconstruction, RelativeMahalanobis, Residual, ViM
 from typica.detectors._covariance import principal_dim
 
-pytestmark = pytest.mark.filterwarnings("ignore::typica.CalibrationWarning")  # two rows set no threshold
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::typica.CalibrationWarning"
+)  # two rows set no threshold
 
-CUT = 1e-11  # of the largest variance: well between rounding and the least variance of the data below
+CUT = (
+    1e-11  # of the largest variance: well between rounding and the least variance of the data below
+)
 
 
 def variance_span(S):
@@ -53,7 +57,9 @@ def reference_mahalanobis(Z, y, X):
     means, S = classwise(Z, y)
     B = variance_span(S)
     P = B @ np.linalg.inv(B.T @ S @ B) @ B.T
-    return np.array([max(-(x - mu) @ P @ (x - mu) / 2 for mu in means) for x in X.astype(np.float64)])
+    return np.array(
+        [max(-(x - mu) @ P @ (x - mu) / 2 for mu in means) for x in X.astype(np.float64)]
+    )
 
 
 def reference_relative(Z, y, X):
@@ -63,7 +69,9 @@ def reference_relative(Z, y, X):
     Z, X = (Z.astype(np.float64) - origin) @ B, (X.astype(np.float64) - origin) @ B
     means, S = classwise(Z, y)
     mu, P, P0 = Z.mean(axis=0), np.linalg.inv(S), np.linalg.inv(covariance(Z, Z.mean(axis=0)))
-    return np.array([max((x - mu) @ P0 @ (x - mu) - (x - m) @ P @ (x - m) for m in means) for x in X])
+    return np.array(
+        [max((x - mu) @ P0 @ (x - mu) - (x - m) @ P @ (x - m) for m in means) for x in X]
+    )
 
 
 def reference_residual(Z, X, origin, dim):
@@ -106,7 +114,9 @@ def blobs(n, m, C, seed=0, spread=3.0):
     A = rng.normal(size=(m, m)) / np.sqrt(m) + np.diag(np.linspace(0.3, 2.0, m))
     y = np.concatenate([np.arange(C), rng.integers(0, C, n - C)])
     Z = rng.normal(size=(n, m)) @ A + spread * rng.normal(size=(C, m))[y]
-    X = np.concatenate([rng.normal(size=(20, m)) @ A + spread * rng.normal(size=m), 10 * rng.normal(size=(20, m))])
+    X = np.concatenate(
+        [rng.normal(size=(20, m)) @ A + spread * rng.normal(size=m), 10 * rng.normal(size=(20, m))]
+    )
     return Z, y, X
 
 
@@ -123,7 +133,11 @@ def cases():
         "two classes": blobs(60, 4, 2),
         "a thousand classes": blobs(2500, 5, 1000),
         "one class": (Z, np.zeros(len(Z), int), X),
-        "two rows": (two, np.zeros(2, int), np.array([[0.0, 0.0, 0.0], [1.0, 2.0, 9.0], [3.0, -2.0, 3.0]])),
+        "two rows": (
+            two,
+            np.zeros(2, int),
+            np.array([[0.0, 0.0, 0.0], [1.0, 2.0, 9.0], [3.0, -2.0, 3.0]]),
+        ),
         "fewer rows than features": blobs(9, 15, 2),
         "a constant feature": (constant, y, X),
         "a feature that follows from others": (repeated, y, X),
@@ -185,7 +199,9 @@ def test_residual_equals_the_loop(case, dtype, with_head):
         assert_scores(Residual(head, dim).fit(Z), X, wanted, scale=longest)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case not in ("two rows", "fewer rows than features")])
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case not in ("two rows", "fewer rows than features")]
+)
 @each_dtype
 def test_vim_equals_the_loop(case, dtype):
     Z, _, X = data_of(case, dtype)
@@ -196,9 +212,12 @@ def test_vim_equals_the_loop(case, dtype):
         wanted, alpha = reference_vim(Z, X, head, m // 2 if dim is None else dim)
         detector = ViM(head, dim).fit(Z)
         assert detector.alpha_ == pytest.approx(alpha, rel=1e-5)
-        # The subspace passes through the origin: an offset makes the residual a small part of a long row.
+        # The subspace passes through the origin: an offset makes the residual a small part of a
+        # long row.
         longest = np.linalg.norm(X.astype(np.float64) - origin_of(head), axis=1).max()
-        assert_scores(detector, X, wanted, scale=alpha * longest if case == "a large common offset" else None)
+        assert_scores(
+            detector, X, wanted, scale=alpha * longest if case == "a large common offset" else None
+        )
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -221,10 +240,14 @@ def test_mahalanobis_equals_scipy_and_scikit_learn():
     by_sklearn = -np.min([tied.mahalanobis(X - mu) for mu in means], axis=0) / 2
     np.testing.assert_allclose(got, by_sklearn, rtol=1e-10)
     one = EmpiricalCovariance().fit(Z)
-    np.testing.assert_allclose(Mahalanobis().fit(Z).score_samples(X), -one.mahalanobis(X) / 2, rtol=1e-10)
+    np.testing.assert_allclose(
+        Mahalanobis().fit(Z).score_samples(X), -one.mahalanobis(X) / 2, rtol=1e-10
+    )
     whole = EmpiricalCovariance().fit(Z)
     relative = whole.mahalanobis(X) - np.min([tied.mahalanobis(X - mu) for mu in means], axis=0)
-    np.testing.assert_allclose(RelativeMahalanobis().fit(Z, y).score_samples(X), relative, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        RelativeMahalanobis().fit(Z, y).score_samples(X), relative, rtol=1e-9, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize(
@@ -259,25 +282,36 @@ def test_rounding_is_no_variance_however_many_rows(dtype):
     off /= np.linalg.norm(off)
     X = (Z[:5] + 1000 * off).astype(dtype)
     np.testing.assert_allclose(
-        Mahalanobis().fit(Z).score_samples(X), Mahalanobis().fit(Z).score_samples(Z[:5]), rtol=1e-4, atol=1e-6
+        Mahalanobis().fit(Z).score_samples(X),
+        Mahalanobis().fit(Z).score_samples(Z[:5]),
+        rtol=1e-4,
+        atol=1e-6,
     )
-    np.testing.assert_allclose(Residual(dim=2).fit(Z - Z.mean(axis=0)).score_samples(X)[:2], -1000, rtol=1e-3)
+    np.testing.assert_allclose(
+        Residual(dim=2).fit(Z - Z.mean(axis=0)).score_samples(X)[:2], -1000, rtol=1e-3
+    )
 
 
 def test_scores_of_distances_are_never_positive_and_zero_at_a_mean():
-    Z, y, _ = blobs(200, 5, 4, spread=1e4)  # classes so far apart that an expanded square would cancel
+    Z, y, _ = blobs(
+        200, 5, 4, spread=1e4
+    )  # classes so far apart that an expanded square would cancel
     detector = Mahalanobis().fit(Z.astype(np.float32), y)
     at_means = detector.score_samples(detector.means_.astype(np.float32))
     assert (at_means <= 0).all() and at_means.min() > -1e-4
     assert (detector.score_samples(Z) <= 0).all()
     wanted = reference_mahalanobis(Z.astype(np.float32), y, Z.astype(np.float32))
-    np.testing.assert_allclose(detector.score_samples(Z.astype(np.float32)), wanted, rtol=2e-2, atol=1e-3)
+    np.testing.assert_allclose(
+        detector.score_samples(Z.astype(np.float32)), wanted, rtol=2e-2, atol=1e-3
+    )
 
 
 @pytest.mark.parametrize("detector", [Mahalanobis(), RelativeMahalanobis(), PCAReconstruction()])
 def test_a_large_offset_costs_float32_no_digits(detector):
     Z, y, _ = blobs(300, 5, 3)
-    Z = (Z + 1e5).astype(np.float32)  # what is left of the features is the data: the offset takes nothing more away
+    Z = (Z + 1e5).astype(
+        np.float32
+    )  # what is left of the features is the data: the offset takes nothing more away
     exact = detector.fit(Z, y).score_samples(Z.astype(np.float64))
     moved = detector.fit(Z.astype(np.float64) - 1e5, y).score_samples(Z.astype(np.float64) - 1e5)
     np.testing.assert_allclose(exact, moved, rtol=1e-6, atol=1e-6)
@@ -288,9 +322,13 @@ def test_float64_features_beyond_float32():
     Z, y, X = blobs(60, 4, 3)
     for cls in (Mahalanobis, RelativeMahalanobis):
         wanted = cls().fit(Z, y).score_samples(X)
-        np.testing.assert_allclose(cls().fit(Z * 1e60, y).score_samples(X * 1e60), wanted, rtol=1e-9)
+        np.testing.assert_allclose(
+            cls().fit(Z * 1e60, y).score_samples(X * 1e60), wanted, rtol=1e-9
+        )
     wanted = PCAReconstruction().fit(Z).score_samples(X)
-    np.testing.assert_allclose(PCAReconstruction().fit(Z * 1e60).score_samples(X * 1e60) / 1e60, wanted, rtol=1e-9)
+    np.testing.assert_allclose(
+        PCAReconstruction().fit(Z * 1e60).score_samples(X * 1e60) / 1e60, wanted, rtol=1e-9
+    )
 
 
 @settings(max_examples=25, deadline=None)
@@ -301,10 +339,14 @@ def test_the_unit_of_the_features_does_not_matter(exponent, dtype):
     rtol = 1e-3 if dtype == np.float32 else 1e-10
     for cls in (Mahalanobis, RelativeMahalanobis):
         wanted = cls().fit(Z, y).score_samples(X)
-        np.testing.assert_allclose(cls().fit(Z * scale, y).score_samples(X * scale), wanted, rtol=rtol)
+        np.testing.assert_allclose(
+            cls().fit(Z * scale, y).score_samples(X * scale), wanted, rtol=rtol
+        )
     for detector in (Residual(), PCAReconstruction()):
         wanted = detector.fit(Z).score_samples(X)
-        np.testing.assert_allclose(detector.fit(Z * scale).score_samples(X * scale) / scale, wanted, rtol=rtol)
+        np.testing.assert_allclose(
+            detector.fit(Z * scale).score_samples(X * scale) / scale, wanted, rtol=rtol
+        )
 
 
 @settings(max_examples=25, deadline=None)
@@ -316,11 +358,19 @@ def test_mahalanobis_does_not_depend_on_the_coordinates(seed):
     b = rng.normal(size=4) * 100
     for cls in (Mahalanobis, RelativeMahalanobis):
         wanted = cls().fit(Z, y).score_samples(X)
-        np.testing.assert_allclose(cls().fit(Z @ A + b, y).score_samples(X @ A + b), wanted, rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(
+            cls().fit(Z @ A + b, y).score_samples(X @ A + b), wanted, rtol=1e-7, atol=1e-9
+        )
 
 
 def detectors(data: Data):
-    return [Mahalanobis(), RelativeMahalanobis(), Residual(), Residual(data.head), PCAReconstruction()]
+    return [
+        Mahalanobis(),
+        RelativeMahalanobis(),
+        Residual(),
+        Residual(data.head),
+        PCAReconstruction(),
+    ]
 
 
 @pytest.mark.parametrize("which", range(5))
@@ -330,7 +380,10 @@ def test_parts_with_different_classes_merge_in_any_order(data: Data, which):
     whole = detectors(data)[which].fit(data.train, data.labels)
     wanted = whole.score_samples(data.test)
     for arrangement in ([0, 1, 2, 3, 4], [4, 2, 0, 3, 1]):
-        learnt = [detectors(data)[which].partial_fit(data.train[parts[i]], data.labels[parts[i]]) for i in arrangement]
+        learnt = [
+            detectors(data)[which].partial_fit(data.train[parts[i]], data.labels[parts[i]])
+            for i in arrangement
+        ]
         left = detectors(data)[which].merge(learnt[0]).merge(learnt[1])
         merged = learnt[4].merge(learnt[3]).merge(learnt[2]).merge(left)
         assert_scores(merged, data.test, wanted)
@@ -371,9 +424,9 @@ def test_gradients_equal_finite_differences(which, classes):
     step, wanted = 1e-6, np.zeros(Z.shape)
     for j in range(Z.shape[1]):
         e = step * np.eye(Z.shape[1])[j]
-        wanted[:, j] = (detector.score_samples(data.ood[:6] + e) - detector.score_samples(data.ood[:6] - e)) / (
-            2 * step
-        )
+        wanted[:, j] = (
+            detector.score_samples(data.ood[:6] + e) - detector.score_samples(data.ood[:6] - e)
+        ) / (2 * step)
     np.testing.assert_allclose(Z.grad.numpy(), wanted, rtol=1e-5, atol=1e-5 * np.abs(wanted).max())
 
 
@@ -393,7 +446,11 @@ def test_gradient_is_finite_where_there_is_no_residual():
 
 def test_features_that_never_vary_still_have_a_unit():
     constant = np.full((20, 2), 1e25, np.float32)
-    scores = PCAReconstruction().fit(constant).score_samples(np.array([[1e25, 1e25], [4e25, 5e25]], np.float32))
+    scores = (
+        PCAReconstruction()
+        .fit(constant)
+        .score_samples(np.array([[1e25, 1e25], [4e25, 5e25]], np.float32))
+    )
     np.testing.assert_allclose(scores, [0, -5e25], rtol=1e-6)
     scores = Residual().fit(np.zeros((20, 2))).score_samples(np.array([[3.0, 4.0]]))
     np.testing.assert_allclose(scores, [-5])
@@ -434,7 +491,14 @@ def test_vim_matches_the_heads_classes(data: Data):
 
 def test_principal_dimension_follows_the_paper():
     rng = np.random.default_rng(0)
-    assert [principal_dim(None, m) for m in (1, 7, 767, 768, 2047, 2048)] == [0, 3, 383, 512, 512, 1000]
+    assert [principal_dim(None, m) for m in (1, 7, 767, 768, 2047, 2048)] == [
+        0,
+        3,
+        383,
+        512,
+        512,
+        1000,
+    ]
     for m, dim, outside in [(1, None, 1), (7, None, 4), (7, 2, 5)]:
         assert Residual(dim=dim).fit(rng.normal(size=(30, m)))._score_width() == outside
 
@@ -450,33 +514,50 @@ def test_pca_keeps_at_least_one_direction_to_look_at():
 @pytest.mark.parametrize("cls", [Residual, ViM])
 def test_bad_dim_is_refused(data: Data, cls):
     for dim in (0, -3, 2.5, "many", True):
-        with pytest.raises(typica.InputError, match=rf"{cls.__name__}.fit: dim={dim!r} is not a positive whole number"):
+        with pytest.raises(
+            typica.InputError,
+            match=rf"{cls.__name__}.fit: dim={dim!r} is not a positive whole number",
+        ):
             cls(data.head, dim).fit(data.train)
-    with pytest.raises(typica.InputError, match=r"fit: dim=12 leaves nothing outside of 12 features; pass dim<12\."):
+    with pytest.raises(
+        typica.InputError, match=r"fit: dim=12 leaves nothing outside of 12 features; pass dim<12\."
+    ):
         cls(data.head, 12).fit(data.train)
     assert cls(data.head, np.int64(11)).fit(data.train)._score_width() >= 1
 
 
 @pytest.mark.parametrize("share", [0, 1, 1.5, -0.1, np.nan, "most", True, None])
 def test_bad_share_is_refused(data: Data, share):
-    with pytest.raises(typica.InputError, match=r"PCAReconstruction.fit: share=.* pass a number between 0 and 1"):
+    with pytest.raises(
+        typica.InputError, match=r"PCAReconstruction.fit: share=.* pass a number between 0 and 1"
+    ):
         PCAReconstruction(share).fit(data.train)
 
 
 def test_fits_that_cannot_score_say_why(data: Data):
-    with pytest.raises(typica.InputError, match=r"Mahalanobis.fit: .*240.* do not vary within a class"):
+    with pytest.raises(
+        typica.InputError, match=r"Mahalanobis.fit: .*240.* do not vary within a class"
+    ):
         Mahalanobis().fit(np.ones((240, 3)), data.labels)
     with pytest.raises(typica.InputError, match=r"Mahalanobis.fit: .* do not vary within a class"):
         Mahalanobis().fit(data.train[:4], [0, 1, 2, 3])
-    with pytest.raises(typica.InputError, match=r"RelativeMahalanobis.fit: 1 class is no nearer than all of them"):
+    with pytest.raises(
+        typica.InputError, match=r"RelativeMahalanobis.fit: 1 class is no nearer than all of them"
+    ):
         RelativeMahalanobis().fit(data.train, np.zeros(240, int))
     with pytest.raises(typica.InputError, match=r"RelativeMahalanobis.fit: requires y"):
         RelativeMahalanobis().fit(data.train)
-    with pytest.raises(typica.InputError, match=r"ViM.fit: the features vary in 4 directions only.*pass .*dim<4"):
+    with pytest.raises(
+        typica.InputError, match=r"ViM.fit: the features vary in 4 directions only.*pass .*dim<4"
+    ):
         ViM(data.head).fit(data.train[:4])
-    with pytest.raises(typica.InputError, match=r"ViM.fit: the features vary in 4 directions only.*outside 4; pass"):
+    with pytest.raises(
+        typica.InputError, match=r"ViM.fit: the features vary in 4 directions only.*outside 4; pass"
+    ):
         ViM(data.head, dim=4).fit(data.train[:4])
-    with pytest.raises(typica.InputError, match=r"ViM.fit: the largest logits .* average -.*check that the head"):
+    with pytest.raises(
+        typica.InputError, match=r"ViM.fit: the largest logits .* average -.*check that the head"
+    ):
         ViM(Head(data.head.weight, np.full(4, -1e6))).fit(data.train)
     # In the midst of a stream one class is no error: another may yet come.
     stream = RelativeMahalanobis().partial_fit(data.train[:60], np.zeros(60, int))

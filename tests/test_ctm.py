@@ -41,7 +41,9 @@ def reference_means(Z, labels):
 def test_scores_equal_the_loop(data: Data, dtype, atol):
     train, test = data.train.astype(dtype), data.test.astype(dtype)
     wanted = reference_scores(reference_means(train, data.labels), test)
-    np.testing.assert_allclose(CTM().fit(train, data.labels).score_samples(test), wanted, rtol=0, atol=atol)
+    np.testing.assert_allclose(
+        CTM().fit(train, data.labels).score_samples(test), wanted, rtol=0, atol=atol
+    )
     wanted = reference_scores(data.head.weight, test)
     np.testing.assert_allclose(CW(data.head).score_samples(test), wanted, rtol=0, atol=atol)
 
@@ -95,9 +97,14 @@ def test_explain_names_the_features_that_are_missing_or_in_excess(data: Data):
         [(0, False), (8, True)],
     )
     mean = detector.means_[detector.classes_.tolist().index(answer.nearest)]
-    parts = [(a / np.linalg.norm(z) - b / np.linalg.norm(mean)) ** 2 / 2 for a, b in zip(z, mean, strict=True)]
+    parts = [
+        (a / np.linalg.norm(z) - b / np.linalg.norm(mean)) ** 2 / 2
+        for a, b in zip(z, mean, strict=True)
+    ]
     assert sum(parts) == pytest.approx(1 - answer.similarity, abs=1e-12)
-    assert [c.amount for c in answer.contributions] == pytest.approx(sorted(parts, reverse=True)[:5], abs=1e-12)
+    assert [c.amount for c in answer.contributions] == pytest.approx(
+        sorted(parts, reverse=True)[:5], abs=1e-12
+    )
     assert answer.to_dict()["contributions"][0]["feature"] == answer.contributions[0].feature
     assert not answer.typical and "in excess: feature" in str(answer)
 
@@ -129,9 +136,13 @@ def test_correct_only_leaves_out_what_the_head_gets_wrong(data: Data):
     correct = np.argmax(data.train @ data.head.weight.T, axis=1) == labels
     assert 0 < correct.sum() < len(labels) - 5
     detector = CTM(head, correct_only=True).fit(data.train, names[labels])
-    np.testing.assert_allclose(detector.means_, reference_means(data.train[correct], labels[correct]), atol=1e-12)
+    np.testing.assert_allclose(
+        detector.means_, reference_means(data.train[correct], labels[correct]), atol=1e-12
+    )
     streamed = CTM(head, correct_only=True)
-    streamed.partial_fit(data.train[:99], names[labels[:99]]).partial_fit(data.train[99:], names[labels[99:]])
+    streamed.partial_fit(data.train[:99], names[labels[:99]]).partial_fit(
+        data.train[99:], names[labels[99:]]
+    )
     np.testing.assert_allclose(streamed.means_, detector.means_, atol=1e-12)
 
 
@@ -142,8 +153,12 @@ def test_correct_only_says_what_it_lacks(data: Data):
         CTM(data.head, correct_only=True).fit(data.train)
     with pytest.raises(typica.InputError, match=r"CTM.fit: 3 labels for 240 rows"):
         CTM(data.head, correct_only=True).fit(data.train, [1, 2, 3])
-    with pytest.raises(typica.InputError, match=r"class 0 of the head has no correctly classified samples"):
-        CTM(data.head, correct_only=True).fit(data.train, (data.labels + 1) % 4 + 4 * (data.labels == 3))
+    with pytest.raises(
+        typica.InputError, match=r"class 0 of the head has no correctly classified samples"
+    ):
+        CTM(data.head, correct_only=True).fit(
+            data.train, (data.labels + 1) % 4 + 4 * (data.labels == 3)
+        )
 
 
 def test_a_class_of_the_head_without_samples_is_an_error(data: Data):
@@ -159,12 +174,17 @@ def test_a_class_whose_mean_is_zero_is_an_error(dtype):
     half = rng.normal(size=(50, 8)).astype(dtype)
     rows = np.concatenate([half + 5, half, -half])
     labels = ["up"] * 50 + ["nowhere"] * 100
-    with pytest.raises(typica.InputError, match=r"CTM.fit: the mean of class nowhere is zero relative to its features"):
+    with pytest.raises(
+        typica.InputError,
+        match=r"CTM.fit: the mean of class nowhere is zero relative to its features",
+    ):
         CTM().fit(rows, labels)
     with pytest.raises(typica.InputError, match="the mean of class 0 is zero"):
         CTM().fit(np.zeros((30, 4), dtype=dtype))
     # In the midst of a stream it is no error: the mean may yet come off zero.
-    CTM().partial_fit(half, ["a"] * 50).partial_fit(-half, ["a"] * 50).partial_fit(half, ["a"] * 50).match(half)
+    CTM().partial_fit(half, ["a"] * 50).partial_fit(-half, ["a"] * 50).partial_fit(
+        half, ["a"] * 50
+    ).match(half)
 
 
 def test_cw_is_ready_without_fit_and_follows_its_head(data: Data):
@@ -180,7 +200,9 @@ def test_cw_is_ready_without_fit_and_follows_its_head(data: Data):
 def test_fit_threshold_comes_from_a_bounded_sample_of_training_rows(data: Data, monkeypatch):
     detector = CTM().fit(data.train, data.labels)
     scores = np.sort(detector.score_samples(data.train))
-    assert detector.offset_ == pytest.approx(scores[12 - 1], abs=1e-11)  # 240 rows, k = floor(241 * 0.05)
+    assert detector.offset_ == pytest.approx(
+        scores[12 - 1], abs=1e-11
+    )  # 240 rows, k = floor(241 * 0.05)
     assert detector.offset_ < scores[12 - 1]  # by less than anything but rounding
     assert detector.calibration_.source == "training"
     monkeypatch.setattr("typica.detectors.base.TRAINING_SAMPLE", 100)
@@ -191,7 +213,9 @@ def test_fit_threshold_comes_from_a_bounded_sample_of_training_rows(data: Data, 
 
 def test_merge_needs_equal_parameters_and_width(data: Data):
     detector = CTM(data.head).fit(data.train, data.labels)
-    with pytest.raises(typica.InputError, match=r"CTM.merge: the two were made with different parameters"):
+    with pytest.raises(
+        typica.InputError, match=r"CTM.merge: the two were made with different parameters"
+    ):
         detector.merge(CTM().fit(data.train, data.labels))
     equal = Head(data.head.weight)
     assert detector.merge(CTM(equal).fit(data.train, data.labels)).moments_.n == 2 * len(data.train)
@@ -205,7 +229,9 @@ def test_grid_search_maximises_auroc_against_ood(data: Data):
         cv=StratifiedKFold(3, shuffle=True, random_state=0),
     )  # fmt: skip
     search.fit(data.train, data.labels)
-    train, test = next(StratifiedKFold(3, shuffle=True, random_state=0).split(data.train, data.labels))
+    train, test = next(
+        StratifiedKFold(3, shuffle=True, random_state=0).split(data.train, data.labels)
+    )
     detector = CTM(data.head).fit(data.train[train], data.labels[train])
     known, strange = detector.score_samples(data.train[test]), detector.score_samples(data.ood)
     wanted = np.mean(known[:, None] > strange) + np.mean(known[:, None] == strange) / 2
@@ -231,7 +257,11 @@ def test_head_checks_its_parts():
             Head(*arguments)
     head = Head(torch.ones((2, 3), requires_grad=True), torch.ones(2))
     assert head == Head(np.ones((2, 3), np.float32), np.ones(2, np.float32))
-    assert head != Head(weight) and head != 3 and hash(head) == hash(Head(torch.ones((2, 3)), torch.ones(2)))
+    assert (
+        head != Head(weight)
+        and head != 3
+        and hash(head) == hash(Head(torch.ones((2, 3)), torch.ones(2)))
+    )
     with pytest.raises(ValueError, match="read-only"):
         head.weight[0, 0] = 3
     np.testing.assert_array_equal(head.logits(torch.ones((1, 3))).numpy(), [[4, 4]])
@@ -248,7 +278,9 @@ def test_real_cifar10_features_give_the_papers_numbers(real):
     assert np.mean(cw.classify(test) == truth) == pytest.approx(0.9455, abs=0.001)
     assert np.mean(ctm.classify(test) == truth) == pytest.approx(0.9440, abs=0.001)
     for name, auroc, within in [("svhn", 0.9908, 0.005), ("textures", 0.9670, 0.015)]:
-        result = typica.evaluate(ctm.score_samples(test), ctm.score_samples(real[f"ood.{name}.features"]))
+        result = typica.evaluate(
+            ctm.score_samples(test), ctm.score_samples(real[f"ood.{name}.features"])
+        )
         assert result.auroc == pytest.approx(auroc, abs=within)
     sample = np.random.default_rng(0).choice(len(test), 50)
     wanted = reference_scores(reference_means(train, labels), test[sample])

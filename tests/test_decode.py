@@ -1,4 +1,4 @@
-"""One picture out of bytes: every mode, every orientation, and everything that is no picture or no longer one."""
+"""One image out of bytes: every mode, every orientation, and everything that is no image or no longer one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from typica.data.decode import ImageError, to_rgb
 
 
 def smooth() -> Image.Image:
-    """A picture that compresses as photos do."""
+    """An image that compresses as photos do."""
     y, x = np.mgrid[:64, :96]
     return Image.fromarray(np.stack([2 * x, 3 * y, x + y], axis=2).astype(np.uint8))
 
@@ -32,10 +32,14 @@ def test_modes_as_convert_makes_them():
         "cmyk": encoded(smooth().convert("CMYK"), "jpeg"),
         "grey": encoded(smooth().convert("L")),
         "grey and alpha": encoded(Image.fromarray(random_pixels(9, 7)).convert("LA")),
-        "alpha": encoded(np.dstack([random_pixels(9, 7), np.arange(63, dtype=np.uint8).reshape(9, 7)])),
+        "alpha": encoded(
+            np.dstack([random_pixels(9, 7), np.arange(63, dtype=np.uint8).reshape(9, 7)])
+        ),
         "palette": encoded(colours),
         "palette, one colour transparent": encoded(colours, transparency=3),
-        "palette, colours half transparent": encoded(colours, transparency=bytes(range(0, 160, 10))),
+        "palette, colours half transparent": encoded(
+            colours, transparency=bytes(range(0, 160, 10))
+        ),
         "one bit": encoded(smooth().convert("1")),
         "webp": encoded(smooth(), "webp"),
         "bmp": encoded(smooth(), "bmp"),
@@ -67,7 +71,9 @@ def test_deep_greys_are_scaled_not_clipped():
     assert np.array_equal(array(to_rgb(Image.fromarray(same)))[..., 0].ravel(), np.arange(256))
     for values, message in (([[-1, 5]], "from -1 to 5"), ([[0, 65536]], "from 0 to 65536")):
         data = encoded(Image.fromarray(np.array(values, dtype=np.int32)), "tiff")
-        with pytest.raises(ImageError, match=f"x.tif: grey values {message}, beyond 0 ... 65535; save it with"):
+        with pytest.raises(
+            ImageError, match=f"x.tif: grey values {message}, beyond 0 ... 65535; save it with"
+        ):
             decode.decode(data, name="x.tif")
 
 
@@ -106,7 +112,11 @@ def test_orientation_is_applied_or_kept(orientation):
 
 
 def test_broken_metadata_do_not_matter():
-    for exif in (b"Exif\0\0MM\0*\0\0\0\x08\xff\xff", b"Exif\0\0garbage", b"Exif\0\0II*\0\xff\xff\xff\xff"):
+    for exif in (
+        b"Exif\0\0MM\0*\0\0\0\x08\xff\xff",
+        b"Exif\0\0garbage",
+        b"Exif\0\0II*\0\xff\xff\xff\xff",
+    ):
         data = encoded(smooth(), "jpeg", exif=exif)
         assert decode.decode(data, exif=True).size == (96, 64)
     picture = Image.new("RGB", (96, 64))
@@ -117,7 +127,9 @@ def test_broken_metadata_do_not_matter():
 def test_premultiplied_alpha():
     for plain, premultiplied in (("RGBA", "RGBa"), ("LA", "La")):
         picture = Image.fromarray(random_pixels(9, 7)).convert(plain)
-        assert np.array_equal(array(to_rgb(picture.convert(premultiplied))), array(picture.convert("RGB")))
+        assert np.array_equal(
+            array(to_rgb(picture.convert(premultiplied))), array(picture.convert("RGB"))
+        )
 
 
 def test_first_frame():
@@ -132,7 +144,9 @@ def test_cut_short_anywhere(kind):
     whole = encoded(smooth(), kind)
     expected = array(decode.decode(whole))
     refused = 0
-    for length in sorted({*range(0, len(whole), max(1, len(whole) // 60)), *range(len(whole) - 4, len(whole))}):
+    for length in sorted(
+        {*range(0, len(whole), max(1, len(whole) // 60)), *range(len(whole) - 4, len(whole))}
+    ):
         try:
             got = decode.decode(whole[:length], name=f"cut.{kind}")
         except ImageError as error:
@@ -156,17 +170,17 @@ def test_damaged_anywhere(kind):
 
 
 def test_what_is_no_picture(tmp_path):
-    (tmp_path / "text.png").write_text("no picture at all, only text")
+    (tmp_path / "text.png").write_text("no image at all, only text")
     (tmp_path / "zero.jpg").touch()
     (tmp_path / "folder.png").mkdir()
     os.mkfifo(tmp_path / "pipe.png")
     (tmp_path / "script.eps").write_bytes(encoded(smooth(), "eps"))
     for name, message in (
-        ("text.png", r"not a picture in a known format \(.*PNG"),
+        ("text.png", r"not an image in a known format \(.*PNG"),
         ("zero.jpg", "the file is empty; fetch it again or leave it out"),
-        ("folder.png", "not a file; pass a picture's path"),
+        ("folder.png", "not a file; pass an image's path"),
         ("pipe.png", "not a file"),
-        ("script.eps", "not a picture in a known format"),
+        ("script.eps", "not an image in a known format"),
         ("absent.png", "cannot be read .No such file"),
         ("zero\0byte.png", "cannot be read .*null byte"),
     ):
@@ -186,9 +200,13 @@ def png_header(width: int, height: int) -> bytes:
 
 def test_bombs_are_refused_by_their_header(monkeypatch):
     sizes = [(2**14, 2**13 + 1), (30_000, 3_500), (2**16, 2**16)]
-    with pytest.raises(ImageError, match=r"b.png: 16384 x 8193 pixels, more than 134,217,728 .* make it smaller"):
+    with pytest.raises(
+        ImageError, match=r"b.png: 16384 x 8193 pixels, more than 134,217,728 .* make it smaller"
+    ):
         decode.decode(png_header(*sizes[0]), name="b.png")
-    with pytest.raises(ImageError, match="cut short"):  # Pillow would warn, yet a camera may make such a picture
+    with pytest.raises(
+        ImageError, match="cut short"
+    ):  # Pillow would warn, yet a camera may make such an image
         decode.decode(png_header(*sizes[1]))
     with pytest.raises(ImageError, match="maybe a decompression bomb"):
         decode.decode(png_header(*sizes[2]))

@@ -93,7 +93,9 @@ def test_features_and_head_are_the_network(loaded, pictures):
     suite, network = loaded
     for name, z in {"test": suite.test, **suite.ood}.items():
         expected = network.predict_proba(pictures[name].reshape(len(z), 64) / np.float32(16))
-        np.testing.assert_allclose(softmax(z @ suite.head_weight.T + suite.head_bias, axis=1), expected, atol=1e-5)
+        np.testing.assert_allclose(
+            softmax(z @ suite.head_weight.T + suite.head_bias, axis=1), expected, atol=1e-5
+        )
         assert (z >= 0).all()
 
 
@@ -104,7 +106,10 @@ def test_splits_are_stratified_share_no_row_and_hold_out_three_classes(suite):
     kept = data.images[data.target < 7].astype(np.float32)
     assert set.union(*seen) == rows(kept)
     assert sum(map(len, seen)) == len(kept) == 1264
-    label_of = {image.astype(np.float32).tobytes(): y for image, y in zip(data.images, data.target, strict=True)}
+    label_of = {
+        image.astype(np.float32).tobytes(): y
+        for image, y in zip(data.images, data.target, strict=True)
+    }
     for (name, (images, labels)), share in zip(splits.items(), (0.5, 0.25, 0.25), strict=True):
         assert [label_of[image.tobytes()] for image in images] == labels.tolist()
         np.testing.assert_array_equal(getattr(suite, f"{name}_labels"), labels)
@@ -117,7 +122,9 @@ def test_train_and_calibration_features_belong_to_their_pictures(loaded):
     for name in ("train", "calibration"):
         images, labels = digits._split(0)[name]
         logits = getattr(suite, name) @ suite.head_weight.T + suite.head_bias
-        np.testing.assert_array_equal(logits.argmax(1), network.predict(images.reshape(-1, 64) / np.float32(16)))
+        np.testing.assert_array_equal(
+            logits.argmax(1), network.predict(images.reshape(-1, 64) / np.float32(16))
+        )
         assert np.mean(logits.argmax(1) == labels) > 0.95
 
 
@@ -159,7 +166,9 @@ def test_cosine_to_the_class_means_tells_far_sets_apart(suite, name):
     means /= np.linalg.norm(means, axis=1, keepdims=True)
     known, foreign = score(suite.test), score(suite.ood[name])
     is_known = np.r_[np.ones(len(known)), np.zeros(len(foreign))]
-    assert roc_auc_score(is_known, np.r_[known, foreign]) > 0.95  # 0.98 to 0.99 where this was written
+    assert (
+        roc_auc_score(is_known, np.r_[known, foreign]) > 0.95
+    )  # 0.98 to 0.99 where this was written
 
 
 def test_ascii_art_draws_ink_in_five_shades():
@@ -175,15 +184,21 @@ def test_ascii_art_draws_ink_in_five_shades():
 @pytest.mark.parametrize("seed", [-1, 2**32, 0.5, "0", None])
 @pytest.mark.parametrize("entrance", [digits.load, digits.images])
 def test_bad_seed(entrance, seed):
-    with pytest.raises(InputError, match=r"^digits: seed=.* pass an integer from 0 to 2\*\*32 - 1\.$"):
+    with pytest.raises(
+        InputError, match=r"^digits: seed=.* pass an integer from 0 to 2\*\*32 - 1\.$"
+    ):
         entrance(seed)
 
 
 def test_bad_picture():
-    with pytest.raises(InputError, match=r"^ascii_art: the picture has shape \(64,\); pass one of shape \(8, 8\)"):
+    with pytest.raises(
+        InputError, match=r"^ascii_art: the image has shape \(64,\); pass one of shape \(8, 8\)"
+    ):
         digits.ascii_art(np.zeros(64))
     for wrong in (-1, 17, np.nan):
-        with pytest.raises(InputError, match=r"^ascii_art: pixels lie outside 0\.\.16; scale the picture"):
+        with pytest.raises(
+            InputError, match=r"^ascii_art: pixels lie outside 0\.\.16; scale the image"
+        ):
             digits.ascii_art(np.full((8, 8), wrong))
 
 
@@ -192,13 +207,21 @@ def test_bad_picture():
     [
         ("test", np.zeros((316, 63)), r"test has shape \(316, 63\); give it as \(n, 64\)"),
         ("ood", {"train": np.zeros(64)}, r"train has shape \(64,\); give it as \(n, 64\)"),
-        ("ood", {"noise": np.zeros((0, 64))}, r"noise has shape \(0, 64\); give it as \(n, 64\) with n >= 1"),
+        (
+            "ood",
+            {"noise": np.zeros((0, 64))},
+            r"noise has shape \(0, 64\); give it as \(n, 64\) with n >= 1",
+        ),
         (
             "test_labels",
             np.zeros(3),
             r"test_labels has shape \(3,\); give one label for each of the 316 rows",
         ),
-        ("head_weight", np.zeros((64, 7)), r"head_weight has shape \(64, 7\); give it as \(7, 64\)"),
+        (
+            "head_weight",
+            np.zeros((64, 7)),
+            r"head_weight has shape \(64, 7\); give it as \(7, 64\)",
+        ),
         ("head_bias", np.zeros((7, 1)), r"head_bias has shape \(7, 1\); give it as \(7,\)"),
         ("classes", np.zeros((7, 1)), r"classes has shape \(7, 1\); give it as \(7,\)"),
         (

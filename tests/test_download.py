@@ -15,7 +15,14 @@ import numpy as np
 import pytest
 from web import Server, serving
 
-from typica.data.download import Digests, DownloadError, download, file_digests, mismatch, remote_size
+from typica.data.download import (
+    Digests,
+    DownloadError,
+    download,
+    file_digests,
+    mismatch,
+    remote_size,
+)
 from typica.errors import FormatError, InputError
 from typica.progress import listening
 
@@ -87,7 +94,9 @@ def test_broken_connections_are_taken_up(server: Server, target: Path) -> None:
 
 def test_a_connection_that_keeps_breaking_ends(server: Server, target: Path) -> None:
     server.cuts = [1000] + [0] * 10
-    with pytest.raises(DownloadError, match=r"the connection broke after 1,000 of 700,000 bytes, 3 times"):
+    with pytest.raises(
+        DownloadError, match=r"the connection broke after 1,000 of 700,000 bytes, 3 times"
+    ):
         fetch(server, target)
     assert len(server.asked) == 4
     assert (target.parent / "data.bin.part").stat().st_size == 1000
@@ -121,7 +130,9 @@ def test_a_part_that_is_all_there_or_too_long(server: Server, target: Path) -> N
 
 
 @pytest.mark.parametrize("length", [300_000, len(DATA), len(DATA) + 4])
-def test_a_part_of_something_else_is_fetched_again_once(server: Server, target: Path, length: int) -> None:
+def test_a_part_of_something_else_is_fetched_again_once(
+    server: Server, target: Path, length: int
+) -> None:
     target.parent.mkdir()
     part = target.parent / "data.bin.part"
     part.write_bytes(bytes(length))
@@ -131,7 +142,9 @@ def test_a_part_of_something_else_is_fetched_again_once(server: Server, target: 
     assert server.asked == [f"bytes={length}-", ""]
     assert target.read_bytes() == DATA and sum(heard) == len(DATA)
     part.write_bytes(bytes(300_000))
-    with pytest.raises(FormatError, match=f"the download has sha256 {SHA256} instead of 0{{64}}; it was removed"):
+    with pytest.raises(
+        FormatError, match=f"the download has sha256 {SHA256} instead of 0{{64}}; it was removed"
+    ):
         fetch(server, target, digests=Digests("0" * 64))
     assert server.asked[2:] == ["bytes=300000-", ""]
     assert list(target.parent.iterdir()) == [target]
@@ -162,7 +175,9 @@ def test_a_wrong_checksum_removes_the_file(server: Server, target: Path) -> None
         with pytest.raises(FormatError, match=message):
             fetch(server, target, digests=digests)
         assert list(target.parent.iterdir()) == []
-    with pytest.raises(FormatError, match="the download has 700,000 bytes instead of 5; it was removed"):
+    with pytest.raises(
+        FormatError, match="the download has 700,000 bytes instead of 5; it was removed"
+    ):
         fetch(server, target, digests=Digests(), size=5)
     assert list(target.parent.iterdir()) == []
 
@@ -198,11 +213,17 @@ def test_a_busy_server_is_asked_again(server: Server, target: Path) -> None:
 
 def test_the_next_address_is_tried(server: Server, target: Path) -> None:
     server.files["other.bin"] = b"<html>Sign in</html>"
-    addresses = [server.address("nowhere.bin"), server.address("other.bin"), server.address("data.bin")]
+    addresses = [
+        server.address("nowhere.bin"),
+        server.address("other.bin"),
+        server.address("data.bin"),
+    ]
     assert download(addresses, target, digests=GOOD, pause=0) == SHA256
     with pytest.raises(FormatError, match="it was removed"):
         download(addresses[:2], target, digests=GOOD, pause=0)
-    with pytest.raises(DownloadError, match=r"other.bin: another file, sha256 .*; http.*nowhere.bin: HTTP 404"):
+    with pytest.raises(
+        DownloadError, match=r"other.bin: another file, sha256 .*; http.*nowhere.bin: HTTP 404"
+    ):
         download([addresses[1], addresses[0]], target, digests=GOOD, pause=0)
 
 
@@ -221,7 +242,8 @@ def closed_port() -> int:
 
 def test_no_network(closed_port: int, target: Path) -> None:
     with pytest.raises(
-        DownloadError, match=r"refused.*, 2 times\); check the network and run .* or download it by hand"
+        DownloadError,
+        match=r"refused.*, 2 times\); check the network and run .* or download it by hand",
     ):
         download(f"http://127.0.0.1:{closed_port}/data.bin", target, tries=2, pause=0)
     assert remote_size(f"http://127.0.0.1:{closed_port}/data.bin") is None
@@ -250,7 +272,9 @@ class Usage(NamedTuple):
 def test_a_full_disk(server: Server, target: Path) -> None:
     with (
         mock.patch("shutil.disk_usage", lambda _: Usage(5)),
-        pytest.raises(DownloadError, match="700,000 bytes are to come and 5 are free; free some space"),
+        pytest.raises(
+            DownloadError, match="700,000 bytes are to come and 5 are free; free some space"
+        ),
     ):
         fetch(server, target, size=len(DATA))
     real = Path.open
@@ -277,7 +301,10 @@ def test_a_full_disk(server: Server, target: Path) -> None:
         file = real(self, mode, *args, **kwargs)
         return Full(file) if mode == "r+b" else file
 
-    with mock.patch.object(Path, "open", open_full), pytest.raises(DownloadError, match="the disk is full; make room"):
+    with (
+        mock.patch.object(Path, "open", open_full),
+        pytest.raises(DownloadError, match="the disk is full; make room"),
+    ):
         fetch(server, target)
     assert (target.parent / "data.bin.part").stat().st_size == 262_144
     assert fetch(server, target) == SHA256
@@ -286,7 +313,9 @@ def test_a_full_disk(server: Server, target: Path) -> None:
 
 def test_a_folder_that_cannot_be_written(server: Server, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(DownloadError, match=r"cannot write there \(.*\); make room or choose another folder"):
+    with pytest.raises(
+        DownloadError, match=r"cannot write there \(.*\); make room or choose another folder"
+    ):
         fetch(server, tmp_path / "file" / "data.bin")
 
 

@@ -65,7 +65,14 @@ def test_ranks_equal_the_reference(observed):
     low, high = min(observed), max(observed)
     spread = (high - low) or abs(low) or 1.0
     scores = np.array(
-        [low - 9 * spread, low - spread, *observed, (low + high) / 2, high + spread / 3, high + 9 * spread]
+        [
+            low - 9 * spread,
+            low - spread,
+            *observed,
+            (low + high) / 2,
+            high + spread / 3,
+            high + 9 * spread,
+        ]
     )
     wanted = [rank(observed, float(score)) for score in scores]
     np.testing.assert_allclose(Ranks.of(np.sort(observed))(scores), wanted, rtol=1e-12, atol=1e-12)
@@ -75,7 +82,10 @@ def test_ranks_without_bound_and_without_nan():
     ranks = Ranks.of(np.array([0.0, 1.0, 2.0]))
     far = ranks(np.array([-np.inf, -1e300, -1e6, -10.0, 0.0, 10.0, 1e300, np.inf]))
     assert far[0] == -np.inf and (np.diff(far[:-1]) > 0).all() and far[-1] == 1
-    assert Ranks.of(np.array([0.0, 5e-324]))(np.array([-1e300, 0.0, 5e-324])).tolist()[1:] == [0.25, 0.75]
+    assert Ranks.of(np.array([0.0, 5e-324]))(np.array([-1e300, 0.0, 5e-324])).tolist()[1:] == [
+        0.25,
+        0.75,
+    ]
 
 
 finite = st.floats(-1e6, 1e6, width=32)
@@ -98,7 +108,9 @@ def test_ranks_ignore_units(observed, score, factor):
     observed = np.sort(observed)
     assume(observed[0] != observed[-1])
     one, other = Ranks.of(observed), Ranks.of(factor * observed)
-    np.testing.assert_allclose(one(np.array([score])), other(np.array([factor * score])), rtol=1e-12)
+    np.testing.assert_allclose(
+        one(np.array([score])), other(np.array([factor * score])), rtol=1e-12
+    )
 
 
 def test_ranks_of_every_backend_and_their_gradient():
@@ -108,11 +120,17 @@ def test_ranks_of_every_backend_and_their_gradient():
         np.testing.assert_allclose(to_numpy(ranks(xp.asarray(scores))), ranks(scores), rtol=1e-14)
     Z = torch.asarray(scores).requires_grad_()
     ranks(Z).sum().backward()
-    np.testing.assert_allclose(Z.grad, (ranks(scores + 1e-7) - ranks(scores - 1e-7)) / 2e-7, rtol=1e-5)
+    np.testing.assert_allclose(
+        Z.grad, (ranks(scores + 1e-7) - ranks(scores - 1e-7)) / 2e-7, rtol=1e-5
+    )
 
 
 def members(data: Data):
-    return [CTM(), MSP(data.head, temperature=2.0), make_pipeline(ReAct(percentile=95), CW(data.head))]
+    return [
+        CTM(),
+        MSP(data.head, temperature=2.0),
+        make_pipeline(ReAct(percentile=95), CW(data.head)),
+    ]
 
 
 @pytest.mark.parametrize("calibrated", [False, True], ids=["fit", "calibrate"])
@@ -143,9 +161,13 @@ def test_many_observations_are_thinned(data: Data):
 
 def test_one_member_decides_as_it_does_alone(data: Data):
     alone = Mahalanobis().fit(data.train, data.labels).calibrate(data.held_out, tpr=0.9)
-    ensemble = Ensemble([Mahalanobis()]).fit(data.train, data.labels).calibrate(data.held_out, tpr=0.9)
+    ensemble = (
+        Ensemble([Mahalanobis()]).fit(data.train, data.labels).calibrate(data.held_out, tpr=0.9)
+    )
     rows = np.concatenate([data.test, data.ood, 1e6 * data.ood])
-    np.testing.assert_array_equal(np.argsort(ensemble.score_samples(rows)), np.argsort(alone.score_samples(rows)))
+    np.testing.assert_array_equal(
+        np.argsort(ensemble.score_samples(rows)), np.argsort(alone.score_samples(rows))
+    )
     np.testing.assert_array_equal(ensemble.predict(rows), alone.predict(rows))
 
 
@@ -155,7 +177,9 @@ def test_members_see_what_others_miss():
     y = np.arange(600) % 2
 
     def rows(shift):
-        return rng.normal(size=(600, 6)) * np.array([3, 3, 1, 1, 1, 0.02]) + 10 * np.eye(6)[y] + shift
+        return (
+            rng.normal(size=(600, 6)) * np.array([3, 3, 1, 1, 1, 0.02]) + 10 * np.eye(6)[y] + shift
+        )
 
     train, test = rows(0), rows(0)
     turned, lifted = rows(-8 * np.eye(6)[y] + 6 * np.eye(6)[2]), rows(0.2 * np.eye(6)[5])
@@ -172,7 +196,12 @@ def test_the_promise_of_the_threshold():
     train = rng.normal(size=(300, 4)) + 2
     ensemble = Ensemble([CTM(), Mahalanobis()]).fit(train)
     kept = [
-        (ensemble.calibrate(rng.normal(size=(99, 4)) + 2, tpr=0.9).predict(rng.normal(size=(300, 4)) + 2) == 1).mean()
+        (
+            ensemble.calibrate(rng.normal(size=(99, 4)) + 2, tpr=0.9).predict(
+                rng.normal(size=(300, 4)) + 2
+            )
+            == 1
+        ).mean()
         for _ in range(150)
     ]
     error = np.std(kept) / np.sqrt(len(kept))
@@ -193,7 +222,9 @@ def test_a_member_that_gives_no_finite_score_is_named(data: Data):
         def _score(self, Z):
             return Z[:, 0] - np.inf
 
-    with pytest.raises(typica.InputError, match=r"Ensemble.fit: member broken gives no finite score; rescale"):
+    with pytest.raises(
+        typica.InputError, match=r"Ensemble.fit: member broken gives no finite score; rescale"
+    ):
         Ensemble([CTM(), Broken()]).fit(data.train, data.labels)
 
 
@@ -218,8 +249,13 @@ def test_members_are_copied_and_fitted_on_the_same_rows(data: Data):
 def test_save_load_pickle_clone(data: Data, tmp_path):
     ensemble = Ensemble(members(data)).fit(data.train, data.labels).calibrate(data.held_out)
     ensemble.save(tmp_path / "ensemble.safetensors")
-    for again in (typica.load(tmp_path / "ensemble.safetensors"), pickle.loads(pickle.dumps(ensemble))):
-        np.testing.assert_array_equal(again.score_samples(data.ood), ensemble.score_samples(data.ood))
+    for again in (
+        typica.load(tmp_path / "ensemble.safetensors"),
+        pickle.loads(pickle.dumps(ensemble)),
+    ):
+        np.testing.assert_array_equal(
+            again.score_samples(data.ood), ensemble.score_samples(data.ood)
+        )
         np.testing.assert_array_equal(again.predict(data.test), ensemble.predict(data.test))
         assert again.explain(data.test[:2]) == ensemble.explain(data.test[:2])
         assert str(again.get_params()) == str(ensemble.get_params())
@@ -237,7 +273,12 @@ def test_parameters_of_members_are_reached_by_name(data: Data):
     assert ensemble.get_params(deep=False) == {"members": ensemble.members}
     other = MSP(data.head)
     ensemble.set_params(
-        **{"ctm-2__correct_only": True, "react+cw__react__percentile": 80, "msp": other, "msp__temperature": 5}
+        **{
+            "ctm-2__correct_only": True,
+            "react+cw__react__percentile": 80,
+            "msp": other,
+            "msp__temperature": 5,
+        }
     )
     assert [m.correct_only for m in (ensemble.members[0], ensemble.members[3])] == [False, True]
     assert ensemble.members[2][0].percentile == 80
@@ -253,7 +294,9 @@ def test_the_note_tells_the_ranks(data: Data):
     answer = ensemble.explain(data.ood[:1])[0]
     words = answer.note.removeprefix("ranks: ").split(", ")
     assert [word.rsplit(" ", 1)[0] for word in words] == ["ctm", "msp", "react+cw"]
-    assert np.mean([float(word.rsplit(" ", 1)[1]) for word in words]) == pytest.approx(answer.score, abs=0.01)
+    assert np.mean([float(word.rsplit(" ", 1)[1]) for word in words]) == pytest.approx(
+        answer.score, abs=0.01
+    )
 
 
 @pytest.mark.parametrize(
@@ -261,8 +304,14 @@ def test_the_note_tells_the_ranks(data: Data):
     [
         ([], r"Ensemble.fit: members=\[\] is no list of detectors; pass at least one, or None"),
         (3, r"Ensemble.fit: members=3 is no list of detectors"),
-        ([CTM(), StandardScaler()], r"Ensemble.fit: members\[1\] is a StandardScaler; pass detectors"),
-        ([make_pipeline(CTM(), StandardScaler())], r"Ensemble.fit: members\[0\] is a StandardScaler"),
+        (
+            [CTM(), StandardScaler()],
+            r"Ensemble.fit: members\[1\] is a StandardScaler; pass detectors",
+        ),
+        (
+            [make_pipeline(CTM(), StandardScaler())],
+            r"Ensemble.fit: members\[0\] is a StandardScaler",
+        ),
         (["ctm"], r"Ensemble.fit: members\[0\] is a str"),
         ([CTM], r"Ensemble.fit: members\[0\] is a type|Ensemble.fit: members\[0\] is a ABCMeta"),
         ([CW()], r"CW.fit: no head; pass head=typica.Head"),
@@ -282,6 +331,9 @@ def test_fusion_on_real_features_beats_the_mean_of_its_members(real):
     test = real["test.features"][5000:]
     for name in ("svhn", "textures", "cifar100"):
         ood = real[f"ood.{name}.features"]
-        alone = [typica.evaluate(m.score_samples(test), m.score_samples(ood)).auroc for m in fused.members_]
+        alone = [
+            typica.evaluate(m.score_samples(test), m.score_samples(ood)).auroc
+            for m in fused.members_
+        ]
         together = typica.evaluate(fused.score_samples(test), fused.score_samples(ood)).auroc
         assert together > np.mean(alone)

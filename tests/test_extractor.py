@@ -68,7 +68,9 @@ class Wrapped(nn.Module):
 
 
 def images(n: int = 4, side: int = 8, seed: int = 0) -> torch.Tensor:
-    return torch.from_numpy(np.random.default_rng(seed).normal(size=(n, 3, side, side)).astype(np.float32))
+    return torch.from_numpy(
+        np.random.default_rng(seed).normal(size=(n, 3, side, side)).astype(np.float32)
+    )
 
 
 @pytest.fixture
@@ -94,12 +96,19 @@ def test_the_last_linear_to_run_is_the_head_whatever_the_order_of_definition(con
         assert torch.equal(batch.features, conv.penultimate(x))
         assert torch.equal(batch.logits, conv(x))
     assert extractor.head == typica.Head(conv.fc.weight, conv.fc.bias)
-    assert np.allclose(extractor.head.logits(batch.features.numpy()), batch.logits.numpy(), atol=1e-6)
+    assert np.allclose(
+        extractor.head.logits(batch.features.numpy()), batch.logits.numpy(), atol=1e-6
+    )
     assert not batch.features.requires_grad and not batch.logits.requires_grad
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.lists(st.integers(1, 6), min_size=2, max_size=5), st.integers(0, 99), st.booleans(), st.booleans())
+@given(
+    st.lists(st.integers(1, 6), min_size=2, max_size=5),
+    st.integers(0, 99),
+    st.booleans(),
+    st.booleans(),
+)
 def test_the_head_relates_features_and_logits_of_any_mlp(widths, seed, bias, softmax):
     torch.manual_seed(seed)
     layers = []
@@ -124,9 +133,17 @@ def test_a_transformer(conv):
         assert close(extractor(x).features, model.norm(tokens)[:, 0])
         assert close(extractor(x).logits, model(x))
     assert extractor.head.weight.shape == (3, 8)
-    assert close(FeatureExtractor(model, "norm", reduce="cls")(x).features, model.norm(tokens)[:, 0].detach())
-    assert close(FeatureExtractor(model, "norm", reduce="mean")(x).features, model.norm(tokens).mean(1).detach())
-    assert FeatureExtractor(model, "attention", reduce="cls")(x).features.shape == (4, 8)  # its output is a tuple
+    assert close(
+        FeatureExtractor(model, "norm", reduce="cls")(x).features, model.norm(tokens)[:, 0].detach()
+    )
+    assert close(
+        FeatureExtractor(model, "norm", reduce="mean")(x).features,
+        model.norm(tokens).mean(1).detach(),
+    )
+    assert FeatureExtractor(model, "attention", reduce="cls")(x).features.shape == (
+        4,
+        8,
+    )  # its output is a tuple
 
 
 @pytest.mark.parametrize("dims", [(5,), (2, 5)])
@@ -140,13 +157,17 @@ def test_a_head_that_runs_over_tokens_keeps_logits_and_features_related(dims):
         extractor = FeatureExtractor(model, reduce=reduce)
         batch = extractor(x)
         assert close(batch.features, expected)
-        assert np.allclose(extractor.head.logits(batch.features.numpy()), batch.logits.numpy(), atol=1e-6)
+        assert np.allclose(
+            extractor.head.logits(batch.features.numpy()), batch.logits.numpy(), atol=1e-6
+        )
 
 
 @pytest.mark.parametrize("n_outputs", [1, 3])
 def test_a_head_that_is_a_sequential(n_outputs):
     torch.manual_seed(0)
-    head = nn.Sequential(nn.Linear(12, 5), nn.ReLU(inplace=True), nn.Dropout(0.5), nn.Linear(5, n_outputs))
+    head = nn.Sequential(
+        nn.Linear(12, 5), nn.ReLU(inplace=True), nn.Dropout(0.5), nn.Linear(5, n_outputs)
+    )
     model = nn.Sequential(nn.Flatten(), head, nn.Flatten(0) if n_outputs == 1 else nn.LogSoftmax(1))
     x = torch.randn(4, 3, 2, 2)
     extractor = FeatureExtractor(model)
@@ -163,7 +184,9 @@ FORMS = {
     "named": lambda logits, other: {"projection": other, "logits": logits},
     "dataclass": lambda logits, other: Output(None, logits),
     "named tuple": lambda logits, other: Pair(other, logits),
-    "model output": lambda logits, other: ModelOutput(loss=None, logits=logits, hidden_states=(other,)),
+    "model output": lambda logits, other: ModelOutput(
+        loss=None, logits=logits, hidden_states=(other,)
+    ),
 }
 
 
@@ -192,7 +215,9 @@ def test_a_linear_module_that_runs_twice_counts_where_it_ran_last():
     x = torch.randn(4, 3)
     batch = FeatureExtractor(model)(x)
     with torch.no_grad():
-        assert close(batch.features, model.b(model.a(x))) and close(batch.logits, model.a(batch.features))
+        assert close(batch.features, model.b(model.a(x))) and close(
+            batch.logits, model.a(batch.features)
+        )
 
 
 def test_the_head_can_be_named(conv):
@@ -204,7 +229,9 @@ def test_the_head_can_be_named(conv):
     assert batch.features.shape == (4, 6) and batch.logits.shape == (4, 3)
     model.alias = conv.fc
     assert FeatureExtractor(model, head="alias")(images()).logits.shape == (4, 3)
-    with pytest.raises(typica.InputError, match=r"head 'inner.conv' is not a Linear module; name one of 'inner.fc'"):
+    with pytest.raises(
+        typica.InputError, match=r"head 'inner.conv' is not a Linear module; name one of 'inner.fc'"
+    ):
         FeatureExtractor(model, head="inner.conv")
 
 
@@ -216,7 +243,9 @@ def test_wrappers_are_taken_off(conv, prefix):
     expected = FeatureExtractor(conv, layers=["conv", "penultimate"])(images())
     extractor = FeatureExtractor(wrapped, layers=[prefix + "conv", "penultimate"])
     batch = extractor(images())
-    assert torch.equal(batch.features, expected.features) and torch.equal(batch.logits, expected.logits)
+    assert torch.equal(batch.features, expected.features) and torch.equal(
+        batch.logits, expected.logits
+    )
     assert list(batch.layers) == ["conv", "penultimate"]
     assert hooks_on(wrapped) == 0
 
@@ -237,7 +266,9 @@ def test_programs_that_take_no_hooks(conv):
         script = torch.jit.trace(conv, images())
         exported = torch.export.export(conv, (images(),)).module()
     for program in (script, exported):
-        with pytest.raises(typica.InputError, match="TorchScript and exported programs take no hooks"):
+        with pytest.raises(
+            typica.InputError, match="TorchScript and exported programs take no hooks"
+        ):
             FeatureExtractor(program)
 
 
@@ -249,7 +280,9 @@ def test_several_layers_and_what_is_overwritten_in_place(conv):
         normed = conv.bn(maps)
     batch = FeatureExtractor(conv, layers=["conv", "bn", "relu", "fc", ""])(x)
     assert close(batch.layers["conv"], maps.mean((2, 3)))
-    assert close(batch.layers["bn"], normed.mean((2, 3)))  # although the ReLU after it writes into its output
+    assert close(
+        batch.layers["bn"], normed.mean((2, 3))
+    )  # although the ReLU after it writes into its output
     assert close(batch.layers["relu"], relu(normed).mean((2, 3)))
     assert torch.equal(batch.layers["fc"], batch.layers[""])
     assert batch.features is batch.layers[""]
@@ -299,14 +332,23 @@ def test_reductions_of_maps(conv, reduce, expected):
 
 
 def test_reductions_that_cannot_be(conv):
-    with pytest.raises(typica.InputError, match="reduce='median' is unknown; choose one of mean, max, cls, flatten"):
+    with pytest.raises(
+        typica.InputError, match="reduce='median' is unknown; choose one of mean, max, cls, flatten"
+    ):
         FeatureExtractor(conv, reduce="median")
-    with pytest.raises(typica.InputError, match=r"layer 'conv': an output of shape \(4, 6, 3, 3\) has no tokens"):
+    with pytest.raises(
+        typica.InputError, match=r"layer 'conv': an output of shape \(4, 6, 3, 3\) has no tokens"
+    ):
         FeatureExtractor(conv, "conv", reduce="cls")(images())
-    with pytest.raises(typica.InputError, match=r"reduce turned \(4, 6, 3, 3\) into \(4,\); return one row an input"):
+    with pytest.raises(
+        typica.InputError,
+        match=r"reduce turned \(4, 6, 3, 3\) into \(4,\); return one row an input",
+    ):
         FeatureExtractor(conv, "conv", reduce=lambda t: t.sum((1, 2, 3)))(images())
     flat = nn.Sequential(nn.Linear(3, 1), nn.Flatten(0), nn.Unflatten(0, (4, 1)), nn.Linear(1, 2))
-    with pytest.raises(typica.InputError, match=r"layer '1': an output of shape \(4,\) has no features"):
+    with pytest.raises(
+        typica.InputError, match=r"layer '1': an output of shape \(4,\) has no features"
+    ):
         FeatureExtractor(flat, "1")(torch.randn(4, 3))
 
 
@@ -352,7 +394,10 @@ def test_layers_that_do_not_exist_or_are_never_reached(conv):
         FeatureExtractor(conv, "convv")
     extractor = FeatureExtractor(conv, "unused")
     for _ in range(2):
-        with pytest.raises(typica.InputError, match=r"'unused' was never reached.*'drop' \(Dropout\), 'fc' \(Linear\)"):
+        with pytest.raises(
+            typica.InputError,
+            match=r"'unused' was never reached.*'drop' \(Dropout\), 'fc' \(Linear\)",
+        ):
             extractor(images())
     with pytest.raises(typica.InputError, match="Linear modules that did not run: 'unused'"):
         FeatureExtractor(conv, head="unused")(images())
@@ -363,8 +408,12 @@ def test_a_model_with_a_module_called_penultimate():
     model = nn.Sequential(OrderedDict(penultimate=nn.Linear(3, 4), head=nn.Linear(4, 2)))
     model.penultimate.weight.data *= 0
     x = torch.ones(2, 3)
-    assert torch.equal(FeatureExtractor(model)(x).features, FeatureExtractor(model, "penultimate")(x).features)
-    assert FeatureExtractor(nn.Sequential(OrderedDict(penultimate=nn.Linear(3, 2))))(x).features.shape == (2, 3)
+    assert torch.equal(
+        FeatureExtractor(model)(x).features, FeatureExtractor(model, "penultimate")(x).features
+    )
+    assert FeatureExtractor(nn.Sequential(OrderedDict(penultimate=nn.Linear(3, 2))))(
+        x
+    ).features.shape == (2, 3)
 
 
 def test_wrong_arguments(conv):
@@ -418,7 +467,10 @@ def snapshot(model: nn.Module) -> list[object]:
 
 
 def equal(a: list[object], b: list[object]) -> bool:
-    return all(torch.equal(x, y) if isinstance(x, torch.Tensor) else x == y for x, y in zip(a, b, strict=True))
+    return all(
+        torch.equal(x, y) if isinstance(x, torch.Tensor) else x == y
+        for x, y in zip(a, b, strict=True)
+    )
 
 
 @pytest.mark.parametrize("gradients", [False, True])
@@ -455,13 +507,21 @@ def test_gradients_with_respect_to_the_input(conv):
     conv.double()
     x = images(2).double().requires_grad_(True)
     batch = FeatureExtractor(conv, layers=["conv", "penultimate"])(x, gradients=True)
-    (batch.features.square().sum() + batch.layers["conv"].sum() + batch.logits[:, 0].sum()).backward(retain_graph=True)
+    (
+        batch.features.square().sum() + batch.layers["conv"].sum() + batch.logits[:, 0].sum()
+    ).backward(retain_graph=True)
     conv.eval()
     y = images(2).double().requires_grad_(True)
     penultimate = conv.penultimate(y)
-    (penultimate.square().sum() + conv.conv(y).mean((2, 3)).sum() + conv.fc(penultimate)[:, 0].sum()).backward()
+    (
+        penultimate.square().sum()
+        + conv.conv(y).mean((2, 3)).sum()
+        + conv.fc(penultimate)[:, 0].sum()
+    ).backward()
     assert torch.allclose(x.grad, y.grad, atol=1e-12)
-    assert torch.autograd.grad(batch.layers["conv"].sum(), conv.conv.weight, allow_unused=True) == (None,)
+    assert torch.autograd.grad(batch.layers["conv"].sum(), conv.conv.weight, allow_unused=True) == (
+        None,
+    )
     with torch.inference_mode():
         assert FeatureExtractor(conv)(y, gradients=True).features.requires_grad
 
@@ -474,7 +534,9 @@ def test_threads_do_not_mix_their_batches(conv):
     results: dict[int, bool] = {}
 
     def work(i: int) -> None:
-        results[i] = all(torch.equal(extractor(batches[i]).features, expected[i]) for _ in range(10))
+        results[i] = all(
+            torch.equal(extractor(batches[i]).features, expected[i]) for _ in range(10)
+        )
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
     for thread in threads:
@@ -509,10 +571,17 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_torch_is_loaded_when_it_is_needed_and_named_when_it_is_missing():
-    loaded = python("import sys, typica, typica.nets; typica.nets.zoo.names(); print('torch' in sys.modules)")
+    loaded = python(
+        "import sys, typica, typica.nets; typica.nets.zoo.names(); print('torch' in sys.modules)"
+    )
     assert loaded.stdout.strip() == "False", loaded.stderr
-    missing = python("import sys; sys.modules['torch'] = None\nfrom typica.nets import FeatureExtractor")
-    assert "InputError: typica.nets: PyTorch is not installed; install the extra 'torch'" in missing.stderr
+    missing = python(
+        "import sys; sys.modules['torch'] = None\nfrom typica.nets import FeatureExtractor"
+    )
+    assert (
+        "InputError: typica.nets: PyTorch is not installed; install the extra 'torch'"
+        in missing.stderr
+    )
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = typica.nets.Nothing  # type: ignore[attr-defined]
     assert "FeatureExtractor" in dir(typica.nets)

@@ -30,9 +30,14 @@ def test_both_by_definition_where_p_values_meet_their_limits():
     rng = np.random.default_rng(0)
     for _ in range(3000):
         steps = int(rng.integers(2, 30))
-        numerators = np.minimum(rng.integers(1, steps + 1, size=rng.integers(1, 15)), rng.integers(1, steps + 1))
+        numerators = np.minimum(
+            rng.integers(1, steps + 1, size=rng.integers(1, 15)), rng.integers(1, steps + 1)
+        )
         p = [Fraction(int(number), steps) for number in numerators]
-        fdr, lam = Fraction(int(rng.integers(1, 100)), 100), Fraction(int(rng.integers(1, steps)), steps)
+        fdr, lam = (
+            Fraction(int(rng.integers(1, 100)), 100),
+            Fraction(int(rng.integers(1, steps)), steps),
+        )
         pi0 = (1 + sum(x >= lam for x in p)) / (len(p) * (1 - lam))
         assert benjamini_hochberg(numerators / steps, float(fdr)).tolist() == step_up(p, fdr)
         assert storey(numerators / steps, float(fdr), lam).tolist() == step_up(p, fdr / pi0)
@@ -83,7 +88,9 @@ def test_edges():
 @pytest.mark.parametrize("procedure", [benjamini_hochberg, storey])
 def test_bad_input(procedure):
     name = procedure.__name__
-    with pytest.raises(InputError, match=rf"{name}: a p-value is NaN or outside 0 to 1; pass p-values"):
+    with pytest.raises(
+        InputError, match=rf"{name}: a p-value is NaN or outside 0 to 1; pass p-values"
+    ):
         procedure([0.5, np.nan])
     with pytest.raises(InputError, match=rf"{name}: a p-value is NaN or outside"):
         procedure([0.5, 1.01])
@@ -92,7 +99,9 @@ def test_bad_input(procedure):
     with pytest.raises(InputError, match=rf"{name}: p-values of shape \(1,\) and type <U1"):
         procedure(["a"])
     for bad in (0, 1, -0.1, float("nan"), float("inf"), "much", None, True):
-        with pytest.raises(InputError, match=rf"{name}: fdr=.* is not a share; pass a number above 0 and below 1"):
+        with pytest.raises(
+            InputError, match=rf"{name}: fdr=.* is not a share; pass a number above 0 and below 1"
+        ):
             procedure([0.5], bad)
     with pytest.raises(InputError, match=r"storey: lam=1\.5 is not a share"):
         storey([0.5], 0.1, 1.5)
@@ -103,7 +112,14 @@ def test_shares_are_what_is_meant(number):
     """A decimal, and one minus a decimal, however they are written."""
     share = Fraction(number, 10_000)
     rest = 1 - number / 10_000
-    for given_as in (share, float(share), str(share), Decimal(number) / 10_000, np.float64(float(share)), 1 - rest):
+    for given_as in (
+        share,
+        float(share),
+        str(share),
+        Decimal(number) / 10_000,
+        np.float64(float(share)),
+        1 - rest,
+    ):
         assert check_share(given_as, "alpha", "test") == share
     assert check_share(rest, "alpha", "test") == 1 - share
 
@@ -112,5 +128,7 @@ def test_tiny_shares_stay():
     for tiny in (1e-9, 1e-14, 1e-16, 1.5e-300):
         assert float(check_share(tiny, "alpha", "test")) == tiny
     assert check_share(0.0, "alpha", "test", zero=True) == 0
-    with pytest.raises(InputError, match=r"test: alpha=-0\.5 is not a share; pass a number at least 0 and below 1"):
+    with pytest.raises(
+        InputError, match=r"test: alpha=-0\.5 is not a share; pass a number at least 0 and below 1"
+    ):
         check_share(-0.5, "alpha", "test", zero=True)

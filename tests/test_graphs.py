@@ -40,11 +40,17 @@ def write(folder: Path, name: str, how: str) -> Path:
             torch.jit.script(model).save(path)
         else:
             program = torch.export.export(model, (x,), dynamic_shapes=dynamic)
-            torch.export.save(program.run_decompositions() if how == "decomposed" else program, path)
+            torch.export.save(
+                program.run_decompositions() if how == "decomposed" else program, path
+            )
     return path
 
 
-WAYS = [(name, how) for name in NETWORKS for how in ("traced", "scripted", "fixed", "dynamic", "decomposed")]
+WAYS = [
+    (name, how)
+    for name in NETWORKS
+    for how in ("traced", "scripted", "fixed", "dynamic", "decomposed")
+]
 
 
 @pytest.mark.parametrize(("name", "how"), WAYS)
@@ -62,7 +68,10 @@ def test_features_logits_and_head(folder, name, how):
     assert close(extractor(torch.from_numpy(x)).features, features)
     assert close(extractor(x.astype(np.float64)).features, features)
     assert extractor.fingerprint() == hashlib.sha256(path.read_bytes()).hexdigest()
-    assert "features are the input of the head; the head is a linear layer (3 classes)" in extractor.describe()
+    assert (
+        "features are the input of the head; the head is a linear layer (3 classes)"
+        in extractor.describe()
+    )
     if how in ("fixed", "decomposed"):
         assert extractor.sizes == (4, 4)
     if (name, how) == ("cnn", "dynamic"):
@@ -72,7 +81,10 @@ def test_features_logits_and_head(folder, name, how):
 def test_a_bounded_batch_is_cut_and_padded(tmp_path):
     model, x = network("cnn"), images(9)
     shapes = {"x": {0: torch.export.Dim("n", min=3, max=5)}}
-    torch.export.save(torch.export.export(model, (torch.from_numpy(x[:4]),), dynamic_shapes=shapes), tmp_path / "m.pt2")
+    torch.export.save(
+        torch.export.export(model, (torch.from_numpy(x[:4]),), dynamic_shapes=shapes),
+        tmp_path / "m.pt2",
+    )
     extractor = GraphExtractor(tmp_path / "m.pt2")
     assert extractor.sizes == (3, 5)
     for n in (9, 6, 5, 2, 1):
@@ -88,7 +100,9 @@ def test_layers_of_an_exported_program(folder):
     extractor = GraphExtractor(path, layers=["conv", "bn", "relu_", "penultimate", "fc"])
     batch = extractor(x)
     assert close(batch.layers["conv"], maps.mean((2, 3)))
-    assert close(batch.layers["bn"], normed.mean((2, 3)))  # although the ReLU after it writes into it
+    assert close(
+        batch.layers["bn"], normed.mean((2, 3))
+    )  # although the ReLU after it writes into it
     assert close(batch.layers["relu_"], active.mean((2, 3)))
     assert close(batch.layers["penultimate"], expected(model, x)[0])
     assert batch.features is batch.layers["fc"] and close(batch.features, batch.logits)
@@ -118,19 +132,27 @@ def test_tokens_and_a_layer_called_penultimate(tmp_path):
         before = model.penultimate(x)
     extractor = GraphExtractor(tmp_path / "m.pt2")
     assert close(extractor(x).features, before.tanh().mean(1))
-    assert np.allclose(extractor.head.logits(extractor(x).features.numpy()), extractor(x).logits.numpy(), atol=1e-6)
+    assert np.allclose(
+        extractor.head.logits(extractor(x).features.numpy()), extractor(x).logits.numpy(), atol=1e-6
+    )
     assert close(GraphExtractor(tmp_path / "m.pt2", "penultimate")(x).features, before.mean(1))
     assert close(GraphExtractor(tmp_path / "m.pt2", reduce="cls")(x).features, before.tanh()[:, 0])
 
 
 def test_a_batch_size_that_a_trace_has_baked_in(folder):
     path = write(folder, "vit", "traced")
-    with pytest.raises(typica.InputError, match=r"images of shape \(7, 3, 8, 8\) do not fit .* batch=N"):
+    with pytest.raises(
+        typica.InputError, match=r"images of shape \(7, 3, 8, 8\) do not fit .* batch=N"
+    ):
         GraphExtractor(path)(images(7))
     with torch_is_talkative():
-        whole = torch.jit.trace(nn.Sequential(nn.Linear(4, 3), Baked(), nn.Linear(3, 2)), torch.ones(4, 4))
+        whole = torch.jit.trace(
+            nn.Sequential(nn.Linear(4, 3), Baked(), nn.Linear(3, 2)), torch.ones(4, 4)
+        )
         whole.save(folder / "baked.pt")
-    with pytest.raises(typica.InputError, match="gives 4 rows for 2 images: it was made for one batch size"):
+    with pytest.raises(
+        typica.InputError, match="gives 4 rows for 2 images: it was made for one batch size"
+    ):
         GraphExtractor(folder / "baked.pt")(np.ones((2, 4), dtype=np.float32))
 
 
@@ -140,15 +162,21 @@ class Baked(nn.Module):
 
 
 def test_programs_without_a_linear_head(tmp_path):
-    model, x = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten()), torch.from_numpy(images(4))
+    model, x = (
+        nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten()),
+        torch.from_numpy(images(4)),
+    )
     with torch_is_talkative():
         torch.jit.trace(model, x).save(tmp_path / "m.pt")
         torch.export.save(torch.export.export(model, (x,)), tmp_path / "m.pt2")
     with pytest.raises(
-        typica.InputError, match=r"no linear layer .* aten::flatten, .* export the model as .pt2 or .onnx"
+        typica.InputError,
+        match=r"no linear layer .* aten::flatten, .* export the model as .pt2 or .onnx",
     ):
         GraphExtractor(tmp_path / "m.pt")
-    with pytest.raises(typica.InputError, match=r"no linear layer gives the output .* pass layer=NAME"):
+    with pytest.raises(
+        typica.InputError, match=r"no linear layer gives the output .* pass layer=NAME"
+    ):
         GraphExtractor(tmp_path / "m.pt2")
     extractor = GraphExtractor(tmp_path / "m.pt2", "1")
     with torch.no_grad():
@@ -189,13 +217,17 @@ def test_programs_made_in_training_mode(tmp_path):
 def test_bad_files_and_arguments(folder, tmp_path):
     with pytest.raises(typica.InputError, match=r"there is no file .*none\.pt"):
         GraphExtractor(tmp_path / "none.pt")
-    for name, what in (("text.pt", "not a TorchScript file"), ("text.pt2", "not a program of torch.export")):
+    for name, what in (
+        ("text.pt", "not a TorchScript file"),
+        ("text.pt2", "not a program of torch.export"),
+    ):
         (tmp_path / name).write_text("This is no model.")
         with pytest.raises(typica.errors.FormatError, match=what):
             GraphExtractor(tmp_path / name)
     path = write(folder, "cnn", "traced")
     with pytest.raises(
-        typica.InputError, match=r"layer 'conv' .* values in TorchScript have no names; leave layer out"
+        typica.InputError,
+        match=r"layer 'conv' .* values in TorchScript have no names; leave layer out",
     ):
         GraphExtractor(path, "conv")
     with pytest.raises(typica.InputError, match="reduce='median' is unknown"):
@@ -211,7 +243,9 @@ def test_bad_files_and_arguments(folder, tmp_path):
 
     with torch_is_talkative():
         torch.jit.trace(Two(), (torch.ones(2), torch.ones(2))).save(tmp_path / "two.pt")
-        torch.export.save(torch.export.export(Two(), (torch.ones(2), torch.ones(2))), tmp_path / "two.pt2")
+        torch.export.save(
+            torch.export.export(Two(), (torch.ones(2), torch.ones(2))), tmp_path / "two.pt2"
+        )
     with pytest.raises(typica.InputError, match="takes more than images"):
         GraphExtractor(tmp_path / "two.pt")
     with pytest.raises(typica.InputError, match="takes x, y; export a model of images alone"):
@@ -258,33 +292,50 @@ PROGRAM, CONSTANTS = "models/model.json", "data/constants/model_constants_config
 ATTACKS = {
     "sample inputs": lambda made: {"data/sample_inputs/model.pt": saved(((Runs(made),), {}))},
     "legacy weights": lambda made: {"data/weights/model.pt": saved({"w": Runs(made)})},
-    "legacy constants": lambda made: {"data/constants/model.pt": pickle.dumps({"w": Runs(made)}, 2)},
+    "legacy constants": lambda made: {
+        "data/constants/model.pt": pickle.dumps({"w": Runs(made)}, 2)
+    },
     "opaque object": lambda made: {
         "data/constants/opaque_obj_0": pickle.dumps(Runs(made)),
         CONSTANTS: lambda d: d["config"].update(
-            x={"path_name": "opaque_obj_0", "is_param": False, "use_pickle": True, "tensor_meta": None}
+            x={
+                "path_name": "opaque_obj_0",
+                "is_param": False,
+                "use_pickle": True,
+                "tensor_meta": None,
+            }
         ),
     },
     "pickled weight": lambda made: {
         "data/weights/weight_0": saved(Runs(made)),
-        "data/weights/model_weights_config.json": lambda d: next(iter(d["config"].values())).update(use_pickle=True),
+        "data/weights/model_weights_config.json": lambda d: next(iter(d["config"].values())).update(
+            use_pickle=True
+        ),
     },
     "size": lambda made: {
         PROGRAM: lambda d: graph(d)["tensor_values"]["x"].update(
             sizes=[{"as_expr": {"expr_str": CODE.format(str(made)), "hint": {"as_int": 4}}}]
         )
     },
-    "guard": lambda made: {PROGRAM: lambda d: d.update(guards_code=[f"{CODE.format(str(made))} is None"])},
+    "guard": lambda made: {
+        PROGRAM: lambda d: d.update(guards_code=[f"{CODE.format(str(made))} is None"])
+    },
     "argument name": lambda made: {
         PROGRAM: lambda d: d["graph_module"]["module_call_graph"][0]["signature"].update(
             forward_arg_names=[f"x={CODE.format(str(made))}"]
         )
     },
     "key of an input": lambda made: {
-        "data/sample_inputs/model.pt": saved((({f'"),{CODE.format(str(made))},("': torch.ones(4)},), {}))
+        "data/sample_inputs/model.pt": saved(
+            (({f'"),{CODE.format(str(made))},("': torch.ones(4)},), {})
+        )
     },
-    "operation": lambda made: {PROGRAM: lambda d: graph(d)["nodes"][0].update(target="torch.os.mkdir")},
-    "file operation": lambda made: {PROGRAM: lambda d: graph(d)["nodes"][0].update(target="torch.ops.aten.from_file")},
+    "operation": lambda made: {
+        PROGRAM: lambda d: graph(d)["nodes"][0].update(target="torch.os.mkdir")
+    },
+    "file operation": lambda made: {
+        PROGRAM: lambda d: graph(d)["nodes"][0].update(target="torch.ops.aten.from_file")
+    },
     "compiled code": lambda made: {"data/aotinductor/model/model.so": b"ELF"},
 }
 
@@ -293,7 +344,10 @@ ATTACKS = {
 def test_an_exported_program_cannot_run_code(folder, tmp_path, attack):
     made = tmp_path / "made"
     path = changed(write(folder, "cnn", "dynamic"), tmp_path / "evil.pt2", ATTACKS[attack](made))
-    with pytest.raises(typica.errors.FormatError, match=r"evil\.pt2 is refused: its entry \S+ holds .* could run code"):
+    with pytest.raises(
+        typica.errors.FormatError,
+        match=r"evil\.pt2 is refused: its entry \S+ holds .* could run code",
+    ):
         GraphExtractor(path)
     assert not made.exists()
 
@@ -306,7 +360,9 @@ def test_an_archive_that_is_only_copied_still_loads(folder, tmp_path):
 @pytest.mark.parametrize("entry", ["data.pkl", "constants.pkl"])
 def test_torchscript_does_not_unpickle_python(folder, tmp_path, entry):
     made = tmp_path / "made"
-    path = changed(write(folder, "cnn", "traced"), tmp_path / "evil.pt", {entry: pickle.dumps(Runs(made), 2)})
+    path = changed(
+        write(folder, "cnn", "traced"), tmp_path / "evil.pt", {entry: pickle.dumps(Runs(made), 2)}
+    )
     with pytest.raises(typica.errors.FormatError, match="not a TorchScript file"):
         GraphExtractor(path)
     assert not made.exists()
@@ -317,8 +373,15 @@ def test_another_file_is_refused_before_it_is_opened(tmp_path, monkeypatch, endi
     path = tmp_path / f"model{ending}"
     path.write_bytes(b"another program")
     monkeypatch.setattr("typica.nets.source.open_model", lambda *_, **__: pytest.fail("was opened"))
-    source = {"model": path.name, "model_file": str(path), "weights": "0" * 64, "weights_file": None}
-    with pytest.raises(typica.InputError, match="holds other weights than the detector was fitted with"):
+    source = {
+        "model": path.name,
+        "model_file": str(path),
+        "weights": "0" * 64,
+        "weights_file": None,
+    }
+    with pytest.raises(
+        typica.InputError, match="holds other weights than the detector was fitted with"
+    ):
         reopen({**source, "layer": None, "reduce": "mean"}, "detector")
 
 
@@ -341,6 +404,8 @@ def test_a_script_that_would_touch_files_is_refused(tmp_path):
     target = tmp_path / "made"
     with torch_is_talkative():
         torch.jit.script(Writes(str(target))).save(tmp_path / "m.pt")
-    with pytest.raises(typica.FormatError, match=r"would touch files \(aten::from_file\), and is refused"):
+    with pytest.raises(
+        typica.FormatError, match=r"would touch files \(aten::from_file\), and is refused"
+    ):
         GraphExtractor(tmp_path / "m.pt")
     assert not target.exists()

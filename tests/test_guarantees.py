@@ -1,10 +1,10 @@
 """The guarantees, tested as statements about probability.
 
-Each test fails by chance at most once in a million runs of new random numbers: what it counts is binomial with a known
-or bounded rate, and its limits are exact quantiles at MISTAKE divided by the number of comparisons in the test. Seeds
-are fixed all the same. Where the rate is known exactly the limits are two-sided, so that needless caution fails too.
-Two tests rest on more than that: delays on a rate that was measured, real halves on six standard errors.
-"""
+Each test fails by chance at most once in a million runs of new random numbers: what it counts is
+binomial with a known or bounded rate, and its limits are exact quantiles at MISTAKE divided by the
+number of comparisons in the test. Seeds are fixed all the same. Where the rate is known exactly the
+limits are two-sided, so that needless caution fails too. Two tests rest on more than that: delays
+on a rate that was measured, real halves on six standard errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def assert_rate(hits, n, rate, comparisons, least=None):
     tail = MISTAKE / comparisons / 2
     low = stats.binom.ppf(tail, n, rate if least is None else least)
     high = stats.binom.isf(tail, n, rate)
-    assert low <= hits <= high, f"{hits} of {n}, a rate of {hits / n:.4f} where {float(rate):.4f} is stated"
+    assert low <= hits <= high, (
+        f"{hits} of {n}, a rate of {hits / n:.4f} where {float(rate):.4f} is stated"
+    )
 
 
 # One input
@@ -98,7 +100,9 @@ def test_coverage_within_classes():
         by_class, together = GroupedScores(groups), GroupedScores()
         by_class.add(scores, classes)
         together.add(scores, None)
-        new = np.array([0, 1, rng.integers(2, 5)])  # of the pool a random member: that is what the pool promises
+        new = np.array(
+            [0, 1, rng.integers(2, 5)]
+        )  # of the pool a random member: that is what the pool promises
         fresh = levels[new] + rng.normal(size=3)
         rejected += by_class.p_values(fresh, new) <= alpha
         rejected_anyway += together.p_values(fresh, None) <= alpha
@@ -128,7 +132,9 @@ def test_confidence():
 
 
 @pytest.mark.parametrize("method", ["bh", "storey"])
-@pytest.mark.parametrize(("n", "m", "strange"), [(9, 5, 0), (10, 20, 0), (50, 20, 10), (200, 50, 40), (39, 40, 0)])
+@pytest.mark.parametrize(
+    ("n", "m", "strange"), [(9, 5, 0), (10, 20, 0), (50, 20, 10), (200, 50, 40), (39, 40, 0)]
+)
 def test_false_discovery_rate(method, n, m, strange):
     """The false discovery proportion, rounded up or down at random by its own size, is a coin of rate FDR."""
     rng = np.random.default_rng(n * m + strange)
@@ -140,7 +146,9 @@ def test_false_discovery_rate(method, n, m, strange):
         known, new = rng.normal(size=n), rng.normal(size=m)
         new[:strange] -= 3
         known, new = (np.round(s, 1) if ties else s for s in (known, new))
-        discoveries = detector.calibrate(known[:, None]).discoveries(new[:, None], fdr=fdr, method=method)
+        discoveries = detector.calibrate(known[:, None]).discoveries(
+            new[:, None], fdr=fdr, method=method
+        )
         share = discoveries[strange:].sum() / max(1, discoveries.sum())
         wrong += rng.random() < share
         found += discoveries[:strange].sum()
@@ -168,7 +176,9 @@ def test_online_p_values_are_independent_and_uniform(n, cells, values):
     streams, steps = 1200, 60
     p = np.empty((streams, steps))
     for row in p:
-        scores = rng.normal(size=n + steps) if values is None else rng.integers(0, values, n + steps)
+        scores = (
+            rng.normal(size=n + steps) if values is None else rng.integers(0, values, n + steps)
+        )
         row[:] = OnlineRanks(scores[:n], cells, rng).p_values(scores[n:])
     events = [p[:, 0] <= 0.2, p[:, -1] <= 0.2, (p[:, :-1] <= 0.3).any(axis=1) & (p[:, -1] <= 0.3)]
     rates = [0.2, 0.2, 0.3 * (1 - 0.7 ** (steps - 1))]
@@ -179,7 +189,8 @@ def test_online_p_values_are_independent_and_uniform(n, cells, values):
     rates.append(stats.binom.cdf(low - 1, steps, 0.5) + stats.binom.sf(high, steps, 0.5))
     for event, rate in zip(events, rates, strict=True):
         assert_rate(event.sum(), streams, rate, len(events) + 1)
-    # Dvoretzky, Kiefer, Wolfowitz and Massart bound the distance of an empirical distribution from the true one.
+    # Dvoretzky, Kiefer, Wolfowitz and Massart bound the distance of an empirical distribution from
+    # the true one.
     ordered = np.sort(p.ravel())
     ends = np.arange(len(ordered) + 1) / len(ordered)
     distance = max(np.abs(ordered - ends[1:]).max(), np.abs(ordered - ends[:-1]).max())
@@ -190,7 +201,12 @@ def test_a_fixed_reference_would_not_do():
     """What the test above is able to see: p-values against calibration scores that do not grow."""
     rng = np.random.default_rng(0)
     streams, steps = 1200, 60
-    many = np.array([(p_values(rng.normal(size=steps), rng.normal(size=20), rng) <= 0.5).sum() for _ in range(streams)])
+    many = np.array(
+        [
+            (p_values(rng.normal(size=steps), rng.normal(size=20), rng) <= 0.5).sum()
+            for _ in range(streams)
+        ]
+    )
     low, high = stats.binom.ppf([0.05, 0.95], steps, 0.5)
     rate = stats.binom.cdf(low - 1, steps, 0.5) + stats.binom.sf(high, steps, 0.5)
     with pytest.raises(AssertionError, match=r"is stated"):
@@ -270,6 +286,8 @@ def test_real_halves(real):
         k = guaranteed_rank(half, alpha)
         mean = k / (half + 1)
         variance = k * (half + 1 - k) * (2 * half + 1) / ((half + 1) ** 2 * (half + 2) * half)
-        assert abs(np.mean(rates) - mean) <= 6 * math.sqrt(variance / splits) + 1e-4  # equal scores cost a little
+        assert (
+            abs(np.mean(rates) - mean) <= 6 * math.sqrt(variance / splits) + 1e-4
+        )  # equal scores cost a little
         ood = detector.score_samples(real["ood.svhn.features"])
         assert 1 - known.typical(ood, None, limits).mean() > power

@@ -62,18 +62,26 @@ def test_detectors_of_logits_read_the_models_own(data):
 
 
 def test_pipelines(data):
-    pipeline = make_pipeline(ReAct(), typica.make_detector("energy", head=data.head)).fit(data.train, data.labels)
+    pipeline = make_pipeline(ReAct(), typica.make_detector("energy", head=data.head)).fit(
+        data.train, data.labels
+    )
     typica.calibrate(pipeline, data.held_out)
     x = rows(data, torch.float64)
     got = Guard(classifier(data, torch.float64), pipeline)(x)
     assert np.allclose(got.score.detach().numpy(), pipeline.score_samples(x.numpy()))
-    assert np.array_equal(got.verdict.numpy(), np.where(got.score.detach().numpy() >= pipeline[-1].offset_, 1, -1))
+    assert np.array_equal(
+        got.verdict.numpy(), np.where(got.score.detach().numpy() >= pipeline[-1].offset_, 1, -1)
+    )
 
 
 def test_features_of_another_layer(data):
     torch.manual_seed(0)
     model = nn.Sequential(
-        nn.Conv2d(3, 6, 3), nn.ReLU(inplace=True), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 4)
+        nn.Conv2d(3, 6, 3),
+        nn.ReLU(inplace=True),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(6, 4),
     )
     x = torch.randn(40, 3, 6, 6)
     extractor = FeatureExtractor(model, "0")
@@ -86,7 +94,10 @@ def test_features_of_another_layer(data):
 
 
 @settings(max_examples=50, deadline=None)
-@given(hnp.arrays(np.float64, (4, 5), elements=st.floats(-1e150, 1e150)), st.sampled_from([1e-300, 1e-150, 1.0]))
+@given(
+    hnp.arrays(np.float64, (4, 5), elements=st.floats(-1e150, 1e150)),
+    st.sampled_from([1e-300, 1e-150, 1.0]),
+)
 def test_the_kernel_without_branches_is_the_cosine(Z, scale):
     """Against float128 where NumPy has it: squares that overflow or underflow must not show."""
     Z = Z * scale
@@ -99,7 +110,9 @@ def test_the_kernel_without_branches_is_the_cosine(Z, scale):
             continue
         wide = z.astype(np.longdouble)
         wide /= np.abs(wide).max()
-        cosines = [float(np.dot(d.astype(np.longdouble), wide) / np.sqrt(np.dot(wide, wide))) for d in D]
+        cosines = [
+            float(np.dot(d.astype(np.longdouble), wide) / np.sqrt(np.dot(wide, wide))) for d in D
+        ]
         assert score == pytest.approx(max(cosines), abs=1e-12)
 
 
@@ -125,7 +138,9 @@ def test_precision_is_kept(data):
     double = Guard(classifier(data, torch.float64), detector)
     x = rows(data, torch.float64)
     assert double(x).score.dtype == torch.float64
-    assert np.allclose(double(x).score.detach().numpy(), detector.score_samples(x.numpy()), rtol=0, atol=1e-14)
+    assert np.allclose(
+        double(x).score.detach().numpy(), detector.score_samples(x.numpy()), rtol=0, atol=1e-14
+    )
     assert np.array_equal(double(x).verdict.numpy(), detector.predict(x.numpy()))
     half = Guard(classifier(data), detector).to(torch.bfloat16)
     assert half.model[2].weight.dtype == torch.bfloat16
@@ -200,21 +215,27 @@ def test_it_exports_with_any_batch_size(data):
     expected = guard(x)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's own, about itself
-        program = torch.export.export(guard, (x[:4],), dynamic_shapes={"images": {0: torch.export.Dim("n")}})
+        program = torch.export.export(
+            guard, (x[:4],), dynamic_shapes={"images": {0: torch.export.Dim("n")}}
+        )
         got = program.module()(x)
     assert all(torch.allclose(a, b) for a, b in zip(got, expected, strict=True))
 
 
 def test_what_cannot_be(data):
     model = classifier(data)
-    with pytest.raises(typica.InputError, match="Guard: CTM has no threshold yet; call its calibrate"):
+    with pytest.raises(
+        typica.InputError, match="Guard: CTM has no threshold yet; call its calibrate"
+    ):
         Guard(model, typica.CTM().partial_fit(data.train, data.labels))
     with pytest.raises(typica.InputError, match="Guard: str is not a detector"):
         Guard(model, "ctm")
     with pytest.raises(typica.InputError, match=r"model is a str; pass a torch\.nn\.Module"):
         Guard("resnet", fitted("ctm", data))
     narrow = fitted("ctm", make_data(m=8))
-    with pytest.raises(typica.InputError, match="Guard: the detector is expecting 8 features, the model gives 12"):
+    with pytest.raises(
+        typica.InputError, match="Guard: the detector is expecting 8 features, the model gives 12"
+    ):
         Guard(model, narrow)(rows(data))
     with pytest.raises(typica.InputError, match="12 features, but Mahalanobis is expecting 8"):
         Guard(model, fitted("mahalanobis", make_data(m=8)))(rows(data))

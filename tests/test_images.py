@@ -1,4 +1,4 @@
-"""Pictures out of every kind of source, good and bad."""
+"""Images out of every kind of source, good and bad."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from typica.data.transform import Preprocessing
 
 
 def write(root: Path, *names: str) -> dict[str, np.ndarray]:
-    """Write small pictures, each of its own, and return their pixels by name."""
+    """Write small images, each of its own, and return their pixels by name."""
     pixels = {name: random_pixels(4, 5, seed=k) for k, name in enumerate(names)}
     for name, picture in pixels.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,14 @@ def check(images: Images, pixels: dict[str, np.ndarray], prefix: str = "") -> No
         assert np.array_equal(array(images.read(i)), pixels[name.removeprefix(prefix)]), name
 
 
-CLASSES = ("dog/2.png", "dog/10.PNG", "cat/z.png", "cat/deep/a.png", "cat/deep-er/a.png", "cat-b/1.png")
+CLASSES = (
+    "dog/2.png",
+    "dog/10.PNG",
+    "cat/z.png",
+    "cat/deep/a.png",
+    "cat/deep-er/a.png",
+    "cat-b/1.png",
+)
 
 
 def test_class_folders(tmp_path):
@@ -59,13 +66,20 @@ def test_class_folders(tmp_path):
     images = open_images(tmp_path)
     check(images, pixels)
     # The order of ImageFolder: by class, then by folder, then by name.
-    expected = ["cat/z.png", "cat/deep/a.png", "cat/deep-er/a.png", "cat-b/1.png", "dog/10.PNG", "dog/2.png"]
+    expected = [
+        "cat/z.png",
+        "cat/deep/a.png",
+        "cat/deep-er/a.png",
+        "cat-b/1.png",
+        "dog/10.PNG",
+        "dog/2.png",
+    ]
     assert list(images.names) == expected
     assert images.classes == ["cat", "cat-b", "dog", "empty"]
     assert images.labels is not None and images.labels.dtype == np.int64
     assert images.labels.tolist() == [0, 0, 0, 1, 2, 2]
     assert images.ignored == [".git/", "dog/.hidden.png", "dog/notes.txt"]
-    assert "6 pictures, 4 classes, 3 ignored" in repr(images)
+    assert "6 images, 4 classes, 3 ignored" in repr(images)
 
 
 def test_flat_folder_has_no_labels(tmp_path):
@@ -77,7 +91,14 @@ def test_flat_folder_has_no_labels(tmp_path):
 
 
 def test_splits(tmp_path):
-    pixels = write(tmp_path, "train/a/1.png", "train/b/2.png", "validation/b/3.png", "test/b/4.png", "test/c/5.png")
+    pixels = write(
+        tmp_path,
+        "train/a/1.png",
+        "train/b/2.png",
+        "validation/b/3.png",
+        "test/b/4.png",
+        "test/c/5.png",
+    )
     images = open_images(tmp_path)
     check(images, pixels)
     assert images.classes == ["a", "b", "c"]
@@ -94,9 +115,13 @@ def test_splits(tmp_path):
     assert list(open_images(tmp_path, split="val").names) == ["validation/b/3.png"]
     write(tmp_path / "flat", "train/1.png")
     assert open_images(tmp_path / "flat", split="train").labels is None
-    with pytest.raises(typica.InputError, match=r"flat: no folder 'test' with pictures in it, but train; leave split"):
+    with pytest.raises(
+        typica.InputError, match=r"flat: no folder 'test' with images in it, but train; leave split"
+    ):
         open_images(tmp_path / "flat", split="test")
-    with pytest.raises(typica.InputError, match="split='dev' is unknown; choose one of train, test, val"):
+    with pytest.raises(
+        typica.InputError, match="split='dev' is unknown; choose one of train, test, val"
+    ):
         open_images(tmp_path, split="dev")
 
 
@@ -114,11 +139,15 @@ def test_links_pipes_and_odd_names(tmp_path):
     (root / "b" / odd).write_bytes(encoded(pixels["a/1.png"]))
     images = open_images(root)
     seen = {"b/caf\\udce9.png": pixels["a/1.png"], "b/twin.png": pixels["b/2.png"]}
-    seen |= {name.replace("b/", "c/"): picture for name, picture in ({**seen, **pixels}).items() if name[0] == "b"}
+    seen |= {
+        name.replace("b/", "c/"): picture
+        for name, picture in ({**seen, **pixels}).items()
+        if name[0] == "b"
+    }
     missing = {"b/gone.png", "b/self.png", "c/gone.png", "c/self.png"}
     assert set(images.names) == {*pixels, *seen, *missing}
     for i, name in enumerate(images.names):
-        if name in missing:  # links to nothing: pictures that cannot be read
+        if name in missing:  # links to nothing: images that cannot be read
             with pytest.raises(ImageError, match=rf"^{name}: cannot be read \("):
                 images.read(i)
         else:
@@ -128,7 +157,9 @@ def test_links_pipes_and_odd_names(tmp_path):
     with pytest.raises(ImageError, match=r"b/gone\.png"):
         list(image_batches(images, Preprocessing(4, 4), 4))
     skipped = [
-        entry[0] for part in image_batches(images, Preprocessing(4, 4), 4, on_error="skip") for entry in part.skipped
+        entry[0]
+        for part in image_batches(images, Preprocessing(4, 4), 4, on_error="skip")
+        for entry in part.skipped
     ]
     assert set(skipped) == missing
     for name in images.names:
@@ -147,7 +178,9 @@ def test_folders_that_cannot_be_read(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "scandir", refuse)
     assert open_images(tmp_path).ignored == ["b/"]
-    with pytest.raises(typica.InputError, match=r"b: the folder cannot be read \(Permission denied\)"):
+    with pytest.raises(
+        typica.InputError, match=r"b: the folder cannot be read \(Permission denied\)"
+    ):
         open_images(tmp_path / "b")
 
 
@@ -157,13 +190,23 @@ def test_paths_that_cannot_be_looked_at(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "is_dir", refuse)
     for source in (tmp_path / "a.zip", [tmp_path / "a.zip"]):
-        with pytest.raises(typica.InputError, match=r"a.zip: cannot be read \(Permission denied\); check its perm"):
+        with pytest.raises(
+            typica.InputError, match=r"a.zip: cannot be read \(Permission denied\); check its perm"
+        ):
             open_images(source)
 
 
 def test_lists_of_files_and_folders(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    pixels = write(tmp_path, "photo.png", "other.png", "x/cat/1.png", "x/dog/2.png", "y/cat/3.png", "y/ant/4.png")
+    pixels = write(
+        tmp_path,
+        "photo.png",
+        "other.png",
+        "x/cat/1.png",
+        "x/dog/2.png",
+        "y/cat/3.png",
+        "y/ant/4.png",
+    )
     (tmp_path / "x" / "notes.txt").touch()
     write_zip(tmp_path / "z.zip", {"in.png": pixels["photo.png"]})
     images = open_images(["photo.png", "x", Path("other.png"), "z.zip"])
@@ -181,7 +224,9 @@ def test_lists_of_files_and_folders(tmp_path, monkeypatch):
         "y/cat/3.png": 1,
     }
     one = open_images("photo.png")
-    assert list(one.names) == ["photo.png"] and np.array_equal(array(one.read(0)), pixels["photo.png"])
+    assert list(one.names) == ["photo.png"] and np.array_equal(
+        array(one.read(0)), pixels["photo.png"]
+    )
     many = open_images(f"x/cat/{1}.png" for _ in range(3))
     assert len(many) == 3
     for bad, message in (
@@ -198,11 +243,13 @@ def test_lists_of_files_and_folders(tmp_path, monkeypatch):
         with pytest.raises(typica.InputError, match=message):
             open_images(bad)
     (tmp_path / "nothing").mkdir()
-    with pytest.raises(typica.InputError, match=r"nothing: holds no pictures \(0 other files\); known are .avif"):
+    with pytest.raises(
+        typica.InputError, match=r"nothing: holds no images \(0 other files\); known are .avif"
+    ):
         open_images("nothing")
     with pytest.raises(typica.InputError, match="a single file has no split 'test'"):
         open_images(["photo.png"], split="test")
-    with pytest.raises(ImageError, match=r"z.txt: not a picture"):
+    with pytest.raises(ImageError, match=r"z.txt: not an image"):
         (tmp_path / "z.txt").write_text("hello")
         open_images("z.txt").read(0)
 
@@ -214,8 +261,14 @@ def test_labels_given(tmp_path):
     assert open_images(pixels, labels=np.array([4, 5, 6], dtype=np.uint8)).labels.dtype == np.int64
     np.save(tmp_path / "y.npy", [7, 8, 9])
     again = open_images(images, labels=tmp_path / "y.npy")
-    assert again.labels.tolist() == [7, 8, 9] and again.classes is None and images.classes == ["ant", "dog"]
-    with pytest.raises(typica.InputError, match=r"labels of shape \(2,\) for 3 pictures; one a picture"):
+    assert (
+        again.labels.tolist() == [7, 8, 9]
+        and again.classes is None
+        and images.classes == ["ant", "dog"]
+    )
+    with pytest.raises(
+        typica.InputError, match=r"labels of shape \(2,\) for 3 images; one an image"
+    ):
         open_images(pixels, labels=[1, 2])
     with pytest.raises(typica.InputError, match="labels of type float64; pass integers or strings"):
         open_images(pixels, labels=[1.0, 2.0, 3.0])
@@ -240,7 +293,14 @@ def write_tar(path: Path, pixels: dict[str, np.ndarray], mode: str, **extra: byt
             archive.addfile(member, io.BytesIO(data))
 
 
-ARCHIVES = {"a.zip": None, "a.tar": "w", "a.tar.gz": "w:gz", "a.tgz": "w:gz", "a.tar.bz2": "w:bz2", "a.tar.xz": "w:xz"}
+ARCHIVES = {
+    "a.zip": None,
+    "a.tar": "w",
+    "a.tar.gz": "w:gz",
+    "a.tgz": "w:gz",
+    "a.tar.bz2": "w:bz2",
+    "a.tar.xz": "w:xz",
+}
 
 
 def write_archive(path: Path, pixels: dict[str, np.ndarray], **extra: bytes) -> None:
@@ -252,8 +312,16 @@ def write_archive(path: Path, pixels: dict[str, np.ndarray], **extra: bytes) -> 
 def test_archives_equal_the_folder(tmp_path, name):
     pixels = write(tmp_path / "set", *CLASSES)
     folder = open_images(tmp_path / "set")
-    odd = {"../out.png": b"x", "/abs.png": b"x", "__MACOSX/set/._1.png": b"x", "set/read.me": b"x", "set/.x.png": b"x"}
-    write_archive(tmp_path / name, {f"set/{key}": picture for key, picture in pixels.items()}, **odd)
+    odd = {
+        "../out.png": b"x",
+        "/abs.png": b"x",
+        "__MACOSX/set/._1.png": b"x",
+        "set/read.me": b"x",
+        "set/.x.png": b"x",
+    }
+    write_archive(
+        tmp_path / name, {f"set/{key}": picture for key, picture in pixels.items()}, **odd
+    )
     images = open_images(tmp_path / name)
     assert list(images.names) == [f"{name}/set/{key}" for key in folder.names]
     assert images.classes == folder.classes and images.labels.tolist() == folder.labels.tolist()
@@ -270,7 +338,9 @@ def test_archives_equal_the_folder(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["a.zip", "a.tar.gz"])
 def test_archives_with_splits(tmp_path, name):
-    pixels = {f"top/{split}/{c}/1.png": random_pixels(4, 5) for split in ("train", "test") for c in "ab"}
+    pixels = {
+        f"top/{split}/{c}/1.png": random_pixels(4, 5) for split in ("train", "test") for c in "ab"
+    }
     write_archive(tmp_path / name, pixels)
     test = open_images(tmp_path / name, split="test")
     assert list(test.names) == [f"{name}/top/test/a/1.png", f"{name}/top/test/b/1.png"]
@@ -296,14 +366,18 @@ def test_damaged_archives(tmp_path, name):
             assert damaged or len(images) < 5
         except typica.InputError as error:
             assert name in str(error)
-    write_archive(path, {}, readme=b"no pictures here")
-    with pytest.raises(typica.InputError, match=r"holds no pictures \(1 other files\)"):
+    write_archive(path, {}, readme=b"no images here")
+    with pytest.raises(typica.InputError, match=r"holds no images \(1 other files\)"):
         open_images(path)
 
 
 def test_odd_members(tmp_path, monkeypatch):
     with tarfile.open(tmp_path / "a.tar", "w") as archive:
-        for name, kind in (("link.png", tarfile.SYMTYPE), ("dev.png", tarfile.CHRTYPE), ("dir.png", tarfile.DIRTYPE)):
+        for name, kind in (
+            ("link.png", tarfile.SYMTYPE),
+            ("dev.png", tarfile.CHRTYPE),
+            ("dir.png", tarfile.DIRTYPE),
+        ):
             member = tarfile.TarInfo(name)
             member.type, member.linkname = kind, "/etc/passwd"
             archive.addfile(member)
@@ -324,7 +398,9 @@ def test_odd_members(tmp_path, monkeypatch):
         locked[locked.index(signature) + offset] |= 1
     (tmp_path / "c.zip").write_bytes(locked)
     monkeypatch.undo()
-    with pytest.raises(ImageError, match=r"c.zip/a.png: cannot be read from the archive \(.*password"):
+    with pytest.raises(
+        ImageError, match=r"c.zip/a.png: cannot be read from the archive \(.*password"
+    ):
         open_images(tmp_path / "c.zip").read(0)
 
 
@@ -336,7 +412,11 @@ def test_arrays(tmp_path):
     np.save(tmp_path / "x.npy", pixels)
     np.savez(tmp_path / "only.npz", anything=pixels)
     np.savez_compressed(
-        tmp_path / "x.npz", images=pixels, labels=np.arange(6) % 3, other=np.arange(2), classes=["a", "b", "c"]
+        tmp_path / "x.npz",
+        images=pixels,
+        labels=np.arange(6) % 3,
+        other=np.arange(2),
+        classes=["a", "b", "c"],
     )
     for source, name in (
         (pixels, "images[4]"),
@@ -345,7 +425,11 @@ def test_arrays(tmp_path):
         (tmp_path / "x.npz", "x.npz[4]"),
     ):
         images = open_images(source)
-        assert len(images) == 6 and images.names[4] == name and list(images.names[4:]) == [name, name.replace("4", "5")]
+        assert (
+            len(images) == 6
+            and images.names[4] == name
+            and list(images.names[4:]) == [name, name.replace("4", "5")]
+        )
         assert all(np.array_equal(images.read(i), pixels[i]) for i in range(6))
     assert images.labels.tolist() == [0, 1, 2, 0, 1, 2] and images.classes == ["a", "b", "c"]
     joined = open_images([tmp_path / "x.npz", tmp_path / "x.npz"])
@@ -364,12 +448,18 @@ def test_grey_arrays():
 
 def test_bad_arrays(tmp_path):
     for bad, message in (
-        (np.zeros((2, 4, 4, 3)), "images: pictures of type float64; pass uint8"),
-        (random_pixels(4, 4), r"shape \(4, 4, 3\) is a single picture's; pass image\[None\], of shape \(1, 4, 4, 3\)"),
-        (np.zeros((2, 3, 8, 8), np.uint8), r"has channels first; pass array.transpose\(0, 2, 3, 1\)"),
-        (np.zeros((2, 8, 8, 4), np.uint8), r"pictures of shape \(2, 8, 8, 4\)"),
-        (np.zeros((0, 8, 8, 3), np.uint8), r"pictures of shape \(0, 8, 8, 3\)"),
-        (np.zeros(3, np.uint8), r"pictures of shape \(3,\)"),
+        (np.zeros((2, 4, 4, 3)), "images: images of type float64; pass uint8"),
+        (
+            random_pixels(4, 4),
+            r"shape \(4, 4, 3\) is a single image's; pass image\[None\], of shape \(1, 4, 4, 3\)",
+        ),
+        (
+            np.zeros((2, 3, 8, 8), np.uint8),
+            r"has channels first; pass array.transpose\(0, 2, 3, 1\)",
+        ),
+        (np.zeros((2, 8, 8, 4), np.uint8), r"images of shape \(2, 8, 8, 4\)"),
+        (np.zeros((0, 8, 8, 3), np.uint8), r"images of shape \(0, 8, 8, 3\)"),
+        (np.zeros(3, np.uint8), r"images of shape \(3,\)"),
     ):
         with pytest.raises(typica.InputError, match=message):
             open_images(bad)
@@ -381,7 +471,7 @@ def test_bad_arrays(tmp_path):
     for name in ("half.npy", "half.npz"):
         (tmp_path / name).write_bytes(b"\x93NUMPY\x01\x00")
     for name, message in (
-        ("two.npz", "holds a, b; name the array of pictures 'images'"),
+        ("two.npz", "holds a, b; name the array of images 'images'"),
         ("classes.npz", "labels from 0 to 1 for 1 class names"),
         ("objects.npy", "not a whole .npy file"),
         ("half.npy", "half.npy: not a whole .npy file"),
@@ -398,12 +488,16 @@ def test_parquet(tmp_path):
     pixels = random_pixels(7, 5, 4)
     files = [encoded(picture) for picture in pixels]
     features = {"info": {"features": {"label": {"names": ["ant", "bee"], "_type": "ClassLabel"}}}}
-    table = pa.table({"image": [{"bytes": data, "path": None} for data in files], "label": [0, 1, 0, 1, 0, 1, 1]})
+    table = pa.table(
+        {"image": [{"bytes": data, "path": None} for data in files], "label": [0, 1, 0, 1, 0, 1, 1]}
+    )
     named = table.replace_schema_metadata({"huggingface": json.dumps(features)})
     pq.write_table(named, tmp_path / "hub.parquet", row_group_size=3)
     pq.write_table(pa.table({"image": files, "label": list("abcabca")}), tmp_path / "plain.parquet")
     pq.write_table(pa.table({"image": files}), tmp_path / "bare.parquet")
-    pq.write_table(pa.table({"image": files, "label": [0, 1, -1, 0, 1, 0, 1]}), tmp_path / "unknown.parquet")
+    pq.write_table(
+        pa.table({"image": files, "label": [0, 1, -1, 0, 1, 0, 1]}), tmp_path / "unknown.parquet"
+    )
     for name, labels, classes in (
         ("hub", [0, 1, 0, 1, 0, 1, 1], ["ant", "bee"]),
         ("plain", [0, 1, 2, 0, 1, 2, 0], ["a", "b", "c"]),
@@ -418,16 +512,16 @@ def test_parquet(tmp_path):
                 assert np.array_equal(array(got), expected)
     pq.write_table(pa.table({"image": [None, b"junk"]}), tmp_path / "bad.parquet")
     images = open_images(tmp_path / "bad.parquet")
-    with pytest.raises(ImageError, match=r"bad.parquet\[0\]: the row holds no picture's bytes"):
+    with pytest.raises(ImageError, match=r"bad.parquet\[0\]: the row holds no image's bytes"):
         images.read(0)
-    with pytest.raises(ImageError, match=r"bad.parquet\[1\]: not a picture"):
+    with pytest.raises(ImageError, match=r"bad.parquet\[1\]: not an image"):
         images.read(1)
     pq.write_table(pa.table({"x": [1]}), tmp_path / "other.parquet")
     pq.write_table(pa.table({"image": pa.array([], pa.binary())}), tmp_path / "none.parquet")
     (tmp_path / "half.parquet").write_bytes(b"PAR1 and nothing more")
     for name, message in (
         ("other", "holds x; name the column"),
-        ("none", "holds no pictures"),
+        ("none", "holds no images"),
         ("half", "not a whole"),
     ):
         with pytest.raises(typica.InputError, match=f"{name}.parquet: {message}"):
@@ -443,7 +537,9 @@ def test_parquet_needs_its_extra(tmp_path, monkeypatch):
 
 def rows_of(pixels: np.ndarray) -> np.ndarray:
     """CIFAR's layout: all reds, then all greens, then all blues."""
-    return np.stack([np.concatenate([picture[..., c].ravel() for c in range(3)]) for picture in pixels])
+    return np.stack(
+        [np.concatenate([picture[..., c].ravel() for c in range(3)]) for picture in pixels]
+    )
 
 
 def write_cifar10(root: Path, protocol: int = 2) -> dict[str, np.ndarray]:
@@ -451,9 +547,15 @@ def write_cifar10(root: Path, protocol: int = 2) -> dict[str, np.ndarray]:
     parts = {f"data_batch_{k}": random_pixels(4, 32, 32, seed=k) for k in (1, 2)}
     parts["test_batch"] = random_pixels(3, 32, 32, seed=9)
     for name, pixels in parts.items():
-        content = {b"data": rows_of(pixels), b"labels": [k % 2 for k in range(len(pixels))], b"batch_label": b"x"}
+        content = {
+            b"data": rows_of(pixels),
+            b"labels": [k % 2 for k in range(len(pixels))],
+            b"batch_label": b"x",
+        }
         (root / name).write_bytes(pickle.dumps(content, protocol=protocol))
-    (root / "batches.meta").write_bytes(pickle.dumps({b"label_names": [b"plane", b"car"]}, protocol=protocol))
+    (root / "batches.meta").write_bytes(
+        pickle.dumps({b"label_names": [b"plane", b"car"]}, protocol=protocol)
+    )
     (root / "readme.html").touch()
     return parts
 
@@ -463,11 +565,18 @@ def test_cifar_pickles(tmp_path, protocol):
     parts = write_cifar10(tmp_path / "c", protocol)
     everything = open_images(tmp_path / "c")
     pixels = np.concatenate([parts["data_batch_1"], parts["data_batch_2"], parts["test_batch"]])
-    assert all(np.array_equal(everything.read(i), pixels[i]) for i in range(11)) and len(everything) == 11
+    assert (
+        all(np.array_equal(everything.read(i), pixels[i]) for i in range(11))
+        and len(everything) == 11
+    )
     assert everything.labels.tolist() == [0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0]
     train, test = (open_images(tmp_path / "c", split=split) for split in ("train", "test"))
     assert len(train) == 8 and train.names[5] == "data_batch_2[1]"
-    assert len(test) == 3 and test.names[1] == "test_batch[1]" and np.array_equal(test.read(1), parts["test_batch"][1])
+    assert (
+        len(test) == 3
+        and test.names[1] == "test_batch[1]"
+        and np.array_equal(test.read(1), parts["test_batch"][1])
+    )
     single = open_images(tmp_path / "c" / "test_batch")
     assert len(single) == 3 and single.fingerprint() == test.fingerprint()
     with pytest.raises(typica.InputError, match="CIFAR has no split 'val'"):
@@ -483,7 +592,9 @@ def test_cifar_pickles_of_python_2(tmp_path):
     (tmp_path / "test_batch").write_bytes(old)
     images = open_images(tmp_path / "test_batch")
     assert images.labels.tolist() == [7] and images.classes is None
-    assert np.array_equal(images.read(0), np.frombuffer(raw, np.uint8).reshape(3, 32, 32).transpose(1, 2, 0))
+    assert np.array_equal(
+        images.read(0), np.frombuffer(raw, np.uint8).reshape(3, 32, 32).transpose(1, 2, 0)
+    )
 
 
 class Evil:
@@ -500,7 +611,8 @@ def test_cifar_pickles_run_no_code(tmp_path):
     pickled = tmp_path / "test_batch"
     pickled.write_bytes(pickle.dumps({b"data": Evil(tmp_path / "pwned"), b"labels": []}))
     with pytest.raises(
-        typica.FormatError, match=r"not a pickle of plain values and arrays \(it asks for posix.mkdir\)"
+        typica.FormatError,
+        match=r"not a pickle of plain values and arrays \(it asks for posix.mkdir\)",
     ):
         open_images(pickled)
     assert not (tmp_path / "pwned").exists()
@@ -534,7 +646,9 @@ def test_cifar_100_and_binary(tmp_path):
     for name in ("train", "test"):
         content = {b"data": rows, b"fine_labels": fine, b"coarse_labels": coarse}
         (hundred / name).write_bytes(pickle.dumps(content))
-        (binary100 / f"{name}.bin").write_bytes(np.column_stack([coarse, fine, rows]).astype(np.uint8).tobytes())
+        (binary100 / f"{name}.bin").write_bytes(
+            np.column_stack([coarse, fine, rows]).astype(np.uint8).tobytes()
+        )
     (hundred / "meta").write_bytes(pickle.dumps({b"fine_label_names": [b"a", b"b", b"c", b"d"]}))
     (binary100 / "fine_label_names.txt").write_text("a\nb\nc\nd\n")
     for name in ("data_batch_1.bin", "data_batch_2.bin", "test_batch.bin"):
@@ -547,7 +661,9 @@ def test_cifar_100_and_binary(tmp_path):
     assert len(open_images(binary)) == 12 and len(open_images(hundred)) == 8
     assert len(open_images(binary / "test_batch.bin")) == 4
     (binary / "test_batch.bin").write_bytes(b"\0" * 3072)
-    with pytest.raises(typica.FormatError, match="3072 bytes are no whole number of 3073; fetch CIFAR again"):
+    with pytest.raises(
+        typica.FormatError, match="3072 bytes are no whole number of 3073; fetch CIFAR again"
+    ):
         open_images(binary, split="test")
     (binary / "test_batch.bin").unlink()
     with pytest.raises(typica.InputError, match="the files of the split 'test' are not there"):
@@ -558,7 +674,9 @@ def test_svhn(tmp_path):
     pixels = random_pixels(5, 32, 32)
     for split, rows in (("train", slice(0, 3)), ("test", slice(3, 5))):
         digits = np.array([10, 1, 9, 2, 10], dtype=np.uint8)[rows, None]
-        savemat(tmp_path / f"{split}_32x32.mat", {"X": np.moveaxis(pixels[rows], 0, 3), "y": digits})
+        savemat(
+            tmp_path / f"{split}_32x32.mat", {"X": np.moveaxis(pixels[rows], 0, 3), "y": digits}
+        )
     everything, test = open_images(tmp_path), open_images(tmp_path, split="test")
     assert everything.labels.tolist() == [0, 1, 9, 2, 0] and test.labels.tolist() == [2, 0]
     assert all(np.array_equal(everything.read(i), pixels[i]) for i in range(5))
@@ -568,7 +686,10 @@ def test_svhn(tmp_path):
         open_images(tmp_path, split="val")
     savemat(tmp_path / "other.mat", {"Z": np.zeros(3)})
     (tmp_path / "junk.mat").write_bytes(b"MATLAB 7.3 or so" * 20)
-    for name, message in (("other.mat", "holds no pictures X"), ("junk.mat", "not a whole .mat file")):
+    for name, message in (
+        ("other.mat", "holds no images X"),
+        ("junk.mat", "not a whole .mat file"),
+    ):
         with pytest.raises(typica.FormatError, match=f"{name}: {message}"):
             open_images(tmp_path / name)
 
@@ -631,7 +752,14 @@ def test_fingerprint_of_large_sets(tmp_path, monkeypatch):
     monkeypatch.setattr(_sets, "WHOLE", 1000)
     (files / "a.bmp").write_bytes(data)
     first = open_images(files).fingerprint()
-    assert [changed(place) for place in (0, 4095, 4096, -4097, -4096, -1)] == [True, True, False, False, True, True]
+    assert [changed(place) for place in (0, 4095, 4096, -4097, -4096, -1)] == [
+        True,
+        True,
+        False,
+        False,
+        True,
+        True,
+    ]
     (files / "a.bmp").write_bytes(data)
     (files / "b.bmp").write_bytes(b"sMall")
     assert open_images(files).fingerprint() != first
@@ -658,7 +786,9 @@ def test_batches_of_every_source(tmp_path):
     transform = Preprocessing(24, 20)
     expected = np.stack([transform.pixels(pixels[name]) for name in sorted(pixels)])
     for source in ("set", "set.zip", "set.tar.gz", "set.parquet"):
-        got = np.concatenate([b.pixels for b in image_batches(open_images(tmp_path / source), transform, 4)])
+        got = np.concatenate(
+            [b.pixels for b in image_batches(open_images(tmp_path / source), transform, 4)]
+        )
         assert np.array_equal(got, expected), source
 
 
@@ -668,12 +798,12 @@ def test_pictures_the_transform_refuses(tmp_path):
     images = open_images(tmp_path)
     b = next(image_batches(images, Preprocessing(256, 224), 4, on_error="skip"))
     assert b.indices.tolist() == [1] and b.skipped[0][0] == "long.png"
-    assert b.skipped[0][1].startswith("long.png: Preprocessing: a picture of 1 x 3000 pixels")
+    assert b.skipped[0][1].startswith("long.png: Preprocessing: an image of 1 x 3000 pixels")
     with pytest.raises(ImageError, match=r"long.png: "):
         next(image_batches(images, Preprocessing(256, 224), 4))
 
 
-# Real pictures
+# Real images
 
 
 @pytest.mark.real
@@ -682,7 +812,7 @@ def test_real_pictures():
 
     path = REAL / "images" / "cifar10-test-2000.npz"
     if not path.is_file():
-        pytest.skip(f"the real pictures are not at {path} (TYPICA_REAL says where)")
+        pytest.skip(f"the real images are not at {path} (TYPICA_REAL says where)")
     images = open_images(path)
     assert len(images) == 2000 and sorted(np.unique(images.labels)) == list(range(10))
     assert images.names[12] == "cifar10-test-2000.npz[12]"
@@ -695,19 +825,24 @@ def test_real_pictures():
         for b in stream:
             if b.start >= rows:
                 break
-            assert np.array_equal(transform.normalised(b.pixels), transform(pixels[b.start : b.stop]))
+            assert np.array_equal(
+                transform.normalised(b.pixels), transform(pixels[b.start : b.stop])
+            )
         stream.close()
 
 
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_fingerprint_of_large_archives_covers_every_member(tmp_path, monkeypatch, name):
-    # Stored pictures of one size, all larger than two blocks, so that neither sizes nor the archive's ends differ.
+    # Stored images of one size, all larger than two blocks, so that neither sizes nor the archive's
+    # ends differ.
     pixels = {f"{k}.png": random_pixels(60, 60, seed=k) for k in range(6)}
     sizes = {len(encoded(picture)) for picture in pixels.values()}
     prints = set()
     monkeypatch.setattr(_sets, "WHOLE", 1000)
     for changed in (None, *pixels):
-        data = {key: encoded(picture).ljust(max(sizes) + 1, b"\0") for key, picture in pixels.items()}
+        data = {
+            key: encoded(picture).ljust(max(sizes) + 1, b"\0") for key, picture in pixels.items()
+        }
         if changed is not None:
             data[changed] = data[changed][:-1] + b"\1"
         write_archive(tmp_path / name, {}, **data)
@@ -725,11 +860,20 @@ def test_fingerprint_of_large_archives_covers_every_member(tmp_path, monkeypatch
 
 
 def test_fingerprint_of_large_files_looks_all_over(tmp_path, monkeypatch):
-    pictures = [random_pixels(300, 400, seed=k).tobytes() for k in range(20)]  # 7 MB that do not compress
+    pictures = [
+        random_pixels(300, 400, seed=k).tobytes() for k in range(20)
+    ]  # 7 MB that do not compress
 
     def changed(k: int) -> str:
-        data = [bytes(255 - np.frombuffer(p, np.uint8)) if i == k else p for i, p in enumerate(pictures)]
-        pq.write_table(pa.table({"image": data}), tmp_path / "x.parquet", compression="none", use_dictionary=False)
+        data = [
+            bytes(255 - np.frombuffer(p, np.uint8)) if i == k else p for i, p in enumerate(pictures)
+        ]
+        pq.write_table(
+            pa.table({"image": data}),
+            tmp_path / "x.parquet",
+            compression="none",
+            use_dictionary=False,
+        )
         return open_images(tmp_path / "x.parquet").fingerprint()
 
     monkeypatch.setattr(_sets, "WHOLE", 1000)
@@ -740,7 +884,10 @@ def test_fingerprint_of_large_files_looks_all_over(tmp_path, monkeypatch):
     other[1, 100:200] = 255  # between borders of one colour
     for name, array_ in (("a.npy", pixels), ("b.npy", other)):
         np.save(tmp_path / name, array_)
-    assert open_images(tmp_path / "a.npy").fingerprint() != open_images(tmp_path / "b.npy").fingerprint()
+    assert (
+        open_images(tmp_path / "a.npy").fingerprint()
+        != open_images(tmp_path / "b.npy").fingerprint()
+    )
 
 
 def test_pictures_beside_class_folders_are_noted(tmp_path, monkeypatch):
@@ -748,7 +895,7 @@ def test_pictures_beside_class_folders_are_noted(tmp_path, monkeypatch):
     pixels = write(Path("set"), "cat/1.png", "dog/2.png")
     assert open_images("set").notes == [] and open_images("set").labels is not None
     pixels |= write(Path("set"), "stray.png")
-    note = "pictures lie beside the folders ({}), so folders are not taken as classes"
+    note = "images lie beside the folders ({}), so folders are not taken as classes"
     images = open_images("set")
     assert images.labels is None and images.notes == [note.format("stray.png")]
     pixels |= write(Path("set"), "other.png")
@@ -761,7 +908,9 @@ def test_pictures_beside_class_folders_are_noted(tmp_path, monkeypatch):
     for name in ("a.zip", "a.tar"):
         write_archive(Path(name), {f"top/{key}": picture for key, picture in pixels.items()})
         assert open_images(name).notes == [note.format(f"{name}/top/other.png and 1 more")]
-        write_archive(Path(name), {f"top/{key}": picture for key, picture in pixels.items() if "/" in key})
+        write_archive(
+            Path(name), {f"top/{key}": picture for key, picture in pixels.items() if "/" in key}
+        )
         assert open_images(name).notes == [] and open_images(name).labels is not None
     write(Path("flat"), "a.png", "b.png")
     assert open_images("flat").notes == [] and open_images(random_pixels(2, 4, 4)).notes == []
@@ -772,7 +921,10 @@ def test_members_of_one_name_are_told_apart(tmp_path, name):
     pixels = [random_pixels(4, 5, seed=k) for k in range(5)]
     members = ["cat.png", "dog.png", "cat.png", "./cat.png", "dog.png"]
     if name == "a.zip":
-        with zipfile.ZipFile(tmp_path / name, "w") as archive, pytest.warns(UserWarning, match="Duplicate name"):
+        with (
+            zipfile.ZipFile(tmp_path / name, "w") as archive,
+            pytest.warns(UserWarning, match="Duplicate name"),
+        ):
             for member, picture in zip(members, pixels, strict=True):
                 archive.writestr(member, encoded(picture))
     else:
@@ -788,7 +940,9 @@ def test_members_of_one_name_are_told_apart(tmp_path, name):
         assert np.array_equal(array(images.read(i)), pixels[k])
 
 
-def test_fingerprint_of_a_large_zip_covers_members_whose_entries_lie_far_from_its_end(tmp_path, monkeypatch):
+def test_fingerprint_of_a_large_zip_covers_members_whose_entries_lie_far_from_its_end(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(_sets, "WHOLE", 1000)
     prints = set()
     for changed in (None, 20, 90):

@@ -43,7 +43,9 @@ def reference_energy(row, temperature=1.0):
 
 
 def reference_entropy(row):
-    with localcontext(prec=120 if len(row) < 100 else 40):  # so many that ln(p) is right where p is nearly 1
+    with localcontext(
+        prec=120 if len(row) < 100 else 40
+    ):  # so many that ln(p) is right where p is nearly 1
         parts, total = weights(row)
         return sum(w / total * (w / total).ln() for w in parts if w > 0)
 
@@ -108,7 +110,9 @@ def cases(dtype):
         "far below zero": -1e4 + np.round(some * 64) / 64,
         "astronomical": 1e30 * some,
         "tiny": 1e-20 * some,
-        "sure": np.array([[20.0, 0.0, -1.0], [60.0, 0.0, 0.0], [100.0, 0.0, -1.0], [800.0, 1.0, 2.0]]),
+        "sure": np.array(
+            [[20.0, 0.0, -1.0], [60.0, 0.0, 0.0], [100.0, 0.0, -1.0], [800.0, 1.0, 2.0]]
+        ),
     }
     return {name: L.astype(dtype) for name, L in logits.items()}
 
@@ -127,13 +131,20 @@ def test_scores_equal_the_reference(detector, reference, dtype, case):
     for backend in (np.asarray, torch.asarray):
         scores = detector.score_samples(backend(L))
         assert np.asarray(scores).dtype == dtype
-        atol = detector.tags.tolerance[dtype is np.float64] * np.abs(wanted).max() + np.finfo(dtype).tiny
+        atol = (
+            detector.tags.tolerance[dtype is np.float64] * np.abs(wanted).max()
+            + np.finfo(dtype).tiny
+        )
         np.testing.assert_allclose(np.asarray(scores), wanted, rtol=0, atol=atol)
 
 
-@pytest.mark.parametrize("detector", [*SHIFT_INVARIANT, MaxLogit(), Energy(), Energy(temperature=7)], ids=str)
+@pytest.mark.parametrize(
+    "detector", [*SHIFT_INVARIANT, MaxLogit(), Energy(), Energy(temperature=7)], ids=str
+)
 def test_gradients_equal_finite_differences(detector):
-    L = torch.asarray(np.random.default_rng(3).normal(size=(4, 5)) * 3, dtype=torch.float64).requires_grad_()
+    L = torch.asarray(
+        np.random.default_rng(3).normal(size=(4, 5)) * 3, dtype=torch.float64
+    ).requires_grad_()
     assert torch.autograd.gradcheck(detector.score_samples, (L,))
 
 
@@ -153,7 +164,8 @@ def test_gradients_at_ties_treat_tied_classes_alike():
     for detector in (MSP(), Energy(), Entropy(), GEN()):
         at = L.clone().requires_grad_()
         detector.score_samples(at).sum().backward()
-        # Moving both tied classes at once is smooth, so that the sum of their slopes is a number to check.
+        # Moving both tied classes at once is smooth, so that the sum of their slopes is a number to
+        # check.
         both = torch.asarray([[1.0, 1.0, 0.0]]) * 1e-6
         slope = (detector.score_samples(L + both) - detector.score_samples(L - both)) / 2e-6
         np.testing.assert_allclose(at.grad[0, :2].sum(), slope[0], rtol=1e-6)
@@ -161,7 +173,9 @@ def test_gradients_at_ties_treat_tied_classes_alike():
             assert at.grad[0, 0] == pytest.approx(at.grad[0, 1].item(), abs=1e-12)
 
 
-ON_A_GRID = st.integers(-1000, 1000).map(lambda i: i / 64)  # so that sums with whole numbers are exact
+ON_A_GRID = st.integers(-1000, 1000).map(
+    lambda i: i / 64
+)  # so that sums with whole numbers are exact
 GRIDS = st.tuples(st.integers(1, 4), st.integers(2, 6)).flatmap(
     lambda shape: arrays(np.float64, shape, elements=ON_A_GRID)
 )
@@ -178,7 +192,9 @@ def test_shifts(L, shift, dtype):
     np.testing.assert_array_equal(templates.score_samples(moved), templates.score_samples(L))
     eps = 4 * np.finfo(dtype).eps * (abs(shift) + 20)
     for detector in (MaxLogit(), Energy(), Energy(temperature=3)):
-        np.testing.assert_allclose(detector.score_samples(moved), detector.score_samples(L) + shift, rtol=0, atol=eps)
+        np.testing.assert_allclose(
+            detector.score_samples(moved), detector.score_samples(L) + shift, rtol=0, atol=eps
+        )
 
 
 @settings(max_examples=50, deadline=None)
@@ -196,12 +212,20 @@ def test_scaling_order_and_bounds(L, factor, temperature, random):
     )  # fmt: skip
     order = random.sample(range(C), C)
     for detector, _ in METHODS:
-        np.testing.assert_allclose(detector.score_samples(L[:, order]), detector.score_samples(L), rtol=1e-13)
+        np.testing.assert_allclose(
+            detector.score_samples(L[:, order]), detector.score_samples(L), rtol=1e-13
+        )
     top, energy = L.max(axis=1), cold.score_samples(L)
     slack = 1e-12 * (np.abs(L).max() + temperature)
-    assert (energy >= top - slack).all() and (energy <= top + temperature * math.log(C) + slack).all()
-    assert (Entropy().score_samples(L) <= 0).all() and (Entropy().score_samples(L) >= -math.log(C) - 1e-12).all()
-    assert (GEN().score_samples(L) <= 0).all() and (GEN().score_samples(L) >= -C * 0.25**0.1 - 1e-12).all()
+    assert (energy >= top - slack).all() and (
+        energy <= top + temperature * math.log(C) + slack
+    ).all()
+    assert (Entropy().score_samples(L) <= 0).all() and (
+        Entropy().score_samples(L) >= -math.log(C) - 1e-12
+    ).all()
+    assert (GEN().score_samples(L) <= 0).all() and (
+        GEN().score_samples(L) >= -C * 0.25**0.1 - 1e-12
+    ).all()
     assert (Margin().score_samples(L) >= 0).all() and (Margin().score_samples(L) <= 1).all()
 
 
@@ -233,7 +257,9 @@ def test_bad_parameters_are_refused(detector, message):
 
 
 def test_one_class_has_no_margin_of_logits():
-    with pytest.raises(typica.InputError, match=r"Margin: one class has no second; pass of='probabilities'"):
+    with pytest.raises(
+        typica.InputError, match=r"Margin: one class has no second; pass of='probabilities'"
+    ):
         Margin(of="logits").score_samples(np.ones((3, 1)))
 
 
@@ -244,16 +270,22 @@ def test_numpy_scalars_as_parameters_keep_the_dtype():
         assert detector.score_samples(L).dtype == np.float32
 
 
-@pytest.mark.parametrize("name", ["max_logit", "energy", "gen", "entropy", "margin", "kl_matching", "openmax"])
+@pytest.mark.parametrize(
+    "name", ["max_logit", "energy", "gen", "entropy", "margin", "kl_matching", "openmax"]
+)
 def test_a_head_with_features_equals_bare_logits(name, data: Data):
     names = np.array(["ape", "bee", "cat", "dog"])
     head = Head(data.head.weight, [0.5, -1.0, 0.0, 2.0], names)
     bare, headed = typica.make_detector(name), typica.make_detector(name, head=head)
     bare.fit(head.logits(data.train), data.labels).calibrate(head.logits(data.held_out))
     headed.fit(data.train, names[data.labels]).calibrate(data.held_out)
-    np.testing.assert_array_equal(bare.score_samples(head.logits(data.test)), headed.score_samples(data.test))
+    np.testing.assert_array_equal(
+        bare.score_samples(head.logits(data.test)), headed.score_samples(data.test)
+    )
     np.testing.assert_array_equal(bare.predict(head.logits(data.ood)), headed.predict(data.ood))
-    assert names[bare.classify(head.logits(data.ood))].tolist() == headed.classify(data.ood).tolist()
+    assert (
+        names[bare.classify(head.logits(data.ood))].tolist() == headed.classify(data.ood).tolist()
+    )
 
 
 @pytest.mark.parametrize("name", ["msp", "max_logit", "energy", "gen", "entropy", "margin"])
@@ -306,7 +338,9 @@ def test_kl_matching_equals_the_reference(dtype, case):
         detector = KLMatching().partial_fit(train)
         templates = reference_templates(train)
         assert detector.classes_.tolist() == list(templates)
-        np.testing.assert_allclose(detector.templates_, list(templates.values()), rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(
+            detector.templates_, list(templates.values()), rtol=1e-12, atol=1e-15
+        )
         wanted = np.array([reference_kl(templates, row) for row in test.tolist()])
         # A divergence of nearly 0 is what is left of terms as large as p log p.
         atol = detector.tags.tolerance[dtype is np.float64] * max(np.abs(wanted).max(), 0.02)
@@ -323,7 +357,9 @@ def test_kl_matching_leaves_out_classes_that_are_never_predicted():
     assert answer.runner_up == "cat" and answer.similarity == pytest.approx(answer.score)
     detector.counts_[:] = 0
     detector.__dict__.pop("_log_templates")
-    with pytest.raises(typica.InputError, match=r"KLMatching.score_samples: no class has a template; fit on rows"):
+    with pytest.raises(
+        typica.InputError, match=r"KLMatching.score_samples: no class has a template; fit on rows"
+    ):
         detector.score_samples(row)
 
 
@@ -345,13 +381,17 @@ def test_kl_matching_takes_all_of_a_batch_or_nothing(data: Data, monkeypatch):
     bad = data.train.copy()
     bad[200, 0] = np.nan
     monkeypatch.setattr("typica.arrays.BLOCK_BYTES", 2000)
-    with pytest.raises(typica.InputError, match=r"KLMatching.partial_fit: row 200 of the features holds NaN"):
+    with pytest.raises(
+        typica.InputError, match=r"KLMatching.partial_fit: row 200 of the features holds NaN"
+    ):
         detector.partial_fit(bad)
     np.testing.assert_array_equal(detector.counts_, before[0])
     np.testing.assert_array_equal(detector.sums_, before[1])
     detector.partial_fit(data.test)  # in blocks now
     np.testing.assert_allclose(
-        detector.sums_, KLMatching(data.head).partial_fit(np.concatenate([data.train, data.test])).sums_, rtol=1e-13
+        detector.sums_,
+        KLMatching(data.head).partial_fit(np.concatenate([data.train, data.test])).sums_,
+        rtol=1e-13,
     )
 
 
@@ -359,11 +399,15 @@ def test_scores_follow_what_was_learnt_last(data: Data):
     whole = KLMatching(data.head).fit(data.train).score_samples(data.test)
     detector = KLMatching(data.head).partial_fit(data.train[:100])
     assert np.abs(detector.score_samples(data.test) - whole).max() > 1e-4
-    np.testing.assert_allclose(detector.partial_fit(data.train[100:]).score_samples(data.test), whole, atol=1e-12)
+    np.testing.assert_allclose(
+        detector.partial_fit(data.train[100:]).score_samples(data.test), whole, atol=1e-12
+    )
     other = OpenMax(data.head).fit(data.train[:80], data.labels[:80])
     other.score_samples(data.test)
     wanted = OpenMax(data.head).fit(data.train, data.labels).score_samples(data.test)
-    np.testing.assert_array_equal(other.fit(data.train, data.labels).score_samples(data.test), wanted)
+    np.testing.assert_array_equal(
+        other.fit(data.train, data.labels).score_samples(data.test), wanted
+    )
 
 
 def test_kl_matching_gradient_equals_finite_differences(data: Data):
@@ -399,10 +443,19 @@ def reference_openmax(train, labels, test, *, tail=20, alpha=10, kind="eucos"):
     alpha = min(alpha, C)
     models = {}
     for k in range(C):
-        rows = [row for row, label in zip(train, labels, strict=True) if label == k == row.index(max(row))]
+        rows = [
+            row
+            for row, label in zip(train, labels, strict=True)
+            if label == k == row.index(max(row))
+        ]
         if rows:
             mean = [math.fsum(column) / len(rows) for column in zip(*rows, strict=True)]
-            models[k] = mean, reference_weibull(sorted(reference_distance(row, mean, kind) for row in rows)[-tail:])
+            models[k] = (
+                mean,
+                reference_weibull(
+                    sorted(reference_distance(row, mean, kind) for row in rows)[-tail:]
+                ),
+            )
     scores = []
     for row in test:
         revised, unknown = list(row), 0.0
@@ -411,7 +464,9 @@ def reference_openmax(train, labels, test, *, tail=20, alpha=10, kind="eucos"):
             if k in models:
                 mean, (shape, scale) = models[k]
                 with np.errstate(over="ignore"):
-                    w = scipy.stats.weibull_min.cdf(reference_distance(row, mean, kind), shape, scale=scale)
+                    w = scipy.stats.weibull_min.cdf(
+                        reference_distance(row, mean, kind), shape, scale=scale
+                    )
             revised[k] = row[k] * (1 - w * (alpha + 1 - i) / alpha)
             unknown += row[k] - revised[k]
         largest = max([*revised, unknown])
@@ -432,7 +487,9 @@ def class_logits(C, n=60, spread=2.0, seed=0):
 @pytest.mark.parametrize("kind", ["eucos", "euclidean", "cosine"])
 @pytest.mark.parametrize(("C", "tail", "alpha"), [(5, 6, 3), (2, 20, 10), (12, 4, 1), (3, 1000, 2)])
 def test_openmax_equals_the_reference(C, tail, alpha, kind, dtype):
-    train, labels, test = (a.astype(dtype) if a.dtype == float else a for a in class_logits(C, 20 * C))
+    train, labels, test = (
+        a.astype(dtype) if a.dtype == float else a for a in class_logits(C, 20 * C)
+    )
     detector = OpenMax(tail=tail, alpha=alpha, distance=kind).fit(train, labels)
     wanted = reference_openmax(train, labels.tolist(), test, tail=tail, alpha=alpha, kind=kind)
     assert np.ptp(wanted) > 0.2
@@ -446,7 +503,9 @@ def test_openmax_with_a_thousand_classes_revises_ten():
     train = 12 * np.eye(1000)[labels] + rng.normal(size=(3000, 1000))
     test = 5 * np.eye(1000)[:4] + 2 * rng.normal(size=(4, 1000))
     detector = OpenMax(tail=2).fit(train, labels)
-    used = np.unique(np.argsort(-test, axis=1)[:, :10])  # the reference is slow: classes that matter alone
+    used = np.unique(
+        np.argsort(-test, axis=1)[:, :10]
+    )  # the reference is slow: classes that matter alone
     rows = np.isin(labels, used)
     wanted = reference_openmax(train[rows], labels[rows].tolist(), test, tail=2)
     np.testing.assert_allclose(detector.score_samples(test), wanted, rtol=0, atol=1e-9)
@@ -460,14 +519,19 @@ def test_weibull_fit_is_at_least_as_likely_as_scipys():
         theirs = scipy.stats.weibull_min.fit(tail, floc=0)
         np.testing.assert_allclose(ours, (theirs[0], theirs[2]), rtol=1e-3)
         likelihood = scipy.stats.weibull_min.logpdf(tail, ours[0], scale=ours[1]).sum()
-        assert likelihood >= scipy.stats.weibull_min.logpdf(tail, theirs[0], scale=theirs[2]).sum() - 1e-9
+        assert (
+            likelihood
+            >= scipy.stats.weibull_min.logpdf(tail, theirs[0], scale=theirs[2]).sum() - 1e-9
+        )
     assert fit_weibull(np.full(5, 3.0)) == (1e4, pytest.approx(3.0))
 
 
 def test_openmax_classifies_by_the_revised_logits():
     train, labels, _ = class_logits(4)
     detector = OpenMax(alpha=2, tail=5).fit(train, labels)
-    L = np.array([[-9.0, 30.0, 29.0, -9.0]])  # far from both leaders: the first loses all of its logit, the second half
+    L = np.array(
+        [[-9.0, 30.0, 29.0, -9.0]]
+    )  # far from both leaders: the first loses all of its logit, the second half
     assert detector.classify(L).tolist() == [2]
     np.testing.assert_allclose(detector.match(L).similarity, [14.5])
     assert detector.classify(train[labels == 3][:1]).tolist() == [3]
@@ -475,11 +539,16 @@ def test_openmax_classifies_by_the_revised_logits():
 
 def test_openmax_gives_the_logit_of_a_class_without_model_to_the_unknown():
     train, labels, test = class_logits(4)
-    labels = np.where(labels == 3, 2, labels)  # no row of class 3, and rows of class 2 that are taken for it
+    labels = np.where(
+        labels == 3, 2, labels
+    )  # no row of class 3, and rows of class 2 that are taken for it
     detector = OpenMax().fit(train, labels)
     assert detector.shapes_[3] == 0 and (detector.shapes_[:3] > 0).all()
     np.testing.assert_allclose(
-        detector.score_samples(test), reference_openmax(train, labels.tolist(), test), rtol=0, atol=1e-10
+        detector.score_samples(test),
+        reference_openmax(train, labels.tolist(), test),
+        rtol=0,
+        atol=1e-10,
     )
 
 
@@ -499,7 +568,9 @@ def test_openmax_is_defined_at_the_edges(kind, dtype, backend):
 
 
 def test_openmax_of_a_class_with_one_row_knows_that_row_alone():
-    detector = OpenMax(distance="euclidean").fit(np.array([[5.0, 0.0], [0.0, 5.0]] * 12), [0, 1] * 12)
+    detector = OpenMax(distance="euclidean").fit(
+        np.array([[5.0, 0.0], [0.0, 5.0]] * 12), [0, 1] * 12
+    )
     known, near = detector.score_samples(np.array([[5.0, 0.0], [5.001, 0.0]]))
     assert known == pytest.approx(-1 / (2 + math.exp(5)), rel=1e-6)
     assert near == pytest.approx(-math.exp(5) / (math.exp(5) + 2), rel=1e-2)
@@ -517,18 +588,36 @@ def test_openmax_gradient_equals_finite_differences():
     train, labels, test = class_logits(5)
     for kind in ("eucos", "euclidean", "cosine"):
         detector = OpenMax(alpha=3, distance=kind).fit(train, labels)
-        assert torch.autograd.gradcheck(detector.score_samples, (torch.asarray(test[8:12]).requires_grad_(),))
+        assert torch.autograd.gradcheck(
+            detector.score_samples, (torch.asarray(test[8:12]).requires_grad_(),)
+        )
 
 
 def test_openmax_says_what_is_wrong_with_labels(data: Data):
     names = np.array(["ape", "bee", "cat", "dog"])[data.labels]
     for head, labels, message in [
         (data.head, None, r"OpenMax.fit: requires y to be passed"),
-        (data.head, [1, 2, 3], r"OpenMax.fit: labels of shape \(3,\) for 240 rows; pass one label a row."),
-        (data.head, data.labels + 1, r"OpenMax.fit: label 4 is no class: 4 class\(es\), n_features=12; pass the names"),
+        (
+            data.head,
+            [1, 2, 3],
+            r"OpenMax.fit: labels of shape \(3,\) for 240 rows; pass one label a row.",
+        ),
+        (
+            data.head,
+            data.labels + 1,
+            r"OpenMax.fit: label 4 is no class: 4 class\(es\), n_features=12; pass the names",
+        ),
         (data.head, names, r"label 'ape' is no class"),
-        (Head(data.head.weight, classes=["ape", "bee", "cat", "eel"]), names, r"label 'dog' is no class"),
-        (data.head, (data.labels + 1) % 4, r"OpenMax.fit: of 240 sample\(s\) none is classified correctly"),
+        (
+            Head(data.head.weight, classes=["ape", "bee", "cat", "eel"]),
+            names,
+            r"label 'dog' is no class",
+        ),
+        (
+            data.head,
+            (data.labels + 1) % 4,
+            r"OpenMax.fit: of 240 sample\(s\) none is classified correctly",
+        ),
     ]:
         with pytest.raises(typica.InputError, match=message):
             OpenMax(head).fit(data.train, labels)
@@ -537,14 +626,23 @@ def test_openmax_says_what_is_wrong_with_labels(data: Data):
 @pytest.mark.real
 def test_real_cifar10_features_give_the_papers_numbers(real):
     head = Head(real["head.weight"], real["head.bias"])
-    logits = {name: head.logits(real[f"{name}.features"]) for name in ("train", "test", "ood.svhn", "ood.textures")}
+    logits = {
+        name: head.logits(real[f"{name}.features"])
+        for name in ("train", "test", "ood.svhn", "ood.textures")
+    }
 
     def auroc(detector, ood):
-        return typica.evaluate(detector.score_samples(logits["test"]), detector.score_samples(logits[ood])).auroc
+        return typica.evaluate(
+            detector.score_samples(logits["test"]), detector.score_samples(logits[ood])
+        ).auroc
 
     assert auroc(Energy(), "ood.svhn") == pytest.approx(0.9399, abs=0.005)
     assert auroc(Energy(), "ood.textures") == pytest.approx(0.8643, abs=0.015)
-    # The paper has no rows for these: they must not be far below MSP, whose rows are 93.48 and 88.15.
-    fitted = [KLMatching().fit(logits["train"]), OpenMax().fit(logits["train"], real["train.labels"])]
+    # The paper has no rows for these: they must not be far below MSP, whose rows are 93.48 and
+    # 88.15.
+    fitted = [
+        KLMatching().fit(logits["train"]),
+        OpenMax().fit(logits["train"], real["train.labels"]),
+    ]
     for detector in [MaxLogit(), GEN(), Entropy(), Margin(), *fitted]:
         assert auroc(detector, "ood.svhn") > 0.91

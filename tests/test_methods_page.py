@@ -22,8 +22,12 @@ def generator():
 
 
 def test_the_page_is_current(generator):
-    written = (DOCS / "methods.md").read_text(encoding="utf-8") if (DOCS / "methods.md").exists() else ""
-    assert written == generator.page(), "docs/methods.md is out of date; run: python docs/make_methods.py"
+    written = (
+        (DOCS / "methods.md").read_text(encoding="utf-8") if (DOCS / "methods.md").exists() else ""
+    )
+    assert written == generator.page(), (
+        "docs/methods.md is out of date; run: python docs/make_methods.py"
+    )
 
 
 def test_the_page_tells_of_every_method(generator):
@@ -46,6 +50,8 @@ def test_the_page_tells_what_methods_need(generator):
     assert row("DICE")[0] == "features and head"
 
 
-@pytest.mark.parametrize(("memory", "kept"), [("O(N m)", True), ("O(m C), the head", False), ("none", False)])
+@pytest.mark.parametrize(
+    ("memory", "kept"), [("O(N m)", True), ("O(m C), the head", False), ("none", False)]
+)
 def test_memory_tells_whether_training_rows_are_kept(generator, memory, kept):
     assert generator.keeps_rows(memory) is kept

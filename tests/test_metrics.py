@@ -13,7 +13,9 @@ from typica.metrics import CONVENTIONS, METRICS, Evaluation, Result, evaluate, e
 
 INF = math.inf
 MEASURES = (*METRICS, "threshold")
-tied_scores = st.lists(st.sampled_from([-INF, -2.0, -0.0, 0.0, 0.5, 1.0, 3.0, INF]), min_size=1, max_size=12)
+tied_scores = st.lists(
+    st.sampled_from([-INF, -2.0, -0.0, 0.0, 0.5, 1.0, 3.0, INF]), min_size=1, max_size=12
+)
 any_scores = tied_scores | st.lists(st.floats(allow_nan=False), min_size=1, max_size=12)
 shares = st.integers(1, 100).map(lambda percent: Fraction(percent, 100))
 
@@ -87,9 +89,14 @@ def test_every_metric_is_its_definition(convention, ids, oods, tpr):
 @pytest.mark.parametrize("decimals", [None, 2])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_agrees_with_scikit_learn(dtype, decimals):
-    ids, oods = (s if decimals is None else s.round(decimals) for s in normal_scores(30_000, 50_000))
+    ids, oods = (
+        s if decimals is None else s.round(decimals) for s in normal_scores(30_000, 50_000)
+    )
     ids, oods = ids.astype(dtype), oods.astype(dtype)
-    is_id, scores = np.repeat([1, 0], [len(ids), len(oods)]), np.concatenate([ids, oods]).astype("float64")
+    is_id, scores = (
+        np.repeat([1, 0], [len(ids), len(oods)]),
+        np.concatenate([ids, oods]).astype("float64"),
+    )
     result = evaluate(ids, oods)
     assert result.auroc == pytest.approx(roc_auc_score(is_id, scores), rel=1e-12)
     assert result.aupr_in == pytest.approx(average_precision_score(is_id, scores), rel=1e-12)
@@ -105,7 +112,14 @@ def test_agrees_with_scikit_learn(dtype, decimals):
 @pytest.mark.parametrize(
     ("tpr", "n", "kept"),
     [
-        *[(0.9, 10, 9), (0.9, 20, 18), (0.9, 100, 90), (0.95, 20, 19), (0.95, 100, 95), (0.95, 10, 10)],
+        *[
+            (0.9, 10, 9),
+            (0.9, 20, 18),
+            (0.9, 100, 90),
+            (0.95, 20, 19),
+            (0.95, 100, 95),
+            (0.95, 10, 10),
+        ],
         *[(0.07, 100, 7), (0.14, 50, 7), (0.28, 25, 7), (0.55, 100, 55), (1, 7, 7), (1e-9, 7, 1)],
         *[(np.float32(0.95), 20, 19), (Fraction(1, 3), 9, 3)],
     ],
@@ -116,7 +130,9 @@ def test_first_keeps_exactly_the_share_that_was_asked_for(tpr, n, kept):
     assert result.fpr == kept / n
 
 
-@pytest.mark.parametrize(("tpr", "n", "rank"), [(0.95, 20, 1), (0.95, 10, 0), (0.95, 30, 2), (0.9, 15, 2)])
+@pytest.mark.parametrize(
+    ("tpr", "n", "rank"), [(0.95, 20, 1), (0.95, 10, 0), (0.95, 30, 2), (0.9, 15, 2)]
+)
 def test_rank_rounds_halves_to_even(tpr, n, rank):
     assert evaluate(np.arange(n), [0], tpr, convention="rank").threshold == rank
 
@@ -146,7 +162,11 @@ def test_swapping_the_sides_mirrors(ids, oods):
 
 
 @pytest.mark.parametrize("convention", CONVENTIONS)
-@given(ids=st.lists(st.integers(-8, 8), min_size=1), oods=st.lists(st.integers(-8, 8), min_size=1), tpr=shares)
+@given(
+    ids=st.lists(st.integers(-8, 8), min_size=1),
+    oods=st.lists(st.integers(-8, 8), min_size=1),
+    tpr=shares,
+)
 def test_a_strictly_increasing_transform_moves_the_threshold_only(convention, ids, oods, tpr):
     before = evaluate(ids, oods, tpr, convention=convention)
     after = evaluate(np.exp(ids), np.exp(oods), tpr, convention=convention)
@@ -171,7 +191,9 @@ def test_perfect_and_inverted_and_constant_scores():
     perfect = evaluate([3, 2], [1, 0])
     assert [getattr(perfect, name) for name in MEASURES] == [0, 1, 1, 1, 0, 2]
     inverted = evaluate([1, 0], [3, 2])
-    assert [getattr(inverted, name) for name in METRICS] == pytest.approx([1, 0, 5 / 12, 5 / 12, 0.5])
+    assert [getattr(inverted, name) for name in METRICS] == pytest.approx(
+        [1, 0, 5 / 12, 5 / 12, 0.5]
+    )
     constant = evaluate([7.0] * 3, [7.0])
     assert [getattr(constant, name) for name in MEASURES] == [1, 0.5, 0.75, 0.25, 0.5, 7]
 
@@ -199,7 +221,16 @@ def test_zeros_of_either_sign_are_equal():
 
 @pytest.mark.parametrize(
     "make",
-    [list, tuple, np.int8, np.uint64, np.float16, np.float32, np.longdouble, lambda s: np.array(s, ">f8")],
+    [
+        list,
+        tuple,
+        np.int8,
+        np.uint64,
+        np.float16,
+        np.float32,
+        np.longdouble,
+        lambda s: np.array(s, ">f8"),
+    ],
 )
 def test_any_array_like_of_numbers(make):
     ids, oods = [5, 4, 4, 2, 0], [4, 3, 1]
@@ -219,7 +250,9 @@ def test_mixed_precision_compares_exactly():
     assert evaluate(np.float32([0.1]), np.array([0.1])).auroc == 1
 
 
-@pytest.mark.parametrize("scores", [np.array([2**60 + 1, 2**60]), 1 + np.longdouble(2) ** -60 * np.arange(2)])
+@pytest.mark.parametrize(
+    "scores", [np.array([2**60 + 1, 2**60]), 1 + np.longdouble(2) ** -60 * np.arange(2)]
+)
 def test_numbers_that_float64_cannot_tell_apart_are_equal(scores):
     assert evaluate(scores[:1], scores[1:]).auroc == 0.5
 
@@ -277,11 +310,22 @@ def test_scores_that_cannot_be_used(scores, message):
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"tpr": bad}, r"tpr=.*; pass 0 < tpr <= 1\.") for bad in (0, -0.1, 1.001, 95, math.nan, INF, None, True)]
-    + [({"confidence": bad}, r"confidence=.*; pass 0 < confidence < 1\.") for bad in (0, 1, 1.5, math.nan)]
+    [
+        ({"tpr": bad}, r"tpr=.*; pass 0 < tpr <= 1\.")
+        for bad in (0, -0.1, 1.001, 95, math.nan, INF, None, True)
+    ]
+    + [
+        ({"confidence": bad}, r"confidence=.*; pass 0 < confidence < 1\.")
+        for bad in (0, 1, 1.5, math.nan)
+    ]
     + [({"bootstrap": bad}, r"bootstrap=.*; pass an integer >= 0\.") for bad in (-1, 2.0, None)]
     + [({"seed": bad}, r"seed=.*; pass an integer >= 0\.") for bad in (-1, 0.5, None)]
-    + [({"convention": "last"}, r"convention='last'; pass one of \['first', 'interpolated', 'rank'\]\.")],
+    + [
+        (
+            {"convention": "last"},
+            r"convention='last'; pass one of \['first', 'interpolated', 'rank'\]\.",
+        )
+    ],
 )
 def test_options_that_cannot_be_used(options, message):
     with pytest.raises(InputError, match=f"^evaluate: {message}"):
@@ -292,7 +336,9 @@ def test_options_that_cannot_be_used(options, message):
 
 @pytest.mark.parametrize("nothing", [{}, [[1.0]], np.ones(3)])
 def test_evaluate_many_needs_a_named_set(nothing):
-    with pytest.raises(InputError, match=r"^evaluate_many: ood_scores holds no named OOD set; pass {name: "):
+    with pytest.raises(
+        InputError, match=r"^evaluate_many: ood_scores holds no named OOD set; pass {name: "
+    ):
         evaluate_many("ctm", [1.0], nothing)
 
 
@@ -338,7 +384,8 @@ def test_intervals_follow_seed_and_confidence():
 def test_the_interval_of_auroc_covers_the_truth_about_as_often_as_it_says():
     truth = 0.5 * (1 + math.erf(1.5 / 2))  # P(N(1.5, 1) > N(0, 1))
     intervals = [
-        evaluate(*normal_scores(80, 80, seed), bootstrap=80, confidence=0.9).intervals["auroc"] for seed in range(100)
+        evaluate(*normal_scores(80, 80, seed), bootstrap=80, confidence=0.9).intervals["auroc"]
+        for seed in range(100)
     ]
     assert 0.82 <= np.mean([low <= truth <= high for low, high in intervals]) <= 0.97
 
@@ -368,7 +415,10 @@ def test_evaluate_many_is_evaluate_for_each_set(convention):
     far = near[:30].astype("float32") - 1
     options = {"tpr": 0.9, "convention": convention, "bootstrap": 4, "seed": 3}
     evaluation = evaluate_many("ctm", ids, {"near": near, "far": far}, **options)
-    assert evaluation.ood == {"near": evaluate(ids, near, **options), "far": evaluate(ids, far, **options)}
+    assert evaluation.ood == {
+        "near": evaluate(ids, near, **options),
+        "far": evaluate(ids, far, **options),
+    }
     assert list(evaluation.average) == list(METRICS)
     for name, value in evaluation.average.items():
         both = [getattr(evaluation.ood[which], name) for which in ("near", "far")]

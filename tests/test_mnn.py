@@ -20,7 +20,9 @@ from torch import nn
 import typica
 from typica.nets import FeatureExtractor, OnnxExtractor, Runner, _mnn, make_runner, zoo
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("MNN") is None, reason="needs the extra 'mnn'")
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("MNN") is None, reason="needs the extra 'mnn'"
+)
 
 
 def pids(runner: Runner) -> list[int]:
@@ -48,7 +50,9 @@ def until(condition) -> None:
 
 
 def a_runner() -> Runner:
-    return make_runner(FeatureExtractor(network("cnn")), "mnn", sample=images(16), batch=4, threads=2)
+    return make_runner(
+        FeatureExtractor(network("cnn")), "mnn", sample=images(16), batch=4, threads=2
+    )
 
 
 @pytest.mark.parametrize("name", ["wideresnet-40-2", "resnet-18-cifar"])
@@ -59,14 +63,18 @@ def test_networks_of_many_small_convolutions_agree(name):
     runner = make_runner(extractor, "mnn", sample=x, batch=8, threads=1)
     [found] = runner([x])
     reference = extractor(x)
-    assert close(found.features, reference.features, 1e-4) and close(found.logits, reference.logits, 1e-4)
+    assert close(found.features, reference.features, 1e-4) and close(
+        found.logits, reference.logits, 1e-4
+    )
 
 
 def test_processes_end_with_the_runner():
     runner = a_runner()
     before = pids(runner)
     list(runner([images(9)]))
-    assert set(pids(runner)) == set(before) and len(set(before)) == 2  # they are kept from one call to the next
+    assert (
+        set(pids(runner)) == set(before) and len(set(before)) == 2
+    )  # they are kept from one call to the next
     del runner
     gc.collect()
     assert all(gone(pid) for pid in before)
@@ -87,7 +95,9 @@ def test_a_process_that_was_killed_is_an_error():
     for pid in pids(runner):
         os.kill(pid, signal.SIGKILL)
     for _ in range(2):
-        with pytest.raises(typica.InputError, match="a process of MNN ended with -9; run again, or choose another"):
+        with pytest.raises(
+            typica.InputError, match="a process of MNN ended with -9; run again, or choose another"
+        ):
             list(runner([images(4)]))
 
 
@@ -97,8 +107,13 @@ def test_what_mnn_cannot_convert_or_run_is_an_error(tmp_path, monkeypatch):
     with pytest.raises(RuntimeError, match=r"MNN: .*Convert error"):
         _mnn._convert(foreign, tmp_path / "model.mnn")
     honest = _mnn._command
-    monkeypatch.setattr(_mnn, "_command", lambda task: honest({**task, "outputs": ["no such output"]}))
-    with pytest.raises(typica.InputError, match=r"the model does not convert .*MNN does not run the model, and ended"):
+    monkeypatch.setattr(
+        _mnn, "_command", lambda task: honest({**task, "outputs": ["no such output"]})
+    )
+    with pytest.raises(
+        typica.InputError,
+        match=r"the model does not convert .*MNN does not run the model, and ended",
+    ):
         make_runner(FeatureExtractor(network("cnn")), "mnn", sample=images(16), batch=4, threads=2)
 
 
@@ -113,8 +128,12 @@ def test_a_model_that_takes_bytes(tmp_path):
 
     x = np.random.default_rng(0).integers(0, 256, (16, 3, 8, 8), dtype=np.uint8)
     with torch_is_talkative():
-        torch.onnx.export(Bytes(), (torch.from_numpy(x[:4]),), tmp_path / "m.onnx", dynamo=False, verbose=False)
-    with pytest.raises(typica.InputError, match="backend 'mnn' runs models that take float32, not uint8"):
+        torch.onnx.export(
+            Bytes(), (torch.from_numpy(x[:4]),), tmp_path / "m.onnx", dynamo=False, verbose=False
+        )
+    with pytest.raises(
+        typica.InputError, match="backend 'mnn' runs models that take float32, not uint8"
+    ):
         make_runner(OnnxExtractor(tmp_path / "m.onnx"), "mnn", sample=x)
 
 

@@ -26,7 +26,9 @@ def here(tmp_path, monkeypatch):
     yield tmp_path
     assert sys.path == path
     for name in set(sys.modules) - before:
-        if getattr(sys.modules[name], "__file__", None) and str(tmp_path) in str(sys.modules[name].__file__):
+        if getattr(sys.modules[name], "__file__", None) and str(tmp_path) in str(
+            sys.modules[name].__file__
+        ):
             del sys.modules[name]
 
 
@@ -42,11 +44,15 @@ def test_known_architectures(tmp_path):
         "layer": "block3",
         "reduce": "mean",
     }
-    assert open_model("wideresnet-40-2", "random", layers=["block2", "penultimate"]).identity["layer"] == [
+    assert open_model("wideresnet-40-2", "random", layers=["block2", "penultimate"]).identity[
+        "layer"
+    ] == [
         "block2",
         "penultimate",
     ]
-    with pytest.raises(typica.InputError, match=r"no weights come with it; pass weights=FILE .* or 'random'"):
+    with pytest.raises(
+        typica.InputError, match=r"no weights come with it; pass weights=FILE .* or 'random'"
+    ):
         open_model("resnet-50")
     with pytest.raises(typica.InputError, match=r"there is no file none\.pth"):
         open_model("resnet-50", "none.pth")
@@ -73,7 +79,9 @@ def test_files_by_their_ending(tmp_path):
         model.conv(x).amax((2, 3)).detach(),
     )
     for name, value in (("weights", "w.pth"), ("head", "fc")):
-        with pytest.raises(typica.InputError, match=f"{name}='.*', but the file holds its own; leave {name} out"):
+        with pytest.raises(
+            typica.InputError, match=f"{name}='.*', but the file holds its own; leave {name} out"
+        ):
             open_model(str(tmp_path / "model.pt2"), **{name: value})
 
 
@@ -82,11 +90,14 @@ def test_files_that_are_no_programs(tmp_path):
     torch.save({"state_dict": network("cnn").state_dict()}, tmp_path / "state.pth.tar")
     for name in ("state.pth", "state.pth.tar"):
         with pytest.raises(
-            typica.errors.FormatError, match=r"holds weights, not a program.*--model ZOO_NAME --weights .*state"
+            typica.errors.FormatError,
+            match=r"holds weights, not a program.*--model ZOO_NAME --weights .*state",
         ):
             open_model(str(tmp_path / name))
     torch.save(network("cnn"), tmp_path / "whole.pt")
-    with pytest.raises(typica.errors.FormatError, match=r"pickled module needs code.*package\.module:function"):
+    with pytest.raises(
+        typica.errors.FormatError, match=r"pickled module needs code.*package\.module:function"
+    ):
         open_model(str(tmp_path / "whole.pt"))
     (tmp_path / "text.pt").write_text("This is no model.")
     with pytest.raises(typica.errors.FormatError, match="not a TorchScript file"):
@@ -98,7 +109,8 @@ def test_files_that_are_no_programs(tmp_path):
         open_model(str(tmp_path / "none.onnx"))
     for spec in ("resnet-51", str(tmp_path / "model.xyz")):
         with pytest.raises(
-            typica.InputError, match=r"not a model; pass a known architecture .* or package.module:function"
+            typica.InputError,
+            match=r"not a model; pass a known architecture .* or package.module:function",
         ):
             open_model(spec)
 
@@ -144,16 +156,26 @@ def test_functions_of_the_users(here):
     for spec, weights, message in (
         ("my_models:plane", None, r"has no function 'plane'; it has 'plain'"),
         ("my_models:NUMBER", None, r"has no function 'NUMBER'"),
-        ("my_models:with_weights", None, "cannot be called with no arguments .*missing a required argument"),
+        (
+            "my_models:with_weights",
+            None,
+            "cannot be called with no arguments .*missing a required argument",
+        ),
         ("my_models:plain", "w.pth", "cannot be called with the weights alone"),
         ("my_models:wrong", None, "returned str; return an nn.Module"),
         ("my_models:broken", None, r"it raised KeyError \('layers'\); mend the function"),
-        ("no_such_module:f", None, "there is no module 'no_such_module'; pass package.module:function"),
+        (
+            "no_such_module:f",
+            None,
+            "there is no module 'no_such_module'; pass package.module:function",
+        ),
     ):
         with pytest.raises(typica.InputError, match=message):
             open_model(spec, weights)
     (here / "needy.py").write_text("import no_such_package")
-    with pytest.raises(typica.InputError, match="there is no module 'no_such_package'; needy needs it"):
+    with pytest.raises(
+        typica.InputError, match="there is no module 'no_such_package'; needy needs it"
+    ):
         open_model("needy:f")
 
 
@@ -195,12 +217,16 @@ def test_a_model_is_opened_again_with_its_head_and_its_code(here, monkeypatch):
     check_source("rows", bank_source, source)
     for key, other in (("head", "b"), ("code", "0" * 64)):
         with pytest.raises(
-            typica.InputError, match=rf"rows: features of another network, {key} '.*' in place of '{other}'"
+            typica.InputError,
+            match=rf"rows: features of another network, {key} '.*' in place of '{other}'",
         ):
             check_source("rows", bank_source, {**source, key: other})
     (here / "twos.py").write_text(TWO_HEADS.replace("self.body(x)", "-self.body(x)"))
     monkeypatch.delitem(sys.modules, "twos")
-    with pytest.raises(typica.InputError, match="the code of twos:two is not what it was when the detector was fitted"):
+    with pytest.raises(
+        typica.InputError,
+        match="the code of twos:two is not what it was when the detector was fitted",
+    ):
         reopen(source, "detector", model="twos:two")
 
 
@@ -216,7 +242,8 @@ def test_reductions_are_told_apart_by_their_code(here, monkeypatch):
     assert open_model("nets_of_mine:plain", reduce=reductions.squeeze).identity["reduce"] != first
     for nameless in (lambda x: x.mean((2, 3)), functools.partial(torch.amax, dim=(2, 3))):
         with pytest.raises(
-            typica.InputError, match=r"reduce=.* has no name that tells it from others; pass a function"
+            typica.InputError,
+            match=r"reduce=.* has no name that tells it from others; pass a function",
         ):
             open_model("nets_of_mine:plain", reduce=nameless)
     monkeypatch.undo()
@@ -249,6 +276,8 @@ def test_the_fingerprint_of_a_module():
     mlp = MLP()
     torch.manual_seed(0)
     assert FeatureExtractor(mlp).fingerprint() != FeatureExtractor(Other()).fingerprint()
-    mlp.head.weight = nn.Parameter(mlp.head.weight.detach().t().contiguous().t())  # other strides, same values
+    mlp.head.weight = nn.Parameter(
+        mlp.head.weight.detach().t().contiguous().t()
+    )  # other strides, same values
     torch.manual_seed(0)
     assert FeatureExtractor(mlp).fingerprint() == FeatureExtractor(MLP()).fingerprint()

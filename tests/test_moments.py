@@ -19,13 +19,21 @@ def reference(Z, labels):
     rows = {}
     for z, label in zip(np.asarray(Z, dtype=np.float64), labels, strict=True):
         rows.setdefault(label, []).append(z)
-    means = {label: sum(z - group[0] for z in group) / len(group) + group[0] for label, group in rows.items()}
+    means = {
+        label: sum(z - group[0] for z in group) / len(group) + group[0]
+        for label, group in rows.items()
+    }
     scatter = np.zeros((Z.shape[1], Z.shape[1]))
     for label, group in rows.items():
         for z in group:
             scatter += np.outer(z - means[label], z - means[label])
     order = sorted(rows)
-    return order, [len(rows[label]) for label in order], np.array([means[label] for label in order]), scatter
+    return (
+        order,
+        [len(rows[label]) for label in order],
+        np.array([means[label] for label in order]),
+        scatter,
+    )
 
 
 def check(moments, Z, labels, rtol=1e-12, spread=1.0):
@@ -36,7 +44,9 @@ def check(moments, Z, labels, rtol=1e-12, spread=1.0):
     assert moments.n_features == Z.shape[1]
     size = np.abs(np.asarray(Z, dtype=np.float64)).max()
     np.testing.assert_allclose(moments.means, means, rtol=0, atol=rtol * size)
-    np.testing.assert_allclose(moments.sums, means * np.array(counts)[:, None], rtol=0, atol=rtol * size * max(counts))
+    np.testing.assert_allclose(
+        moments.sums, means * np.array(counts)[:, None], rtol=0, atol=rtol * size * max(counts)
+    )
     if moments.scatter is not None:
         assert np.array_equal(moments.scatter, moments.scatter.T)
         np.testing.assert_allclose(moments.scatter, scatter, rtol=0, atol=rtol * len(Z) * spread**2)
@@ -217,7 +227,13 @@ def test_dtypes(dtype, scatter):
     Z, labels = data(n=70)
     Z = np.abs(Z * 3).astype(dtype)
     # float16 and float32 without scatter are summed in float32, three rows at a time here
-    check(Moments(scatter).add(Z, labels), Z, labels, rtol=1e-6 if dtype in ("f2", "f4", ">f4") else 1e-12, spread=9)
+    check(
+        Moments(scatter).add(Z, labels),
+        Z,
+        labels,
+        rtol=1e-6 if dtype in ("f2", "f4", ">f4") else 1e-12,
+        spread=9,
+    )
 
 
 def test_float32_scatter_is_summed_in_float64():
@@ -274,7 +290,9 @@ def test_the_root_mean_square_norm_of_short_batches_is_exact():
 
 def test_the_root_mean_square_norm_of_long_batches_is_sampled():
     Z, _ = data(n=3000, n_classes=3)
-    labels = np.arange(3000) % 3  # every third row is sampled: of classes 1 and 2 only the first row
+    labels = (
+        np.arange(3000) % 3
+    )  # every third row is sampled: of classes 1 and 2 only the first row
     norms = np.linalg.norm(Z, axis=1)
     expected = [np.sqrt(np.mean(norms[::3] ** 2)), norms[1], norms[2]]
     np.testing.assert_allclose(Moments().add(Z, labels).root_mean_square, expected, rtol=1e-14)
@@ -285,7 +303,9 @@ def test_tiny_and_huge_float32_features_have_a_scale():
         Z = np.full((40, 2), size, dtype=np.float32)
         moments = Moments().add(Z, [0] * 40)
         np.testing.assert_allclose(moments.root_mean_square, np.sqrt(2) * size, rtol=1e-6)
-        np.testing.assert_allclose(moments.means, size, rtol=1e-6)  # while the sum of two overflows float32
+        np.testing.assert_allclose(
+            moments.means, size, rtol=1e-6
+        )  # while the sum of two overflows float32
 
 
 def same_state(a, b):
@@ -314,9 +334,13 @@ def test_state_round_trip(scatter, labels):
 def test_from_state_refuses_what_does_not_fit(scatter):
     state = Moments(scatter).add(*data()).state()
     for name in state.keys() - {"scatter"}:
-        with pytest.raises(FormatError, match=r"^Moments.from_state: \w+ is missing or does not fit; pass what"):
+        with pytest.raises(
+            FormatError, match=r"^Moments.from_state: \w+ is missing or does not fit; pass what"
+        ):
             Moments.from_state({key: value for key, value in state.items() if key != name})
-        with pytest.raises(FormatError, match=f"^Moments.from_state: ({name}|classes) is missing or does not fit"):
+        with pytest.raises(
+            FormatError, match=f"^Moments.from_state: ({name}|classes) is missing or does not fit"
+        ):
             Moments.from_state(state | {name: state[name][:-1]})
     with pytest.raises(FormatError):
         Moments.from_state({})
@@ -361,7 +385,9 @@ def test_an_empty_batch_changes_nothing(labels):
     before = moments.state()
     same_state(moments.add(Z[:0], labels).state(), before)
     assert Moments().add(Z[:0], labels).n_features == 0
-    with pytest.raises(InputError, match=r"^Moments.add: 9 columns after 4; keep one width of features\.$"):
+    with pytest.raises(
+        InputError, match=r"^Moments.add: 9 columns after 4; keep one width of features\.$"
+    ):
         moments.add(np.zeros((0, 9)), labels)
 
 
@@ -384,8 +410,16 @@ def spoilt(row, column, value):
 
 REFUSALS = {
     "1-D": (Z4[0], None, r"features of shape \(4,\); pass a 2-D array, one row an input\."),
-    "3-D": (Z4[None], None, r"features of shape \(1, 40, 4\); pass a 2-D array, one row an input\."),
-    "no columns": (Z4[:, :0], None, r"features of shape \(40, 0\); pass a 2-D array, one row an input\."),
+    "3-D": (
+        Z4[None],
+        None,
+        r"features of shape \(1, 40, 4\); pass a 2-D array, one row an input\.",
+    ),
+    "no columns": (
+        Z4[:, :0],
+        None,
+        r"features of shape \(40, 0\); pass a 2-D array, one row an input\.",
+    ),
     "text features": ([["a"]], None, r"features of dtype <U1; pass real numbers\."),
     "complex features": ([[1j]], None, r"features of dtype complex128; pass real numbers\."),
     "object features": (Z4.astype(object), None, r"features of dtype object; pass real numbers\."),
@@ -405,7 +439,11 @@ REFUSALS = {
         LABELS4,
         r"row 0 of the features holds NaN or infinity \(nan in column 3\); remove or repair it\.",
     ),
-    "overflow": (np.full((40, 4), 1e308), LABELS4, r"the features are so large that float64 overflows; rescale them\."),
+    "overflow": (
+        np.full((40, 4), 1e308),
+        LABELS4,
+        r"the features are so large that float64 overflows; rescale them\.",
+    ),
     "squares overflow": (
         np.full((40, 4), 1e200),
         LABELS4,
@@ -414,7 +452,11 @@ REFUSALS = {
     "too few labels": (Z4, LABELS4[:10], r"10 labels for 40 rows; pass one label a row\."),
     "2-D labels": (Z4, LABELS4[:, None], r"labels of shape \(40, 1\); pass one label a row\."),
     "0-D labels": (Z4, 3, r"labels of shape \(\); pass one label a row\."),
-    "text after integers": (Z4, ["a"] * 40, r"labels are strings after integers; keep one kind of labels\."),
+    "text after integers": (
+        Z4,
+        ["a"] * 40,
+        r"labels are strings after integers; keep one kind of labels\.",
+    ),
     "mixed": (Z4, ["a", 1] * 20, r"labels mix strings and integers; keep one kind of labels\."),
     "mixed objects": (
         Z4,
@@ -437,7 +479,11 @@ BAD_LABELS = {
     "nested": ([[1], [2, 3]] * 20, r"\[1\] of row 0"),
 }
 REFUSALS |= {
-    f"label {name}": (Z4, labels, f"label {found} is no integer and no string; repair or remove it\\.")
+    f"label {name}": (
+        Z4,
+        labels,
+        f"label {found} is no integer and no string; repair or remove it\\.",
+    )
     for name, (labels, found) in BAD_LABELS.items()
 }
 
@@ -464,12 +510,18 @@ def test_a_late_bad_row_leaves_new_classes_out():
 def test_merge_refusals():
     plain, texts = Moments().add(Z4, LABELS4), Moments().add(Z4, ["a"] * 40)
     with pytest.raises(
-        InputError, match=r"^Moments.merge: moments with and without scatter; gather both with the same"
+        InputError,
+        match=r"^Moments.merge: moments with and without scatter; gather both with the same",
     ):
         plain.merge(Moments(True))
-    with pytest.raises(InputError, match=r"^Moments.merge: 3 columns after 4; keep one width of features\.$"):
+    with pytest.raises(
+        InputError, match=r"^Moments.merge: 3 columns after 4; keep one width of features\.$"
+    ):
         plain.merge(Moments().add(Z4[:, :3], LABELS4))
-    with pytest.raises(InputError, match=r"^CTM.merge: labels are integers after strings; keep one kind of labels\.$"):
+    with pytest.raises(
+        InputError,
+        match=r"^CTM.merge: labels are integers after strings; keep one kind of labels\.$",
+    ):
         texts.merge(plain, where="CTM.merge")
 
 

@@ -23,7 +23,9 @@ from typica.monitor import Monitor
 from typica.online import OnlineRanks, earlier
 from typica.stream import read_batches
 
-few_values = st.lists(st.integers(0, 6).map(float) | st.sampled_from([-math.inf, math.inf]), max_size=40)
+few_values = st.lists(
+    st.integers(0, 6).map(float) | st.sampled_from([-math.inf, math.inf]), max_size=40
+)
 
 
 def normal(n, seed=0, shift=0.0):
@@ -65,7 +67,9 @@ def test_online_p_values_by_definition(calibration, scores, pieces):
     rng = np.random.default_rng(3)
     rng.permutation(len(calibration))
     wanted = online_p_values(calibration, scores, 1 - rng.random(len(scores)))
-    found = np.concatenate([ranks.p_values(part) for part in np.array_split(np.array(scores), pieces)])
+    found = np.concatenate(
+        [ranks.p_values(part) for part in np.array_split(np.array(scores), pieces)]
+    )
     np.testing.assert_allclose(found, wanted, rtol=1e-12)
     assert ranks.n == len(calibration) + len(scores)
 
@@ -88,8 +92,12 @@ def test_online_p_values_in_cells_by_definition(calibration, scores, cells, piec
         if at < cells:
             wanted.append(online_p_values(arrived[:at], [score], [uniform[i]])[0])
         else:
-            wanted.append(online_p_values([cell(s) for s in arrived[:at]], [cell(score)], [uniform[i]])[0])
-    found = np.concatenate([ranks.p_values(part) for part in np.array_split(np.array(scores), pieces)])
+            wanted.append(
+                online_p_values([cell(s) for s in arrived[:at]], [cell(score)], [uniform[i]])[0]
+            )
+    found = np.concatenate(
+        [ranks.p_values(part) for part in np.array_split(np.array(scores), pieces)]
+    )
     np.testing.assert_allclose(found, wanted, rtol=1e-12)
     assert len(ranks._values) <= cells
 
@@ -134,7 +142,8 @@ def test_wealth_by_definition(sizes):
     found = np.concatenate([wealth.bet(part) for part in np.split(p, np.cumsum(sizes)[:-1])])
     np.testing.assert_allclose(found, wanted, rtol=1e-10)
     assert wealth.value == pytest.approx(wanted[-1]) and wealth.steps == len(p)
-    # The best beginning in hindsight: the step and bet from which the product to the end is largest.
+    # The best beginning in hindsight: the step and bet from which the product to the end is
+    # largest.
     from_here = np.cumsum(np.array(products)[::-1], axis=0)[::-1]
     assert wealth.change_point == np.unravel_index(np.argmax(from_here), from_here.shape)[0]
     assert wealth.bet(np.empty(0)).shape == (0,)
@@ -200,13 +209,19 @@ def test_any_change_is_noticed(changed):
 
 
 def test_adversarial_streams():
-    with pytest.warns(typica.CalibrationWarning, match=r"Monitor: 1 calibration inputs are too few to reject"):
+    with pytest.warns(
+        typica.CalibrationWarning, match=r"Monitor: 1 calibration inputs are too few to reject"
+    ):
         monitor = Monitor([0.0])
-    assert not monitor.update(np.zeros(3000)) and not monitor.update([])  # constant is exchangeable with constant
+    assert not monitor.update(np.zeros(3000)) and not monitor.update(
+        []
+    )  # constant is exchangeable with constant
     assert monitor.inputs == 3000
     infinite = Monitor(np.r_[normal(50), math.inf, -math.inf])
     assert not infinite.update([math.inf, -math.inf, 0.0])
-    with pytest.raises(InputError, match=r"Monitor.update: score 2 is NaN; repair the input or the detector"):
+    with pytest.raises(
+        InputError, match=r"Monitor.update: score 2 is NaN; repair the input or the detector"
+    ):
         infinite.update([1.0, 2.0, np.nan])
     assert infinite.inputs == 3
 
@@ -219,7 +234,9 @@ def test_detectors_and_rates(data: Data):
     conformal = ConformalDetector(detector).calibrate(data.held_out)
     for monitor in (Monitor(conformal), Monitor(detector, held_out=data.held_out)):
         monitor.observe(data.test)
-        assert monitor.update(detector.score_samples(data.ood)) and monitor.inputs == len(data.test) + len(data.ood)
+        assert monitor.update(detector.score_samples(data.ood)) and monitor.inputs == len(
+            data.test
+        ) + len(data.ood)
         rejected = int((conformal.predict(np.concatenate([data.test, data.ood])) == -1).sum())
         wanted = stats.binomtest(rejected, 240).proportion_ci(0.95, method="exact")
         assert monitor.rate[:3] == (240, rejected, rejected / 240)
@@ -235,9 +252,14 @@ def test_rates_are_over_the_window_and_by_class(data: Data):
     last = data.test[-50:]
     classes, rejected = detector.classify(last), conformal.predict(last, 0.2) == -1
     assert monitor.rate[:2] == (50, rejected.sum())
-    wanted = {str(c): (int((classes == c).sum()), int(rejected[classes == c].sum())) for c in np.unique(classes)}
+    wanted = {
+        str(c): (int((classes == c).sum()), int(rejected[classes == c].sum()))
+        for c in np.unique(classes)
+    }
     assert {name: rate[:2] for name, rate in monitor.rates.items()} == wanted
-    with pytest.raises(InputError, match=r"Monitor.update: calibrated by class; pass the predicted class of each"):
+    with pytest.raises(
+        InputError, match=r"Monitor.update: calibrated by class; pass the predicted class of each"
+    ):
         monitor.update([0.5])
     plain = Monitor(detector, held_out=data.held_out)
     plain.observe(last, predicted=np.where(classes == 0, "zero", "more"))
@@ -252,9 +274,15 @@ def test_report_and_prometheus():
     monitor.update([-1.0, 50.0, 50.0, 50.0], predicted=['a"b\\c\nd', "x", "x", "x"])
     report = monitor.report()
     assert json.loads(json.dumps(report, allow_nan=False)) == report
-    assert report["inputs"] == 4 and report["alarm"] is False and report["rejected"]["rejected"] == 1
+    assert (
+        report["inputs"] == 4 and report["alarm"] is False and report["rejected"]["rejected"] == 1
+    )
     text = monitor.prometheus()
-    assert text.endswith("\n") and "typica_monitor_inputs_total 4\n" in text and "typica_monitor_alarm 0\n" in text
+    assert (
+        text.endswith("\n")
+        and "typica_monitor_inputs_total 4\n" in text
+        and "typica_monitor_alarm 0\n" in text
+    )
     assert "typica_monitor_rejected_rate 0.25\n" in text
     assert 'typica_monitor_rejected_rate{class="a\\"b\\\\c\\nd"} 1.0\n' in text
     assert 'typica_monitor_rejected_n{class="x"} 3\n' in text
@@ -267,7 +295,9 @@ def test_report_and_prometheus():
 
 def test_bad_input(data: Data):
     detector = CTM().fit(data.train, data.labels)
-    with pytest.raises(InputError, match=r"Monitor: a detector without calibration scores; pass held_out inputs"):
+    with pytest.raises(
+        InputError, match=r"Monitor: a detector without calibration scores; pass held_out inputs"
+    ):
         Monitor(detector)
     with pytest.raises(InputError, match=r"Monitor: no calibration scores; pass those of held-out"):
         Monitor([])
@@ -284,9 +314,13 @@ def test_bad_input(data: Data):
         with pytest.raises(InputError, match=message):
             Monitor(normal(100), **option)
     monitor = Monitor(normal(100))
-    with pytest.raises(InputError, match=r"Monitor.observe: made from scores, without a detector; use update"):
+    with pytest.raises(
+        InputError, match=r"Monitor.observe: made from scores, without a detector; use update"
+    ):
         monitor.observe(data.test)
-    with pytest.raises(InputError, match=r"Monitor.update: predicted has shape \(1,\) for 2 scores; pass one each"):
+    with pytest.raises(
+        InputError, match=r"Monitor.update: predicted has shape \(1,\) for 2 scores; pass one each"
+    ):
         monitor.update([1.0, 2.0], predicted=["a"])
     assert monitor.inputs == 0
 
@@ -314,7 +348,9 @@ def test_a_restart_goes_on_bit_for_bit(data: Data, tmp_path, source, before):
     loaded = typica.load(path)
     for start in range(before, 900, 130):
         part = slice(start, start + 130)
-        assert monitor.update(scores[part], classes[part]) == loaded.update(scores[part], classes[part])
+        assert monitor.update(scores[part], classes[part]) == loaded.update(
+            scores[part], classes[part]
+        )
         assert monitor.report() == loaded.report()
         assert monitor.prometheus() == loaded.prometheus()
     first, second = tmp_path / "first", tmp_path / "second"
@@ -323,7 +359,10 @@ def test_a_restart_goes_on_bit_for_bit(data: Data, tmp_path, source, before):
     assert first.read_bytes() == second.read_bytes()
     monitor.reset()
     loaded.reset()
-    assert monitor.update(scores, classes) == loaded.update(scores, classes) and monitor.wealth == loaded.wealth
+    assert (
+        monitor.update(scores, classes) == loaded.update(scores, classes)
+        and monitor.wealth == loaded.wealth
+    )
 
 
 def test_a_fresh_process_goes_on(tmp_path):
@@ -359,11 +398,17 @@ def test_read_batches(scores, size, named):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (["1.0", "what"], r"stdin: line 2: 'what' holds no score; write a number or \{\"score\": number\}"),
+        (
+            ["1.0", "what"],
+            r"stdin: line 2: 'what' holds no score; write a number or \{\"score\": number\}",
+        ),
         (['{"value": 1}'], r"stdin: line 1: .* holds no score"),
         (["[1]"], r"stdin: line 1: '\[1\]' holds no score"),
         (["", "NaN"], r"stdin: line 2: the score is NaN; repair the input or the detector"),
-        (["1", '{"score": 1, "class": "a"}'], r"stdin: line 2 and the lines before it differ in having a class"),
+        (
+            ["1", '{"score": 1, "class": "a"}'],
+            r"stdin: line 2 and the lines before it differ in having a class",
+        ),
     ],
 )
 def test_bad_lines(lines, message):

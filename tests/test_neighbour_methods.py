@@ -47,7 +47,8 @@ def reference_knn(train, Z, k):
 
 def reference_energy(W, b, z):
     logits = [
-        math.fsum(float(x) * float(y) for x, y in zip(w, z, strict=True)) + float(c) for w, c in zip(W, b, strict=True)
+        math.fsum(float(x) * float(y) for x, y in zip(w, z, strict=True)) + float(c)
+        for w, c in zip(W, b, strict=True)
     ]
     return max(logits) + math.log(math.fsum(math.exp(v - max(logits)) for v in logits))
 
@@ -56,7 +57,10 @@ def reference_nnguide(W, b, train, Z, k):
     bank, scores = [(direction(z), reference_energy(W, b, z)) for z in train], []
     for z in Z:
         u = direction(z) or [0.0] * len(z)
-        guides = [e * math.fsum(x * y for x, y in zip(u, d or u, strict=True)) * (d is not None) for d, e in bank]
+        guides = [
+            e * math.fsum(x * y for x, y in zip(u, d or u, strict=True)) * (d is not None)
+            for d, e in bank
+        ]
         scores.append(reference_energy(W, b, z) * math.fsum(sorted(guides)[-k:]) / k)
     return np.array(scores)
 
@@ -76,15 +80,31 @@ def hostile_rows(name, dtype):
     elif name == "all zero":
         train[:] = 0
     elif name == "tiny":
-        train, Z = train * (1e-30 if dtype is np.float32 else 1e-300), Z * (1e-35 if dtype is np.float32 else 1e-290)
+        train, Z = (
+            train * (1e-30 if dtype is np.float32 else 1e-300),
+            Z * (1e-35 if dtype is np.float32 else 1e-290),
+        )
     elif name == "huge":
-        train, Z = train * (1e37 if dtype is np.float32 else 1e307), Z * (1e30 if dtype is np.float32 else 1e300)
+        train, Z = (
+            train * (1e37 if dtype is np.float32 else 1e307),
+            Z * (1e30 if dtype is np.float32 else 1e300),
+        )
     elif name == "one feature":
         train, Z = train[:, :1], Z[:, :1]
     return train.astype(dtype), Z.astype(dtype)
 
 
-KINDS = ["plain", "duplicates", "all equal", "constant feature", "zero rows", "all zero", "tiny", "huge", "one feature"]
+KINDS = [
+    "plain",
+    "duplicates",
+    "all equal",
+    "constant feature",
+    "zero rows",
+    "all zero",
+    "tiny",
+    "huge",
+    "one feature",
+]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -94,7 +114,9 @@ def test_knn_equals_the_loop(kind, dtype, k):
     train, Z = hostile_rows(kind, dtype)
     scores = KNN(k=k).fit(train).score_samples(Z)
     assert scores.dtype == dtype
-    np.testing.assert_allclose(scores, reference_knn(train, Z, k), rtol=0, atol=2e-7 if dtype is np.float32 else 1e-15)
+    np.testing.assert_allclose(
+        scores, reference_knn(train, Z, k), rtol=0, atol=2e-7 if dtype is np.float32 else 1e-15
+    )
 
 
 def test_knn_on_two_samples():
@@ -102,7 +124,9 @@ def test_knn_on_two_samples():
     for k in (1, 2):
         with pytest.warns(typica.CalibrationWarning):
             detector = KNN(k=k).fit(train)
-        np.testing.assert_allclose(detector.score_samples(Z), reference_knn(train, Z, k), atol=1e-15)
+        np.testing.assert_allclose(
+            detector.score_samples(Z), reference_knn(train, Z, k), atol=1e-15
+        )
 
 
 @pytest.mark.parametrize("fit_dtype", [np.float16, np.float32, np.float64])
@@ -177,9 +201,14 @@ def trace(monkeypatch):
 
 def assert_exact(bank, Q, k):
     index = Search(bank).kth(Q, k)
-    wanted = [np.sort(np.linalg.norm(bank.astype(np.float64) - q, axis=1))[k - 1] for q in Q.astype(np.float64)]
+    wanted = [
+        np.sort(np.linalg.norm(bank.astype(np.float64) - q, axis=1))[k - 1]
+        for q in Q.astype(np.float64)
+    ]
     got = np.linalg.norm(bank[index].astype(np.float64) - Q, axis=1)
-    np.testing.assert_allclose(got, wanted, rtol=1e-4 if bank.dtype == np.float32 else 1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        got, wanted, rtol=1e-4 if bank.dtype == np.float32 else 1e-12, atol=1e-12
+    )
 
 
 def few_axes(n, m=48, seed=0, dtype=np.float32):
@@ -250,12 +279,21 @@ def test_search_finds_its_way_in_sorted_banks(small_steps):
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 10**6), st.integers(1, 40), st.sampled_from([np.float32, np.float64]), st.floats(-6, 2))
+@given(
+    st.integers(0, 10**6),
+    st.integers(1, 40),
+    st.sampled_from([np.float32, np.float64]),
+    st.floats(-6, 2),
+)
 def test_search_is_exact_on_mixtures(seed, k, dtype, spread):
     rng = np.random.default_rng(seed)
-    bank = rng.normal(size=(1, 33)) + 10.0**spread * rng.normal(size=(700, 33)) * rng.random(33) ** 8
+    bank = (
+        rng.normal(size=(1, 33)) + 10.0**spread * rng.normal(size=(700, 33)) * rng.random(33) ** 8
+    )
     bank[rng.integers(0, 700, 100)] = bank[0]
-    assert_exact(bank.astype(dtype), np.concatenate([bank[:40], rng.normal(size=(40, 33))]).astype(dtype), k)
+    assert_exact(
+        bank.astype(dtype), np.concatenate([bank[:40], rng.normal(size=(40, 33))]).astype(dtype), k
+    )
 
 
 def test_blas_has_its_threads_back_after_a_search(small_steps):
@@ -269,7 +307,9 @@ def test_blas_has_its_threads_back_after_a_search(small_steps):
 def test_search_on_other_devices(xp, tile, monkeypatch):
     monkeypatch.setattr(_search, "TILE", tile)
     rng = np.random.default_rng(0)
-    bank, Q = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in rng.normal(size=(2, 300, 5)))
+    bank, Q = (
+        rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in rng.normal(size=(2, 300, 5))
+    )
     for k in (1, 7, 300):
         wanted = Search(np.ascontiguousarray(bank)).kth(Q, k)
         got = kth_by_product(xp.asarray(Q), xp.asarray(bank), k)
@@ -280,7 +320,9 @@ def test_knn_on_another_device(data: Data):
     detector = KNN(k=3).fit(data.train)
     device = array_api_strict.Device("device1")
     for dtype in (array_api_strict.float32, array_api_strict.float64):
-        Z = array_api_strict.asarray(np.concatenate([data.test, np.zeros((1, 12))]), dtype=dtype, device=device)
+        Z = array_api_strict.asarray(
+            np.concatenate([data.test, np.zeros((1, 12))]), dtype=dtype, device=device
+        )
         scores = detector.score_samples(Z)
         assert scores.device == device and scores.dtype == dtype
         wanted = np.append(detector.score_samples(data.test), -2)
@@ -312,28 +354,44 @@ def test_knn_gradient_is_zero_where_the_distance_is_and_at_zero_rows(data: Data)
 
 def test_knn_check_of_k_waits_for_the_end_of_a_stream():
     rows = np.random.default_rng(0).random((12, 3))
-    with pytest.raises(typica.InputError, match=r"^KNN.fit: k=50 exceeds the 12 training rows; pass k<=12\.$"):
+    with pytest.raises(
+        typica.InputError, match=r"^KNN.fit: k=50 exceeds the 12 training rows; pass k<=12\.$"
+    ):
         KNN().fit(rows)
     stream = KNN(k=15).partial_fit(rows)
     with pytest.raises(
-        typica.InputError, match=r"^KNN.score_samples: k=15 exceeds the 12 training rows; pass k<=12\.$"
+        typica.InputError,
+        match=r"^KNN.score_samples: k=15 exceeds the 12 training rows; pass k<=12\.$",
     ):
         stream.score_samples(rows)
     np.testing.assert_array_equal(
-        stream.partial_fit(rows).score_samples(rows), KNN(k=15).fit(np.concatenate([rows, rows])).score_samples(rows)
+        stream.partial_fit(rows).score_samples(rows),
+        KNN(k=15).fit(np.concatenate([rows, rows])).score_samples(rows),
     )
     with pytest.raises(
-        typica.InputError, match=r"k=3 exceeds the 2 training rows that were kept; pass k<=2, or a larger"
+        typica.InputError,
+        match=r"k=3 exceeds the 2 training rows that were kept; pass k<=2, or a larger",
     ):
         KNN(k=3, subsample=2).fit(rows)
-    with pytest.raises(typica.InputError, match=r"KNN.fit: k=2 exceeds the 1 training row \(1 sample\); pass k<=1\."):
+    with pytest.raises(
+        typica.InputError,
+        match=r"KNN.fit: k=2 exceeds the 1 training row \(1 sample\); pass k<=1\.",
+    ):
         KNN(k=2).fit(rows[:1])
     assert stream.set_params(k=2).score_samples(rows).max() == 0
 
 
 def test_subsample_keeps_a_share_or_a_number_of_rows(data: Data):
     train = data.train.astype(np.float32)
-    for subsample, size in ((None, 240), (0.1, 24), (0.101, 25), (1.0, 240), (30, 30), (1000, 240), (np.int64(9), 9)):
+    for subsample, size in (
+        (None, 240),
+        (0.1, 24),
+        (0.101, 25),
+        (1.0, 240),
+        (30, 30),
+        (1000, 240),
+        (np.int64(9), 9),
+    ):
         bank = KNN(k=3, subsample=subsample).fit(train).bank_
         assert bank.shape == (size, 12) and bank.dtype == np.float32
         assert len(np.unique(bank, axis=0)) == size
@@ -350,7 +408,9 @@ def test_subsample_keeps_a_share_or_a_number_of_rows(data: Data):
 
 def test_a_sample_of_a_fixed_number_does_not_grow(data: Data):
     detector = KNN(k=3, subsample=30).fit(data.train)
-    message = "a sample of a fixed number of rows cannot take in more; pass subsample as a share, or None"
+    message = (
+        "a sample of a fixed number of rows cannot take in more; pass subsample as a share, or None"
+    )
     with pytest.raises(typica.InputError, match=f"KNN.partial_fit: {message}"):
         detector.partial_fit(data.train)
     with pytest.raises(typica.InputError, match=f"KNN.merge: {message}"):
@@ -371,7 +431,10 @@ def test_bad_parameters_are_named(data: Data):
         (KNN(subsample=True), r"KNN.fit: subsample=True is neither"),
         (KNN(subsample="all"), r"KNN.fit: subsample='all' is neither"),
         (KNN(seed=-1), r"KNN.fit: seed=-1 is not an integer of at least 0"),
-        (KNN(index="annoy"), r"KNN.fit: index='annoy' is unknown; pass None \(exact\) or \"faiss\"\."),
+        (
+            KNN(index="annoy"),
+            r"KNN.fit: index='annoy' is unknown; pass None \(exact\) or \"faiss\"\.",
+        ),
         (NNGuide(data.head, k=0), r"NNGuide.fit: k=0 is not an integer"),
         (
             NNGuide(data.head, subsample=3),
@@ -386,13 +449,19 @@ def test_bad_parameters_are_named(data: Data):
 
 
 def test_knn_is_stored_in_the_precision_it_was_given(data: Data, tmp_path):
-    for dtype, kept in ((np.float16, np.float32), (np.float32, np.float32), (np.float64, np.float64)):
+    for dtype, kept in (
+        (np.float16, np.float32),
+        (np.float32, np.float32),
+        (np.float64, np.float64),
+    ):
         KNN(k=3).fit(data.train.astype(dtype)).save(tmp_path / "knn.safetensors")
         assert typica.load(tmp_path / "knn.safetensors").bank_.dtype == kept
     stream = KNN(k=3).partial_fit(data.train[:100]).partial_fit(data.train[100:])
     stream.save(tmp_path / "stream.safetensors")
     wanted = KNN(k=3).fit(data.train).score_samples(data.test)
-    np.testing.assert_array_equal(typica.load(tmp_path / "stream.safetensors").score_samples(data.test), wanted)
+    np.testing.assert_array_equal(
+        typica.load(tmp_path / "stream.safetensors").score_samples(data.test), wanted
+    )
 
 
 def test_pickles_hold_the_bank_once(data: Data):
@@ -421,7 +490,9 @@ def test_knn_by_faiss_is_nearly_exact(tmp_path):
     assert (scores <= exact + 1e-6).all()  # what is searched less finds nothing nearer
     assert np.mean(np.isclose(scores, exact, rtol=1e-4)) > 0.9
     detector.save(tmp_path / "faiss.safetensors")
-    np.testing.assert_array_equal(typica.load(tmp_path / "faiss.safetensors").score_samples(Z), scores)
+    np.testing.assert_array_equal(
+        typica.load(tmp_path / "faiss.safetensors").score_samples(Z), scores
+    )
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(detector)).score_samples(Z), scores)
 
 
@@ -431,19 +502,24 @@ def test_knn_by_faiss_where_the_cells_searched_hold_too_few():
     train, Z = few_axes(800), few_axes(5, seed=1)
     for k in (600, 800):
         np.testing.assert_allclose(
-            KNN(k=k, index="faiss").fit(train).score_samples(Z), KNN(k=k).fit(train).score_samples(Z), atol=0.01
+            KNN(k=k, index="faiss").fit(train).score_samples(Z),
+            KNN(k=k).fit(train).score_samples(Z),
+            atol=0.01,
         )
     few = rng.random((12, 3))
     with pytest.warns(typica.CalibrationWarning):
         wanted = KNN(k=3).fit(few).score_samples(few)
     with pytest.warns(typica.CalibrationWarning):
-        np.testing.assert_allclose(KNN(k=3, index="faiss").fit(few).score_samples(few), wanted, atol=1e-6)
+        np.testing.assert_allclose(
+            KNN(k=3, index="faiss").fit(few).score_samples(few), wanted, atol=1e-6
+        )
 
 
 def test_a_missing_faiss_is_named(data: Data, monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(
-        typica.InputError, match=r"KNN.fit: index='faiss' needs faiss; .* pip install 'typica\[faiss\]'"
+        typica.InputError,
+        match=r"KNN.fit: index='faiss' needs faiss; .* pip install 'typica\[faiss\]'",
     ):
         KNN(k=3, index="faiss").fit(data.train)
 
@@ -463,7 +539,9 @@ def test_nnguide_equals_the_loop(data: Data, dtype, k):
     atol = detector.tags.tolerance[0 if dtype is np.float32 else 1] * np.abs(wanted).max()
     np.testing.assert_allclose(detector.score_samples(Z), wanted, rtol=0, atol=atol)
     for xp in (torch, array_api_strict):
-        np.testing.assert_allclose(np.asarray(detector.score_samples(xp.asarray(Z))), wanted, rtol=0, atol=atol)
+        np.testing.assert_allclose(
+            np.asarray(detector.score_samples(xp.asarray(Z))), wanted, rtol=0, atol=atol
+        )
 
 
 def test_nnguide_follows_its_head_and_samples_its_bank(data: Data):
@@ -472,7 +550,9 @@ def test_nnguide_follows_its_head_and_samples_its_bank(data: Data):
     assert bank.shape == (24, 12)
     other = Head(data.head.weight / 9)
     wanted = reference_nnguide(other.weight, other.bias, bank, data.test[:5], 3)
-    np.testing.assert_allclose(detector.set_params(head=other).score_samples(data.test[:5]), wanted, rtol=1e-12)
+    np.testing.assert_allclose(
+        detector.set_params(head=other).score_samples(data.test[:5]), wanted, rtol=1e-12
+    )
     Z = torch.zeros((2, 12), requires_grad=True)
     detector.score_samples(Z).sum().backward()
     assert torch.isfinite(Z.grad).all()
@@ -481,11 +561,16 @@ def test_nnguide_follows_its_head_and_samples_its_bank(data: Data):
 @pytest.mark.parametrize("width", [3, 12])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_lof_equals_scikit_learn(data: Data, width, dtype):
-    train, Z = data.train[:, :width].astype(dtype), np.concatenate([data.test, data.ood])[:, :width].astype(dtype)
+    train, Z = (
+        data.train[:, :width].astype(dtype),
+        np.concatenate([data.test, data.ood])[:, :width].astype(dtype),
+    )
     wanted = LocalOutlierFactor(n_neighbors=7, novelty=True).fit(train).score_samples(Z)
     np.testing.assert_array_equal(LOF(k=7).fit(train).score_samples(Z), wanted.astype(dtype))
     parts = LOF(k=7).partial_fit(train[:99]).merge(LOF(k=7).partial_fit(train[99:]))
-    np.testing.assert_allclose(parts.score_samples(Z), wanted, rtol=1e-5 if dtype is np.float32 else 1e-12)
+    np.testing.assert_allclose(
+        parts.score_samples(Z), wanted, rtol=1e-5 if dtype is np.float32 else 1e-12
+    )
 
 
 def test_lof_of_one_precision_scores_the_other(data: Data):
@@ -498,10 +583,14 @@ def test_lof_of_one_precision_scores_the_other(data: Data):
 
 def test_lof_keeps_a_sample_and_scikit_learns_warnings(data: Data):
     detector = LOF(k=5, subsample=0.5).fit(data.train)
-    wanted = LocalOutlierFactor(n_neighbors=5, novelty=True).fit(detector.bank_).score_samples(data.test)
+    wanted = (
+        LocalOutlierFactor(n_neighbors=5, novelty=True).fit(detector.bank_).score_samples(data.test)
+    )
     np.testing.assert_array_equal(detector.score_samples(data.test), wanted)
     assert len(detector.bank_) == 120
-    with pytest.warns(UserWarning, match=r"n_neighbors \(20\) is greater than the total number of samples \(19\)"):
+    with pytest.warns(
+        UserWarning, match=r"n_neighbors \(20\) is greater than the total number of samples \(19\)"
+    ):
         LOF().fit(data.train[:19])
 
 
@@ -511,7 +600,9 @@ def test_isolation_forest_equals_scikit_learn(data: Data, dtype, tmp_path):
     detector = IsolationForest(trees=30, seed=4).fit(train)
     wanted = SklearnForest(n_estimators=30, random_state=4).fit(train).score_samples(Z)
     np.testing.assert_array_equal(detector.score_samples(Z), wanted.astype(dtype))
-    with pytest.raises(typica.InputError, match=r"IsolationForest.save: .* only pickle can store; fit it again"):
+    with pytest.raises(
+        typica.InputError, match=r"IsolationForest.save: .* only pickle can store; fit it again"
+    ):
         detector.save(tmp_path / "forest.safetensors")
 
 
@@ -523,7 +614,9 @@ def test_real_cifar10_features_give_the_papers_numbers(real):
     for name, auroc, within in [("svhn", 0.9922, 0.005), ("textures", 0.9613, 0.015)]:
         strange = detector.score_samples(real[f"ood.{name}.features"])
         assert typica.evaluate(known, strange).auroc == pytest.approx(auroc, abs=within)
-    bank = train.astype(np.float64) / np.linalg.norm(train.astype(np.float64), axis=1, keepdims=True)
+    bank = train.astype(np.float64) / np.linalg.norm(
+        train.astype(np.float64), axis=1, keepdims=True
+    )
     for i in (0, 4321, 9999):
         u = test[i].astype(np.float64) / np.linalg.norm(test[i].astype(np.float64))
         assert known[i] == pytest.approx(-np.sort(np.linalg.norm(bank - u, axis=1))[49], abs=1e-6)

@@ -35,7 +35,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         with torch_is_talkative():
             torch.onnx.export(
                 *(model, (torch.from_numpy(images(4)),), paths[name]),
-                **{"input_names": ["x"], "output_names": outputs, "dynamo": False, "verbose": False, **dynamic},
+                **{
+                    "input_names": ["x"],
+                    "output_names": outputs,
+                    "dynamo": False,
+                    "verbose": False,
+                    **dynamic,
+                },
             )
     return paths
 
@@ -55,7 +61,10 @@ def test_features_logits_and_head_of_exported_networks(files, name):
     assert close(extractor(x.astype(np.float64)).features, features)
     assert close(extractor(x[:1]).features, features[:1])
     assert extractor.fingerprint() == hashlib.sha256(files[name].read_bytes()).hexdigest()
-    assert "features are the input of the head" in extractor.describe() and "(3 classes)" in extractor.describe()
+    assert (
+        "features are the input of the head" in extractor.describe()
+        and "(3 classes)" in extractor.describe()
+    )
 
 
 def test_the_output_called_logits_goes_first(files):
@@ -98,9 +107,14 @@ def model_of(nodes, outputs, constants, inputs=(("x", ("n", 4)),)) -> bytes:
         "by_hand",
         [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs],
         [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
-        [numpy_helper.from_array(np.asarray(value, dtype=np.float32), name) for name, value in constants.items()],
+        [
+            numpy_helper.from_array(np.asarray(value, dtype=np.float32), name)
+            for name, value in constants.items()
+        ],
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+    ).SerializeToString()
 
 
 node = helper.make_node
@@ -120,18 +134,43 @@ HEADS = {
         W / 2,
         3 * B,
     ),
-    "one bias for all": ([node("Gemm", ["h", "w", "b"], ["y"], transB=1)], {"w": W, "b": 2.0}, W, 0 * B + 2),
-    "turned features": ([TURN, node("Gemm", ["ht", "w", "b"], ["y"], transA=1)], {"w": W.T, "b": B}, W, B),
+    "one bias for all": (
+        [node("Gemm", ["h", "w", "b"], ["y"], transB=1)],
+        {"w": W, "b": 2.0},
+        W,
+        0 * B + 2,
+    ),
+    "turned features": (
+        [TURN, node("Gemm", ["ht", "w", "b"], ["y"], transA=1)],
+        {"w": W.T, "b": B},
+        W,
+        B,
+    ),
     "weight first": (
         [node("Gemm", ["w", "h", "b"], ["yt"], transB=1), BACK],
         {"w": W, "b": B[:, None]},
         W,
         B,
     ),
-    "weight first, turned": ([TURN, node("Gemm", ["w", "ht"], ["yt"], transA=1), BACK], {"w": W.T}, W, 0 * B),
+    "weight first, turned": (
+        [TURN, node("Gemm", ["w", "ht"], ["yt"], transA=1), BACK],
+        {"w": W.T},
+        W,
+        0 * B,
+    ),
     "matmul": ([node("MatMul", ["h", "w"], ["y"])], {"w": W.T}, W, 0 * B),
-    "matmul, add": ([node("MatMul", ["h", "w"], ["m"]), node("Add", ["m", "b"], ["y"])], {"w": W.T, "b": B}, W, B),
-    "add, matmul": ([node("MatMul", ["h", "w"], ["m"]), node("Add", ["b", "m"], ["y"])], {"w": W.T, "b": B}, W, B),
+    "matmul, add": (
+        [node("MatMul", ["h", "w"], ["m"]), node("Add", ["m", "b"], ["y"])],
+        {"w": W.T, "b": B},
+        W,
+        B,
+    ),
+    "add, matmul": (
+        [node("MatMul", ["h", "w"], ["m"]), node("Add", ["b", "m"], ["y"])],
+        {"w": W.T, "b": B},
+        W,
+        B,
+    ),
     "matmul, weight first": (
         [TURN, node("MatMul", ["w", "ht"], ["m"]), node("Add", ["m", "b"], ["yt"]), BACK],
         {"w": W, "b": B[:, None]},
@@ -176,7 +215,13 @@ def test_heads_of_every_form(form):
 
 
 @settings(max_examples=25, deadline=None)
-@given(*[st.booleans()] * 4, st.integers(1, 4), st.integers(1, 4), st.floats(0.25, 2), st.floats(0.25, 2))
+@given(
+    *[st.booleans()] * 4,
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.floats(0.25, 2),
+    st.floats(0.25, 2),
+)
 def test_every_gemm_relates_features_and_logits(  # noqa: PLR0917 (what a Gemm may be)
     first, turn_a, turn_b, bias, m, classes, alpha, beta
 ):
@@ -186,15 +231,25 @@ def test_every_gemm_relates_features_and_logits(  # noqa: PLR0917 (what a Gemm m
     b = rng.normal(size=(classes, 1) if first else classes)
     nodes = [node("Relu", ["x"], ["h"])]
     turned = (turn_b == 0) if first else turn_a  # whether Gemm is given columns
-    nodes += [node("Transpose", ["h"], ["ht"], perm=[1, 0])] if turned else [node("Identity", ["h"], ["ht"])]
+    nodes += (
+        [node("Transpose", ["h"], ["ht"], perm=[1, 0])]
+        if turned
+        else [node("Identity", ["h"], ["ht"])]
+    )
     inputs = (["w", "ht"] if first else ["ht", "w"]) + ["b"] * bias
-    nodes.append(node("Gemm", inputs, ["g"], transA=int(turn_a), transB=int(turn_b), alpha=alpha, beta=beta))
-    nodes.append(node("Transpose", ["g"], ["y"], perm=[1, 0]) if first else node("Identity", ["g"], ["y"]))
+    nodes.append(
+        node("Gemm", inputs, ["g"], transA=int(turn_a), transB=int(turn_b), alpha=alpha, beta=beta)
+    )
+    nodes.append(
+        node("Transpose", ["g"], ["y"], perm=[1, 0]) if first else node("Identity", ["g"], ["y"])
+    )
     extractor = OnnxExtractor(model_of(nodes, ["y"], {"w": stored, "b": b}, [("x", ("n", m))]))
     batch = extractor(z)
     h = np.maximum(z.astype(np.float64), 0)
     assert np.allclose(batch.features, h) and extractor.head.weight.shape == (classes, m)
-    assert np.allclose(batch.logits, h @ (alpha * w.T) + (beta * b.reshape(-1) if bias else 0), atol=1e-5)
+    assert np.allclose(
+        batch.logits, h @ (alpha * w.T) + (beta * b.reshape(-1) if bias else 0), atol=1e-5
+    )
     assert np.allclose(extractor.head.logits(batch.features), batch.logits, atol=1e-5)
 
 
@@ -202,7 +257,9 @@ def test_every_gemm_relates_features_and_logits(  # noqa: PLR0917 (what a Gemm m
 def test_a_head_over_tokens(reduce):
     x = np.random.default_rng(0).normal(size=(5, 6, 4)).astype(np.float32)
     nodes = [RELU, node("MatMul", ["h", "w"], ["m"]), node("Add", ["m", "b"], ["y"])]
-    extractor = OnnxExtractor(model_of(nodes, ["y"], {"w": W.T, "b": B}, [("x", ("n", 6, 4))]), reduce=reduce)
+    extractor = OnnxExtractor(
+        model_of(nodes, ["y"], {"w": W.T, "b": B}, [("x", ("n", 6, 4))]), reduce=reduce
+    )
     z = np.maximum(x.astype(np.float64), 0)
     z = z.mean(1) if reduce == "mean" else z[:, 0]
     assert close(extractor(x).features, z) and close(extractor(x).logits, z @ W.T + B)
@@ -229,10 +286,16 @@ def test_a_convolution_as_the_head():
 def test_a_model_without_a_linear_head():
     product = [RELU, node("MatMul", ["h", "h"], ["y"])]
     square = [("x", (4, 4))]
-    for nodes in ([RELU, node("Tanh", ["h"], ["y"])], product, [RELU, node("Add", ["h", "b"], ["y"])]):
+    for nodes in (
+        [RELU, node("Tanh", ["h"], ["y"])],
+        product,
+        [RELU, node("Add", ["h", "b"], ["y"])],
+    ):
         constants = {"b": np.ones(4)} if "b" in nodes[1].input else {}
         content = model_of(nodes, ["y"], constants, square)
-        with pytest.raises(typica.InputError, match=r"no Gemm, MatMul .* the model; pass layer=TENSOR; .* 'h', 'y'"):
+        with pytest.raises(
+            typica.InputError, match=r"no Gemm, MatMul .* the model; pass layer=TENSOR; .* 'h', 'y'"
+        ):
             OnnxExtractor(content)
     extractor = OnnxExtractor(content, "h")
     batch = extractor(X[:3])
@@ -245,7 +308,9 @@ def test_a_model_without_a_linear_head():
 def test_weights_beside_the_file(files, tmp_path):
     model = onnx.load(files["cnn"])
     path = tmp_path / "model.onnx"
-    onnx.save_model(model, path, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    onnx.save_model(
+        model, path, save_as_external_data=True, location="weights.bin", size_threshold=0
+    )
     assert close(OnnxExtractor(path)(images()).features, expected(network("cnn"), images())[0])
     first = OnnxExtractor(path).fingerprint()
     beside = tmp_path / "weights.bin"
@@ -255,7 +320,9 @@ def test_weights_beside_the_file(files, tmp_path):
     beside.write_bytes(content)
     assert OnnxExtractor(path).fingerprint() != first
     beside.unlink()
-    with pytest.raises(typica.InputError, match=r"keeps weights in another file: there is no file .*weights\.bin"):
+    with pytest.raises(
+        typica.InputError, match=r"keeps weights in another file: there is no file .*weights\.bin"
+    ):
         OnnxExtractor(path)
 
 
@@ -271,7 +338,12 @@ def test_a_model_too_large_for_one_message_is_kept_in_a_file(files, monkeypatch)
 
 def test_local_functions_are_looked_into():
     inner = helper.make_function(
-        "own", "Last", ["a", "w"], ["o"], [node("MatMul", ["a", "w"], ["o"])], [helper.make_opsetid("", 17)]
+        "own",
+        "Last",
+        ["a", "w"],
+        ["o"],
+        [node("MatMul", ["a", "w"], ["o"])],
+        [helper.make_opsetid("", 17)],
     )
     model = onnx.load_model_from_string(
         model_of([RELU, node("Last", ["h", "w"], ["y"], domain="own")], ["y"], {"w": W.T})
@@ -289,7 +361,10 @@ def test_bad_files_and_arguments(files, tmp_path):
     for bad in (tmp_path / "text.onnx", b"", files["cnn"].read_bytes()[:200]):
         with pytest.raises(typica.errors.FormatError, match="is not an ONNX model"):
             OnnxExtractor(bad)
-    with pytest.raises(typica.InputError, match=r"has no tensor '/relu/Relu_output'; closest: '/relu/Relu_output_0'"):
+    with pytest.raises(
+        typica.InputError,
+        match=r"has no tensor '/relu/Relu_output'; closest: '/relu/Relu_output_0'",
+    ):
         OnnxExtractor(files["cnn"], "/relu/Relu_output")
     with pytest.raises(typica.InputError, match=r"pass one name, or layers=\[...\] of several"):
         OnnxExtractor(files["cnn"], "a", layers=["b"])
@@ -298,9 +373,13 @@ def test_bad_files_and_arguments(files, tmp_path):
     extractor = OnnxExtractor(files["cnn"])
     with pytest.raises(typica.InputError, match="got list; pass a batch as an array or tensor"):
         extractor([1, 2])
-    with pytest.raises(typica.InputError, match="takes float32 and got uint8; preprocess the images"):
+    with pytest.raises(
+        typica.InputError, match="takes float32 and got uint8; preprocess the images"
+    ):
         extractor(np.zeros((1, 3, 8, 8), dtype=np.uint8))
-    with pytest.raises(typica.InputError, match=r"images of shape \(2, 1, 8, 8\) do not fit the model"):
+    with pytest.raises(
+        typica.InputError, match=r"images of shape \(2, 1, 8, 8\) do not fit the model"
+    ):
         extractor(images(2)[:, :1])
     two = model_of(
         [node("Gemm", ["x", "w"], ["h"]), node("Add", ["h", "z"], ["y"])],
@@ -310,7 +389,9 @@ def test_bad_files_and_arguments(files, tmp_path):
     )
     with pytest.raises(typica.InputError, match="takes 'x', 'z'; pass a model with one input"):
         OnnxExtractor(two)
-    unknown = model_of([node("Nonsense", ["x"], ["h"]), node("Gemm", ["h", "w"], ["y"])], ["y"], {"w": W.T})
+    unknown = model_of(
+        [node("Nonsense", ["x"], ["h"]), node("Gemm", ["h", "w"], ["y"])], ["y"], {"w": W.T}
+    )
     with pytest.raises(typica.errors.FormatError, match="ONNX Runtime does not take the model"):
         OnnxExtractor(unknown)
 
@@ -327,8 +408,15 @@ def test_a_tensor_called_penultimate():
 
 
 def test_a_very_deep_graph():
-    deep = [node("Relu", ["x"], ["h0"]), *(node("Abs", [f"h{i}"], [f"h{i + 1}"]) for i in range(3000))]
-    end = [node("Reshape", ["h3000", "shape"], ["h"]), node("Gemm", ["h", "w"], ["l"]), node("Softmax", ["l"], ["y"])]
+    deep = [
+        node("Relu", ["x"], ["h0"]),
+        *(node("Abs", [f"h{i}"], [f"h{i + 1}"]) for i in range(3000)),
+    ]
+    end = [
+        node("Reshape", ["h3000", "shape"], ["h"]),
+        node("Gemm", ["h", "w"], ["l"]),
+        node("Softmax", ["l"], ["y"]),
+    ]
     content = onnx.load_model_from_string(model_of([*deep, *end], ["y"], {"w": W.T}))
     content.graph.initializer.append(numpy_helper.from_array(np.array([-1, 4]), "shape"))
     assert close(OnnxExtractor(content.SerializeToString())(X).logits, Z @ W.T)
@@ -336,7 +424,9 @@ def test_a_very_deep_graph():
 
 def test_a_long_chain_of_constants():
     chain = [node("Identity", ["w" if i == 0 else f"w{i}"], [f"w{i + 1}"]) for i in range(2000)]
-    content = model_of([*chain, node("Relu", ["x"], ["h"]), node("Gemm", ["h", "w2000"], ["y"])], ["y"], {"w": W.T})
+    content = model_of(
+        [*chain, node("Relu", ["x"], ["h"]), node("Gemm", ["h", "w2000"], ["y"])], ["y"], {"w": W.T}
+    )
     extractor = OnnxExtractor(content)
     assert close(extractor(X).logits, np.maximum(X, 0) @ W.T) and close(extractor.head.weight, W)
 
@@ -361,7 +451,10 @@ OnnxExtractor({str(files["cnn"])!r})
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "[(6, 6)]", done.stderr
-    assert "onnxruntime is not installed; install the extra 'onnx': pip install 'typica[onnx]'" in done.stderr
+    assert (
+        "onnxruntime is not installed; install the extra 'onnx': pip install 'typica[onnx]'"
+        in done.stderr
+    )
 
 
 def test_half_precision_models(files):
@@ -381,6 +474,8 @@ def test_linear_layers_of_torch_without_bias(tmp_path):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3, bias=False))
     with torch_is_talkative():
-        torch.onnx.export(model, (torch.from_numpy(X),), tmp_path / "m.onnx", dynamo=False, verbose=False)
+        torch.onnx.export(
+            model, (torch.from_numpy(X),), tmp_path / "m.onnx", dynamo=False, verbose=False
+        )
     extractor = OnnxExtractor(tmp_path / "m.onnx")
     assert close(extractor.head.weight, model[2].weight.detach()) and not extractor.head.bias.any()

@@ -22,7 +22,14 @@ STD = (0.2, 0.3, 0.4)
 def network(seed: int = 0) -> nn.Module:
     """Smooth, so that finite differences mean something; in double precision, so that signs are certain."""
     torch.manual_seed(seed)
-    trunk = [nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6), nn.Tanh(), nn.Flatten(), nn.Linear(54, 8), nn.Softplus()]
+    trunk = [
+        nn.Conv2d(3, 6, 3),
+        nn.BatchNorm2d(6),
+        nn.Tanh(),
+        nn.Flatten(),
+        nn.Linear(54, 8),
+        nn.Softplus(),
+    ]
     return nn.Sequential(*trunk, nn.Dropout(0.5), nn.Linear(8, 4)).double()
 
 
@@ -35,7 +42,9 @@ def train(model: nn.Module) -> tuple[np.ndarray, np.ndarray]:
     return Z, np.arange(80) % 4
 
 
-def hand_written_odin(model: nn.Module, x: torch.Tensor, T: float, epsilon: float) -> tuple[torch.Tensor, torch.Tensor]:
+def hand_written_odin(
+    model: nn.Module, x: torch.Tensor, T: float, epsilon: float
+) -> tuple[torch.Tensor, torch.Tensor]:
     """The loop of the public code: minus the sign of the gradient of the cross-entropy with the predicted class."""
     model.eval()
     x = x.clone().requires_grad_(True)
@@ -49,7 +58,9 @@ def hand_written_odin(model: nn.Module, x: torch.Tensor, T: float, epsilon: floa
 
 
 @settings(max_examples=10, deadline=None)
-@given(st.integers(0, 99), st.sampled_from([1.0, 10.0, 1000.0]), st.sampled_from([0.0, 0.0014, 0.1]))
+@given(
+    st.integers(0, 99), st.sampled_from([1.0, 10.0, 1000.0]), st.sampled_from([0.0, 0.0014, 0.1])
+)
 def test_odin_is_the_hand_written_loop(seed, T, epsilon):
     model = network(seed)
     x = batch(seed=seed)
@@ -71,9 +82,13 @@ def test_the_step_follows_finite_differences(name):
     extractor = FeatureExtractor(model)
     Z, labels = train(model)
     if name == "pipeline":
-        detector = make_pipeline(ReAct(), typica.make_detector("energy", head=extractor_head(model)))
+        detector = make_pipeline(
+            ReAct(), typica.make_detector("energy", head=extractor_head(model))
+        )
     else:
-        detector = typica.make_detector(name, **({"head": extractor_head(model)} if name == "energy" else {}))
+        detector = typica.make_detector(
+            name, **({"head": extractor_head(model)} if name == "energy" else {})
+        )
     detector.fit(Z, labels)
     x = batch(1)
 
@@ -98,7 +113,9 @@ def test_mahalanobis_with_a_step_in_one_line():
     Z, labels = train(model)
     means = np.stack([Z[labels == k].mean(0) for k in range(4)])
     precision = torch.from_numpy(
-        np.linalg.pinv(sum(np.outer(z - means[k], z - means[k]) for z, k in zip(Z, labels, strict=True)) / 80)
+        np.linalg.pinv(
+            sum(np.outer(z - means[k], z - means[k]) for z, k in zip(Z, labels, strict=True)) / 80
+        )
     )
     x = batch(3).requires_grad_(True)
     z = model.eval()[:-2](x)
@@ -106,7 +123,9 @@ def test_mahalanobis_with_a_step_in_one_line():
     scores = -torch.einsum("nki,ij,nkj->nk", differences, precision, differences).min(1).values / 2
     (gradient,) = torch.autograd.grad(scores.sum(), x)
     expected = x.detach() + 0.005 * (gradient > 0).double().mul(2).sub(1) / 0.5
-    moved = Perturb(model, typica.make_detector("mahalanobis").fit(Z, labels), epsilon=0.005, std=0.5)(batch(3))
+    moved = Perturb(
+        model, typica.make_detector("mahalanobis").fit(Z, labels), epsilon=0.005, std=0.5
+    )(batch(3))
     assert torch.allclose(moved, expected, rtol=0, atol=1e-15)
 
 
@@ -129,7 +148,9 @@ def test_model_and_input_are_left_alone():
     assert not scores.requires_grad
     assert torch.allclose(scores, ODIN(model, std=STD).score_samples(x))
     assert x.numpy().tobytes() == x_before and not x.requires_grad
-    assert [p.requires_grad for p in model.parameters()] == before and torch.equal(model[1].running_mean, statistics)
+    assert [p.requires_grad for p in model.parameters()] == before and torch.equal(
+        model[1].running_mean, statistics
+    )
     assert model.training and all(p.grad is None for p in model.parameters())
     assert not any(module._forward_hooks for module in model.modules())
 
@@ -140,7 +161,9 @@ def test_batches_do_not_matter_and_float32_stays():
     odin = ODIN(FeatureExtractor(model), std=STD)
     scores = odin.score_samples(x, batch_size=3)
     assert scores.dtype == torch.float32
-    assert torch.allclose(scores, torch.cat([odin.score_samples(x[i : i + 1]) for i in range(7)]), rtol=1e-5)
+    assert torch.allclose(
+        scores, torch.cat([odin.score_samples(x[i : i + 1]) for i in range(7)]), rtol=1e-5
+    )
 
 
 def test_what_cannot_be():
@@ -154,7 +177,9 @@ def test_what_cannot_be():
     for std in (0.0, (0.1, -0.1, 0.1), [[0.1]], float("nan")):
         with pytest.raises(typica.InputError, match="pass one positive number, or one a channel"):
             Perturb(model, ctm, epsilon=0.1, std=std)
-    with pytest.raises(typica.InputError, match=r"2 values of std for inputs of shape \(6, 3, 5, 5\)"):
+    with pytest.raises(
+        typica.InputError, match=r"2 values of std for inputs of shape \(6, 3, 5, 5\)"
+    ):
         Perturb(model, ctm, epsilon=0.1, std=(0.1, 0.1))(batch())
     with pytest.raises(typica.InputError, match="StandardScaler has no gradient"):
         Perturb(model, make_pipeline(StandardScaler(), ctm), epsilon=0.1)
@@ -183,7 +208,8 @@ def test_whole_numbers_are_refused(kind):
     for call in (step, step.score_samples):
         for form in (images, images.numpy()):
             with pytest.raises(
-                typica.InputError, match=rf"^Perturb: images of type {str(kind)[6:]}, .*preprocess them"
+                typica.InputError,
+                match=rf"^Perturb: images of type {str(kind)[6:]}, .*preprocess them",
             ):
                 call(form)
 
@@ -193,13 +219,15 @@ def test_detectors_without_a_gradient_are_refused():
     blind = [n for n in typica.list_detectors() if not typica.detector_class(n).tags.differentiable]
     assert blind
     for name in blind:
-        with pytest.raises(typica.InputError, match="has no gradient; pass a differentiable detector"):
+        with pytest.raises(
+            typica.InputError, match="has no gradient; pass a differentiable detector"
+        ):
             Perturb(model, typica.detector_class(name)(), epsilon=0.1)
 
 
 @pytest.mark.real
 def test_odin_improves_on_msp_for_svhn(checkpoint, one_thread):
-    """Fewer SVHN digits pass at the threshold that keeps 95 % of CIFAR-10; of 500 pictures each it is 46 % to 37 %."""
+    """Fewer SVHN digits pass at the threshold that keeps 95 % of CIFAR-10; of 500 images each it is 46 % to 37 %."""
     transform = zoo.transform("densenet-bc-100")
     extractor = FeatureExtractor(zoo.load("densenet-bc-100", weights=checkpoint))
     odin = ODIN(extractor, std=transform.std)

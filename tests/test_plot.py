@@ -29,10 +29,13 @@ def scores_of(folder: Path, method: str, ood: str) -> tuple[np.ndarray, np.ndarr
 
 
 @pytest.mark.parametrize(
-    ("kind", "suffix"), [*((kind, ".svg") for kind in KINDS), ("curves", ".png"), ("curves", ".pdf")]
+    ("kind", "suffix"),
+    [*((kind, ".svg") for kind in KINDS), ("curves", ".png"), ("curves", ".pdf")],
 )
 def test_the_same_folder_gives_the_same_bytes(folder, tmp_path, kind, suffix):
-    first, again = (plot(folder, tmp_path / f"{name}{suffix}", kind).read_bytes() for name in ("a", "b"))
+    first, again = (
+        plot(folder, tmp_path / f"{name}{suffix}", kind).read_bytes() for name in ("a", "b")
+    )
     assert first == again
     if suffix == ".png":
         with Image.open(tmp_path / "a.png") as image:
@@ -55,7 +58,9 @@ def test_curves_agree_with_scikit_learn(folder, method):
         assert np.allclose(drawn, np.stack([fpr, tpr], axis=1))
         for axis, positive, sign in ((pr[i], truth, 1), (pr[i + len(result.sets)], 1 - truth, -1)):
             precision, recall, _ = precision_recall_curve(positive, sign * scores)
-            expected = np.stack([recall[:-1], precision[:-1]], axis=1)  # the last point has no threshold
+            expected = np.stack(
+                [recall[:-1], precision[:-1]], axis=1
+            )  # the last point has no threshold
             drawn = axis.lines[0].get_xydata()
             order = slice(None, None, -1) if sign == 1 else slice(None)
             assert np.allclose(drawn, expected[order])
@@ -69,7 +74,9 @@ def test_histograms_hold_every_score(folder):
         for patch in axis.patches:
             xy = patch.get_xy()
             width = np.diff(np.unique(xy[:, 0]))[0]
-            area = abs(np.sum(xy[:-1, 0] * xy[1:, 1] - xy[1:, 0] * xy[:-1, 1])) / 2  # the shoelace formula
+            area = (
+                abs(np.sum(xy[:-1, 0] * xy[1:, 1] - xy[1:, 0] * xy[:-1, 1])) / 2
+            )  # the shoelace formula
             assert area / width == pytest.approx(1, rel=1e-6)
 
 

@@ -1,4 +1,4 @@
-"""A suite on pictures: run once into banks, measured from them, shown in a report."""
+"""A suite on images: run once into banks, measured from them, shown in a report."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PLAIN = Settings(backend="torch", batch=8, threads=1)
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory with a network, pictures and a suite."""
+    """A working directory with a network, images and a suite."""
     (tmp_path / "tiny.py").write_text(SOURCE)
     (tmp_path / "colours.toml").write_text(SUITE)
     write_pictures(tmp_path / "train", 12, seed=1)
@@ -61,10 +61,18 @@ def test_features_layers_scores_and_pictures_of_every_set(here: Path):
     sets = prepare(suite, None, settings=PLAIN)
     banks = {path.name.rpartition("-")[0]: Bank.open(path) for path in Path("home/banks").iterdir()}
     assert set(banks) == {"train", "test", "noise", "test-odin", "noise-odin"}
-    assert sets.train.shape == (36, 12) and sets.test.shape == (30, 12) and set(sets.ood) == {"noise"}
+    assert (
+        sets.train.shape == (36, 12) and sets.test.shape == (30, 12) and set(sets.ood) == {"noise"}
+    )
     np.testing.assert_array_equal(sets.ood["noise"], banks["noise"].features)
-    assert set(sets.layers["0.0"]) == {"train", "test", "noise"} and sets.layers["0.0"]["test"].shape == (30, 12)
-    assert sets.classes.tolist() == ["blue", "green", "red"] and set(sets.test_labels) == {"blue", "green", "red"}
+    assert set(sets.layers["0.0"]) == {"train", "test", "noise"} and sets.layers["0.0"][
+        "test"
+    ].shape == (30, 12)
+    assert sets.classes.tolist() == ["blue", "green", "red"] and set(sets.test_labels) == {
+        "blue",
+        "green",
+        "red",
+    }
     assert "typica data get svhn" in sets.missing["svhn"]
 
     model, transform, _ = open_model(MODEL)
@@ -88,7 +96,9 @@ def test_a_second_run_opens_the_banks(here: Path, monkeypatch):
 
 def test_another_transform_gets_banks_of_its_own(here: Path):
     prepare(load_suite("colours.toml"), None, cache=Path("cache"), settings=PLAIN)
-    Path("other.toml").write_text(SUITE.replace("[id]", "[transform]\nmean = [0.5, 0.5, 0.5]\n\n[id]"))
+    Path("other.toml").write_text(
+        SUITE.replace("[id]", "[transform]\nmean = [0.5, 0.5, 0.5]\n\n[id]")
+    )
     prepare(load_suite("other.toml"), None, cache=Path("cache"), settings=PLAIN)
     assert len(list(Path("cache").iterdir())) == 10
 
@@ -135,7 +145,9 @@ def test_what_is_missing_is_said_before_the_work(here: Path, capsys):
     assert "lacks test (absent:" in error and "typica data get cifar10" in error
     assert not Path("home/banks").exists()
     Path("flat.toml").write_text(SUITE.replace('path = "test"', 'path = "noise"'))
-    with pytest.raises(InputError, match="test has no labels; keep its pictures in one folder a class"):
+    with pytest.raises(
+        InputError, match="test has no labels; keep its images in one folder a class"
+    ):
         prepare(load_suite("flat.toml"), None, settings=PLAIN)
     Path("headless.toml").write_text(SUITE.replace(MODEL, "missing:network"))
     with pytest.raises(InputError, match="there is no module 'missing'"):
@@ -144,7 +156,11 @@ def test_what_is_missing_is_said_before_the_work(here: Path, capsys):
 
 def test_banks_and_feature_files_are_taken_as_they_are(here: Path):
     prepare(load_suite("colours.toml"), None, cache=Path("cache"), settings=PLAIN)
-    bank = next(path for path in Path("cache").iterdir() if path.name.startswith("noise-") and "odin" not in path.name)
+    bank = next(
+        path
+        for path in Path("cache").iterdir()
+        if path.name.startswith("noise-") and "odin" not in path.name
+    )
     np.save("noise.npy", Bank.open(bank).features)
     for place in (bank, "noise.npy"):
         Path("mixed.toml").write_text(SUITE.replace('path = "noise"', f'path = "{place}"'))
@@ -154,9 +170,16 @@ def test_banks_and_feature_files_are_taken_as_they_are(here: Path):
 
 
 @pytest.mark.real
-def test_deeper_layers_of_the_real_network_tell_more(checkpoint: Path, tmp_path: Path, capsys, monkeypatch):
+def test_deeper_layers_of_the_real_network_tell_more(
+    checkpoint: Path, tmp_path: Path, capsys, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
-    for name, rows in {"cifar10-train": 300, "cifar10-test": 200, "svhn": 200, "textures": 200}.items():
+    for name, rows in {
+        "cifar10-train": 300,
+        "cifar10-test": 200,
+        "svhn": 200,
+        "textures": 200,
+    }.items():
         size = 1200 if name == "textures" else 2000
         file = np.load(REAL / "images" / f"{name}-{size}.npz")
         np.savez(f"{name}.npz", **{key: file[key][:rows] for key in file.files})
@@ -173,25 +196,43 @@ def test_deeper_layers_of_the_real_network_tell_more(checkpoint: Path, tmp_path:
         [methods.ctm]
         """
     )
-    arguments = ("bench", "real.toml", "--data", ".", "--cache", "cache", "--experiment", "layers", "--json", "-")
+    arguments = (
+        "bench",
+        "real.toml",
+        "--data",
+        ".",
+        "--cache",
+        "cache",
+        "--experiment",
+        "layers",
+        "--json",
+        "-",
+    )
     results = json.loads(run(capsys, *arguments, "--backend", "openvino"))["results"]
-    means = [results[layer]["average"]["auroc"] for layer in ("conv1", "trans1", "trans2", "block3")]
+    means = [
+        results[layer]["average"]["auroc"] for layer in ("conv1", "trans1", "trans2", "block3")
+    ]
     assert means == sorted(means) and means[0] < means[-1]
 
 
 def test_pictures_that_are_left_out_are_named(here: Path, capsys):
     (here / "noise" / "00.png").write_bytes(b"\x89PNG\r\n\x1a\nno")
-    (here / "noise" / "readme.txt").write_text("no picture")
+    (here / "noise" / "readme.txt").write_text("no image")
     arguments = ("bench", "colours.toml", "--data", ".", "--cache", "cache", "--backend", "torch")
     assert "00.png" in run(capsys, *arguments, code=2)
     document = json.loads(run(capsys, *arguments, "--on-error", "skip", "--json", "-"))
     assert document["n"]["noise"] == 29 and len(document["left_out"]["noise"]) == 2
-    assert "readme.txt" in document["left_out"]["noise"][0] and "00.png" in document["left_out"]["noise"][1]
-    assert "lacks 1 pictures that were skipped" in run(capsys, *arguments, code=2)
+    assert (
+        "readme.txt" in document["left_out"]["noise"][0]
+        and "00.png" in document["left_out"]["noise"][1]
+    )
+    assert "lacks 1 images that were skipped" in run(capsys, *arguments, code=2)
 
 
 def test_only_what_an_experiment_needs_is_run(here: Path, capsys):
-    run(capsys, "bench", "colours.toml", "--data", ".", "--cache", "cache", "--experiment", "layers")
+    run(
+        capsys, "bench", "colours.toml", "--data", ".", "--cache", "cache", "--experiment", "layers"
+    )
     assert not [path for path in Path("cache").iterdir() if "odin" in path.name]
 
 
@@ -203,7 +244,11 @@ def test_without_any_ood_set_nothing_starts(here: Path, capsys):
 
 def test_a_bank_of_another_network_is_no_set_of_a_suite(here: Path):
     prepare(load_suite("colours.toml"), None, cache=Path("cache"), settings=PLAIN)
-    bank = next(path for path in Path("cache").iterdir() if path.name.startswith("noise-") and "odin" not in path.name)
+    bank = next(
+        path
+        for path in Path("cache").iterdir()
+        if path.name.startswith("noise-") and "odin" not in path.name
+    )
     Path("other.toml").write_text(
         SUITE.replace('path = "noise"', f'path = "{bank}"').replace("[id]", 'weights = "1"\n[id]')
     )
@@ -226,7 +271,18 @@ def test_a_head_of_other_classes_judges_nothing(here: Path, capsys):
         (here / split / "red").rename(here / split / "rot")
         for i in range(4):
             shutil.copytree(here / "more" / "green", here / split / f"extra{i}")
-    arguments = ("bench", "colours.toml", "--data", ".", "--cache", "cache", "--backend", "torch", "--json", "-")
+    arguments = (
+        "bench",
+        "colours.toml",
+        "--data",
+        ".",
+        "--cache",
+        "cache",
+        "--backend",
+        "torch",
+        "--json",
+        "-",
+    )
     document = json.loads(run(capsys, *arguments))
     assert set(document["accuracy"]) == {"cm"} and "aurc" not in document["results"]["ctm"]
     assert "the head knows other classes" in document["skipped"]["accuracy"]
@@ -242,25 +298,37 @@ def test_an_earlier_gallery_goes_and_other_files_stay(here: Path, capsys):
     Path("out/gallery/holiday.jpg").write_text("mine")
     first = len(list(Path("out/gallery").iterdir()))
     run(capsys, *arguments)
-    assert len(list(Path("out/gallery").iterdir())) == first and Path("out/gallery/holiday.jpg").exists()
+    assert (
+        len(list(Path("out/gallery").iterdir())) == first
+        and Path("out/gallery/holiday.jpg").exists()
+    )
 
 
 def test_a_report_without_a_head(here: Path, capsys):
     sets = prepare(load_suite("colours.toml"), None, settings=PLAIN)
     Path("plain").mkdir()
-    for name, rows in {"train": sets.train, "test": sets.test, "ood.noise": sets.ood["noise"]}.items():
+    for name, rows in {
+        "train": sets.train,
+        "test": sets.test,
+        "ood.noise": sets.ood["noise"],
+    }.items():
         np.save(f"plain/{name}.features.npy", rows)
     np.save("plain/train.labels.npy", sets.train_labels)
     np.save("plain/test.labels.npy", sets.test_labels)
     run(capsys, "bench", "colours.toml", "--features", "plain", "--report", "--methods", "ctm")
-    assert Path("colours-result/report.html").exists() and not Path("colours-result/analysis.json").exists()
+    assert (
+        Path("colours-result/report.html").exists()
+        and not Path("colours-result/analysis.json").exists()
+    )
 
 
 def test_a_model_file_lies_beside_its_suite(here: Path, monkeypatch):
     model = open_model(MODEL).extractor.model.eval()
     with torch_is_talkative():
         torch.jit.trace(model, torch.zeros(8, 3, 8, 8)).save("net.pt")
-    text = SUITE.replace(MODEL, "net.pt").replace('layers = ["0.0"]', "").replace("[methods.odin]", "")
+    text = (
+        SUITE.replace(MODEL, "net.pt").replace('layers = ["0.0"]', "").replace("[methods.odin]", "")
+    )
     Path("file.toml").write_text(text.replace("[id]", "[transform]\nresize = 8\ncrop = 8\n\n[id]"))
     Path("elsewhere").mkdir()
     monkeypatch.chdir("elsewhere")
@@ -271,4 +339,6 @@ def test_a_model_file_lies_beside_its_suite(here: Path, monkeypatch):
 def test_options_of_bench_that_make_no_sense(here: Path, capsys):
     assert "needs data; pass --data DIR" in run(capsys, "bench", "cifar10-densenet", code=2)
     Path("bad.toml").write_text(SUITE.replace("noise =", "average ="))
-    assert "ood.average: the name means something else" in run(capsys, "bench", "bad.toml", "--data", ".", code=2)
+    assert "ood.average: the name means something else" in run(
+        capsys, "bench", "bad.toml", "--data", ".", code=2
+    )

@@ -49,7 +49,10 @@ def test_a_set_no_larger_than_the_id_set_is_taken_whole():
 
 
 def test_a_set_of_the_same_size_is_taken_whole():
-    assert subsets("s", 50, 50, Protocol()) == [slice(None)] and len(subsets("s", 51, 50, Protocol())) == 5
+    assert (
+        subsets("s", 50, 50, Protocol()) == [slice(None)]
+        and len(subsets("s", 51, 50, Protocol())) == 5
+    )
 
 
 def test_a_larger_set_is_averaged_over_subsets():
@@ -63,7 +66,9 @@ def test_a_larger_set_is_averaged_over_subsets():
         values = [run[metric] for run in runs]
         assert found[metric] == pytest.approx(sum(values) / 5, abs=1e-12)
         mean = sum(values) / 5
-        assert found[f"{metric}_std"] == pytest.approx(math.sqrt(sum((v - mean) ** 2 for v in values) / 4), abs=1e-12)
+        assert found[f"{metric}_std"] == pytest.approx(
+            math.sqrt(sum((v - mean) ** 2 for v in values) / 4), abs=1e-12
+        )
     assert found["n"] == 50 and found["subsets"] == 5
 
 
@@ -95,7 +100,9 @@ def test_the_average_and_its_deviation():
 def test_draws_depend_on_name_and_seed_alone():
     protocol = Protocol()
     alone = measure("m", ID, {"a": LARGE}, protocol).to_dict()["ood"]["a"]
-    among = measure("other", ID, {"z": LARGE + 1, "a": LARGE, "b": SMALL}, protocol).to_dict()["ood"]["a"]
+    among = measure("other", ID, {"z": LARGE + 1, "a": LARGE, "b": SMALL}, protocol).to_dict()[
+        "ood"
+    ]["a"]
     assert alone == among
     assert measure("m", ID, {"b": LARGE}, protocol).to_dict()["ood"]["b"] != alone
     assert measure("m", ID, {"a": LARGE}, replace(protocol, seed=1)).to_dict()["ood"]["a"] != alone
@@ -120,7 +127,9 @@ def test_means_lie_within_the_draws_and_repeat(known, strange, number):
     assert first.to_dict() == again.to_dict()
     for metric in METRICS:
         values = [getattr(run, metric) for run in first.runs["s"]]
-        assert min(values) - 1e-12 <= getattr(first.evaluation.ood["s"], metric) <= max(values) + 1e-12
+        assert (
+            min(values) - 1e-12 <= getattr(first.evaluation.ood["s"], metric) <= max(values) + 1e-12
+        )
     assert first.evaluation.ood["s"].threshold in known
 
 
@@ -159,10 +168,13 @@ def test_of_equal_ks_the_smallest_is_taken():
 
 
 def test_k_that_cannot_be_chosen(data: Data):
-    with pytest.raises(InputError, match=r"KNN: 2 classes; choosing k takes at least 3, or pass k as a number"):
+    with pytest.raises(
+        InputError, match=r"KNN: 2 classes; choosing k takes at least 3, or pass k as a number"
+    ):
         choose_k(data.train[data.labels < 2], data.labels[data.labels < 2], [5])
     with pytest.raises(
-        InputError, match=r"KNN: no k of the grid \[500\] is at most \d+, the rows of the smallest bank"
+        InputError,
+        match=r"KNN: no k of the grid \[500\] is at most \d+, the rows of the smallest bank",
     ):
         choose_k(data.train, data.labels, [500])
     with pytest.raises(InputError, match="KNN: too few training rows to choose k on"):
@@ -182,11 +194,19 @@ def aurc_by_hand(scores, wrong):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0, -math.inf]), st.booleans()), min_size=1, max_size=6))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([0.0, 0.5, 1.0, -math.inf]), st.booleans()),
+        min_size=1,
+        max_size=6,
+    )
+)
 def test_aurc_is_the_mean_over_all_orders_of_equals(pairs):
     scores, wrong = [s for s, _ in pairs], [w for _, w in pairs]
     assert aurc(scores, wrong) == pytest.approx(aurc_by_hand(scores, wrong), abs=1e-12)
-    best = min(aurc_by_hand(list(ranks), wrong) for ranks in itertools.permutations(range(len(wrong))))
+    best = min(
+        aurc_by_hand(list(ranks), wrong) for ranks in itertools.permutations(range(len(wrong)))
+    )
     assert e_aurc(scores, wrong) == pytest.approx(aurc_by_hand(scores, wrong) - best, abs=1e-12)
     assert e_aurc(scores, wrong) >= -1e-12
 
@@ -203,7 +223,11 @@ def test_aurc_does_not_depend_on_the_order_of_rows():
 @pytest.mark.parametrize(
     ("scores", "wrong", "message"),
     [
-        ([1.0], [True, False], r"aurc: scores of shape \(1,\), mistakes of \(2,\); pass one of each a row"),
+        (
+            [1.0],
+            [True, False],
+            r"aurc: scores of shape \(1,\), mistakes of \(2,\); pass one of each a row",
+        ),
         ([], [], r"aurc: scores of shape \(0,\)"),
         ([np.nan, 1.0], [0, 1], r"aurc: 1 of the scores are NaN; mend or drop them"),
         ([1.0, 2.0], [0, 2], r"aurc: mistakes must be True or False; pass prediction != label"),

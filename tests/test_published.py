@@ -26,7 +26,9 @@ def test_every_number_of_the_file_is_reached():
             found = paper.layers(*key)[paper.LAYERS[row["method"]]][paper.METRICS[row["metric"]]]
         else:
             method = paper.METHODS[row["method"]]
-            found = paper.published(*key)[method][paper.canonical(row["ood_set"])][paper.METRICS[row["metric"]]]
+            found = paper.published(*key)[method][paper.canonical(row["ood_set"])][
+                paper.METRICS[row["metric"]]
+            ]
         assert round(100 * found, 2) == percent, row
         reached += 1
     assert reached == len(rows)
@@ -78,7 +80,9 @@ def test_an_average_is_compared_over_the_sets_that_both_have():
     assert (with_more["sets"], with_more["auroc"]) == (sorted(SIX), 0.964)
 
 
-@pytest.mark.parametrize("key", [CIFAR10, CIFAR100, ("ResNet-50", "ImageNet-1k"), ("MobileNetV2", "ImageNet-1k")])
+@pytest.mark.parametrize(
+    "key", [CIFAR10, CIFAR100, ("ResNet-50", "ImageNet-1k"), ("MobileNetV2", "ImageNet-1k")]
+)
 def test_which_printed_averages_are_not_the_mean_of_their_row(key):
     wrong = {}
     for method, by_set in paper.published(*key).items():
@@ -98,4 +102,6 @@ def test_the_ablations_standard_auroc_is_no_row_of_the_main_table():
     for key in (CIFAR10, CIFAR100):
         rows = {by_set["average"]["auroc"] for by_set in paper.published(*key).values()}
         assert paper.ablation(*key)["standard"]["auroc"] not in rows
-        assert paper.ablation(*key)["cm"]["auroc"] == paper.published(*key)["ctm"]["average"]["auroc"]
+        assert (
+            paper.ablation(*key)["cm"]["auroc"] == paper.published(*key)["ctm"]["average"]["auroc"]
+        )

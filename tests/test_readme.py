@@ -21,10 +21,16 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    return re.findall(
+        rf"^```{language}\n(.*?)^```",
+        page.read_text(encoding="utf-8"),
+        flags=re.MULTILINE | re.DOTALL,
+    )
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name
+)
 def test_python_snippets_run_in_order(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
@@ -35,7 +41,12 @@ def test_python_snippets_run_in_order(page, tmp_path, monkeypatch, capsys):
 def test_shell_snippets_run_in_order(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     suite = digits.load()
-    sets = {"train": suite.train, "labels": suite.train_labels, "held_out": suite.calibration, "test": suite.test}
+    sets = {
+        "train": suite.train,
+        "labels": suite.train_labels,
+        "held_out": suite.calibration,
+        "test": suite.test,
+    }
     sets |= {"new": suite.test, "svhn": suite.ood["photos"], "dtd": suite.ood["noise"]}
     for name, rows in sets.items():
         np.save(f"{name}.npy", rows)
@@ -52,11 +63,18 @@ def test_shell_snippets_run_in_order(tmp_path, monkeypatch, capsys):
     shutil.copy("photos/flower/0.jpg", "holiday.jpg")
     save_file({"weight": suite.head_weight, "bias": suite.head_bias}, "head.safetensors")
     commands = [
-        line for block in blocks(ROOT / "README.md", "sh") for line in block.splitlines() if line.startswith("typica ")
+        line
+        for block in blocks(ROOT / "README.md", "sh")
+        for line in block.splitlines()
+        if line.startswith("typica ")
     ]
     assert len(commands) >= 4
     for command in commands:
         with pytest.raises(SystemExit) as stop:
             main(shlex.split(command)[1:])
         assert stop.value.code == 0, command
-    assert Path("digits-result/report.html").exists() and Path("out.json").exists() and Path("scores.csv").exists()
+    assert (
+        Path("digits-result/report.html").exists()
+        and Path("out.json").exists()
+        and Path("scores.csv").exists()
+    )

@@ -105,7 +105,11 @@ def ash(train, labels, head, rows, *, variant="s", p=90):
         kept = [j for j, v in enumerate(values) if v >= top[0] and v > 0]
         for j in kept:
             ratio = math.fsum(values) / math.fsum(top)
-            changed = {"p": values[j], "b": math.fsum(values) / len(kept), "s": values[j] * math.exp(min(ratio, 44))}
+            changed = {
+                "p": values[j],
+                "b": math.fsum(values) / len(kept),
+                "s": values[j] * math.exp(min(ratio, 44)),
+            }
             out[i, j] = changed[variant]
     return out
 
@@ -141,14 +145,22 @@ def whiten(train, labels, head, rows, within=False):
 
 def normalise(train, labels, head, rows):
     lengths = [math.sqrt(math.fsum(float(v) ** 2 for v in row)) for row in rows]
-    return np.array([[float(v) / (length or 1) for v in row] for row, length in zip(rows, lengths, strict=True)])
+    return np.array(
+        [[float(v) / (length or 1) for v in row] for row, length in zip(rows, lengths, strict=True)]
+    )
 
 
 def pca(train, labels, head, rows, wanted=None):
     _, s, V = np.linalg.svd(train - train.mean(axis=0), full_matrices=False)
     shares = np.cumsum(s**2) / (s**2).sum()
     rank = int((s > 1e-10 * s[0]).sum())
-    d = rank if wanted is None else wanted if wanted >= 1 else next(i + 1 for i, t in enumerate(shares) if t >= wanted)
+    d = (
+        rank
+        if wanted is None
+        else wanted
+        if wanted >= 1
+        else next(i + 1 for i, t in enumerate(shares) if t >= wanted)
+    )
     V = np.array([v * np.sign(v[np.argmax(np.abs(v))]) for v in V[: min(d, rank)]])
     return (rows - train.mean(axis=0)) @ V.T
 
@@ -189,7 +201,9 @@ REFERENCES = {
 
 def assert_close(rectifier, got, wanted, dtype=np.float64):
     tolerance = rectifier.tags.tolerance[0 if dtype is np.float32 else 1]
-    np.testing.assert_allclose(got, wanted, rtol=0, atol=tolerance * (np.abs(wanted).max() + 1e-300))
+    np.testing.assert_allclose(
+        got, wanted, rtol=0, atol=tolerance * (np.abs(wanted).max() + 1e-300)
+    )
 
 
 def test_every_rectifier_has_a_case():
@@ -201,11 +215,15 @@ def test_every_rectifier_has_a_case():
 def test_equals_the_reference(case, data: Data, dtype):
     train, rows = data.train.astype(dtype), np.concatenate([data.test, data.ood]).astype(dtype)
     rectifier = made(case, data).fit(train, data.labels)
-    wanted = REFERENCES[case](train.astype(np.float64), data.labels, biased(data.head), rows.astype(np.float64))
+    wanted = REFERENCES[case](
+        train.astype(np.float64), data.labels, biased(data.head), rows.astype(np.float64)
+    )
     got = rectifier.transform(rows)
     assert got.dtype == dtype and got.shape == wanted.shape
     assert_close(rectifier, got, wanted, dtype)
-    np.testing.assert_array_equal(made(case, data).fit_transform(train, data.labels), rectifier.transform(train))
+    np.testing.assert_array_equal(
+        made(case, data).fit_transform(train, data.labels), rectifier.transform(train)
+    )
 
 
 def degenerate():
@@ -241,10 +259,16 @@ def test_equals_the_reference_on_degenerate_data(case, what):
     rectifier = made(case, data).fit(rows, labels)
     wanted = REFERENCES[case](rows, labels, biased(data.head), rows)
     got = rectifier.transform(rows)
-    if case.startswith("pca") and what in ("duplicates", "wider than long", "whole numbers with ties"):
+    if case.startswith("pca") and what in (
+        "duplicates",
+        "wider than long",
+        "whole numbers with ties",
+    ):
         got, wanted = np.abs(got), np.abs(wanted)  # two entries of a direction may be equally large
     tolerance = 1e-7 if what in ("offset", "rank deficient") else 1e-9
-    np.testing.assert_allclose(got, wanted, rtol=0, atol=tolerance * (np.abs(wanted).max() + 1e-300))
+    np.testing.assert_allclose(
+        got, wanted, rtol=0, atol=tolerance * (np.abs(wanted).max() + 1e-300)
+    )
 
 
 @pytest.mark.parametrize("scale_by", [1e-30, 1e30])
@@ -253,7 +277,9 @@ def test_float32_neither_overflows_nor_vanishes(case, scale_by):
     rows = (sets["constant feature"] * scale_by).astype(np.float32)
     labels = np.arange(len(rows)) % 2
     got = made(case, data).fit(rows, labels).transform(rows)
-    wanted = REFERENCES[case](rows.astype(np.float64), labels, biased(data.head), rows.astype(np.float64))
+    wanted = REFERENCES[case](
+        rows.astype(np.float64), labels, biased(data.head), rows.astype(np.float64)
+    )
     np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-4 * np.abs(wanted).max())
 
 
@@ -267,24 +293,32 @@ def test_sums_near_the_largest_float32_do_not_overflow():
     row = np.full((1, 12), 5e37, dtype=np.float32)
     np.testing.assert_allclose(ASH(variant="b").transform(row), row, rtol=1e-6)
     np.testing.assert_allclose(ASH(percentile=35).transform(row), math.exp(12 / 8) * row, rtol=1e-6)
-    np.testing.assert_allclose(SCALE(percentile=35).transform(row), math.exp(12 / 8) * row, rtol=1e-6)
+    np.testing.assert_allclose(
+        SCALE(percentile=35).transform(row), math.exp(12 / 8) * row, rtol=1e-6
+    )
 
 
 def test_defaults_are_the_papers():
     row = np.arange(1.0, 1001.0)[None]
     kept = [int((ASH(variant).transform(row) > 0).sum()) for variant in "sbp"]
     assert kept == [100, 350, 400]
-    np.testing.assert_allclose(SCALE().transform(row)[0, 0], math.exp(row.sum() / row[0, 850:].sum()))
+    np.testing.assert_allclose(
+        SCALE().transform(row)[0, 0], math.exp(row.sum() / row[0, 850:].sum())
+    )
     assert (ReAct().percentile, VRA().low, VRA().high, DICE().percentile) == (90, 60, 90, 90)
 
 
 def test_weights_that_contribute_alike_are_dropped_alike():
     head = typica.Head(np.ones((2, 3)), [5.0, 6.0])
-    np.testing.assert_array_equal(DICE(head).fit(np.ones((4, 3))).transform(np.ones((1, 3))), [[5.0, 6.0]])
+    np.testing.assert_array_equal(
+        DICE(head).fit(np.ones((4, 3))).transform(np.ones((1, 3))), [[5.0, 6.0]]
+    )
 
 
 rows_of_numbers = arrays(
-    np.float64, st.tuples(st.integers(1, 5), st.integers(1, 9)), elements=st.floats(-1e3, 1e3, width=32)
+    np.float64,
+    st.tuples(st.integers(1, 5), st.integers(1, 9)),
+    elements=st.floats(-1e3, 1e3, width=32),
 )
 
 
@@ -340,18 +374,27 @@ def test_whitened_features_are_white(data: Data):
 def test_distances_after_whitening_are_mahalanobis(data: Data):
     whitener = Whiten(within_classes=True).fit(data.train, data.labels)
     means = np.array([data.train[data.labels == k].mean(axis=0) for k in range(4)])
-    distances = np.linalg.norm(whitener.transform(data.test)[:, None] - whitener.transform(means), axis=2)
+    distances = np.linalg.norm(
+        whitener.transform(data.test)[:, None] - whitener.transform(means), axis=2
+    )
     precision = np.linalg.inv(covariance(data.train, data.labels, within=True))
     for row, got in zip(data.test, distances, strict=True):
-        np.testing.assert_allclose(got**2, [(row - mu) @ precision @ (row - mu) for mu in means], rtol=1e-9)
+        np.testing.assert_allclose(
+            got**2, [(row - mu) @ precision @ (row - mu) for mu in means], rtol=1e-9
+        )
 
 
 def test_pca_equals_scikit_learns(data: Data):
     ours = PCA(n_components=4).fit(data.train)
     theirs = sklearn.decomposition.PCA(4, svd_solver="full").fit(data.train)
     np.testing.assert_allclose(np.abs(ours.components_), np.abs(theirs.components_), atol=1e-9)
-    np.testing.assert_allclose(np.abs(ours.transform(data.test)), np.abs(theirs.transform(data.test)), atol=1e-9)
-    shared = [cls(n_components=0.8).fit(data.train).components_ for cls in (PCA, sklearn.decomposition.PCA)]
+    np.testing.assert_allclose(
+        np.abs(ours.transform(data.test)), np.abs(theirs.transform(data.test)), atol=1e-9
+    )
+    shared = [
+        cls(n_components=0.8).fit(data.train).components_
+        for cls in (PCA, sklearn.decomposition.PCA)
+    ]
     assert shared[0].shape == shared[1].shape
 
 
@@ -372,10 +415,14 @@ def test_large_data_is_sampled_alike_every_time(data: Data, monkeypatch):
 def test_dtypes(case, data: Data):
     rectifier = fitted(case, data)
     half = data.test.astype(np.float16)
-    np.testing.assert_array_equal(rectifier.transform(half), rectifier.transform(half.astype(np.float32)))
+    np.testing.assert_array_equal(
+        rectifier.transform(half), rectifier.transform(half.astype(np.float32))
+    )
     assert rectifier.transform(half).dtype == np.float32
     whole = np.rint(data.test).astype(np.int32)
-    np.testing.assert_array_equal(rectifier.transform(whole), rectifier.transform(whole.astype(np.float64)))
+    np.testing.assert_array_equal(
+        rectifier.transform(whole), rectifier.transform(whole.astype(np.float64))
+    )
 
 
 def test_fit_on_half_precision_equals_fit_on_its_values(case, data: Data):
@@ -406,20 +453,26 @@ def test_backends_agree(case, data: Data, xp, dtype):
 
 def test_fit_on_tensors_equals_fit_on_arrays(case, data: Data):
     rectifier = made(case, data).fit(torch.asarray(data.train), torch.asarray(data.labels))
-    np.testing.assert_array_equal(rectifier.transform(data.test), fitted(case, data).transform(data.test))
+    np.testing.assert_array_equal(
+        rectifier.transform(data.test), fitted(case, data).transform(data.test)
+    )
 
 
 def test_gradient_flows_and_is_right(case, data: Data):
     rectifier = fitted(case, data)
     rng = np.random.default_rng(1)
-    rows = data.test[:5] + 0.01 + 0.1 * rng.random((5, 12))  # no zeros: there activations have a kink
+    rows = (
+        data.test[:5] + 0.01 + 0.1 * rng.random((5, 12))
+    )  # no zeros: there activations have a kink
     Z = torch.asarray(rows).requires_grad_()
     out = rectifier.transform(Z)
     weights, direction, step = rng.normal(size=tuple(out.shape)), rng.normal(size=Z.shape), 1e-6
     (out * torch.asarray(weights)).sum().backward()
     ahead, behind = (rectifier.transform(rows + sign * step * direction) for sign in (1, -1))
     slope = ((ahead - behind) / (2 * step) * weights).sum(axis=1)
-    np.testing.assert_allclose((Z.grad.numpy() * direction).sum(axis=1), slope, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        (Z.grad.numpy() * direction).sum(axis=1), slope, rtol=1e-5, atol=1e-5
+    )
 
 
 def test_gradient_is_finite_where_activations_are_zero(case, data: Data):
@@ -455,13 +508,20 @@ def test_save_load_pickle_clone(case, data: Data, tmp_path):
     rectifier = fitted(case, data)
     wanted = rectifier.transform(data.test)
     rectifier.save(tmp_path / "rectifier.safetensors")
-    for again in (typica.load(tmp_path / "rectifier.safetensors"), pickle.loads(pickle.dumps(rectifier))):
-        assert type(again) is type(rectifier) and str(again.get_params()) == str(rectifier.get_params())
+    for again in (
+        typica.load(tmp_path / "rectifier.safetensors"),
+        pickle.loads(pickle.dumps(rectifier)),
+    ):
+        assert type(again) is type(rectifier) and str(again.get_params()) == str(
+            rectifier.get_params()
+        )
         names = again.get_feature_names_out()
         np.testing.assert_array_equal(names, rectifier.get_feature_names_out())
         np.testing.assert_array_equal(again.transform(data.test), wanted)
     fresh = clone(rectifier)
-    assert not hasattr(fresh, "n_features_in_") and str(fresh.get_params()) == str(rectifier.get_params())
+    assert not hasattr(fresh, "n_features_in_") and str(fresh.get_params()) == str(
+        rectifier.get_params()
+    )
 
 
 def test_merge_equals_single_fit(case, data: Data):
@@ -477,10 +537,14 @@ def test_merge_equals_single_fit(case, data: Data):
     np.testing.assert_array_equal(parts[1].transform(data.test), alone)
     used = copy.deepcopy(parts[0])
     used.transform(data.test)
-    np.testing.assert_allclose(used.merge(parts[1]).merge(parts[2]).transform(data.test), wanted, atol=1e-9)
+    np.testing.assert_allclose(
+        used.merge(parts[1]).merge(parts[2]).transform(data.test), wanted, atol=1e-9
+    )
     streamed = made(case, data)
     for start in range(0, 240, 50):
-        streamed.partial_fit(data.train[start : start + 50], data.labels[start : start + 50]).transform(data.test)
+        streamed.partial_fit(
+            data.train[start : start + 50], data.labels[start : start + 50]
+        ).transform(data.test)
     np.testing.assert_allclose(streamed.transform(data.test), wanted, atol=1e-9)
     with pytest.raises(typica.InputError, match=r"merge: got ReAct; pass another"):
         whole.merge(ReAct())
@@ -502,7 +566,9 @@ def test_feature_names(case, data: Data):
     rectifier = made(case, data).set_output(transform="pandas").fit(frame, data.labels)
     out = rectifier.transform(frame)
     same = not case.startswith(("pca", "dice"))
-    assert list(out.columns) == (list(frame.columns) if same else [f"{rectifier.kind}{j}" for j in range(out.shape[1])])
+    assert list(out.columns) == (
+        list(frame.columns) if same else [f"{rectifier.kind}{j}" for j in range(out.shape[1])]
+    )
     assert_close(rectifier, out.to_numpy(), fitted(case, data).transform(data.train))
     with pytest.raises(ValueError, match="feature names"):
         rectifier.transform(frame.rename(columns={"f0": "g0"}))
@@ -525,9 +591,13 @@ def test_names_tags_and_exports(name):
 
 
 def test_unknown_names_and_parameters_are_refused():
-    with pytest.raises(typica.InputError, match=r"rectifier 'nope' is unknown; choose one of ash, centre"):
+    with pytest.raises(
+        typica.InputError, match=r"rectifier 'nope' is unknown; choose one of ash, centre"
+    ):
         make_rectifier("nope")
-    with pytest.raises(typica.InputError, match=r"rectifier 'react' has no parameter 'p'; it takes percentile\."):
+    with pytest.raises(
+        typica.InputError, match=r"rectifier 'react' has no parameter 'p'; it takes percentile\."
+    ):
         make_rectifier("react", p=3)
     assert make_rectifier("ReAct", percentile=80).percentile == 80
 
@@ -548,23 +618,34 @@ def test_a_row_that_is_not_finite_is_named(case, data: Data, method, bad):
 def test_wrong_shapes_are_refused(case, data: Data):
     rectifier = fitted(case, data)
     where = f"{type(rectifier).__name__}.transform"
-    with pytest.raises(typica.InputError, match=rf"{where}: X has 3 features, .* expecting 12 features"):
+    with pytest.raises(
+        typica.InputError, match=rf"{where}: X has 3 features, .* expecting 12 features"
+    ):
         rectifier.transform(data.test[:, :3])
-    with pytest.raises(typica.InputError, match=rf"{where}: .* shape \(12,\) .* a single input is x\[None, :\]"):
+    with pytest.raises(
+        typica.InputError, match=rf"{where}: .* shape \(12,\) .* a single input is x\[None, :\]"
+    ):
         rectifier.transform(data.test[0])
     with pytest.raises(typica.InputError, match=rf"{where}: 0 sample"):
         rectifier.transform(data.test[:0])
-    with pytest.raises(typica.InputError, match=rf"{where}: expected an array of features, got None"):
+    with pytest.raises(
+        typica.InputError, match=rf"{where}: expected an array of features, got None"
+    ):
         rectifier.transform(None)
 
 
 def test_unfitted_use(case, data: Data):
     rectifier = made(case, data)
     if rectifier.tags.needs_fit:
-        with pytest.raises(NotFittedError, match=f"{type(rectifier).__name__}.transform: .* not fitted yet; call fit"):
+        with pytest.raises(
+            NotFittedError,
+            match=f"{type(rectifier).__name__}.transform: .* not fitted yet; call fit",
+        ):
             rectifier.transform(data.test)
     else:
-        np.testing.assert_array_equal(rectifier.transform(data.test), fitted(case, data).transform(data.test))
+        np.testing.assert_array_equal(
+            rectifier.transform(data.test), fitted(case, data).transform(data.test)
+        )
 
 
 HEAD = typica.Head(np.eye(2, 12))
@@ -573,24 +654,39 @@ HEAD = typica.Head(np.eye(2, 12))
 @pytest.mark.parametrize(
     ("rectifier", "message"),
     [
-        (ReAct(percentile=101), r"ReAct.fit: percentile=101 is not a percentile; pass a number from 0 to 100"),
+        (
+            ReAct(percentile=101),
+            r"ReAct.fit: percentile=101 is not a percentile; pass a number from 0 to 100",
+        ),
         (ReAct(percentile=True), r"ReAct.fit: percentile=True is not a percentile"),
         (ReAct(percentile="90"), r"ReAct.fit: percentile='90' is not a percentile"),
         (ReAct(percentile=np.nan), r"ReAct.fit: percentile=nan is not a percentile"),
         (SCALE(percentile=-1), r"SCALE.fit: percentile=-1 is not a percentile"),
-        (ASH(percentile=None, variant="x"), r"ASH.fit: variant='x' is unknown; choose 's', 'b' or 'p'"),
+        (
+            ASH(percentile=None, variant="x"),
+            r"ASH.fit: variant='x' is unknown; choose 's', 'b' or 'p'",
+        ),
         (ASH(percentile=200), r"ASH.fit: percentile=200 is not a percentile"),
         (VRA(low=-1), r"VRA.fit: low=-1 is not a percentile"),
         (VRA(high=200), r"VRA.fit: high=200 is not a percentile"),
         (VRA(low=80, high=20), r"VRA.fit: low=80 is above high=20; pass low<=high"),
         (DICE(), r"DICE.fit: no head; pass head=typica.Head"),
         (DICE([1]), r"DICE.fit: head is a list; pass typica.Head"),
-        (DICE(typica.Head(np.eye(2))), r"DICE.fit: X has 12 features, but DICE is expecting 2 features"),
+        (
+            DICE(typica.Head(np.eye(2))),
+            r"DICE.fit: X has 12 features, but DICE is expecting 2 features",
+        ),
         (DICE(HEAD, percentile=None), r"DICE.fit: percentile=None is not a percentile"),
-        (PCA(n_components=0), r"PCA.fit: n_components=0 is no number of directions; pass a whole number >= 1"),
+        (
+            PCA(n_components=0),
+            r"PCA.fit: n_components=0 is no number of directions; pass a whole number >= 1",
+        ),
         (PCA(n_components=1.5), r"PCA.fit: n_components=1.5 is no number"),
         (PCA(n_components=True), r"PCA.fit: n_components=True is no number"),
-        (PCA(n_components=13), r"PCA.fit: n_components=13 exceeds the 12 features; pass n_components<=12"),
+        (
+            PCA(n_components=13),
+            r"PCA.fit: n_components=13 exceeds the 12 features; pass n_components<=12",
+        ),
     ],
     ids=str,
 )
@@ -605,10 +701,13 @@ def test_bad_parameters_are_refused(data: Data, rectifier, message):
 def test_what_cannot_be_whitened_is_refused(data: Data):
     for rectifier in (Whiten(), PCA()):
         with pytest.raises(
-            typica.InputError, match=r"the features do not vary over 5 sample\(s\); pass more, or other"
+            typica.InputError,
+            match=r"the features do not vary over 5 sample\(s\); pass more, or other",
         ):
             rectifier.fit(np.ones((5, 3)))
-    with pytest.raises(typica.InputError, match=r"Whiten.fit: within_classes needs labels .*; pass y"):
+    with pytest.raises(
+        typica.InputError, match=r"Whiten.fit: within_classes needs labels .*; pass y"
+    ):
         Whiten(within_classes=True).fit(data.train)
 
 
@@ -627,7 +726,11 @@ def test_every_pair_in_a_pipeline(name, detector, data: Data, tmp_path):
     if not belongs_together(name, detector):
         return
     rectifier = made(name if name != "ash" else "ash-p", data)
-    last = typica.make_detector(detector, **SMALL.get(detector, {})) if name == "dice" else make(detector, data)
+    last = (
+        typica.make_detector(detector, **SMALL.get(detector, {}))
+        if name == "dice"
+        else make(detector, data)
+    )
     pipeline = make_pipeline(rectifier, last).fit(data.train, data.labels)
     assert typica.calibrate(pipeline, data.held_out, tpr=0.9) is pipeline
     verdicts, scores = pipeline.predict(data.test), pipeline.score_samples(data.test)
@@ -635,7 +738,9 @@ def test_every_pair_in_a_pipeline(name, detector, data: Data, tmp_path):
     assert verdicts.mean() > 0.5
     tensor = pipeline.score_samples(torch.asarray(data.test))
     assert_same = np.testing.assert_allclose
-    assert_same(tensor.numpy(), scores, rtol=0, atol=10 * last.tags.tolerance[1] * np.abs(scores).max())
+    assert_same(
+        tensor.numpy(), scores, rtol=0, atol=10 * last.tags.tolerance[1] * np.abs(scores).max()
+    )
     answers = typica.explain(pipeline, data.test[:2])
     assert [answer.typical for answer in answers] == [verdict == 1 for verdict in verdicts[:2]]
     if last.tags.saveable:

@@ -41,17 +41,28 @@ def write_folder(folder: Path) -> Path:
         test, held_out = (detector.score_samples(part) for part in (suite.test, suite.calibration))
         ood = {key: detector.score_samples(rows) for key, rows in suite.ood.items()}
         # energy's scores stay in float64 and msp has no held-out ones: both are legal
-        arrays = {"test": test, "calibration": held_out} | {f"ood.{key}": scores for key, scores in ood.items()}
+        arrays = {"test": test, "calibration": held_out} | {
+            f"ood.{key}": scores for key, scores in ood.items()
+        }
         arrays = {
-            k: a.astype(np.float64) + 1e-12 if name == "energy" else a.astype(np.float32) for k, a in arrays.items()
+            k: a.astype(np.float64) + 1e-12 if name == "energy" else a.astype(np.float32)
+            for k, a in arrays.items()
         }
         if name == "msp":
             del arrays["calibration"]
         np.savez(folder / "scores" / f"{name}.npz", **arrays)
-        measured = evaluate_many(name, arrays["test"], {key: arrays[f"ood.{key}"] for key in ood}).to_dict()
+        measured = evaluate_many(
+            name, arrays["test"], {key: arrays[f"ood.{key}"] for key in ood}
+        ).to_dict()
         spread = {f"{metric}_std": 0.004 for metric in METRICS}
-        entries = {key: {m: entry[m] for m in METRICS} | spread for key, entry in measured["ood"].items()}
-        results[name] = {"ood": entries, "average": measured["average"] | spread, "params": {"k": 50}}
+        entries = {
+            key: {m: entry[m] for m in METRICS} | spread for key, entry in measured["ood"].items()
+        }
+        results[name] = {
+            "ood": entries,
+            "average": measured["average"] | spread,
+            "params": {"k": 50},
+        }
         results[name] |= {"aurc": 0.01 * (5 - len(results)), "e_aurc": 0.005 * (5 - len(results))}
     published = {
         "ctm": {"photos": {"fpr": 0.02, "auroc": 0.95}, "average": {"fpr": 0.02, "auroc": 0.95}},
@@ -65,7 +76,10 @@ def write_folder(folder: Path) -> Path:
         "near": sorted(suite.near),
         "n": {"test": len(suite.test)} | {key: len(rows) for key, rows in suite.ood.items()},
         "results": results,
-        "skipped": {"odin": "needs images; pass --data DIR", "lsun": "absent; see `typica suite list`"},
+        "skipped": {
+            "odin": "needs images; pass --data DIR",
+            "lsun": "absent; see `typica suite list`",
+        },
         "published": published,
     }
     (folder / "result.json").write_text(json.dumps(document))
@@ -122,16 +136,32 @@ def _write_gallery(folder: Path, suite) -> None:
         for row in range(3):
             origin = "photos" if kind == "missed" else "test"
             file = f"gallery/{i}-{row}.png"
-            Image.fromarray((255 - pictures[origin][row] / 16 * 255).astype(np.uint8)).save(folder / file)
+            Image.fromarray((255 - pictures[origin][row] / 16 * 255).astype(np.uint8)).save(
+                folder / file
+            )
             label = None if origin == "photos" else int(suite.test_labels[row])
-            entry = {"file": file, "set": origin, "name": f"{origin}[{row}]", "method": "ctm", "score": 0.9123 - i / 10}
+            entry = {
+                "file": file,
+                "set": origin,
+                "name": f"{origin}[{row}]",
+                "method": "ctm",
+                "score": 0.9123 - i / 10,
+            }
             entries.append(entry | {"nearest": 4, "label": label, "kind": kind})
     (folder / "gallery.json").write_text(json.dumps(entries))
     edges = np.linspace(0, 1, 21).tolist()
     analysis = {
-        "histograms": {"cosine": {"edges": edges, "counts": {"test": [*range(20)], "photos": [*range(20, 0, -1)]}}},
+        "histograms": {
+            "cosine": {
+                "edges": edges,
+                "counts": {"test": [*range(20)], "photos": [*range(20, 0, -1)]},
+            }
+        },
         "curves": {
-            "predictions moved": {"x": [0, 0.1, 0.2], "series": {"test": [0, 0.1, 0.3], "photos": [0, 0.5, 0.8]}}
+            "predictions moved": {
+                "x": [0, 0.1, 0.2],
+                "series": {"test": [0, 0.1, 0.3], "photos": [0, 0.5, 0.8]},
+            }
         },
     }
     (folder / "analysis.json").write_text(json.dumps(analysis))
@@ -198,9 +228,19 @@ def unpacked(entry: dict, single: bool) -> np.ndarray:
 
 def test_the_page_needs_nothing_from_elsewhere(folder, tmp_path):
     page = page_of(folder, tmp_path)
-    policy = next(a["content"] for a in page.all("meta") if a.get("http-equiv") == "Content-Security-Policy")
-    assert policy == "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
-    sources = [v for _, a in page.elements for k, v in a.items() if k in ("src", "href", "srcset", "action", "data")]
+    policy = next(
+        a["content"] for a in page.all("meta") if a.get("http-equiv") == "Content-Security-Policy"
+    )
+    assert (
+        policy
+        == "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+    )
+    sources = [
+        v
+        for _, a in page.elements
+        for k, v in a.items()
+        if k in ("src", "href", "srcset", "action", "data")
+    ]
     assert sources and all(v.startswith(("#", "data:")) for v in sources)
     text = (tmp_path / "report.html").read_text()
     assert (
@@ -221,17 +261,25 @@ def test_scores_are_embedded_exactly_in_their_own_precision(folder, tmp_path):
     for name, method in methods.items():
         with np.load(folder / "scores" / f"{name}.npz") as arrays:
             assert method["float32"] == (name != "energy")
-            assert np.array_equal(unpacked(method["test"], method["float32"]), np.sort(arrays["test"]))
+            assert np.array_equal(
+                unpacked(method["test"], method["float32"]), np.sort(arrays["test"])
+            )
             for entry in method["sets"]:
                 scores = arrays[f"ood.{entry['name']}"]
-                assert np.array_equal(unpacked(entry, method["float32"]), np.sort(scores)) and entry["n"] == len(scores)
+                assert np.array_equal(
+                    unpacked(entry, method["float32"]), np.sort(scores)
+                ) and entry["n"] == len(scores)
 
 
 def test_large_sets_are_thinned_and_the_page_says_so(folder, tmp_path):
     copied = copy(folder, tmp_path / "r")
     rng = np.random.default_rng(0)
     many = rng.normal(size=EXACT_UP_TO + 1000).astype(np.float32)
-    np.savez(copied / "scores" / "ctm.npz", test=rng.normal(size=50).astype(np.float32), **{"ood.photos": many})
+    np.savez(
+        copied / "scores" / "ctm.npz",
+        test=rng.normal(size=50).astype(np.float32),
+        **{"ood.photos": many},
+    )
     page = page_of(copied, tmp_path)
     entry = next(m for m in page.data["methods"] if m["name"] == "ctm")["sets"][0]
     kept = unpacked(entry, True)
@@ -247,7 +295,9 @@ def test_calibration_agrees_with_counting(folder, tmp_path):
         with np.load(folder / "scores" / f"{method['name']}.npz") as arrays:
             split = "calibration" not in arrays
             held_out, test = (
-                (arrays["test"][::2], arrays["test"][1::2]) if split else (arrays["calibration"], arrays["test"])
+                (arrays["test"][::2], arrays["test"][1::2])
+                if split
+                else (arrays["calibration"], arrays["test"])
             )
         found = method["calibration"]
         assert found["split"] == split == (method["name"] == "msp")
@@ -260,7 +310,9 @@ def test_calibration_agrees_with_counting(folder, tmp_path):
             assert (float(point["threshold"]), point["kept"]) == (threshold, kept)
             n = len(test)
             assert point["low"] == pytest.approx(beta.ppf(0.025, kept, n - kept + 1))
-            assert point["high"] == pytest.approx(1.0 if kept == n else beta.ppf(0.975, kept + 1, n - kept))
+            assert point["high"] == pytest.approx(
+                1.0 if kept == n else beta.ppf(0.975, kept + 1, n - kept)
+            )
 
 
 def test_tables_show_the_numbers_and_what_was_published(folder, tmp_path):
@@ -269,7 +321,10 @@ def test_tables_show_the_numbers_and_what_was_published(folder, tmp_path):
     text = (tmp_path / "report.html").read_text()
     for entry in document["results"].values():
         for metrics in (*entry["ood"].values(), entry["average"]):
-            assert f">{100 * metrics['auroc']:.2f}<" in text and f">{100 * metrics['fpr']:.2f}<" in text
+            assert (
+                f">{100 * metrics['auroc']:.2f}<" in text
+                and f">{100 * metrics['fpr']:.2f}<" in text
+            )
     assert "± 0.40" in page.text
     # A method that was only published has its row, and what was skipped its reason.
     assert (
@@ -279,14 +334,17 @@ def test_tables_show_the_numbers_and_what_was_published(folder, tmp_path):
     )
     best = max(document["results"], key=lambda name: document["results"][name]["average"]["auroc"])
     assert re.search(
-        rf'<th scope="row" data-v="{best}">{best}</th><td class="num" data-v="[^"]+"><span class="star"', text
+        rf'<th scope="row" data-v="{best}">{best}</th><td class="num" data-v="[^"]+"><span class="star"',
+        text,
     )
 
 
 def table_rows(text: str, key: str) -> dict[str, list[str]]:
     """The cells of a table of the page by the first of each row, as text."""
     body = re.search(rf'id="table-{key}".*?<tbody>(.*?)</tbody>', text, flags=re.S).group(1)
-    rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", body)]
+    rows = [
+        re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", body)
+    ]
     texts = [[re.sub(r"<[^>]*>| best", "", cell).strip() for cell in row] for row in rows]
     return {row[0]: row[1:] for row in texts}
 
@@ -295,30 +353,44 @@ def test_averages_say_what_they_cover_and_the_published_cover_the_same(folder, t
     page = page_of(folder, tmp_path)
     text = (tmp_path / "report.html").read_text()
     results = json.loads((folder / "result.json").read_text())["results"]
-    assert "Mean of 5 OOD sets (held-out-digits, rotated, inverted, photos, noise), in percent" in page.text
+    assert (
+        "Mean of 5 OOD sets (held-out-digits, rotated, inverted, photos, noise), in percent"
+        in page.text
+    )
     assert "Beside the published numbers: mean of 1 of 5 OOD sets (photos), in percent" in page.text
     main, beside = table_rows(text, "main"), table_rows(text, "paper")
     assert (
-        main["ctm"][0].removeprefix("★").split()[0] == f"{100 * results['ctm']['average']['auroc']:.2f}"
+        main["ctm"][0].removeprefix("★").split()[0]
+        == f"{100 * results['ctm']['average']['auroc']:.2f}"
         and len(main["ctm"]) == 5
     )
     ours = results["ctm"]["ood"]["photos"]["auroc"]
     assert beside["ctm"][0].removeprefix("★").split()[0] == f"{100 * ours:.2f}"
-    assert beside["ctm"][1:3] == ["95.00", f"{100 * (ours - 0.95):+.2f}".replace("-", "\N{MINUS SIGN}")]
+    assert beside["ctm"][1:3] == [
+        "95.00",
+        f"{100 * (ours - 0.95):+.2f}".replace("-", "\N{MINUS SIGN}"),
+    ]
     assert beside["odin"][:3] == ["–", "90.00", "–"] and "odin" not in main  # noqa: RUF001 (dashes)
     assert "mean of 5" in re.search(r'<table class="heatmap".*?</thead>', text, flags=re.S).group(0)
-    assert "mean of 5 OOD sets" in re.search(r'<dl class="tiles">.*?</dl>', text, flags=re.S).group(0)
+    assert "mean of 5 OOD sets" in re.search(r'<dl class="tiles">.*?</dl>', text, flags=re.S).group(
+        0
+    )
 
 
 def test_where_the_paper_has_every_set_its_average_stands_as_printed(folder, tmp_path):
     results = json.loads((folder / "result.json").read_text())["results"]
     everywhere = {name: {"auroc": 0.9, "fpr": 0.1} for name in results["ctm"]["ood"]}
     printed = {"auroc": 0.8, "fpr": 0.2}
-    whole = {"ctm": everywhere | {"average": printed, "common": {"sets": list(everywhere), **printed}}}
+    whole = {
+        "ctm": everywhere | {"average": printed, "common": {"sets": list(everywhere), **printed}}
+    }
     page = page_of(copy(folder, tmp_path / "r", published=whole), tmp_path)
     rows = table_rows((tmp_path / "report.html").read_text(), "main")
     # Even where it is not the mean of its row.
-    assert rows["ctm"][1] == "80.00" and f"{100 * (results['ctm']['average']['auroc'] - 0.8):+.2f}" == rows["ctm"][2]
+    assert (
+        rows["ctm"][1] == "80.00"
+        and f"{100 * (results['ctm']['average']['auroc'] - 0.8):+.2f}" == rows["ctm"][2]
+    )
     assert "Beside the published" not in page.text
 
 
@@ -330,11 +402,22 @@ def test_experiments_have_their_sections_with_the_papers_numbers(folder, tmp_pat
     assert {"ablation", "layers", "misclassification"} <= {a["id"] for a in page.all("section")}
     assert {"#ablation", "#layers", "#misclassification"} <= {a.get("href") for a in page.all("a")}
     rows = table_rows(text, "ablation-0")
-    # Ours over the two sets that the paper has: an error of .15 on average, and a deviation of hypot(.3, .3) / 2.
-    assert rows["CM (CTM)"] == ["90.00", "94.40", "−4.40", "★ 85.00 ± 0.21", "96.40", "★ 15.00 ± 0.28"]  # noqa: RUF001
+    # Ours over the two sets that the paper has: an error of .15 on average, and a deviation of
+    # hypot(.3, .3) / 2.
+    assert rows["CM (CTM)"] == [
+        "90.00",
+        "94.40",
+        "−4.40",
+        "★ 85.00 ± 0.21",
+        "96.40",
+        "★ 15.00 ± 0.28",
+    ]  # noqa: RUF001
     assert rows["Standard (max logit)"][0] == "91.00" and rows["CW"][1] == "–"  # noqa: RUF001 (a dash)
     rows = table_rows(text, "layers-0")
-    assert rows["conv1"] == ["45.00 ± 0.28", "95.07", "55.00 ± 0.21", "53.59"] and "block3: absent" in rows
+    assert (
+        rows["conv1"] == ["45.00 ± 0.28", "95.07", "55.00 ± 0.21", "53.59"]
+        and "block3: absent" in rows
+    )
     for note in (
         "Not in the means, for the paper has no such set: mine.",
         "The paper's means are those of its 6 OOD sets.",
@@ -342,8 +425,14 @@ def test_experiments_have_their_sections_with_the_papers_numbers(folder, tmp_pat
         assert page.text.count(note) == 2
     assert "write train.layer.block3.npy" in page.text and "ood.isun.features.npy" not in page.text
     depths = {chart["title"]: chart for chart in page.data["depths"]}
-    assert depths["AUROC"]["names"] == ["conv1", "penultimate"] and set(depths) == {"AUROC", "FPR95"}
-    assert [line["y"] for line in depths["AUROC"]["series"]] == [pytest.approx([0.55, 0.85]), [0.5359, 0.964]]
+    assert depths["AUROC"]["names"] == ["conv1", "penultimate"] and set(depths) == {
+        "AUROC",
+        "FPR95",
+    }
+    assert [line["y"] for line in depths["AUROC"]["series"]] == [
+        pytest.approx([0.55, 0.85]),
+        [0.5359, 0.964],
+    ]
 
 
 def test_the_networks_mistakes_best_first(folder, tmp_path):
@@ -360,7 +449,9 @@ def test_the_analysis_has_its_tables(folder, tmp_path):
     (copied / "analysis.json").write_text(json.dumps(document))
     page = page_of(copied, tmp_path)
     rows = table_rows((tmp_path / "report.html").read_text(), "analysis-0")
-    assert rows["exact"][0] == f"{100 * document['kernel']['exact']['auroc']['held-out-digits']:.2f}"
+    assert (
+        rows["exact"][0] == f"{100 * document['kernel']['exact']['auroc']['held-out-digits']:.2f}"
+    )
     assert [chart["title"] for chart in page.data["histograms"]][:2] == [
         "Feature norm",
         "Cosine to the nearest class mean",
@@ -388,7 +479,10 @@ def test_no_name_in_an_experiment_becomes_markup(folder, tmp_path):
     evil = "<img src=x onerror=alert(1)></script><!--"
     copied = copy(folder, tmp_path / "r")
     write_experiments(
-        copied, title=evil, skipped={evil: evil}, n={"train": 1, "test": 1, evil: 1, "svhn": 1, "textures": 1}
+        copied,
+        title=evil,
+        skipped={evil: evil},
+        n={"train": 1, "test": 1, evil: 1, "svhn": 1, "textures": 1},
     )
     page = page_of(copied, tmp_path)
     assert len(page.scripts) == 2 and "<" not in page.scripts[0] and evil in page.text
@@ -401,8 +495,16 @@ def test_no_name_becomes_markup(folder, tmp_path):
     entry = document["results"].pop("knn")
     entry["ood"] = {f"set {evil}": entry["ood"]["photos"]}
     entry["params"] = {evil: [evil]}
-    named = {"results": document["results"] | {f"method {evil[:20]}": entry}, "title": f"title {evil}", "suite": evil}
-    changed = named | {"skipped": {evil: evil}, "near": [f"set {evil}"], "protocol": {"tpr": 0.95, evil: evil}}
+    named = {
+        "results": document["results"] | {f"method {evil[:20]}": entry},
+        "title": f"title {evil}",
+        "suite": evil,
+    }
+    changed = named | {
+        "skipped": {evil: evil},
+        "near": [f"set {evil}"],
+        "protocol": {"tpr": 0.95, evil: evil},
+    }
     copied = copy(
         folder,
         tmp_path / "r",
@@ -415,7 +517,10 @@ def test_no_name_becomes_markup(folder, tmp_path):
         strange = {"test": arrays["test"], f"ood.set {evil}": arrays["ood.photos"]}
         np.savez(copied / "scores" / f"method {evil[:20]}.npz", **strange)
     gallery = json.loads((copied / "gallery.json").read_text())
-    gallery = [item | dict.fromkeys(("set", "name", "nearest", "label", "kind", "method"), evil) for item in gallery]
+    gallery = [
+        item | dict.fromkeys(("set", "name", "nearest", "label", "kind", "method"), evil)
+        for item in gallery
+    ]
     (copied / "gallery.json").write_text(json.dumps(gallery))
     page = page_of(copied, tmp_path)
     assert len(page.scripts) == 2 and "<" not in page.scripts[0]
@@ -430,17 +535,26 @@ def test_gallery_holds_its_pictures(folder, tmp_path):
     page = page_of(folder, tmp_path)
     pictures = page.all("img")
     assert len(pictures) == 12 and all(p["class"] == "small" for p in pictures)
-    assert base64.b64decode(pictures[0]["src"].partition(",")[2]) == (folder / "gallery" / "0-0.png").read_bytes()
+    assert (
+        base64.b64decode(pictures[0]["src"].partition(",")[2])
+        == (folder / "gallery" / "0-0.png").read_bytes()
+    )
     assert pictures[0]["alt"] == "typical from the ID test set: is 0, nearest 4, score 0.9123"
     assert pictures[6]["alt"] == "missed from photos: nearest 4, score 0.7123"
-    assert all(heading in page.text for heading in ("Most typical", "Borderline", "Missed", "False alarms"))
+    assert all(
+        heading in page.text for heading in ("Most typical", "Borderline", "Missed", "False alarms")
+    )
 
 
 def test_large_pictures_are_scaled_down(folder, tmp_path):
     copied = copy(folder, tmp_path / "r")
     Image.new("RGB", (2000, 1000), "red").save(copied / "gallery" / "0-0.png")
     first = page_of(copied, tmp_path).all("img")[0]
-    assert first["src"].startswith("data:image/jpeg") and len(first["src"]) < 20_000 and "class" not in first
+    assert (
+        first["src"].startswith("data:image/jpeg")
+        and len(first["src"]) < 20_000
+        and "class" not in first
+    )
 
 
 def test_without_gallery_analysis_and_scores(folder, tmp_path):
@@ -471,7 +585,7 @@ def test_every_table_has_a_caption_and_every_control_a_label(folder, tmp_path):
         (lambda f: (f / "result.json").write_text('{"suite": 1, "protocol": {}, "results": {"a": 1}}'), FormatError, "'a' has no results on OOD sets"),
         (lambda f: (f / "gallery.json").write_text("["), FormatError, "gallery.json: not JSON"),
         (lambda f: (f / "gallery.json").write_text('[{"file": "../x.png"}]'), InputError, "lies outside; copy it"),
-        (lambda f: (f / "gallery" / "0-0.png").write_text("no picture"), InputError, "0-0.png: the gallery's picture cannot be read"),
+        (lambda f: (f / "gallery" / "0-0.png").write_text("no image"), InputError, "0-0.png: the gallery's image cannot be read"),
         (lambda f: (f / "scores" / "ctm.npz").write_text("no archive"), FormatError, "ctm.npz: not a whole .npz file"),
         (lambda f: np.savez(f / "scores" / "ctm.npz", x=np.zeros(3)), FormatError, "has no array 'test'"),
         (lambda f: np.savez(f / "scores" / "ctm.npz", test=np.array([1, np.nan])), FormatError, "test has NaN among its scores"),

@@ -18,13 +18,18 @@ from test_report import copy, write_experiments, write_folder
 from typica.bench.report import write_report
 from typica.metrics import evaluate
 
-BROWSER, DRIVER = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
+BROWSER, DRIVER = (
+    shutil.which("chromium") or shutil.which("google-chrome"),
+    shutil.which("chromedriver"),
+)
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync --window-size=1200,900"
 )
 
-pytestmark = pytest.mark.skipif(not (BROWSER and DRIVER), reason="chromium and chromedriver are not installed")
+pytestmark = pytest.mark.skipif(
+    not (BROWSER and DRIVER), reason="chromium and chromedriver are not installed"
+)
 
 
 @pytest.fixture(scope="module")
@@ -67,13 +72,18 @@ def set_threshold(page: webdriver.Chrome, value: float) -> None:
     """Put a number into the field at once: typing it redraws the page with every key."""
     field = page.find_element(By.ID, "threshold-number")
     page.execute_script(
-        "arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input'))", field, repr(value)
+        "arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input'))",
+        field,
+        repr(value),
     )
 
 
 def shown(page: webdriver.Chrome) -> dict[str, str]:
     script = "return Object.fromEntries([...document.querySelectorAll('#readout dd')].map(e => [e.id, e.textContent]))"
-    return {key: text.replace("\N{NO-BREAK SPACE}", " ") for key, text in page.execute_script(script).items()}
+    return {
+        key: text.replace("\N{NO-BREAK SPACE}", " ")
+        for key, text in page.execute_script(script).items()
+    }
 
 
 def scores_of(folder: Path, method: str, ood: str) -> tuple[np.ndarray, np.ndarray]:
@@ -102,7 +112,9 @@ def counted(test: np.ndarray, ood: np.ndarray, threshold: float) -> dict[str, st
     }
 
 
-@pytest.mark.parametrize(("method", "ood"), [("ctm", "photos"), ("energy", "rotated"), ("msp", "noise")])
+@pytest.mark.parametrize(
+    ("method", "ood"), [("ctm", "photos"), ("energy", "rotated"), ("msp", "noise")]
+)
 def test_it_starts_at_the_measured_threshold(page, folder, method, ood):
     choose(page, method, ood)
     test, strange = scores_of(folder, method, ood)
@@ -135,7 +147,11 @@ def test_the_slider_moves_by_keyboard_and_its_numbers_are_the_counts(page, folde
         seen.append(shown(page)["caught"])
     assert len(set(seen)) >= 4
     page.execute_script("return new Promise(done => setTimeout(done, 600))")
-    assert page.find_element(By.ID, "spoken").get_attribute("textContent").endswith("of held-out-digits.")
+    assert (
+        page.find_element(By.ID, "spoken")
+        .get_attribute("textContent")
+        .endswith("of held-out-digits.")
+    )
 
 
 @pytest.mark.parametrize("method", ["knn", "energy"])
@@ -197,7 +213,12 @@ def test_every_set_is_counted_and_can_be_chosen(page, folder):
 
 def test_sorting_by_click_and_by_keyboard(page):
     def column(i: int) -> list[str]:
-        return [row.text for row in page.find_elements(By.CSS_SELECTOR, f"#table-paper tbody tr > :nth-child({i + 1})")]
+        return [
+            row.text
+            for row in page.find_elements(
+                By.CSS_SELECTOR, f"#table-paper tbody tr > :nth-child({i + 1})"
+            )
+        ]
 
     headers = page.find_elements(By.CSS_SELECTOR, "#table-paper thead th")
     assert headers[1].get_attribute("aria-sort") == "descending"
@@ -226,7 +247,8 @@ def test_depths_are_drawn_with_the_names_of_layers(page):
 
 def test_a_caption_is_read_whole_on_a_phone(page):
     page.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride", {"width": 360, "height": 700, "deviceScaleFactor": 1, "mobile": True}
+        "Emulation.setDeviceMetricsOverride",
+        {"width": 360, "height": 700, "deviceScaleFactor": 1, "mobile": True},
     )
     try:
         page.refresh()
@@ -249,19 +271,27 @@ def test_heat_map_switches_by_keyboard(page):
 @pytest.mark.parametrize("width", [360, 800])
 def test_no_horizontal_scroll(page, width):
     page.execute_cdp_cmd(
-        "Emulation.setDeviceMetricsOverride", {"width": width, "height": 700, "deviceScaleFactor": 1, "mobile": True}
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": 700, "deviceScaleFactor": 1, "mobile": True},
     )
     try:
         page.refresh()
-        assert page.execute_script("return [innerWidth, document.documentElement.scrollWidth]") == [width, width]
+        assert page.execute_script("return [innerWidth, document.documentElement.scrollWidth]") == [
+            width,
+            width,
+        ]
     finally:
         page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def luminance(page: webdriver.Chrome, selector: str, what: str) -> float:
-    colour = page.execute_script(f"return getComputedStyle(document.querySelector('{selector}')).{what}")
+    colour = page.execute_script(
+        f"return getComputedStyle(document.querySelector('{selector}')).{what}"
+    )
     parts = [int(part) / 255 for part in colour[colour.index("(") + 1 : -1].split(",")[:3]]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
@@ -279,7 +309,9 @@ def test_text_is_legible_in_light_and_dark(page, scheme):
             ink = luminance(page, selector, "fill" if selector == "svg text" else "color")
             high, low = max(ink, ground), min(ink, ground)
             assert (high + 0.05) / (low + 0.05) >= 4.5  # WCAG 2.2, AA
-        behaviour = page.execute_script("return getComputedStyle(document.documentElement).scrollBehavior")
+        behaviour = page.execute_script(
+            "return getComputedStyle(document.documentElement).scrollBehavior"
+        )
         assert behaviour == "auto"
     finally:
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
@@ -306,7 +338,10 @@ def test_focus_is_visible_and_the_skip_link_comes_first(page):
 def test_names_stay_text_and_nothing_runs(chromium, folder, tmp_path):
     evil = "<img src=x onerror=document.title='run'>"
     document = json.loads((folder / "result.json").read_text())
-    strange = {name: {**entry, "ood": {evil: entry["ood"]["photos"]}} for name, entry in document["results"].items()}
+    strange = {
+        name: {**entry, "ood": {evil: entry["ood"]["photos"]}}
+        for name, entry in document["results"].items()
+    }
     copied = copy(folder, tmp_path / "r", results=strange)
     for path in (copied / "scores").iterdir():
         with np.load(path) as arrays:
@@ -314,7 +349,9 @@ def test_names_stay_text_and_nothing_runs(chromium, folder, tmp_path):
         np.savez(path, **kept)
     show(chromium, copied, tmp_path)
     assert Select(chromium.find_element(By.ID, "ood")).first_selected_option.text == evil
-    assert chromium.title == document["title"] and not chromium.find_elements(By.CSS_SELECTOR, "img[src=x]")
+    assert chromium.title == document["title"] and not chromium.find_elements(
+        By.CSS_SELECTOR, "img[src=x]"
+    )
     assert chromium.get_log("browser") == []
 
 
@@ -323,7 +360,13 @@ def test_no_error_and_no_request(chromium, folder, tmp_path):
     show(chromium, folder, tmp_path)
     choose(chromium, "energy", "noise")
     assert chromium.get_log("browser") == []
-    messages = [json.loads(entry["message"])["message"] for entry in chromium.get_log("performance")]
-    urls = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+    messages = [
+        json.loads(entry["message"])["message"] for entry in chromium.get_log("performance")
+    ]
+    urls = [
+        m["params"]["request"]["url"]
+        for m in messages
+        if m["method"] == "Network.requestWillBeSent"
+    ]
     assert urls[0].startswith("file:") and urls[0].endswith("report.html")
     assert all(url.startswith("data:") for url in urls[1:])

@@ -51,11 +51,17 @@ def idx(array: np.ndarray) -> bytes:
 
 
 CONTENTS = {
-    "isun": {"iSUN.tar.gz": tar({"iSUN/iSUN_patches/1.png": picture(), "iSUN/iSUN_patches/2.png": picture()})},
+    "isun": {
+        "iSUN.tar.gz": tar(
+            {"iSUN/iSUN_patches/1.png": picture(), "iSUN/iSUN_patches/2.png": picture()}
+        )
+    },
     "svhn": {"test_32x32.mat": b"digits"},
     "places365": {
         "places365_test_list.txt": b"Places365_test_00000002.jpg\nPlaces365_test_00000004.jpg\n",
-        "test_256.tar": tar({f"test_256/Places365_test_0000000{i}.jpg": picture() for i in range(6)}),
+        "test_256.tar": tar(
+            {f"test_256/Places365_test_0000000{i}.jpg": picture() for i in range(6)}
+        ),
     },
     "mnist": {
         "t10k-images-idx3-ubyte.gz": idx(np.arange(3 * 28 * 28, dtype=np.uint8).reshape(3, 28, 28)),
@@ -77,14 +83,18 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
                 server.files[f"{name}/{file.name}"] = data = files[file.name]
                 known = any(file.digests)
                 digests = Digests(hashlib.sha256(data).hexdigest()) if known else Digests()
-                made.append(SetFile(file.name, (server.address(f"{name}/{file.name}"),), len(data), digests))
+                made.append(
+                    SetFile(file.name, (server.address(f"{name}/{file.name}"),), len(data), digests)
+                )
             monkeypatch.setitem(SETS, name, entry._replace(files=tuple(made)))
         monkeypatch.setattr(download_module.time, "sleep", lambda _: None)
         yield server
 
 
 def names_below(folder: Path) -> list[str]:
-    return sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
+    return sorted(
+        file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()
+    )
 
 
 def test_an_archive(server: Server, tmp_path: Path) -> None:
@@ -118,20 +128,28 @@ def test_mnist_becomes_arrays(server: Server, tmp_path: Path) -> None:
     assert (len(pictures), pictures.labels.tolist()) == (3, [7, 1, 0])  # type: ignore[union-attr]
     assert np.asarray(pictures.read(0)).shape == (28, 28, 3)
     assert len(open_images(path.with_name("train.npz"))) == 2
-    for bad in (b"no", gzip.compress(b"\0\0\x08\x01\0\0\0\x09abc"), gzip.compress(b"\0\0\x09\x01\0\0\0\x01a")):
+    for bad in (
+        b"no",
+        gzip.compress(b"\0\0\x08\x01\0\0\0\x09abc"),
+        gzip.compress(b"\0\0\x09\x01\0\0\0\x01a"),
+    ):
         (tmp_path / "x.gz").write_bytes(bad)
         with pytest.raises(FormatError, match="delete it and fetch it again"):
             read_idx(tmp_path / "x.gz")
 
 
-def test_the_first_download_is_recorded_and_later_ones_checked(server: Server, tmp_path: Path) -> None:
+def test_the_first_download_is_recorded_and_later_ones_checked(
+    server: Server, tmp_path: Path
+) -> None:
     name = "places365_test_list.txt"
     get_set("places365", tmp_path)
     recorded = (tmp_path / "downloads" / "places365" / f"{name}.sha256").read_text().strip()
     assert recorded == hashlib.sha256(CONTENTS["places365"][name]).hexdigest()
     (tmp_path / "places365").rename(tmp_path / "away")
     server.files[f"places365/{name}"] = CONTENTS["places365"][name].replace(b"2", b"3")
-    with pytest.raises(FormatError, match=rf"the download has sha256 \w+ instead of {recorded}; it was removed"):
+    with pytest.raises(
+        FormatError, match=rf"the download has sha256 \w+ instead of {recorded}; it was removed"
+    ):
         get_set("places365", tmp_path)
 
 
@@ -140,7 +158,10 @@ def test_interrupted_it_goes_on(server: Server, tmp_path: Path) -> None:
     with pytest.raises(DownloadError, match="the connection broke after 100 of"):
         get_set("isun", tmp_path)
     assert find_set("isun", tmp_path) is None
-    with mock.patch.object(sets, "unpack", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+    with (
+        mock.patch.object(sets, "unpack", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
         get_set("isun", tmp_path)
     assert server.asked[-1] == "bytes=100-"
     asked = len(server.asked)
@@ -153,7 +174,9 @@ def test_what_was_downloaded_by_hand_is_taken_and_kept(server: Server, tmp_path:
     archive = tmp_path / "downloads" / "isun" / "iSUN.tar.gz"
     archive.parent.mkdir(parents=True)
     archive.write_bytes(CONTENTS["isun"]["iSUN.tar.gz"][:-1])
-    with pytest.raises(FormatError, match=r"iSUN.tar.gz: has sha256 \w+ instead of \w+; delete it and run"):
+    with pytest.raises(
+        FormatError, match=r"iSUN.tar.gz: has sha256 \w+ instead of \w+; delete it and run"
+    ):
         get_set("isun", tmp_path)
     archive.write_bytes(CONTENTS["isun"]["iSUN.tar.gz"])
     get_set("isun", tmp_path)
@@ -182,7 +205,9 @@ def test_an_archive_with_something_else_in_it(server: Server, tmp_path: Path) ->
     server.files["isun/iSUN.tar.gz"] = data
     file = SETS["isun"].files[0]._replace(size=None, digests=Digests())
     SETS["isun"] = SETS["isun"]._replace(files=(file,))
-    with pytest.raises(FormatError, match=r"unpacked, but iSUN/iSUN_patches is not in it; see https://github.com"):
+    with pytest.raises(
+        FormatError, match=r"unpacked, but iSUN/iSUN_patches is not in it; see https://github.com"
+    ):
         get_set("isun", tmp_path)
 
 
@@ -196,7 +221,10 @@ def test_one_process_at_a_time(server: Server, tmp_path: Path) -> None:
 
 
 def test_a_set_without_an_address_says_how(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no public address; see https://image-net.org.*: register there.*imagenet\."):
+    with pytest.raises(
+        InputError,
+        match=r"no public address; see https://image-net.org.*: register there.*imagenet\.",
+    ):
         get_set("imagenet", tmp_path)
     assert str(tmp_path / "imagenet") in how_to_get("imagenet", tmp_path)
     assert how_to_get("svhn", tmp_path) == f"get it with: typica data get svhn --root {tmp_path}"
@@ -206,10 +234,15 @@ def test_a_set_without_an_address_says_how(tmp_path: Path) -> None:
 
 def test_names_that_are_not_there() -> None:
     for function in (benchmark_set, find_set, get_set, how_to_get):
-        with pytest.raises(InputError, match=r"set 'CIFAR-10': there is none of that name; did you mean cifar10 or "):
+        with pytest.raises(
+            InputError,
+            match=r"set 'CIFAR-10': there is none of that name; did you mean cifar10 or ",
+        ):
             function("CIFAR-10")
     for name in ("nosuch", "zzzzzzzz", "cat"):
-        with pytest.raises(InputError, match="there is none of that name; choose one of cifar10, cifar100, svhn"):
+        with pytest.raises(
+            InputError, match="there is none of that name; choose one of cifar10, cifar100, svhn"
+        ):
             benchmark_set(name)
 
 
@@ -254,7 +287,13 @@ def test_the_table_is_sound(name: str) -> None:
 
 
 def test_no_checksum_stands_twice() -> None:
-    digests = [digest for entry in SETS.values() for file in entry.files for digest in file.digests if digest]
+    digests = [
+        digest
+        for entry in SETS.values()
+        for file in entry.files
+        for digest in file.digests
+        if digest
+    ]
     assert len(set(digests)) == len(digests)
 
 
@@ -264,10 +303,14 @@ def test_data_get(server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert run(capsys, "data", "get", "isun", "--root", str(tmp_path)).startswith("isun: ")
 
 
-def test_data_get_refuses(server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_get_refuses(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     root = ["--root", str(tmp_path)]
     for arguments in ([], ["isun", "--all"]):
-        assert "pass the names of sets, or --all" in run(capsys, "data", "get", *arguments, *root, code=2)
+        assert "pass the names of sets, or --all" in run(
+            capsys, "data", "get", *arguments, *root, code=2
+        )
     errors = run(capsys, "data", "get", "isun", "svnh", *root, code=2)
     assert "there is none of that name; did you mean svhn?" in errors
     assert list(tmp_path.iterdir()) == []

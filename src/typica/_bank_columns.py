@@ -25,7 +25,9 @@ def prepared_columns(columns: Mapping[str, Any], manifest: Manifest) -> dict[str
     if "features" not in arrays:
         raise InputError(f"{_WHERE}: no column 'features' among {', '.join(arrays)}; pass it.")
     if len(set(lengths.values())) != 1:
-        raise InputError(f"{_WHERE}: columns of different length ({lengths}); pass one row each for every input.")
+        raise InputError(
+            f"{_WHERE}: columns of different length ({lengths}); pass one row each for every input."
+        )
     known = manifest.columns
     if known and set(known) != set(arrays):
         raise InputError(
@@ -34,7 +36,9 @@ def prepared_columns(columns: Mapping[str, Any], manifest: Manifest) -> dict[str
         )
     prepared = {}
     for name, column in arrays.items():
-        stored = _labels(column, known) if name == "labels" else _numbers(name, column, manifest.dtype)
+        stored = (
+            _labels(column, known) if name == "labels" else _numbers(name, column, manifest.dtype)
+        )
         width = stored.shape[1] if stored.ndim == 2 else None
         if known and (known[name]["dtype"], known[name]["width"]) != (stored.dtype.str, width):
             raise InputError(
@@ -60,8 +64,12 @@ def _labels(column: NDArray[Any], known: dict[str, dict[str, Any]]) -> NDArray[A
 
 
 def _numbers(name: str, column: NDArray[Any], dtype: str) -> NDArray[Any]:
-    if name not in ("features", "logits") and not (name.startswith("layer.") and len(name) > len("layer.")):
-        raise InputError(f"{_WHERE}: {name!r} is no column of a bank; use features, logits, labels or layer.NAME.")
+    if name not in ("features", "logits") and not (
+        name.startswith("layer.") and len(name) > len("layer.")
+    ):
+        raise InputError(
+            f"{_WHERE}: {name!r} is no column of a bank; use features, logits, labels or layer.NAME."
+        )
     if column.ndim != 2 or not column.shape[1] or column.dtype.kind not in "fiub":
         raise InputError(
             f"{_WHERE}: {name} of shape {column.shape} and type {column.dtype}; pass numbers of shape (rows, width)."
@@ -72,7 +80,9 @@ def _numbers(name: str, column: NDArray[Any], dtype: str) -> NDArray[Any]:
     if (np.isinf(cast) & np.isfinite(column)).any():
         largest = float(np.abs(column[np.isfinite(column)].astype(np.float64)).max())
         wider = DTYPES[DTYPES.index(wanted) + 1]
-        raise InputError(f"{_WHERE}: {name} holds {largest:g}, beyond {wanted}; use dtype={wider!r}.")
+        raise InputError(
+            f"{_WHERE}: {name} holds {largest:g}, beyond {wanted}; use dtype={wider!r}."
+        )
     return cast
 
 
@@ -80,7 +90,11 @@ def check_labels(folder: Path, manifest: Manifest, classes: Sequence[str]) -> No
     """Check that the integer labels of a bank, which is all written, point to its class names."""
     if "labels" not in manifest.columns or manifest.dtype_of("labels").kind != "i":
         return
-    labels = np.memmap(folder / column_file("labels"), "<i8", "r", offset=HEADER, shape=manifest.shape_of("labels"))
+    labels = np.memmap(
+        folder / column_file("labels"), "<i8", "r", offset=HEADER, shape=manifest.shape_of("labels")
+    )
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or high >= len(classes):
-        raise InputError(f"{folder}: labels from {low} to {high} for {len(classes)} class names; pass a name for each.")
+        raise InputError(
+            f"{folder}: labels from {low} to {high} for {len(classes)} class names; pass a name for each."
+        )

@@ -58,13 +58,17 @@ class Manifest:
 
     def text(self) -> str:
         """Return the document, its own checksum last."""
-        body = {"bank": FORMAT, **dataclasses.asdict(self), "shards": [shard._asdict() for shard in self.shards]}
+        body = {
+            "bank": FORMAT,
+            **dataclasses.asdict(self),
+            "shards": [shard._asdict() for shard in self.shards],
+        }
         return json.dumps({**body, "sha256": _checksum(body)}, indent=1, allow_nan=False) + "\n"
 
     def write(self, folder: Path, lock: int | None = None) -> None:
-        """Put the manifest in the place of the old one at a stroke, if the folder still is the one with the lock. The
-        name of the new one is fixed: a run that is killed here leaves nothing that the next one does not write over.
-        """
+        """Put the manifest in the place of the old one at a stroke, if the folder still is the one
+        with the lock. The name of the new one is fixed: a run that is killed here leaves nothing
+        that the next one does not write over."""
         if lock is not None:
             check_lock(folder, lock)
         with (folder / MANIFEST_NEXT).open("w", encoding="ascii", newline="\n") as file:
@@ -105,21 +109,29 @@ def read_manifest(folder: Path) -> Manifest:
         text = (folder / MANIFEST).read_text(encoding="ascii")
         document = json.loads(text)
     except FileNotFoundError:
-        what = "there is no such folder" if not folder.exists() else f"no bank: it has no {MANIFEST}"
-        raise FormatError(f"{folder}: {what}; pass a folder that `typica extract` or write_bank wrote.") from None
+        what = (
+            "there is no such folder" if not folder.exists() else f"no bank: it has no {MANIFEST}"
+        )
+        raise FormatError(
+            f"{folder}: {what}; pass a folder that `typica extract` or write_bank wrote."
+        ) from None
     except NotADirectoryError:
         raise FormatError(f"{folder}: a file, and a bank is a folder; pass the folder.") from None
     except ValueError as error:
         raise FormatError(f"{folder}: the manifest is damaged ({error}); {again}.") from None
     if not isinstance(document, dict) or not isinstance(document.get("bank"), int):
-        raise FormatError(f"{folder}: {MANIFEST} is of something else than a bank; pass a bank's folder.")
+        raise FormatError(
+            f"{folder}: {MANIFEST} is of something else than a bank; pass a bank's folder."
+        )
     if document["bank"] > FORMAT:
         raise FormatError(
             f"{folder}: written by a newer Typica (bank format {document['bank']}, this one reads up to {FORMAT}); "
             "upgrade typica."
         )
     if document.pop("sha256", None) != _checksum(document):
-        raise FormatError(f"{folder}: the checksum of {MANIFEST} does not match, it was altered; {again}.")
+        raise FormatError(
+            f"{folder}: the checksum of {MANIFEST} does not match, it was altered; {again}."
+        )
     del document["bank"]
     document["skipped"] = [(name, reason) for name, reason in document["skipped"]]
     document["shards"] = [Shard(**shard) for shard in document["shards"]]
@@ -136,7 +148,9 @@ def json_values(value: Mapping[str, Any], what: str) -> dict[str, Any]:
     try:
         return dict(json.loads(canonical(value)))
     except (TypeError, ValueError) as error:
-        raise InputError(f"BankWriter: {what} cannot be stored ({error}); pass a dict of JSON values.") from None
+        raise InputError(
+            f"BankWriter: {what} cannot be stored ({error}); pass a dict of JSON values."
+        ) from None
 
 
 def _checksum(document: dict[str, Any]) -> str:
@@ -160,7 +174,12 @@ def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
     """
     text = str({"descr": dtype.str, "fortran_order": False, "shape": shape})
     length = HEADER - 10
-    return b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little") + text.ljust(length - 1).encode("ascii") + b"\n"
+    return (
+        b"\x93NUMPY\x01\x00"
+        + length.to_bytes(2, "little")
+        + text.ljust(length - 1).encode("ascii")
+        + b"\n"
+    )
 
 
 def mapped_column(folder: Path, name: str, manifest: Manifest) -> NDArray[Any]:
@@ -179,7 +198,9 @@ def _mapped(file: Path) -> NDArray[Any]:
     try:
         array: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
-        raise FormatError(f"{file}: not the .npy file it was ({error}); write the bank again.") from None
+        raise FormatError(
+            f"{file}: not the .npy file it was ({error}); write the bank again."
+        ) from None
     return array
 
 
@@ -238,7 +259,9 @@ def encode_names(names: Sequence[str], where: str) -> list[bytes]:
     try:
         return [name.encode("utf-8", "surrogateescape") for name in names]
     except (AttributeError, UnicodeEncodeError) as error:
-        raise InputError(f"{where}: a name cannot be stored ({error}); pass one string of Unicode a row.") from None
+        raise InputError(
+            f"{where}: a name cannot be stored ({error}); pass one string of Unicode a row."
+        ) from None
 
 
 class Names(Sequence[str]):
@@ -262,7 +285,11 @@ class Names(Sequence[str]):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         i = range(len(self))[index]
-        return self._bytes[self._offsets[i] : self._offsets[i + 1]].tobytes().decode("utf-8", "surrogateescape")
+        return (
+            self._bytes[self._offsets[i] : self._offsets[i + 1]]
+            .tobytes()
+            .decode("utf-8", "surrogateescape")
+        )
 
     def part(self, start: int, stop: int) -> dict[str, NDArray[Any]]:
         """Return what rows [start, stop) have in each of the two files."""

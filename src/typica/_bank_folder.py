@@ -19,7 +19,9 @@ def make_folder(path: Path) -> list[Path]:
 
 def unmake_folder(path: Path, made: list[Path]) -> None:
     """Delete an unfinished bank's files, and then the folders that were made for it and are empty."""
-    with contextlib.suppress(OSError):  # somebody else has put something there; it is the first error that counts
+    with contextlib.suppress(
+        OSError
+    ):  # somebody else has put something there; it is the first error that counts
         for file in path.iterdir():
             if file.name in (MANIFEST, LOCK) or is_ours(file.name):
                 file.unlink()
@@ -30,7 +32,11 @@ def unmake_folder(path: Path, made: list[Path]) -> None:
 def is_ours(name: str) -> bool:
     """Tell whether a file is one that an interrupted run may have left."""
     ours = (MANIFEST_NEXT, NAMES, OFFSETS, HEAD, "features.npy", "logits.npy", "labels.npy")
-    return name in ours or name.startswith(f".{HEAD}.") or (name.startswith("layer.") and name.endswith(".npy"))
+    return (
+        name in ours
+        or name.startswith(f".{HEAD}.")
+        or (name.startswith("layer.") and name.endswith(".npy"))
+    )
 
 
 def differences(there: Any, here: Any, path: str = "") -> list[str]:
@@ -41,5 +47,9 @@ def differences(there: Any, here: Any, path: str = "") -> list[str]:
     """
     if isinstance(there, dict) and isinstance(here, dict):
         keys = sorted({*there, *here})
-        return [line for key in keys for line in differences(there.get(key), here.get(key), f"{path}.{key}")]
+        return [
+            line
+            for key in keys
+            for line in differences(there.get(key), here.get(key), f"{path}.{key}")
+        ]
     return [] if there == here else [f"{path.lstrip('.')} is {there!r} there and {here!r} here"]

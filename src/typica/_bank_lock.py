@@ -13,7 +13,9 @@ LOCK = ".lock"  # on Windows, where a folder itself has none
 
 def lock_folder(folder: Path, what: str = "writing this bank") -> int:
     """Take the lock on a folder, which dies with its holder, and return the handle that holds it."""
-    busy = InputError(f"{folder}: another process is {what}; wait until it has ended, or choose another folder.")
+    busy = InputError(
+        f"{folder}: another process is {what}; wait until it has ended, or choose another folder."
+    )
     if sys.platform == "win32":
         import msvcrt  # noqa: PLC0415 (Windows only)
 
@@ -34,7 +36,9 @@ def lock_folder(folder: Path, what: str = "writing this bank") -> int:
         raise busy from None
     except OSError:  # a file system without locks
         pass
-    if not is_locked(folder, handle):  # removed after it was opened, by one who held the lock until now
+    if not is_locked(
+        folder, handle
+    ):  # removed after it was opened, by one who held the lock until now
         os.close(handle)
         raise busy
     return handle

@@ -47,13 +47,15 @@ _OF_DONE = 256  # shards grow with the bank: the manifest, which is written with
 class BankWriter:
     """Write a bank, a batch at a time, into a folder.
 
-    identity: what the rows were made of and how (model, layer, transform, data ...), JSON values. A folder that holds
-    an unfinished bank of the same identity is taken up: `done` says how many source rows are in, and `settings` is what
-    the first run pinned. A finished one has `complete` True. Another identity is refused. settings: how they are made,
-    JSON values, or a function that finds out and is called where the folder is new.
-    dtype: of features and layers in the files. shard_rows: source rows after which what was written is made safe, at
-    the next end of a batch; a run that is killed loses no more than that, or 1/256 of what is done where that is more.
-    Given the same batches, the finished folder is the same to the byte, however often the writing was interrupted.
+    identity: what the rows were made of and how (model, layer, transform, data ...), JSON values. A
+    folder that holds an unfinished bank of the same identity is taken up: `done` says how many
+    source rows are in, and `settings` is what the first run pinned. A finished one has `complete`
+    True. Another identity is refused. settings: how they are made, JSON values, or a function that
+    finds out and is called where the folder is new. dtype: of features and layers in the files.
+    shard_rows: source rows after which what was written is made safe, at the next end of a batch; a
+    run that is killed loses no more than that, or 1/256 of what is done where that is more. Given
+    the same batches, the finished folder is the same to the byte, however often the writing was
+    interrupted.
 
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
@@ -75,9 +77,13 @@ class BankWriter:
     ) -> None:
         self.path = Path(path)
         if dtype not in DTYPES:
-            raise InputError(f"BankWriter: dtype={dtype!r} is none of {', '.join(DTYPES)}; pass one of them.")
+            raise InputError(
+                f"BankWriter: dtype={dtype!r} is none of {', '.join(DTYPES)}; pass one of them."
+            )
         if shard_rows < 1:
-            raise InputError(f"BankWriter: shard_rows={shard_rows}; pass a number of rows, e.g. 4096.")
+            raise InputError(
+                f"BankWriter: shard_rows={shard_rows}; pass a number of rows, e.g. 4096."
+            )
         wanted = Manifest(json_values(identity, "identity"), {}, dtype, shard_rows)
         self._files: dict[str, Growing] = {}
         self._pending = 0  # source rows since the last shard ended
@@ -88,7 +94,9 @@ class BankWriter:
             self._made = make_folder(self.path)
             self._lock = lock_folder(self.path)
         except OSError as error:
-            raise InputError(f"{path}: cannot write a bank there ({error.strerror}); choose another folder.") from None
+            raise InputError(
+                f"{path}: cannot write a bank there ({error.strerror}); choose another folder."
+            ) from None
         with self._or_close():
             self._manifest = self._take_up(wanted, settings or {})
 
@@ -107,11 +115,15 @@ class BankWriter:
         """Whether the folder holds the finished bank already."""
         return self._manifest.complete
 
-    def _take_up(self, wanted: Manifest, settings: Mapping[str, Any] | Callable[[], Mapping[str, Any]]) -> Manifest:
+    def _take_up(
+        self, wanted: Manifest, settings: Mapping[str, Any] | Callable[[], Mapping[str, Any]]
+    ) -> Manifest:
         found = {entry.name for entry in self.path.iterdir()} - {MANIFEST_NEXT, LOCK}
         if not found:
             self._found_empty = True
-            wanted.settings = json_values(settings() if callable(settings) else settings, "settings")
+            wanted.settings = json_values(
+                settings() if callable(settings) else settings, "settings"
+            )
             wanted.write(self.path, self._lock)
             return wanted
         if MANIFEST not in found:
@@ -155,22 +167,31 @@ class BankWriter:
     ) -> None:
         """Append one batch.
 
-        columns: `features` (n, m), and maybe `logits` (n, C), `labels` (n,) and `layer.NAME` (n, k), the same ones in
-        every batch; none where all rows of a batch were skipped. names: one a row, or None throughout.
-        source_rows: how many rows of the source the batch stands for, those and the skipped ones if None.
-        skipped: (name, reason) pairs.
-        """
+        columns: `features` (n, m), and maybe `logits` (n, C), `labels` (n,) and `layer.NAME` (n,
+        k), the same ones in every batch; none where all rows of a batch were skipped. names: one a
+        row, or None throughout. source_rows: how many rows of the source the batch stands for,
+        those and the skipped ones if None. skipped: (name, reason) pairs."""
         self._check_open()
         prepared = prepared_columns(columns, self._manifest)
         rows = len(next(iter(prepared.values()), ()))
         source_rows = rows + len(skipped) if source_rows is None else source_rows
         if source_rows < rows:
-            raise InputError(f"BankWriter.write: {rows} rows from source_rows={source_rows}; pass at least as many.")
+            raise InputError(
+                f"BankWriter.write: {rows} rows from source_rows={source_rows}; pass at least as many."
+            )
         encoded = None if names is None or not prepared else encode_names(names, "BankWriter.write")
         if encoded is not None and len(encoded) != rows:
-            raise InputError(f"BankWriter.write: {len(encoded)} names for {rows} rows; pass one a row.")
-        if self._manifest.columns and prepared and (encoded is None) != (self._manifest.name_bytes is None):
-            raise InputError("BankWriter.write: some batches have names and others none; pass them always or never.")
+            raise InputError(
+                f"BankWriter.write: {len(encoded)} names for {rows} rows; pass one a row."
+            )
+        if (
+            self._manifest.columns
+            and prepared
+            and (encoded is None) != (self._manifest.name_bytes is None)
+        ):
+            raise InputError(
+                "BankWriter.write: some batches have names and others none; pass them always or never."
+            )
         with self._or_close():
             if rows:
                 self._append(prepared, encoded)
@@ -178,7 +199,9 @@ class BankWriter:
             self._manifest.source_rows += source_rows
             self._manifest.skipped += [(str(name), str(reason)) for name, reason in skipped]
             self._pending += source_rows
-            if self._pending >= max(self._manifest.shard_rows, (self.done - self._pending) // _OF_DONE):
+            if self._pending >= max(
+                self._manifest.shard_rows, (self.done - self._pending) // _OF_DONE
+            ):
                 self._end_shard()
                 self._manifest.write(self.path, self._lock)
 
@@ -187,7 +210,9 @@ class BankWriter:
             for name, column in columns.items():
                 width = column.shape[1] if column.ndim == 2 else None
                 self._manifest.columns[name] = {"dtype": column.dtype.str, "width": width}
-                self._files[column_file(name)] = Growing(self.path / column_file(name), bytes(HEADER))
+                self._files[column_file(name)] = Growing(
+                    self.path / column_file(name), bytes(HEADER)
+                )
             if names is not None:
                 self._manifest.name_bytes = 0
                 self._files[NAMES] = Growing(self.path / NAMES)
@@ -218,13 +243,19 @@ class BankWriter:
         self._check_open()
         manifest = self._manifest
         if not manifest.rows:
-            first = f"; the first, {manifest.skipped[0][0]}: {manifest.skipped[0][1]}" if manifest.skipped else ""
+            first = (
+                f"; the first, {manifest.skipped[0][0]}: {manifest.skipped[0][1]}"
+                if manifest.skipped
+                else ""
+            )
             raise InputError(
                 f"{self.path}: no row was written, {len(manifest.skipped)} were skipped{first}; check the source."
             )
         width = manifest.columns["features"]["width"]
         if head is not None and head.n_features != width:
-            raise InputError(f"{self.path}: a head for {head.n_features} features, these are {width}; pass the other.")
+            raise InputError(
+                f"{self.path}: a head for {head.n_features} features, these are {width}; pass the other."
+            )
         if classes is not None:
             check_labels(self.path, manifest, classes)
         with self._or_close():
@@ -285,10 +316,11 @@ class BankWriter:
         self._stop(error)
 
     def _stop(self, error: BaseException | None) -> None:
-        """Close. An error before the first shard leaves nothing behind in a folder that was empty; Ctrl-C is none, and
-        what it leaves is taken up again.
-        """
-        failed = isinstance(error, Exception) or (error is not None and not (self.path / MANIFEST).exists())
+        """Close. An error before the first shard leaves nothing behind in a folder that was empty;
+        Ctrl-C is none, and what it leaves is taken up again."""
+        failed = isinstance(error, Exception) or (
+            error is not None and not (self.path / MANIFEST).exists()
+        )
         ours = self._lock is not None and is_locked(self.path, self._lock)
         if failed and ours and self._found_empty and not self._manifest.shards:
             if os.name == "nt":  # which deletes no file that is open

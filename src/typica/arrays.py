@@ -1,8 +1,8 @@
 """What the Array API lacks: checked features, row blocks, conversions between backends.
 
-The same code serves NumPy arrays, torch tensors and anything else that conforms to the Array API. Backends
-are recognised by `array_api_compat`, which looks into `sys.modules` and so never imports torch.
-"""
+The same code serves NumPy arrays, torch tensors and anything else that conforms to the Array API.
+Backends are recognised by `array_api_compat`, which looks into `sys.modules` and so never imports
+torch."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from typica.progress import advance
 
 Array = Any  # an array of any backend
 
-# Of the widest array that a block makes: large enough for BLAS to be at its best, and below the 32 MiB from which
-# malloc asks the system for fresh pages every time.
+# Of the widest array that a block makes: large enough for BLAS to be at its best, and below the 32
+# MiB from which malloc asks the system for fresh pages every time.
 BLOCK_BYTES = 24 * 2**20
 
 
@@ -67,9 +67,8 @@ def like(a: NDArray[Any], Z: Array) -> Array:
 def as_features(X: Any, where: str, n_features: int | None = None) -> Array:
     """Return `X` as a 2-D array of real numbers in its own backend, or say what is wrong with it.
 
-    Values are not looked at (see `check_finite`) and not converted (see `as_floating`): that is done block
-    by block. `n_features` is the width that the caller expects.
-    """
+    Values are not looked at (see `check_finite`) and not converted (see `as_floating`): that is
+    done block by block. `n_features` is the width that the caller expects."""
     if not array_api_compat.is_array_api_obj(X) or array_api_compat.is_pydata_sparse_array(X):
         X = _from_foreign(X, where)
     if X.ndim != 2:
@@ -80,7 +79,9 @@ def as_features(X: Any, where: str, n_features: int | None = None) -> Array:
     n, m = X.shape
     for count, what in ((n, "sample"), (m, "feature")):
         if count < 1:
-            raise InputError(f"{where}: 0 {what}(s) (shape=({n}, {m})) while a minimum of 1 is required; pass data.")
+            raise InputError(
+                f"{where}: 0 {what}(s) (shape=({n}, {m})) while a minimum of 1 is required; pass data."
+            )
     if is_numpy(X) and X.dtype.kind not in "fiub":
         X = _from_objects(X, where)
     elif not is_numpy(X) and namespace(X).isdtype(X.dtype, "complex floating"):
@@ -97,11 +98,15 @@ def _from_foreign(X: Any, where: str) -> NDArray[Any]:
     if hasattr(X, "tocsr"):
         raise InputError(f"{where}: sparse features are not supported; pass X.toarray().")
     if X is None or isinstance(X, str | bytes):
-        raise InputError(f"{where}: expected an array of features, got {X!r}; pass an (n, m) array.")
+        raise InputError(
+            f"{where}: expected an array of features, got {X!r}; pass an (n, m) array."
+        )
     try:
         return np.asarray(X)
     except ValueError as error:
-        raise InputError(f"{where}: the rows do not form a matrix ({error}); pass rows of one length.") from None
+        raise InputError(
+            f"{where}: the rows do not form a matrix ({error}); pass rows of one length."
+        ) from None
 
 
 def _from_objects(X: NDArray[Any], where: str) -> NDArray[Any]:
@@ -110,7 +115,9 @@ def _from_objects(X: NDArray[Any], where: str) -> NDArray[Any]:
     try:
         return X.astype(np.float64)
     except ValueError as error:
-        raise InputError(f"{where}: features must be numbers ({error}); encode them first.") from None
+        raise InputError(
+            f"{where}: features must be numbers ({error}); encode them first."
+        ) from None
 
 
 def as_floating(Z: Array) -> Array:
@@ -133,8 +140,8 @@ def as_floating(Z: Array) -> Array:
 def check_finite(Z: Array, where: str, first_row: int = 0) -> None:
     """Raise if a row of the floating array `Z` holds NaN or infinity, naming the first such row.
 
-    One sum looks at everything at the price of a read; only if that is not finite the rows are looked at.
-    """
+    One sum looks at everything at the price of a read; only if that is not finite the rows are
+    looked at."""
     xp = namespace(Z)
     with np.errstate(over="ignore", invalid="ignore"):
         total = xp.sum(Z)
@@ -161,15 +168,19 @@ def row_blocks(n: int, width: int, itemsize: int = 4) -> Iterator[slice]:
 
 
 def map_rows(
-    kernel: Callable[[Array], Array], Z: Array, where: str, width: int = 1, *, nan_passes: bool = False
+    kernel: Callable[[Array], Array],
+    Z: Array,
+    where: str,
+    width: int = 1,
+    *,
+    nan_passes: bool = False,
 ) -> Array:
     """Apply `kernel`, which turns a block of rows into one value a row, to all rows of `Z`, block by block.
 
-    Each block is converted to its working dtype and checked to be finite while it is in the cache, so that
-    input of any size needs memory for one block alone. `width`: the most numbers a row that the kernel makes.
-    `nan_passes`: the kernel makes a row that is not finite into a value that is not, so that looking at the values
-    saves looking at the rows.
-    """
+    Each block is converted to its working dtype and checked to be finite while it is in the cache,
+    so that input of any size needs memory for one block alone. `width`: the most numbers a row that
+    the kernel makes. `nan_passes`: the kernel makes a row that is not finite into a value that is
+    not, so that looking at the values saves looking at the rows."""
     blocks = []
     xp = namespace(Z)
     itemsize = 4 if as_floating(Z[:1, ...]).dtype == xp.float32 else 8

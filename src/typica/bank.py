@@ -5,8 +5,8 @@
     names.bin           the names one after the other; names.offsets.npy (n + 1,): where each begins
     head.safetensors    the network's head, if it was given
 
-`BankWriter` writes one batch by batch and can be killed at any moment; `write_bank` writes arrays at once.
-"""
+`BankWriter` writes one batch by batch and can be killed at any moment; `write_bank` writes arrays
+at once."""
 
 from __future__ import annotations
 
@@ -43,7 +43,13 @@ from typica.errors import FormatError, InputError
 from typica.head import Head
 from typica.progress import advance
 
-SOURCE = ("model", "weights", "layer", "reduce", "transform")  # of an identity: what runs a picture again
+SOURCE = (
+    "model",
+    "weights",
+    "layer",
+    "reduce",
+    "transform",
+)  # of an identity: what runs an image again
 _MORE = ("head", "code")  # the same, where it has them
 
 __all__ = ["Bank", "BankWriter", "bank_from_parquet", "check_source", "remove_bank", "write_bank"]
@@ -52,9 +58,10 @@ __all__ = ["Bank", "BankWriter", "bank_from_parquet", "check_source", "remove_ba
 class Bank:
     """A finished bank, opened without reading its data.
 
-    features (n, m), logits (n, C), labels (n,) and layers {name: (n, k)} are memory-mapped and read-only; logits,
-    labels, names, classes and head are None where the bank has none. identity: what it was made of. settings: how.
-    skipped: (name, reason) of each row of the source that is not in it.
+    features (n, m), logits (n, C), labels (n,) and layers {name: (n, k)} are memory-mapped and
+    read-only; logits, labels, names, classes and head are None where the bank has none. identity:
+    what it was made of. settings: how. skipped: (name, reason) of each row of the source that is
+    not in it.
 
     >>> import tempfile
     >>> bank = write_bank(tempfile.mkdtemp(), np.eye(3, dtype=np.float32), labels=[0, 1, 1])
@@ -76,7 +83,9 @@ class Bank:
         self.logits: NDArray[Any] | None = columns.get("logits")
         self.labels: NDArray[Any] | None = columns.get("labels")
         self.layers: dict[str, NDArray[Any]] = {
-            name.removeprefix("layer."): column for name, column in columns.items() if name.startswith("layer.")
+            name.removeprefix("layer."): column
+            for name, column in columns.items()
+            if name.startswith("layer.")
         }
         self.names: Names | None = None if manifest.name_bytes is None else Names(path)
         self._columns = columns
@@ -95,7 +104,9 @@ class Bank:
             found = (path / name).stat().st_size if (path / name).is_file() else None
             if found != size:
                 what = "is missing" if found is None else f"has {found} bytes instead of {size}"
-                raise FormatError(f"{path}: {name} {what}; delete the folder and write the bank again.")
+                raise FormatError(
+                    f"{path}: {name} {what}; delete the folder and write the bank again."
+                )
         return cls(path, manifest)
 
     @staticmethod
@@ -130,7 +141,9 @@ class Bank:
         if not set(SOURCE) <= set(self.identity):
             return None
         files = {key: self.settings.get(key) for key in ("model_file", "weights_file")}
-        return {key: self.identity[key] for key in (*SOURCE, *_MORE) if key in self.identity} | files
+        return {
+            key: self.identity[key] for key in (*SOURCE, *_MORE) if key in self.identity
+        } | files
 
     @property
     def accuracy(self) -> float | None:
@@ -139,14 +152,23 @@ class Bank:
             return None
         if self.classes is not None and len(self.classes) != self.logits.shape[1]:
             return None
-        right = [np.argmax(self.logits[rows], axis=1) == self.labels[rows] for rows in row_blocks(len(self), 1)]
+        right = [
+            np.argmax(self.logits[rows], axis=1) == self.labels[rows]
+            for rows in row_blocks(len(self), 1)
+        ]
         return float(np.mean(np.concatenate(right)))
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the identity, the columns' checksums and the head: equal for equal banks."""
         manifest = self._manifest
-        parts = [manifest.identity, manifest.columns, manifest.classes, manifest.head, manifest.shards]
+        parts = [
+            manifest.identity,
+            manifest.columns,
+            manifest.classes,
+            manifest.head,
+            manifest.shards,
+        ]
         return hashlib.sha256(canonical(parts).encode()).hexdigest()
 
     def verify(self) -> int:
@@ -157,7 +179,10 @@ class Bank:
         _ = self.head
         checked = 0
         for number, shard in enumerate(self._manifest.shards):
-            parts = {column_file(name): column[shard.start : shard.stop] for name, column in self._columns.items()}
+            parts = {
+                column_file(name): column[shard.start : shard.stop]
+                for name, column in self._columns.items()
+            }
             if self.names is not None:
                 parts |= self.names.part(shard.start, shard.stop)
             digests = {name: hashlib.sha256(_bytes(part)).digest() for name, part in parts.items()}
@@ -171,9 +196,9 @@ class Bank:
         return checked
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
-        """Write the bank to one Parquet file: list columns `features`, `logits` and `layer.NAME`, columns `label` and
-        `name`; head and identity in the schema's metadata. A row group a shard; float16 becomes float32.
-        """
+        """Write the bank to one Parquet file: list columns `features`, `logits` and `layer.NAME`,
+        columns `label` and `name`; head and identity in the schema's metadata. A row group a shard;
+        float16 becomes float32."""
         from typica.data.bank_parquet import write_parquet  # noqa: PLC0415 (needs an extra)
 
         write_parquet(self, Path(path))
@@ -201,8 +226,9 @@ def write_bank(
 ) -> Bank:
     """Write arrays to a bank and return it, opened.
 
-    features (n, m), logits (n, C), labels (n,), names: n strings. The features keep their type: float16, float32 or
-    float64. Interrupted and called again with the same data, it goes on; other data in the folder is refused.
+    features (n, m), logits (n, C), labels (n,), names: n strings. The features keep their type:
+    float16, float32 or float64. Interrupted and called again with the same data, it goes on; other
+    data in the folder is refused.
 
     >>> import tempfile
     >>> write_bank(tempfile.mkdtemp(), np.ones((2, 5), np.float16), names=["a", "b"]).names[0]
@@ -211,7 +237,9 @@ def write_bank(
     given = {"features": features, "logits": logits, "labels": labels}
     columns = {name: np.asarray(column) for name, column in given.items() if column is not None}
     if columns["features"].ndim != 2 or not len(columns["features"]):
-        raise InputError(f"write_bank: features of shape {columns['features'].shape}; pass rows (n, m).")
+        raise InputError(
+            f"write_bank: features of shape {columns['features'].shape}; pass rows (n, m)."
+        )
     rows = len(columns["features"])
     lengths = {name: len(column) for name, column in columns.items() if column.ndim}
     lengths |= {} if names is None else {"names": len(names)}
@@ -220,9 +248,13 @@ def write_bank(
         raise InputError(f"write_bank: {wrong} for {rows} rows of features; pass one a row.")
     dtype = str(columns["features"].dtype.newbyteorder("="))
     settings = {"content": _content(columns, names, head, classes)}
-    with BankWriter(path, identity or {}, settings=settings, dtype=dtype if dtype in DTYPES else "float32") as writer:
+    with BankWriter(
+        path, identity or {}, settings=settings, dtype=dtype if dtype in DTYPES else "float32"
+    ) as writer:
         if writer.settings != settings:
-            raise InputError(f"{path}: holds a bank of other data; choose another folder, or delete this one.")
+            raise InputError(
+                f"{path}: holds a bank of other data; choose another folder, or delete this one."
+            )
         step = 4096
         for start in range(writer.done if not writer.complete else rows, rows, step):
             part = slice(start, start + step)
@@ -283,10 +315,15 @@ def bank_from_parquet(path: str | os.PathLike[str], out: str | os.PathLike[str])
 
 
 def _content(
-    columns: dict[str, NDArray[Any]], names: Sequence[str] | None, head: Head | None, classes: Sequence[str] | None
+    columns: dict[str, NDArray[Any]],
+    names: Sequence[str] | None,
+    head: Head | None,
+    classes: Sequence[str] | None,
 ) -> str:
     """Return a digest of all that `write_bank` is given, so that it never goes on with another call's data."""
-    digest = hashlib.sha256(store.fingerprint([head, None if classes is None else list(classes)]).encode())
+    digest = hashlib.sha256(
+        store.fingerprint([head, None if classes is None else list(classes)]).encode()
+    )
     for name, column in columns.items():
         digest.update(f"{name} {column.dtype} {column.shape}\n".encode())
         for start in range(0, len(column), 4096):

@@ -1,15 +1,16 @@
 """A test of p-values that holds at all times: bet against their being independent and uniform.
 
-Each bet is a density f on [0, 1]: a stake on it is multiplied by f(p_t) at each step, which on average changes nothing
-while the p-values are uniform, whatever came before. The wealth starts at 1. At step t the part
-w_t = c / ((t - 1 + c)(t + c)) of it is taken from the reserve and put on all bets alike:
+Each bet is a density f on [0, 1]: a stake on it is multiplied by f(p_t) at each step, which on
+average changes nothing while the p-values are uniform, whatever came before. The wealth starts at
+1. At step t the part w_t = c / ((t - 1 + c)(t + c)) of it is taken from the reserve and put on all
+bets alike:
 
     stake_t = (stake_(t-1) + w_t / bets) f(p_t)          wealth_t = reserve_t + sum of stakes,  reserve_t = c / (t + c)
 
-so that wealth is waiting for a change whenever it comes, and the delay grows with the logarithm of its time only. By
-Ville's inequality P(wealth_t >= 1 / alpha for any t) <= alpha. With c / (t + c) as the prior of the change this is the
-procedure of Shiryaev, on conformal p-values as in Vovk, Nouretdinov, Gammerman: Testing Exchangeability On-Line, 2003.
-"""
+so that wealth is waiting for a change whenever it comes, and the delay grows with the logarithm of
+its time only. By Ville's inequality P(wealth_t >= 1 / alpha for any t) <= alpha. With c / (t + c)
+as the prior of the change this is the procedure of Shiryaev, on conformal p-values as in Vovk,
+Nouretdinov, Gammerman: Testing Exchangeability On-Line, 2003."""
 
 from __future__ import annotations
 
@@ -27,8 +28,9 @@ PATIENCE = 1000  # the c above: half of the reserve is staked after so many step
 BLOCK = 512  # steps whose product cannot underflow, as no bet is below 1/2 anywhere; overflow is as good as RICH
 RICH = 1e100  # wealth is not counted beyond this
 
-# (share, a, b): the density 1 - share + share * Beta(a, b). The first few look for low scores among typical ones, rare
-# or frequent, the next for all scores moving down or up, the last for all moving to the middle.
+# (share, a, b): the density 1 - share + share * Beta(a, b). The first few look for low scores among
+# typical ones, rare or frequent, the next for all scores moving down or up, the last for all moving
+# to the middle.
 BETS = (
     (0.03, 0.15, 1.0),
     (0.1, 0.2, 1.0),
@@ -50,7 +52,9 @@ def bet_table() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     True
     """
     ends = np.arange(BINS + 1) / BINS
-    table = np.array([1 - share + share * BINS * np.diff(betainc(a, b, ends)) for share, a, b in BETS])
+    table = np.array(
+        [1 - share + share * BINS * np.diff(betainc(a, b, ends)) for share, a, b in BETS]
+    )
     return table, np.log(table)
 
 
@@ -96,7 +100,8 @@ class Wealth:
         added = np.zeros(blocks * size)
         added[:n] = reserve / (t - 1 + PATIENCE) / len(BETS)
 
-        # Within a block, stake_t = P_t (stake_0 + sum over s <= t of added_s / P_(s-1)), P the product of the factors.
+        # Within a block, stake_t = P_t (stake_0 + sum over s <= t of added_s / P_(s-1)), P the
+        # product of the factors.
         shape = (len(BETS), blocks, size)
         with np.errstate(over="ignore"):
             products = np.cumprod(factors.reshape(shape), axis=2)
@@ -121,7 +126,12 @@ class Wealth:
 
     def state(self) -> dict[str, Any]:
         """Return what is to be stored."""
-        return {"steps": self.steps, "stakes": self._stakes, "gain": self._gain, "start": self._start}
+        return {
+            "steps": self.steps,
+            "stakes": self._stakes,
+            "gain": self._gain,
+            "start": self._start,
+        }
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Wealth:

@@ -13,9 +13,10 @@ from typica.fdr import check_share
 def guaranteed_rank(n: int, alpha: Any, confidence: Any = None) -> int:
     """Return the k whose k-th smallest of n calibration scores is the threshold; 0 if n is too small.
 
-    Without `confidence` k = floor((n + 1) alpha). With it, k is the largest for which the false-alarm rate, at most
-    Beta(k, n + 1 - k) distributed over the calibration draw, is at most alpha with that probability:
-    P(Beta(k, n + 1 - k) <= alpha) = P(Binomial(n, alpha) >= k) >= confidence.
+    Without `confidence` k = floor((n + 1) alpha). With it, k is the largest for which the
+    false-alarm rate, at most Beta(k, n + 1 - k) distributed over the calibration draw, is at most
+    alpha with that probability: P(Beta(k, n + 1 - k) <= alpha) = P(Binomial(n, alpha) >= k) >=
+    confidence.
 
     >>> guaranteed_rank(1000, 0.05), guaranteed_rank(1000, 0.05, confidence=0.99)
     (50, 35)

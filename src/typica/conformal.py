@@ -2,11 +2,11 @@
 
     p(x) = (1 + #{calibration scores <= score(x)}) / (n + 1)
 
-If x comes from where the n calibration inputs come from (all n + 1 exchangeable), P(p(x) <= alpha) <= alpha, whatever
-the network and the detector: reject where p <= alpha. The probability is over the calibration draw as well as over x.
-Vovk, Gammerman, Shafer: Algorithmic Learning in a Random World, 2005; Laxhammar, Falkman: Inductive Conformal Anomaly
-Detection, 2015. docs/guarantees.md says what is guaranteed, and when it is not.
-"""
+If x comes from where the n calibration inputs come from (all n + 1 exchangeable), P(p(x) <= alpha)
+<= alpha, whatever the network and the detector: reject where p <= alpha. The probability is over
+the calibration draw as well as over x. Vovk, Gammerman, Shafer: Algorithmic Learning in a Random
+World, 2005; Laxhammar, Falkman: Inductive Conformal Anomaly Detection, 2015. docs/guarantees.md
+says what is guaranteed, and when it is not."""
 
 from __future__ import annotations
 
@@ -51,12 +51,13 @@ class Judgement(NamedTuple):
 class ConformalDetector:
     """A fitted detector, or a fitted Pipeline that ends in one, with calibration scores to compare with.
 
-    by_class: compare an input only with calibration inputs of the same predicted class (Mondrian), so that the
-    guarantee holds within each predicted class. groups: {class: group} joins classes; others stand alone. None:
-    `calibrate` joins the classes that are rare in training, where the detector knows (see `pool_rare`).
-    max_scores: keep a sketch of that many numbers a group in place of all scores; p-values then are at most
-    error / (n + 1) too large, never too small. alpha, confidence: what `predict` and `judge` go by unless told
-    otherwise. Do not refit the detector after calibration.
+    by_class: compare an input only with calibration inputs of the same predicted class (Mondrian),
+    so that the guarantee holds within each predicted class. groups: {class: group} joins classes;
+    others stand alone. None: `calibrate` joins the classes that are rare in training, where the
+    detector knows (see `pool_rare`). max_scores: keep a sketch of that many numbers a group in
+    place of all scores; p-values then are at most error / (n + 1) too large, never too small.
+    alpha, confidence: what `predict` and `judge` go by unless told otherwise. Do not refit the
+    detector after calibration.
 
     >>> import typica
     >>> rng = np.random.default_rng(0)
@@ -84,7 +85,9 @@ class ConformalDetector:
         if confidence is not None:
             check_share(confidence, "confidence", "ConformalDetector")
         if groups is not None and not by_class:
-            raise InputError("ConformalDetector: groups without by_class; pass by_class=True as well.")
+            raise InputError(
+                "ConformalDetector: groups without by_class; pass by_class=True as well."
+            )
         ScoreSet(max_scores)  # says what is wrong with it
         self.detector = detector
         self.by_class = by_class
@@ -97,8 +100,8 @@ class ConformalDetector:
     def calibrate(self, X: Any, predicted: Any = None) -> Self:
         """Take the scores of held-out in-distribution inputs as those to compare with, in place of earlier ones.
 
-        predicted: the class that the classifier predicts for each row, where that is not `detector.classify(X)`.
-        """
+        predicted: the class that the classifier predicts for each row, where that is not
+        `detector.classify(X)`."""
         scores, classes = self.scored(X, predicted, "ConformalDetector.calibrate")
         groups = self.groups
         moments = getattr(final_detector(self.detector, "calibrate"), "moments_", None)
@@ -120,13 +123,27 @@ class ConformalDetector:
         """Take in the calibration scores of `other`, made with an equal detector; `other` stays as it is."""
         where = "ConformalDetector.merge"
         if not isinstance(other, ConformalDetector) or other is self:
-            raise InputError(f"{where}: got {type(other).__name__} or itself; pass another ConformalDetector.")
+            raise InputError(
+                f"{where}: got {type(other).__name__} or itself; pass another ConformalDetector."
+            )
         theirs = other.calibration
-        ours = GroupedScores(theirs.taxonomy, self.max_scores) if self._known is None else self._known
-        if (self.by_class, self.max_scores, ours.taxonomy) != (other.by_class, other.max_scores, theirs.taxonomy):
-            raise InputError(f"{where}: by_class, groups or max_scores differ; make both with the same.")
-        if self.detector is not other.detector and fingerprint(self.detector) != fingerprint(other.detector):
-            raise InputError(f"{where}: the two detectors are not equal; calibrate copies of one fitted detector.")
+        ours = (
+            GroupedScores(theirs.taxonomy, self.max_scores) if self._known is None else self._known
+        )
+        if (self.by_class, self.max_scores, ours.taxonomy) != (
+            other.by_class,
+            other.max_scores,
+            theirs.taxonomy,
+        ):
+            raise InputError(
+                f"{where}: by_class, groups or max_scores differ; make both with the same."
+            )
+        if self.detector is not other.detector and fingerprint(self.detector) != fingerprint(
+            other.detector
+        ):
+            raise InputError(
+                f"{where}: the two detectors are not equal; calibrate copies of one fitted detector."
+            )
         ours.merge(theirs)
         self._known = ours
         return self
@@ -135,7 +152,9 @@ class ConformalDetector:
     def calibration(self) -> GroupedScores:
         """The calibration scores by group."""
         if self._known is None:
-            raise NotFittedError("ConformalDetector: there are no calibration scores; call calibrate first.")
+            raise NotFittedError(
+                "ConformalDetector: there are no calibration scores; call calibrate first."
+            )
         return self._known
 
     @property
@@ -148,26 +167,33 @@ class ConformalDetector:
     ) -> NDArray[np.float64]:
         """Return the p-value of each row: how typical it is, 1 / (n + 1) at the least.
 
-        randomised: (#{<} + U (1 + #{=})) / (n + 1) with U uniform from `seed`, so that P(p <= alpha) = alpha
-        exactly, ties or not.
-        """
+        randomised: (#{<} + U (1 + #{=})) / (n + 1) with U uniform from `seed`, so that P(p <=
+        alpha) = alpha exactly, ties or not."""
         calibration = self.calibration
         rng = np.random.default_rng(seed) if randomised else None
         return calibration.p_values(*self.scored(X, predicted, "ConformalDetector.p_values"), rng)
 
-    def predict(self, X: Any, alpha: Any = None, confidence: Any = None, predicted: Any = None) -> NDArray[np.int64]:
+    def predict(
+        self, X: Any, alpha: Any = None, confidence: Any = None, predicted: Any = None
+    ) -> NDArray[np.int64]:
         """Return +1 where p > alpha and -1 where not: row for row what `detector.calibrate(tpr=1 - alpha)` decides.
 
-        confidence: with that probability over the calibration draw, the false-alarm rate of this very detector is
-        at most alpha. With `by_class` both hold within each group. alpha=None: the constructor's alpha and confidence.
-        """
+        confidence: with that probability over the calibration draw, the false-alarm rate of this
+        very detector is at most alpha. With `by_class` both hold within each group. alpha=None: the
+        constructor's alpha and confidence."""
         alpha, confidence = self._levels(alpha, confidence)
         limits = self.calibration.limits(alpha, confidence, "ConformalDetector.predict")
         return np.where(
-            self.calibration.typical(*self.scored(X, predicted, "ConformalDetector.predict"), limits), 1, -1
+            self.calibration.typical(
+                *self.scored(X, predicted, "ConformalDetector.predict"), limits
+            ),
+            1,
+            -1,
         )
 
-    def judge(self, X: Any, alpha: Any = None, confidence: Any = None, predicted: Any = None) -> Judgement:
+    def judge(
+        self, X: Any, alpha: Any = None, confidence: Any = None, predicted: Any = None
+    ) -> Judgement:
         """Return score, p-value and verdict of each row in one pass; see `predict`."""
         alpha, confidence = self._levels(alpha, confidence)
         limits = self.calibration.limits(alpha, confidence, "ConformalDetector.judge")
@@ -176,29 +202,45 @@ class ConformalDetector:
         return Judgement(scores, p, self.calibration.typical(scores, classes, limits))
 
     def explain(
-        self, X: Any, alpha: Any = None, confidence: Any = None, predicted: Any = None, bank: Any = None
+        self,
+        X: Any,
+        alpha: Any = None,
+        confidence: Any = None,
+        predicted: Any = None,
+        bank: Any = None,
     ) -> list[Explanation]:
         """Say for each row why it is accepted or rejected, with its p-value; see `predict`.
 
-        bank: known inputs, e.g. those held out; each explanation then names the positions of the nearest (by cosine).
-        """
+        bank: known inputs, e.g. those held out; each explanation then names the positions of the
+        nearest (by cosine)."""
         judged = self.judge(X, alpha, confidence, predicted)
         told = explain(self.detector, X)
         examples = [()] * len(told) if bank is None else self._nearest(X, bank)
         return [
-            replace(one, p_value=float(p), typical=bool(typical), threshold=None, examples=tuple(near))
-            for one, p, typical, near in zip(told, judged.p_values, judged.typical, examples, strict=True)
+            replace(
+                one, p_value=float(p), typical=bool(typical), threshold=None, examples=tuple(near)
+            )
+            for one, p, typical, near in zip(
+                told, judged.p_values, judged.typical, examples, strict=True
+            )
         ]
 
     def _nearest(self, X: Any, bank: Any) -> list[Any]:
         """Return the positions of the rows of `bank` with the largest cosines to each row of X."""
         queries, known = (
-            as_floating(to_numpy(as_features(detector_input(self.detector, rows), "ConformalDetector.explain")))
+            as_floating(
+                to_numpy(
+                    as_features(detector_input(self.detector, rows), "ConformalDetector.explain")
+                )
+            )
             for rows in (X, bank)
         )
         similar = cosines(queries, unit_rows(known[known.any(axis=1)]).astype(queries.dtype))
         positions = np.flatnonzero(known.any(axis=1))
-        return [positions[row].tolist() for row in np.argsort(-similar, axis=1, kind="stable")[:, :EXAMPLES]]
+        return [
+            positions[row].tolist()
+            for row in np.argsort(-similar, axis=1, kind="stable")[:, :EXAMPLES]
+        ]
 
     def _levels(self, alpha: Any, confidence: Any) -> tuple[Any, Any]:
         """Return what was asked for, or the constructor's."""
@@ -211,16 +253,20 @@ class ConformalDetector:
     ) -> NDArray[np.bool_]:
         """Return True for the rows that are out of distribution, of which a share `fdr` may be wrong on average.
 
-        method: "bh" or "storey" (with `lam`), see `typica.fdr`; needs all calibration scores, no sketch. The
-        calibration inputs and the in-distribution rows of X must be independent and alike distributed.
-        """
+        method: "bh" or "storey" (with `lam`), see `typica.fdr`; needs all calibration scores, no
+        sketch. The calibration inputs and the in-distribution rows of X must be independent and
+        alike distributed."""
         where = "ConformalDetector.discoveries"
         if method not in ("bh", "storey"):
             raise InputError(f"{where}: method={method!r}; pass 'bh' or 'storey'.")
         if not all(scores.exact for scores in self.calibration.sets.values()):
-            raise InputError(f"{where}: a sketch lacks what the guarantee needs; calibrate without max_scores.")
+            raise InputError(
+                f"{where}: a sketch lacks what the guarantee needs; calibrate without max_scores."
+            )
         if method == "storey" and self.by_class:
-            raise InputError(f"{where}: 'storey' needs one calibration set for all; use 'bh', or by_class=False.")
+            raise InputError(
+                f"{where}: 'storey' needs one calibration set for all; use 'bh', or by_class=False."
+            )
         share = check_share(lam, "lam", where)
         p = self.calibration.p_values(*self.scored(X, predicted, where))
         if method == "bh":
@@ -248,7 +294,9 @@ class ConformalDetector:
             "n": self.n,
             "by_class": self.by_class,
             "alpha": float(check_share(alpha, "alpha", where, zero=True)),
-            "confidence": None if confidence is None else float(check_share(confidence, "confidence", where)),
+            "confidence": None
+            if confidence is None
+            else float(check_share(confidence, "confidence", where)),
             "groups": groups,
         }
 
@@ -265,17 +313,28 @@ class ConformalDetector:
         scores = check_scores(final.score_samples(Z), where)
         if not self.by_class:
             if predicted is not None:
-                raise InputError(f"{where}: predicted classes are for by_class=True; leave them out.")
+                raise InputError(
+                    f"{where}: predicted classes are for by_class=True; leave them out."
+                )
             return scores, None
         classes = final.classify(Z) if predicted is None else to_numpy(predicted)
         if classes.shape != scores.shape:
-            raise InputError(f"{where}: predicted has shape {classes.shape} for {len(scores)} rows; pass one a row.")
+            raise InputError(
+                f"{where}: predicted has shape {classes.shape} for {len(scores)} rows; pass one a row."
+            )
         return scores, classes
 
     def state(self) -> dict[str, Any]:
         """Return what is to be stored."""
-        groups = None if self.groups is None else [[str(name), str(group)] for name, group in self.groups.items()]
-        levels = {"alpha": str(self.alpha), "confidence": None if self.confidence is None else str(self.confidence)}
+        groups = (
+            None
+            if self.groups is None
+            else [[str(name), str(group)] for name, group in self.groups.items()]
+        )
+        levels = {
+            "alpha": str(self.alpha),
+            "confidence": None if self.confidence is None else str(self.confidence),
+        }
         params = {"by_class": self.by_class, "max_scores": self.max_scores, **levels}
         return {"detector": self.detector, **params, "groups": groups, "calibration": self._known}
 

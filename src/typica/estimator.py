@@ -1,8 +1,8 @@
 """What detectors and rectifiers share: checked input, learning in batches, merging and storage.
 
-A method is a thin subclass with its `Tags`; it says how to learn from a batch (`_learn`) and, where batches add
-up, how to take in another's knowledge (`_absorb`). Fitted attributes end in an underscore and are what is stored.
-"""
+A method is a thin subclass with its `Tags`; it says how to learn from a batch (`_learn`) and, where
+batches add up, how to take in another's knowledge (`_absorb`). Fitted attributes end in an
+underscore and are what is stored."""
 # mypy: allow-subclassing-any, allow-untyped-decorators
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from typica.moments import Moments
 class Tags:
     """What a method needs and promises. Drives the checks, the documentation and the command line.
 
-    tolerance: how far results may stray from a float64 reference, relative to their scale, (float32, float64).
-    The last four are for people: costs in n rows, m features, C classes, N training rows.
-    """
+    tolerance: how far results may stray from a float64 reference, relative to their scale,
+    (float32, float64). The last four are for people: costs in n rows, m features, C classes, N
+    training rows."""
 
     needs_head: bool = False
     needs_labels: bool = False
@@ -61,7 +61,11 @@ def check_rows(Z: Array, where: str) -> None:
 
 def check_positive(value: Any, name: str, where: str) -> None:
     """Raise unless the parameter `name` is a positive finite number."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < np.inf:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float | np.number)
+        or not 0 < value < np.inf
+    ):
         raise InputError(f"{where}: {name}={value!r} is not a positive number; pass {name}>0.")
 
 
@@ -83,7 +87,9 @@ class Estimator(BaseEstimator):
 
     def _absorb(self, other: Self) -> None:
         """Take in what `other` has learnt."""
-        raise InputError(f"{type(self).__name__}.merge: this method cannot merge; fit it on all data at once.")
+        raise InputError(
+            f"{type(self).__name__}.merge: this method cannot merge; fit it on all data at once."
+        )
 
     def _prepare(self, where: str) -> None:
         """Derive from what was learnt what use needs; say what makes that impossible. May be called twice."""
@@ -115,13 +121,17 @@ class Estimator(BaseEstimator):
     def merge(self, other: Self) -> Self:
         """Take in what `other`, fitted on other data, has learnt; equal to a fit on all of it.
 
-        Changes this one and returns it; `other` stays as it is. A detector's threshold is void then.
-        """
+        Changes this one and returns it; `other` stays as it is. A detector's threshold is void
+        then."""
         where = f"{type(self).__name__}.merge"
         if type(other) is not type(self):
-            raise InputError(f"{where}: got {type(other).__name__}; pass another {type(self).__name__}.")
+            raise InputError(
+                f"{where}: got {type(other).__name__}; pass another {type(self).__name__}."
+            )
         if self.get_params(deep=False) != other.get_params(deep=False):
-            raise InputError(f"{where}: the two were made with different parameters; fit both alike.")
+            raise InputError(
+                f"{where}: the two were made with different parameters; fit both alike."
+            )
         other._check_fitted(where)
         if self._has_learnt() and self.n_features != other.n_features:
             raise InputError(
@@ -177,11 +187,15 @@ class Estimator(BaseEstimator):
         if head is None and self.tags.needs_head:
             raise InputError(f"{where}: no head; pass head=typica.Head(weight, bias).")
         if head is not None and not isinstance(head, Head):
-            raise InputError(f"{where}: head is a {type(head).__name__}; pass typica.Head(weight, bias).")
+            raise InputError(
+                f"{where}: head is a {type(head).__name__}; pass typica.Head(weight, bias)."
+            )
 
     def _check_labels(self, y: Any, where: str) -> NDArray[Any] | None:
         if y is None and self.tags.needs_labels:
-            raise InputError(f"{where}: requires y to be passed, but the target y is None; pass the labels.")
+            raise InputError(
+                f"{where}: requires y to be passed, but the target y is None; pass the labels."
+            )
         return None if y is None or not self.tags.uses_labels else to_numpy(y)
 
     def _ready(self, X: Any, where: str) -> Array:
@@ -193,7 +207,9 @@ class Estimator(BaseEstimator):
     def _check_fitted(self, where: str) -> None:
         self._check_parameters(where)
         if self.tags.needs_fit and not self._has_learnt():
-            raise NotFittedError(f"{where}: this {type(self).__name__} is not fitted yet; call fit first.")
+            raise NotFittedError(
+                f"{where}: this {type(self).__name__} is not fitted yet; call fit first."
+            )
 
     def __sklearn_is_fitted__(self) -> bool:
         return not self.tags.needs_fit or self._has_learnt()
@@ -227,9 +243,8 @@ class Estimator(BaseEstimator):
 class LearnsMoments(Estimator):
     """An estimator whose knowledge is moments of the features, so that it streams and merges.
 
-    Subclasses write `_derive`, which turns `moments_` into what use needs; `_scatter` says whether that needs the
-    scatter as well.
-    """
+    Subclasses write `_derive`, which turns `moments_` into what use needs; `_scatter` says whether
+    that needs the scatter as well."""
 
     moments_: Moments
     _scatter: ClassVar[bool] = False

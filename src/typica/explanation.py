@@ -18,11 +18,11 @@ class Contribution(NamedTuple):
 class Explanation:
     """Why one input was accepted or rejected. `str()` of it is a sentence.
 
-    `percentile` is the share (in percent) of calibration inputs that scored no higher. `nearest` is the class
-    that matches best, with its similarity; `margin` is by how much it beats the `runner_up`. `contributions` are the
-    features that add most to the distance from the nearest class, the largest first. `p_value` and `examples` (the
-    positions of the nearest known inputs) come with a ConformalDetector. What a detector cannot tell is None or empty.
-    """
+    `percentile` is the share (in percent) of calibration inputs that scored no higher. `nearest` is
+    the class that matches best, with its similarity; `margin` is by how much it beats the
+    `runner_up`. `contributions` are the features that add most to the distance from the nearest
+    class, the largest first. `p_value` and `examples` (the positions of the nearest known inputs)
+    come with a ConformalDetector. What a detector cannot tell is None or empty."""
 
     score: float
     typical: bool | None

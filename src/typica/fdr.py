@@ -1,13 +1,14 @@
 """Many inputs at once: which are out of distribution, if a share `fdr` of those named may be wrong?
 
-The false discovery rate is the expected share of in-distribution inputs among the discoveries (0 where there are
-none). Both procedures find the largest k with p_(k) <= level * k / m, p_(1) <= ... <= p_(m), and name the k inputs.
+The false discovery rate is the expected share of in-distribution inputs among the discoveries (0
+where there are none). Both procedures find the largest k with p_(k) <= level * k / m, p_(1) <= ...
+<= p_(m), and name the k inputs.
 
-Conformal p-values of a batch share their calibration set and so depend on each other. That they depend positively
-(PRDS), which is what the first procedure needs, is shown in Bates, Candès, Lei, Romano, Sesia: Testing for Outliers
-with Conformal p-values, Annals of Statistics 2023; for the second see Marandon, Lei, Mary, Roquain: Adaptive Novelty
-Detection with False Discovery Rate Guarantee, Annals of Statistics 2024.
-"""
+Conformal p-values of a batch share their calibration set and so depend on each other. That they
+depend positively (PRDS), which is what the first procedure needs, is shown in Bates, Candès, Lei,
+Romano, Sesia: Testing for Outliers with Conformal p-values, Annals of Statistics 2023; for the
+second see Marandon, Lei, Mary, Roquain: Adaptive Novelty Detection with False Discovery Rate
+Guarantee, Annals of Statistics 2024."""
 
 from __future__ import annotations
 
@@ -27,8 +28,9 @@ ROUNDING = 1 + 1e-12  # lets p-values that equal their limit in exact arithmetic
 def check_share(value: Any, name: str, where: str, zero: bool = False) -> Fraction:
     """Return a number between 0 and 1 as the exact fraction that is meant by it.
 
-    A float is what its decimal notation says, and 1 - 0.9, which prints as 0.09999999999999998, is one tenth:
-    the decimal of at most 15 places that lies within the rounding error of a number below 1.
+    A float is what its decimal notation says, and 1 - 0.9, which prints as 0.09999999999999998, is
+    one tenth: the decimal of at most 15 places that lies within the rounding error of a number
+    below 1.
 
     >>> check_share(0.1, "alpha", "example") == check_share(1 - 0.9, "alpha", "example") == Fraction(1, 10)
     True
@@ -36,7 +38,9 @@ def check_share(value: Any, name: str, where: str, zero: bool = False) -> Fracti
     share = exact(value)
     if not (share >= 0 if zero else share > 0) or share >= 1:
         least = "at least" if zero else "above"
-        raise InputError(f"{where}: {name}={value!r} is not a share; pass a number {least} 0 and below 1.")
+        raise InputError(
+            f"{where}: {name}={value!r} is not a share; pass a number {least} 0 and below 1."
+        )
     short = exact(round(float(value), 15)) if isinstance(value, float | np.floating) else share
     return short if short and abs(short - share) < Fraction(1, 2**53) else share
 
@@ -44,10 +48,11 @@ def check_share(value: Any, name: str, where: str, zero: bool = False) -> Fracti
 def benjamini_hochberg(p_values: Any, fdr: Any = 0.1) -> NDArray[np.bool_]:
     """Return True for each discovery, by Benjamini and Hochberg 1995: level = fdr.
 
-    The false discovery rate is at most fdr * (share of in-distribution inputs), if each p-value of such an input
-    is at most t with probability at most t, and they are independent or positively dependent (PRDS). Marginal
-    conformal p-values from one calibration set are, if the calibration inputs and the in-distribution inputs of
-    the batch are independent and alike distributed; ties do no harm.
+    The false discovery rate is at most fdr * (share of in-distribution inputs), if each p-value of
+    such an input is at most t with probability at most t, and they are independent or positively
+    dependent (PRDS). Marginal conformal p-values from one calibration set are, if the calibration
+    inputs and the in-distribution inputs of the batch are independent and alike distributed; ties
+    do no harm.
 
     >>> benjamini_hochberg([0.01, 0.8, 0.03, 0.5], fdr=0.1)
     array([ True, False,  True, False])
@@ -59,10 +64,10 @@ def benjamini_hochberg(p_values: Any, fdr: Any = 0.1) -> NDArray[np.bool_]:
 def storey(p_values: Any, fdr: Any = 0.1, lam: Any = 0.5) -> NDArray[np.bool_]:
     """Return True for each discovery, by Storey's variant: level = fdr / π₀, π₀ = (1 + #{p >= lam}) / (m (1 - lam)).
 
-    π₀ estimates the share of in-distribution inputs, so that more is found where that is small. The false
-    discovery rate is at most `fdr` if the p-values of in-distribution inputs are independent; and for marginal
-    conformal p-values from one set of n calibration scores if lam = K / (n + 1) with a whole number K, which
-    `ConformalDetector.discoveries` sees to.
+    π₀ estimates the share of in-distribution inputs, so that more is found where that is small. The
+    false discovery rate is at most `fdr` if the p-values of in-distribution inputs are independent;
+    and for marginal conformal p-values from one set of n calibration scores if lam = K / (n + 1)
+    with a whole number K, which `ConformalDetector.discoveries` sees to.
 
     >>> storey([0.01, 0.02, 0.03, 0.04, 0.06, 0.07, 0.9], fdr=0.05)
     array([ True,  True,  True,  True,  True,  True, False])
@@ -79,7 +84,9 @@ def storey(p_values: Any, fdr: Any = 0.1, lam: Any = 0.5) -> NDArray[np.bool_]:
 def _check(p_values: Any, where: str) -> NDArray[np.float64]:
     p = np.atleast_1d(to_numpy(p_values))
     if p.ndim != 1 or p.dtype.kind not in "fiub":
-        raise InputError(f"{where}: p-values of shape {p.shape} and type {p.dtype}; pass a 1-D array of numbers.")
+        raise InputError(
+            f"{where}: p-values of shape {p.shape} and type {p.dtype}; pass a 1-D array of numbers."
+        )
     if not bool(np.all((p >= 0) & (p <= 1))):  # NaN compares false
         raise InputError(f"{where}: a p-value is NaN or outside 0 to 1; pass p-values.")
     return p.astype(np.float64)

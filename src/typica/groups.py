@@ -17,7 +17,9 @@ from typica.fdr import check_share
 from typica.sketch import ScoreSet, check_scores
 from typica.store import storable
 
-SMALLEST_GROUP = 100  # calibration inputs that a class should expect to have to be a group of its own
+SMALLEST_GROUP = (
+    100  # calibration inputs that a class should expect to have to be a group of its own
+)
 EVERYTHING = "all"  # the one group where classes are not told apart
 
 Classes = NDArray[Any] | None
@@ -26,20 +28,25 @@ Classes = NDArray[Any] | None
 def pool_rare(classes: Any, counts: Any, n: int, smallest: int = SMALLEST_GROUP) -> dict[Any, str]:
     """Return the group "rare" for each class that can expect fewer than `smallest` of n calibration inputs.
 
-    counts: how often each class occurs in other data, such as the training set. The calibration set itself must not
-    decide: whether a class is pooled would then depend on the scores that it is judged by.
+    counts: how often each class occurs in other data, such as the training set. The calibration set
+    itself must not decide: whether a class is pooled would then depend on the scores that it is
+    judged by.
 
     >>> pool_rare(["cat", "dog", "emu"], [600, 390, 10], n=1000)
     {'emu': 'rare'}
     """
     names, numbers = to_numpy(classes).tolist(), to_numpy(counts).astype(np.float64)
     if len(names) != len(numbers) or not bool((numbers >= 0).all()) or not numbers.sum() > 0:
-        raise InputError(f"pool_rare: {len(names)} classes, counts {numbers}; pass one count a class, not all 0.")
+        raise InputError(
+            f"pool_rare: {len(names)} classes, counts {numbers}; pass one count a class, not all 0."
+        )
     expected = n * numbers / numbers.sum()
     return {name: "rare" for name, number in zip(names, expected, strict=True) if number < smallest}
 
 
-def p_values(scores: Any, calibration: Any, rng: np.random.Generator | None = None) -> NDArray[np.float64]:
+def p_values(
+    scores: Any, calibration: Any, rng: np.random.Generator | None = None
+) -> NDArray[np.float64]:
     """Return the conformal p-values (1 + #{<=}) / (n + 1) of scores against an array or a `ScoreSet`.
 
     rng: randomise, (#{<} + U (1 + #{=})) / (n + 1) with U uniform, so that ties cost nothing.
@@ -47,7 +54,11 @@ def p_values(scores: Any, calibration: Any, rng: np.random.Generator | None = No
     >>> p_values([0.5, 2.0, 9.0], [1.0, 2.0, 3.0])
     array([0.25, 0.75, 1.  ])
     """
-    known = calibration if isinstance(calibration, ScoreSet) else ScoreSet().add(calibration, "p_values")
+    known = (
+        calibration
+        if isinstance(calibration, ScoreSet)
+        else ScoreSet().add(calibration, "p_values")
+    )
     checked = check_scores(scores, "p_values")
     at_most = known.count(checked) + 1
     if rng is None:
@@ -63,7 +74,9 @@ class GroupedScores:
     Methods take `classes`, the predicted class of each score, or None where all are of one group.
     """
 
-    def __init__(self, taxonomy: Mapping[Any, str] | None = None, max_scores: int | None = None) -> None:
+    def __init__(
+        self, taxonomy: Mapping[Any, str] | None = None, max_scores: int | None = None
+    ) -> None:
         self.taxonomy = {str(name): str(group) for name, group in (taxonomy or {}).items()}
         self.max_scores = max_scores
         self.sets: dict[str, ScoreSet] = {}
@@ -102,21 +115,29 @@ class GroupedScores:
             p[rows] = p_values(scores[rows], self.sets.get(group, ScoreSet()), rng)
         return p
 
-    def typical(self, scores: NDArray[Any], classes: Classes, limits: Mapping[str, float]) -> NDArray[np.bool_]:
+    def typical(
+        self, scores: NDArray[Any], classes: Classes, limits: Mapping[str, float]
+    ) -> NDArray[np.bool_]:
         """Return whether each score reaches the threshold of its group."""
         typical = np.ones(len(scores), dtype=np.bool_)
         for group, rows in self.rows(classes):
-            # A Python float, so that float32 scores meet it in float32, as a detector's own threshold.
+            # A Python float, so that float32 scores meet it in float32, as a detector's own
+            # threshold.
             typical[rows] = scores[rows] >= limits.get(group, -math.inf)
         return typical
 
     def limits(self, alpha: Any, confidence: Any, where: str) -> dict[str, float]:
         """Return the threshold of each group: p <= alpha below it. Refuse or warn where it can reject nothing."""
         share = check_share(alpha, "alpha", where, zero=True)
-        ranks = {group: guaranteed_rank(scores.n, share, confidence) for group, scores in self.sets.items()}
+        ranks = {
+            group: guaranteed_rank(scores.n, share, confidence)
+            for group, scores in self.sets.items()
+        }
         helpless = [group for group, k in ranks.items() if k == 0]
         if helpless and share:
-            self._complain(min(helpless, key=lambda group: self.sets[group].n), alpha, confidence, where)
+            self._complain(
+                min(helpless, key=lambda group: self.sets[group].n), alpha, confidence, where
+            )
         return {group: self.sets[group].threshold(k) for group, k in ranks.items()}
 
     def _complain(self, group: str, alpha: Any, confidence: Any, where: str) -> None:
@@ -125,9 +146,13 @@ class GroupedScores:
         need = calibration_size(alpha, confidence)
         remedy = f"pass at least {need}{'' if one else ' a group (pool rare classes)'}, or a larger alpha."
         if confidence is not None:
-            raise InputError(f"{found} are too few for alpha={alpha} with confidence={confidence}; {remedy}")
+            raise InputError(
+                f"{found} are too few for alpha={alpha} with confidence={confidence}; {remedy}"
+            )
         warnings.warn(
-            f"{found} are too few to reject anything at alpha={alpha}; {remedy}", CalibrationWarning, stacklevel=4
+            f"{found} are too few to reject anything at alpha={alpha}; {remedy}",
+            CalibrationWarning,
+            stacklevel=4,
         )
 
     def state(self) -> dict[str, Any]:

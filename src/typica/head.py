@@ -16,7 +16,8 @@ from typica.store import storable
 class Head:
     """The last linear layer, with the class names that tie its logits to labels.
 
-    weight: (C, m); bias: (C,), zero if None; classes: C distinct integers or strings, 0 ... C-1 if None.
+    weight: (C, m); bias: (C,), zero if None; classes: C distinct integers or strings, 0 ... C-1 if
+    None.
 
     >>> head = Head(np.eye(2), classes=["cat", "dog"])
     >>> head
@@ -40,7 +41,9 @@ class Head:
             raise InputError("Head: the bias holds NaN or infinity; repair the checkpoint.")
         self.classes: NDArray[Any] = np.arange(n) if classes is None else np.array(classes)
         if self.classes.dtype.kind not in "iuU":
-            raise InputError(f"Head: class names of type {self.classes.dtype}; pass integers or strings.")
+            raise InputError(
+                f"Head: class names of type {self.classes.dtype}; pass integers or strings."
+            )
         if self.classes.shape != (n,) or len(np.unique(self.classes)) != n:
             raise InputError(
                 f"Head: class names of shape {self.classes.shape} for {n} rows of the weight; "

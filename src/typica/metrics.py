@@ -1,9 +1,8 @@
 """How well scores tell in-distribution (ID) inputs from out-of-distribution (OOD) ones.
 
-ID is the positive class, a higher score is more typical, and an input is accepted where score >= threshold.
-One sort of the scores serves every metric: all they need is how many ID and OOD scores lie below each
-distinct score. A bootstrap resample changes these counts only.
-"""
+ID is the positive class, a higher score is more typical, and an input is accepted where score >=
+threshold. One sort of the scores serves every metric: all they need is how many ID and OOD scores
+lie below each distinct score. A bootstrap resample changes these counts only."""
 
 import json
 import math
@@ -36,16 +35,13 @@ _BLOCK: Final = 1 << 15  # values whose counts stay in the cache
 class Result:
     """The metrics of one ID set against one OOD set; every share is a fraction of 1.
 
-    Attributes
-    ----------
-    fpr : share of OOD accepted where ``tpr`` of ID is (see `CONVENTIONS`).
-    auroc : P(id > ood) + P(id == ood) / 2.
-    aupr_in, aupr_out : average precision, Σ (R_k − R_{k−1}) P_k, with ID or OOD as the positive class.
-    detection_error : min over all thresholds of (share of ID rejected + share of OOD accepted) / 2.
-    threshold : the score at or above which an input is accepted; infinite where that score is.
-    n_id, n_ood, tpr, convention : the numbers of scores, and what was asked for.
-    intervals : None, or (low, high) for each of the metrics and the threshold.
-    """
+    Attributes ---------- fpr : share of OOD accepted where ``tpr`` of ID is (see `CONVENTIONS`).
+    auroc : P(id > ood) + P(id == ood) / 2. aupr_in, aupr_out : average precision, Σ (R_k − R_{k−1})
+    P_k, with ID or OOD as the positive class. detection_error : min over all thresholds of (share
+    of ID rejected + share of OOD accepted) / 2. threshold : the score at or above which an input is
+    accepted; infinite where that score is. n_id, n_ood, tpr, convention : the numbers of scores,
+    and what was asked for. intervals : None, or (low, high) for each of the metrics and the
+    threshold."""
 
     fpr: float
     auroc: float
@@ -68,7 +64,9 @@ class Result:
         record: dict[str, Any] = {"n": self.n_ood}
         record |= {name: json_number(getattr(self, name)) for name in _MEASURES}
         if self.intervals is not None:
-            record["intervals"] = {k: [*map(json_number, ends)] for k, ends in self.intervals.items()}
+            record["intervals"] = {
+                k: [*map(json_number, ends)] for k, ends in self.intervals.items()
+            }
         return record
 
 
@@ -97,7 +95,9 @@ class Evaluation:
     def average(self) -> dict[str, float]:
         """The unweighted mean of each metric over the OOD sets."""
         results = self.ood.values()
-        return {name: math.fsum(getattr(r, name) for r in results) / len(results) for name in METRICS}
+        return {
+            name: math.fsum(getattr(r, name) for r in results) / len(results) for name in METRICS
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Give the evaluation as plain JSON types; see `Result.to_dict`."""
@@ -127,15 +127,14 @@ def evaluate(
 ) -> Result:
     """Measure how well scores tell ID from OOD.
 
-    Parameters
-    ----------
-    id_scores, ood_scores : (n_id,) and (n_ood,) array-likes or tensors, higher = more typical. Infinity is a
+    Parameters ---------- id_scores, ood_scores : (n_id,) and (n_ood,) array-likes or tensors,
+    higher = more typical. Infinity is a
         legal score, NaN is not. Integers and longer floats are taken as float64.
-    tpr : share of ID to accept, in (0, 1], read as the decimal that it prints as: 0.9 is nine tenths.
-    convention : what "FPR at tpr" means, one of `CONVENTIONS`.
-    bootstrap : number of resamples, 0 for no intervals. Each draws ID and OOD apart, with replacement.
-    confidence : share of the resampled values in an interval; as many are left out below as above.
-    seed : the same seed gives the same intervals.
+    tpr : share of ID to accept, in (0, 1], read as the decimal that it prints as: 0.9 is nine
+    tenths. convention : what "FPR at tpr" means, one of `CONVENTIONS`. bootstrap : number of
+    resamples, 0 for no intervals. Each draws ID and OOD apart, with replacement. confidence : share
+    of the resampled values in an interval; as many are left out below as above. seed : the same
+    seed gives the same intervals.
 
     >>> result = evaluate([0.9, 0.8, 0.7, 0.2], [0.3, 0.1], tpr=0.75)
     >>> result.threshold, result.fpr, result.auroc
@@ -159,7 +158,9 @@ def evaluate_many(
     if not isinstance(ood_scores, Mapping) or not ood_scores:
         raise InputError(f"{where}: ood_scores holds no named OOD set; pass {{name: scores}}.")
     sorted_id = _sorted_scores(id_scores, f"{where}: id_scores")
-    sorted_ood = {name: _sorted_scores(s, f"{where}: ood_scores[{name!r}]") for name, s in ood_scores.items()}
+    sorted_ood = {
+        name: _sorted_scores(s, f"{where}: ood_scores[{name!r}]") for name, s in ood_scores.items()
+    }
     results = {name: checked.measure(sorted_id, scores) for name, scores in sorted_ood.items()}
     return Evaluation(detector, float(exact(tpr)), len(sorted_id), results, checked.convention)
 
@@ -177,9 +178,13 @@ class _Options:
         if not 0 < exact(self.tpr) <= 1:
             raise InputError(f"{self.where}: tpr={self.tpr!r}; pass 0 < tpr <= 1.")
         if self.convention not in CONVENTIONS:
-            raise InputError(f"{self.where}: convention={self.convention!r}; pass one of {[*CONVENTIONS]}.")
+            raise InputError(
+                f"{self.where}: convention={self.convention!r}; pass one of {[*CONVENTIONS]}."
+            )
         if not 0 < exact(self.confidence) < 1:
-            raise InputError(f"{self.where}: confidence={self.confidence!r}; pass 0 < confidence < 1.")
+            raise InputError(
+                f"{self.where}: confidence={self.confidence!r}; pass 0 < confidence < 1."
+            )
         for name, value in {"bootstrap": self.bootstrap, "seed": self.seed}.items():
             if not isinstance(value, int | np.integer) or value < 0:
                 raise InputError(f"{self.where}: {name}={value!r}; pass an integer >= 0.")
@@ -190,14 +195,20 @@ class _Options:
         intervals = None
         if self.bootstrap:
             rng = np.random.default_rng(self.seed)
-            draws = [counts.resampled(rng).measures(tpr, self.convention) for _ in range(self.bootstrap)]
+            draws = [
+                counts.resampled(rng).measures(tpr, self.convention) for _ in range(self.bootstrap)
+            ]
             # Order statistics, not interpolated quantiles: a threshold may be infinite.
             cut = math.floor((1 - exact(self.confidence)) / 2 * self.bootstrap)
             ascending = {name: sorted(draw[name] for draw in draws) for name in _MEASURES}
-            intervals = {name: (values[cut], values[-1 - cut]) for name, values in ascending.items()}
+            intervals = {
+                name: (values[cut], values[-1 - cut]) for name, values in ascending.items()
+            }
         measures = counts.measures(tpr, self.convention)
         sizes = {"n_id": len(sorted_id), "n_ood": len(sorted_ood)}
-        return Result(**measures, **sizes, tpr=float(tpr), convention=self.convention, intervals=intervals)
+        return Result(
+            **measures, **sizes, tpr=float(tpr), convention=self.convention, intervals=intervals
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,12 +248,17 @@ class _Counts:
         n_id, n_ood = int(self.id_below[-1]), int(self.ood_below[-1])
         wins, least_error, sum_in, sum_out = 0, 0, 0.0, 0.0
         for start in range(0, len(self.values), _BLOCK):
-            id_below, ood_below = (b[start : start + _BLOCK + 1] for b in (self.id_below, self.ood_below))
+            id_below, ood_below = (
+                b[start : start + _BLOCK + 1] for b in (self.id_below, self.ood_below)
+            )
             below, id_here, ood_here = id_below + ood_below, np.diff(id_below), np.diff(ood_below)
-            # In halves: an ID score wins 2 against each lower OOD score and 1 against each equal one.
+            # In halves: an ID score wins 2 against each lower OOD score and 1 against each equal
+            # one.
             wins += int(np.dot(id_here, ood_below[:-1] + ood_below[1:]))
             least_error = min(least_error, int((n_ood * id_below - n_id * ood_below).min()))
-            sum_in += float(np.sum(id_here * ((n_id - id_below[:-1]) / (n_id + n_ood - below[:-1]))))
+            sum_in += float(
+                np.sum(id_here * ((n_id - id_below[:-1]) / (n_id + n_ood - below[:-1])))
+            )
             sum_out += float(np.sum(ood_here * (ood_below[1:] / below[1:])))
         pairs = n_id * n_ood
         return self._operating_point(tpr, convention) | {
@@ -256,7 +272,9 @@ class _Counts:
         n_id, n_ood = int(self.id_below[-1]), int(self.ood_below[-1])
         to_reject = (1 - tpr) * n_id
         rank = min(round(to_reject), n_id - 1) if convention == "rank" else math.floor(to_reject)
-        at = int(np.searchsorted(self.id_below, rank, side="right")) - 1  # the value at that rank of ID
+        at = (
+            int(np.searchsorted(self.id_below, rank, side="right")) - 1
+        )  # the value at that rank of ID
         part = Fraction(0)
         if convention == "interpolated":
             id_below, id_up_to = self.id_below[at : at + 2].tolist()
@@ -272,7 +290,9 @@ def _sorted_scores(scores: Any, what: str) -> NDArray[Any]:
     """Copy scores to a sorted array of float16, float32 or float64."""
     if hasattr(scores, "detach"):
         scores = scores.detach().cpu()
-        scores = scores.float() if str(scores.dtype) == "torch.bfloat16" else scores  # which NumPy lacks
+        scores = (
+            scores.float() if str(scores.dtype) == "torch.bfloat16" else scores
+        )  # which NumPy lacks
     try:
         array = np.asarray(scores)
     except (TypeError, ValueError) as error:
@@ -284,5 +304,7 @@ def _sorted_scores(scores: Any, what: str) -> NDArray[Any]:
     # Other types hold numbers that are no Python float, so that the threshold would not be exact.
     array = np.sort(array if array.dtype.char in "efd" else array.astype(np.float64))
     if np.isnan(array[-1]):  # NaN sorts last
-        raise InputError(f"{what} has {np.isnan(array).sum()} NaN of {array.size} scores; mend or drop them.")
+        raise InputError(
+            f"{what} has {np.isnan(array).sum()} NaN of {array.size} scores; mend or drop them."
+        )
     return array

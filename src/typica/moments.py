@@ -1,15 +1,15 @@
 """Counts, sums and scatter of features per class, gathered over any stream of batches.
 
-Everything is kept as sums, so that batches may come in any split and order, and the moments of parts, gathered
-by different processes, merge into those of the whole.
+Everything is kept as sums, so that batches may come in any split and order, and the moments of
+parts, gathered by different processes, merge into those of the whole.
 
-Without scatter the sums are about zero and cost one pass over the features. With scatter each class k is measured
-from its first row s_k, in float64 throughout:
+Without scatter the sums are about zero and cost one pass over the features. With scatter each class
+k is measured from its first row s_k, in float64 throughout:
 
     T_k = Σ (z - s_k)        Q = Σ (z - s_k)(z - s_k)ᵀ        scatter = Q - Σ_k T_k T_kᵀ / n_k
 
-A row of the class lies where the class lies, so neither a large common offset nor classes far apart cost digits.
-"""
+A row of the class lies where the class lies, so neither a large common offset nor classes far apart
+cost digits."""
 
 from copy import deepcopy
 from typing import Any, Self
@@ -26,7 +26,9 @@ _BLOCK_ROWS = 2**15
 _BLOCK_BYTES = 2**26
 _CENTRED_BYTES = 2**25
 _SAMPLE_ROWS = 2**10
-_ROWS_PER_SUM = 256  # in float32; over 2**15 rows of one class the mean of a constant could be off by 5e-4
+_ROWS_PER_SUM = (
+    256  # in float32; over 2**15 rows of one class the mean of a constant could be off by 5e-4
+)
 
 
 @storable("moments")
@@ -48,23 +50,30 @@ class Moments:
         self._classes: NDArray[Any] = np.empty(0, np.int64)
         self._counts: NDArray[np.int64] = np.empty(0, np.int64)
         self._sums: NDArray[np.float64] = np.empty((0, 0))
-        self._shift: NDArray[np.float64] = np.empty((0, 0))  # (C, m) with scatter, (C, 1) of zeros without
-        self._squares: NDArray[np.float64] = np.empty(0)  # summed over as many rows as _samples says
+        self._shift: NDArray[np.float64] = np.empty(
+            (0, 0)
+        )  # (C, m) with scatter, (C, 1) of zeros without
+        self._squares: NDArray[np.float64] = np.empty(
+            0
+        )  # summed over as many rows as _samples says
         self._samples: NDArray[np.int64] = np.empty(0, np.int64)
         self._products: Any = np.empty((0, 0)) if scatter else None
 
     def add(self, Z: Any, labels: Any = None, *, where: str = "Moments.add") -> Self:
         """Take in features Z (n, m), of any real dtype and layout, and their labels (n,); give self.
 
-        Labels are integers or strings, the same kind in every batch; None puts every row in class 0. Error messages
-        start with `where`; after an error nothing has changed. Z is never written to.
+        Labels are integers or strings, the same kind in every batch; None puts every row in class
+        0. Error messages start with `where`; after an error nothing has changed. Z is never written
+        to.
 
         >>> Moments().add([[1.0, 2.0]]).add([[3.0, 6.0]]).means
         array([[2., 4.]])
         """
         Z = np.asarray(Z)
         if Z.ndim != 2 or Z.shape[1] == 0:
-            raise InputError(f"{where}: features of shape {Z.shape}; pass a 2-D array, one row an input.")
+            raise InputError(
+                f"{where}: features of shape {Z.shape}; pass a 2-D array, one row an input."
+            )
         if Z.dtype.kind not in "fiub":
             raise InputError(f"{where}: features of dtype {Z.dtype}; pass real numbers.")
         classes, codes = _encode(labels, len(Z), where)
@@ -75,7 +84,9 @@ class Moments:
         batch._classes, batch._shift = classes, np.zeros((classes.size, 1))
         if self._products is not None:
             batch._shift = Z[_first_rows(codes)].astype(np.float64)
-            _, known, again = np.intersect1d(self._classes, classes, assume_unique=True, return_indices=True)
+            _, known, again = np.intersect1d(
+                self._classes, classes, assume_unique=True, return_indices=True
+            )
             if known.size:
                 batch._shift[again] = self._shift[known]
         with np.errstate(over="ignore", invalid="ignore"):
@@ -91,7 +102,9 @@ class Moments:
         ([1.0, 5.0], [0])
         """
         if (self._products is None) != (other._products is None):
-            raise InputError(f"{where}: moments with and without scatter; gather both with the same scatter=.")
+            raise InputError(
+                f"{where}: moments with and without scatter; gather both with the same scatter=."
+            )
         if other.n:
             self._check_match(other.n_features, other._classes, where)
         merged = deepcopy(self if self.n else other)
@@ -139,8 +152,8 @@ class Moments:
     def root_mean_square(self) -> NDArray[np.float64]:
         """Root mean square norm of each class's rows, (C,): the scale on which its mean may be called zero.
 
-        Of a batch of more than 1024 rows only a sample counts, since all would cost a second pass: the first row of
-        each class, and about 1024 rows at equal distances.
+        Of a batch of more than 1024 rows only a sample counts, since all would cost a second pass:
+        the first row of each class, and about 1024 rows at equal distances.
 
         >>> Moments().add([[3.0, 4.0], [0.0, 1.0]], ["cat", "dog"]).root_mean_square
         array([5., 1.])
@@ -154,7 +167,9 @@ class Moments:
         >>> Moments.from_state(kept).means
         array([[1., 2.]])
         """
-        state = {name[1:]: value for name, value in deepcopy(vars(self)).items() if value is not None}
+        state = {
+            name[1:]: value for name, value in deepcopy(vars(self)).items() if value is not None
+        }
         if self._classes.dtype.kind == "U":
             state["classes"] = self._classes.tolist()
         return state | {"scatter": self._products is not None}
@@ -165,27 +180,39 @@ class Moments:
         moments = cls(scatter=bool(state.get("scatter")))
         sums: Any = state.get("sums")
         C, m = sums.shape if np.ndim(sums) == 2 else (0, 0)
-        shapes = {"_sums": (C, m), "_shift": (C, m if state.get("scatter") or C == 0 else 1), "_products": (m, m)}
+        shapes = {
+            "_sums": (C, m),
+            "_shift": (C, m if state.get("scatter") or C == 0 else 1),
+            "_products": (m, m),
+        }
         for name in [name for name, value in vars(moments).items() if value is not None]:
             value: Any = state.get(name[1:])
             if np.shape(value) != shapes.get(name, (C,)):
-                raise FormatError(f"Moments.from_state: {name[1:]} is missing or does not fit; pass what state() gave.")
+                raise FormatError(
+                    f"Moments.from_state: {name[1:]} is missing or does not fit; pass what state() gave."
+                )
             setattr(moments, name, np.array(value))
         return moments
 
     def _check_match(self, width: int, classes: NDArray[Any], where: str) -> None:
         """Refuse what cannot stand beside the rows already taken in."""
         if self.n and width != self.n_features:
-            raise InputError(f"{where}: {width} columns after {self.n_features}; keep one width of features.")
+            raise InputError(
+                f"{where}: {width} columns after {self.n_features}; keep one width of features."
+            )
         if self.n and classes.size and classes.dtype.kind != self._classes.dtype.kind:
-            kinds = "strings after integers" if classes.dtype.kind == "U" else "integers after strings"
+            kinds = (
+                "strings after integers" if classes.dtype.kind == "U" else "integers after strings"
+            )
             raise InputError(f"{where}: labels are {kinds}; keep one kind of labels.")
 
     def _gather(self, Z: NDArray[Any], codes: NDArray[np.int32], where: str) -> None:
         """Sum up a batch, its classes and shift being set."""
         C, m = self._classes.size, Z.shape[1]
         self._counts, self._sums = np.bincount(codes).astype(np.int64), np.zeros((C, m))
-        dtype = np.dtype(np.float32 if Z.dtype.kind == "f" and Z.dtype.itemsize <= 4 else np.float64)
+        dtype = np.dtype(
+            np.float32 if Z.dtype.kind == "f" and Z.dtype.itemsize <= 4 else np.float64
+        )
         size = _BLOCK_BYTES // dtype.itemsize if self._products is None else _CENTRED_BYTES // 8
         step = min(max(size // m, 1), _BLOCK_ROWS)
         if self._products is not None:
@@ -203,7 +230,9 @@ class Moments:
                 if bad.size:
                     row, column = bad[0]
                     found = f"NaN or infinity ({rows[row, column]} in column {column})"
-                    raise InputError(f"{where}: row {start + row} of the features holds {found}; remove or repair it.")
+                    raise InputError(
+                        f"{where}: row {start + row} of the features holds {found}; remove or repair it."
+                    )
                 sums = _class_sums(block.astype(np.float64), labels, C)
             self._sums += sums
             if self._products is not None:
@@ -216,7 +245,9 @@ class Moments:
         self._samples = np.bincount(codes[sample]).astype(np.int64)
         totals = [self._sums, self._squares] + ([] if self._products is None else [self._products])
         if not all(np.isfinite(total).all() for total in totals):
-            raise InputError(f"{where}: the features are so large that float64 overflows; rescale them.")
+            raise InputError(
+                f"{where}: the features are so large that float64 overflows; rescale them."
+            )
 
     def _absorb(self, other: "Moments") -> None:
         """Add the sums of `other`, which may know other classes and measure a class from another row."""
@@ -252,20 +283,25 @@ class Moments:
 def _class_sums(block: NDArray[Any], codes: NDArray[np.int32], n_classes: int) -> NDArray[Any]:
     """Sum the rows of each class, (n_classes, m), no sum in the block's dtype being longer than _ROWS_PER_SUM.
 
-    The product with a one-hot matrix reads the block once and in order. A class with more rows gets further places
-    behind the classes', whose sums are brought home in float64.
-    """
+    The product with a one-hot matrix reads the block once and in order. A class with more rows gets
+    further places behind the classes', whose sums are brought home in float64."""
     counts = np.bincount(codes, minlength=n_classes)
     owners = codes[:0]
     if counts.max() > _ROWS_PER_SUM:
         order = np.argsort(codes, kind="stable")
-        rank = np.arange(codes.size) - np.repeat(np.cumsum(counts) - counts, counts)  # of a row within its class
+        rank = np.arange(codes.size) - np.repeat(
+            np.cumsum(counts) - counts, counts
+        )  # of a row within its class
         opens = (rank > 0) & (rank % _ROWS_PER_SUM == 0)
         owners, places = codes[order[opens]], np.empty_like(codes)
-        places[order] = np.where(rank < _ROWS_PER_SUM, codes[order], n_classes - 1 + np.cumsum(opens))
+        places[order] = np.where(
+            rank < _ROWS_PER_SUM, codes[order], n_classes - 1 + np.cumsum(opens)
+        )
         codes = places
     ones, ends = np.ones(codes.size, block.dtype), np.arange(codes.size + 1, dtype=np.int32)
-    sums: NDArray[Any] = csc_array((ones, codes, ends), shape=(n_classes + owners.size, codes.size)) @ block
+    sums: NDArray[Any] = (
+        csc_array((ones, codes, ends), shape=(n_classes + owners.size, codes.size)) @ block
+    )
     if owners.size:
         sums, further = sums[:n_classes].astype(np.float64), sums[n_classes:]
         for owner, part in zip(owners, further, strict=True):
@@ -299,7 +335,8 @@ def _encode(labels: Any, n_rows: int, where: str) -> tuple[NDArray[Any], NDArray
 
 
 def _check_labels(labels: Any, n_rows: int, where: str) -> NDArray[np.int64] | list[str]:
-    # NumPy would turn a list that mixes numbers and strings into strings; objects stay what they are.
+    # NumPy would turn a list that mixes numbers and strings into strings; objects stay what they
+    # are.
     array = np.asarray(labels, dtype=object if isinstance(labels, list | tuple) else None)
     if array.ndim != 1:
         raise InputError(f"{where}: labels of shape {array.shape}; pass one label a row.")
@@ -314,7 +351,9 @@ def _check_labels(labels: Any, n_rows: int, where: str) -> NDArray[np.int64] | l
         whole = isinstance(label, float | np.floating) and float(label).is_integer()
         whole = whole or isinstance(label, int | np.integer | np.bool)
         if not (isinstance(label, str) or (whole and -(2**63) <= int(label) < 2**63)):
-            raise InputError(f"{where}: label {label!r} of row {row} is no integer and no string; repair or remove it.")
+            raise InputError(
+                f"{where}: label {label!r} of row {row} is no integer and no string; repair or remove it."
+            )
     kinds = {isinstance(label, str) for label in listed}
     if len(kinds) > 1:
         raise InputError(f"{where}: labels mix strings and integers; keep one kind of labels.")

@@ -1,10 +1,10 @@
 """Watch a stream: is the input still what the detector was calibrated on?
 
-`Monitor` ranks each score among the calibration scores and the stream so far (`typica.online`) and bets against the
-p-values being uniform (`typica.betting`). If calibration and stream are exchangeable, the probability that it ever
-raises an alarm is at most alpha, however long it runs and however often one looks. Inputs that depend on their
-predecessors, such as the frames of a video, are not exchangeable: thin them out first.
-"""
+`Monitor` ranks each score among the calibration scores and the stream so far (`typica.online`) and
+bets against the p-values being uniform (`typica.betting`). If calibration and stream are
+exchangeable, the probability that it ever raises an alarm is at most alpha, however long it runs
+and however often one looks. Inputs that depend on their predecessors, such as the frames of a
+video, are not exchangeable: thin them out first."""
 
 from __future__ import annotations
 
@@ -48,10 +48,11 @@ def _rate(rejected: NDArray[np.bool_]) -> Rate:
 class Monitor:
     """Raises an alarm when a stream of inputs is no longer exchangeable with the calibration inputs.
 
-    source: a calibrated ConformalDetector (without a sketch); a fitted detector or Pipeline, with `held_out` inputs to
-    calibrate on; or an array of calibration scores. alpha: the probability of a false alarm over all time.
-    reject_alpha: the level at which single inputs count as rejected in the rates over the last `window` inputs.
-    cells: how many scores are kept as they are (see `typica.online`). seed: of the random numbers that break ties.
+    source: a calibrated ConformalDetector (without a sketch); a fitted detector or Pipeline, with
+    `held_out` inputs to calibrate on; or an array of calibration scores. alpha: the probability of
+    a false alarm over all time. reject_alpha: the level at which single inputs count as rejected in
+    the rates over the last `window` inputs. cells: how many scores are kept as they are (see
+    `typica.online`). seed: of the random numbers that break ties.
 
     >>> rng = np.random.default_rng(0)
     >>> monitor = Monitor(rng.normal(size=1000), alpha=0.01)
@@ -93,17 +94,20 @@ class Monitor:
     def update(self, scores: Any, predicted: Any = None) -> bool:
         """Take in one score or several in the order of their arrival; return whether there is an alarm.
 
-        predicted: the class that the classifier predicts for each, for rates by class; needed where the source was
-        calibrated by class.
-        """
+        predicted: the class that the classifier predicts for each, for rates by class; needed where
+        the source was calibrated by class."""
         where = "Monitor.update"
         checked = check_scores(scores, where)
         classes = None if predicted is None else np.atleast_1d(to_numpy(predicted))
         if classes is not None and classes.shape != checked.shape:
-            raise InputError(f"{where}: predicted has shape {classes.shape} for {len(checked)} scores; pass one each.")
+            raise InputError(
+                f"{where}: predicted has shape {classes.shape} for {len(checked)} scores; pass one each."
+            )
         by_class = list(self.calibration.sets) != [EVERYTHING]
         if by_class and classes is None:
-            raise InputError(f"{where}: calibrated by class; pass the predicted class of each score.")
+            raise InputError(
+                f"{where}: calibrated by class; pass the predicted class of each score."
+            )
         typical = self.calibration.typical(checked, classes if by_class else None, self._limits)
         self._remember(~typical, classes)
         for start in range(0, len(checked), CHUNK):
@@ -113,7 +117,9 @@ class Monitor:
     def observe(self, X: Any, predicted: Any = None) -> bool:
         """Score the rows of X and take the scores in; see `update`."""
         if self.source is None:
-            raise InputError("Monitor.observe: made from scores, without a detector; use update(scores).")
+            raise InputError(
+                "Monitor.observe: made from scores, without a detector; use update(scores)."
+            )
         scores, classes = self.source.scored(X, predicted if self.source.by_class else None)
         return self.update(scores, classes if self.source.by_class else predicted)
 
@@ -165,12 +171,19 @@ class Monitor:
 
     def prometheus(self, prefix: str = "typica_monitor") -> str:
         """Return the state in the text format that Prometheus scrapes."""
-        labelled = {"": self.rate} | {f'{{class="{_escaped(name)}"}}': rate for name, rate in self.rates.items()}
+        labelled = {"": self.rate} | {
+            f'{{class="{_escaped(name)}"}}': rate for name, rate in self.rates.items()
+        }
         metrics: list[tuple[str, str, str, dict[str, Any]]] = [
             ("inputs_total", "counter", "Inputs seen.", {"": self.inputs}),
             ("alarm", "gauge", "1 after the wealth has reached 1 / alpha.", {"": int(self.alarm)}),
             ("wealth", "gauge", "Evidence against exchangeability.", {"": self.wealth}),
-            ("wealth_limit", "gauge", "The wealth that raises the alarm, 1 / alpha.", {"": 1 / self.alpha}),
+            (
+                "wealth_limit",
+                "gauge",
+                "The wealth that raises the alarm, 1 / alpha.",
+                {"": 1 / self.alpha},
+            ),
         ]
         for field, text in (("rate", "Rate of rejected inputs in the window"), ("low", "Its lower limit, 95 %"),
                             ("high", "Its upper limit, 95 %"), ("n", "Inputs in the window")):  # fmt: skip
@@ -220,11 +233,25 @@ class Monitor:
 
     def state(self) -> dict[str, Any]:
         """Return what is to be stored."""
-        made_from = {"source": self.source, "calibration": self.calibration if self.source is None else None}
+        made_from = {
+            "source": self.source,
+            "calibration": self.calibration if self.source is None else None,
+        }
         settings = {"alpha": self.alpha, "reject_alpha": self.reject_alpha, "window": self.window}
-        alarm = {"largest_wealth": self.largest_wealth, "alarm_at": self.alarm_at, "changed_at": self.changed_at}
+        alarm = {
+            "largest_wealth": self.largest_wealth,
+            "alarm_at": self.alarm_at,
+            "changed_at": self.changed_at,
+        }
         seen = {"names": self._names, "rejected": self._rejected, "codes": self._codes}
-        return {**made_from, **settings, **alarm, **seen, "ranks": self._ranks, "bets": self._wealth}
+        return {
+            **made_from,
+            **settings,
+            **alarm,
+            **seen,
+            "ranks": self._ranks,
+            "bets": self._wealth,
+        }
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Monitor:
@@ -238,7 +265,9 @@ class Monitor:
         return made
 
 
-def _calibration(source: Any, held_out: Any, where: str) -> tuple[ConformalDetector | None, GroupedScores]:
+def _calibration(
+    source: Any, held_out: Any, where: str
+) -> tuple[ConformalDetector | None, GroupedScores]:
     """Return the detector, if there is one, and the scores to begin with."""
     detector = None
     if isinstance(source, GroupedScores):
@@ -249,14 +278,20 @@ def _calibration(source: Any, held_out: Any, where: str) -> tuple[ConformalDetec
         detector = ConformalDetector(source).calibrate(held_out)
         scores = detector.calibration
     elif hasattr(source, "score_samples"):
-        raise InputError(f"{where}: a detector without calibration scores; pass held_out inputs as well.")
+        raise InputError(
+            f"{where}: a detector without calibration scores; pass held_out inputs as well."
+        )
     else:
         scores = GroupedScores()
         scores.add(check_scores(source, where), None)
     if scores.n == 0:
-        raise InputError(f"{where}: no calibration scores; pass those of held-out in-distribution inputs.")
+        raise InputError(
+            f"{where}: no calibration scores; pass those of held-out in-distribution inputs."
+        )
     if not all(part.exact for part in scores.sets.values()):
-        raise InputError(f"{where}: a sketch lacks what the guarantee needs; calibrate without max_scores.")
+        raise InputError(
+            f"{where}: a sketch lacks what the guarantee needs; calibrate without max_scores."
+        )
     return detector, scores
 
 

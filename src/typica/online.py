@@ -2,14 +2,14 @@
 
     p_t = (#{earlier < s_t} + U_t (1 + #{earlier = s_t})) / (n + t)
 
-With U_t uniform, p_1, p_2, ... are independent and uniform as long as calibration and stream are exchangeable (Vovk,
-Gammerman, Shafer 2005). Against a calibration set that does not grow they are not independent.
+With U_t uniform, p_1, p_2, ... are independent and uniform as long as calibration and stream are
+exchangeable (Vovk, Gammerman, Shafer 2005). Against a calibration set that does not grow they are
+not independent.
 
-Memory is bounded: once `cells` scores are there, no new values are kept. Later scores are counted in the cells that
-the kept values form (each value, and each gap between two), and compare by cell. As every score in a gap came after
-the values around it were fixed, those in one gap are exchangeable, and U_t settles their order without any loss of
-validity.
-"""
+Memory is bounded: once `cells` scores are there, no new values are kept. Later scores are counted
+in the cells that the kept values form (each value, and each gap between two), and compare by cell.
+As every score in a gap came after the values around it were fixed, those in one gap are
+exchangeable, and U_t settles their order without any loss of validity."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ class OnlineRanks:
         self.cells = cells
         self.rng = np.random.default_rng(seed)
         self._values: NDArray[np.float64] = np.empty(0)
-        self._counts: NDArray[np.int64] = np.zeros(1, dtype=np.int64)  # gap, value, gap, ..., value, gap
+        self._counts: NDArray[np.int64] = np.zeros(
+            1, dtype=np.int64
+        )  # gap, value, gap, ..., value, gap
         self.n = 0
         # In random order: which of many calibration scores are kept must not depend on their size.
         shuffled = self.rng.permutation(np.asarray(calibration, dtype=np.float64))
@@ -104,7 +106,13 @@ class OnlineRanks:
         """Return what is to be stored."""
         # The generator's state is a dict of integers, some of 128 bits, which JSON can hold.
         random = self.rng.bit_generator.state
-        return {"cells": self.cells, "n": self.n, "values": self._values, "counts": self._counts, "random": random}
+        return {
+            "cells": self.cells,
+            "n": self.n,
+            "values": self._values,
+            "counts": self._counts,
+            "random": random,
+        }
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> OnlineRanks:
@@ -130,9 +138,12 @@ def earlier(keys: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     first = np.empty(n, dtype=np.int16)  # the rank of each key, equal for equal keys
     first[order] = first_of_group
     equal = np.empty(n, dtype=np.int64)
-    equal[order] = np.arange(n) - first_of_group  # a stable sort keeps equal keys in the order of arrival
+    equal[order] = (
+        np.arange(n) - first_of_group
+    )  # a stable sort keeps equal keys in the order of arrival
 
-    # Smaller keys in earlier blocks: table[b, r] counts those of rank below r in the blocks before b.
+    # Smaller keys in earlier blocks: table[b, r] counts those of rank below r in the blocks before
+    # b.
     blocks = -(-n // BLOCK)
     table = np.zeros((blocks, n + 1), dtype=np.int64)
     np.cumsum(order // BLOCK < np.arange(blocks)[:, None], axis=1, out=table[:, 1:])

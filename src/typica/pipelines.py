@@ -14,7 +14,8 @@ from typica.explanation import Explanation
 def calibrate(estimator: Any, X: Any, tpr: float = 0.95) -> Any:
     """Set the threshold from held-out in-distribution inputs so that at least `tpr` of such inputs is kept.
 
-    `estimator` is a fitted detector or a fitted Pipeline that ends in one; it is changed and returned.
+    `estimator` is a fitted detector or a fitted Pipeline that ends in one; it is changed and
+    returned.
 
     >>> import numpy as np, typica
     >>> from sklearn.pipeline import make_pipeline
@@ -47,7 +48,9 @@ def final_detector(estimator: Any, where: str) -> Detector:
 
 def remembered(estimator: Any) -> dict[str, Any] | None:
     """Return what the detector remembers of the network whose features it was fitted on, if anything."""
-    source: dict[str, Any] | None = getattr(final_detector(estimator, "remembered"), "source_", None)
+    source: dict[str, Any] | None = getattr(
+        final_detector(estimator, "remembered"), "source_", None
+    )
     return source
 
 

@@ -14,8 +14,8 @@ T = TypeVar("T")
 class Registry(Generic[T]):
     """The methods of one package: each in a module of its name, as the class whose `kind` is that name.
 
-    package: the package's dotted name; what: the word for its methods in messages. Modules whose names start
-    with an underscore, and `base`, hold no methods.
+    package: the package's dotted name; what: the word for its methods in messages. Modules whose
+    names start with an underscore, and `base`, hold no methods.
 
     >>> Registry("typica.detectors", "detector").find("CTM").__name__
     'CTM'
@@ -35,10 +35,14 @@ class Registry(Generic[T]):
         """Return the class of a method by its name, in any case and with - for _."""
         wanted = name.lower().replace("-", "_")
         if wanted not in self.names():
-            raise InputError(f"{self.what} {name!r} is unknown; choose one of {', '.join(self.names())}.")
+            raise InputError(
+                f"{self.what} {name!r} is unknown; choose one of {', '.join(self.names())}."
+            )
         module = importlib.import_module(f"{self.package}.{wanted}")
         found: type[T] = next(
-            item for item in vars(module).values() if getattr(item, "kind", None) == wanted and isinstance(item, type)
+            item
+            for item in vars(module).values()
+            if getattr(item, "kind", None) == wanted and isinstance(item, type)
         )
         return found
 

@@ -28,11 +28,15 @@ def ood_scorer(ood: Any, metric: str = "auroc") -> Callable[..., float]:
     True
     """
     if metric not in _METRICS:
-        raise InputError(f"ood_scorer: metric {metric!r} is unknown; choose one of {', '.join(_METRICS)}.")
+        raise InputError(
+            f"ood_scorer: metric {metric!r} is unknown; choose one of {', '.join(_METRICS)}."
+        )
     sign = -1.0 if metric in _LOWER_IS_BETTER else 1.0
 
     def scorer(estimator: Any, X: Any, y: Any = None) -> float:
-        result = evaluate(to_numpy(estimator.score_samples(X)), to_numpy(estimator.score_samples(ood)))
+        result = evaluate(
+            to_numpy(estimator.score_samples(X)), to_numpy(estimator.score_samples(ood))
+        )
         return sign * float(getattr(result, metric))
 
     return scorer

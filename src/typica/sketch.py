@@ -1,13 +1,14 @@
 """A set of scores that grows, and answers: how many of them are at most s?
 
-Two step functions bracket that count, lower(s) <= #{scores <= s} <= upper(s). While all scores are kept they are
-equal. With `max_scores` neighbouring steps are joined as soon as there are too many: the joined step keeps the
-lower value of its first part and the upper value of its last. Adding and merging sets adds their step functions,
-so that the bracket holds whatever the order of scores, batches and merges. The widest gap between the two is
-known at any time (`error`); nothing is random.
+Two step functions bracket that count, lower(s) <= #{scores <= s} <= upper(s). While all scores are
+kept they are equal. With `max_scores` neighbouring steps are joined as soon as there are too many:
+the joined step keeps the lower value of its first part and the upper value of its last. Adding and
+merging sets adds their step functions, so that the bracket holds whatever the order of scores,
+batches and merges. The widest gap between the two is known at any time (`error`); nothing is
+random.
 
-In the manner of Greenwald and Khanna, Space-Efficient Online Computation of Quantile Summaries, SIGMOD 2001.
-"""
+In the manner of Greenwald and Khanna, Space-Efficient Online Computation of Quantile Summaries,
+SIGMOD 2001."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ def check_scores(scores: Any, where: str) -> NDArray[Any]:
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float64)
     if len(array) and np.isnan(array.min()):  # min passes NaN on
-        raise InputError(f"{where}: score {np.argmax(np.isnan(array))} is NaN; repair the input or the detector.")
+        raise InputError(
+            f"{where}: score {np.argmax(np.isnan(array))} is NaN; repair the input or the detector."
+        )
     return array
 
 
@@ -56,14 +59,17 @@ class ScoreSet:
     """
 
     def __init__(self, max_scores: int | None = None) -> None:
-        if max_scores is not None and (not isinstance(max_scores, int) or max_scores < SMALLEST_SKETCH):
+        if max_scores is not None and (
+            not isinstance(max_scores, int) or max_scores < SMALLEST_SKETCH
+        ):
             raise InputError(
                 f"ScoreSet: max_scores={max_scores!r}; pass an integer of {SMALLEST_SKETCH} or more, or None."
             )
         self.max_scores = max_scores
         self.n = 0
         self._values: NDArray[np.float64] = np.empty(0)
-        # Counts at and after each value; None while value i is the i-th smallest score, with nothing joined.
+        # Counts at and after each value; None while value i is the i-th smallest score, with
+        # nothing joined.
         self._steps: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
         self._pending: list[NDArray[np.float64]] = []
         self._waiting = 0
@@ -109,12 +115,13 @@ class ScoreSet:
         self._settle()
         return self._values
 
-    def count(self, scores: NDArray[Any], side: Literal["left", "right"] = "right") -> NDArray[np.int64]:
+    def count(
+        self, scores: NDArray[Any], side: Literal["left", "right"] = "right"
+    ) -> NDArray[np.int64]:
         """Return for each s how many scores are at most s ("right") or below s ("left"): an upper bound.
 
-        The set is compared with float32 scores in float32: rounding keeps the order, and the scores were made
-        in that precision.
-        """
+        The set is compared with float32 scores in float32: rounding keeps the order, and the scores
+        were made in that precision."""
         self._settle()
         if self._rounded is None or self._rounded.dtype != scores.dtype:
             with np.errstate(over="ignore"):
@@ -131,7 +138,9 @@ class ScoreSet:
         self._settle()
         if k <= 0:
             return -math.inf
-        place = k - 1 if self._steps is None else int(np.searchsorted(self._steps[1], k, side="left"))
+        place = (
+            k - 1 if self._steps is None else int(np.searchsorted(self._steps[1], k, side="left"))
+        )
         return float(self._values[place])
 
     def _settle(self) -> None:
@@ -142,7 +151,9 @@ class ScoreSet:
             self._join(np.sort(waiting), None)
             self._shrink()
 
-    def _join(self, values: NDArray[np.float64], steps: tuple[NDArray[np.int64], NDArray[np.int64]] | None) -> None:
+    def _join(
+        self, values: NDArray[np.float64], steps: tuple[NDArray[np.int64], NDArray[np.int64]] | None
+    ) -> None:
         """Add the step functions of two sets."""
         ours, our_steps = self._values, self._steps
         self._rounded = None
@@ -150,7 +161,9 @@ class ScoreSet:
         self._values = np.sort(np.concatenate([ours, values]), kind="stable")
         if our_steps is not None or steps is not None:
             both = ((ours, our_steps), (values, steps))
-            lower, upper = (sum(_at(self._values, *part, which) for part in both) for which in (0, 1))
+            lower, upper = (
+                sum(_at(self._values, *part, which) for part in both) for which in (0, 1)
+            )
             self._steps = (np.asarray(lower), np.asarray(upper))
 
     def _shrink(self) -> None:
@@ -160,7 +173,8 @@ class ScoreSet:
         lower, upper = self._steps or (_at(self._values, self._values, None, 0),) * 2
         fits = self.max_scores // 2
         least = int((upper - lower).max())
-        # From `least` on each further n / (fits - 1) of gap makes at most fits - 1 steps, so that this ends.
+        # From `least` on each further n / (fits - 1) of gap makes at most fits - 1 steps, so that
+        # this ends.
         gap, step = least, 1
         while len(starts := _joined(lower, upper, gap)) > fits:
             least, gap, step = gap, gap + step, 2 * step
@@ -178,7 +192,13 @@ class ScoreSet:
         """Return what is to be stored."""
         self._settle()
         lower, upper = self._steps if self._steps is not None else (None, None)
-        return {"max_scores": self.max_scores, "n": self.n, "values": self._values, "lower": lower, "upper": upper}
+        return {
+            "max_scores": self.max_scores,
+            "n": self.n,
+            "values": self._values,
+            "lower": lower,
+            "upper": upper,
+        }
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> ScoreSet:

@@ -1,9 +1,9 @@
 """Detectors on disk: one safetensors file, no pickle, checksummed, written whole or not at all.
 
-Format 1. The arrays are the tensors of the file. Its metadata holds one string, `typica`, a JSON document:
-{"content": NODE, "format": 1, "library": VERSION, "sha256": DIGEST}. The digest is taken over that text, with zeros
-where the digest stands, and over all tensors (names, dtypes, shapes, bytes). A NODE is a JSON scalar, a list or a
-dict of nodes, or one of
+Format 1. The arrays are the tensors of the file. Its metadata holds one string, `typica`, a JSON
+document: {"content": NODE, "format": 1, "library": VERSION, "sha256": DIGEST}. The digest is taken
+over that text, with zeros where the digest stands, and over all tensors (names, dtypes, shapes,
+bytes). A NODE is a JSON scalar, a list or a dict of nodes, or one of
 
     {"$array": NAME}              the tensor of that name
     {"$strings": [...]}           an array of strings
@@ -43,8 +43,14 @@ FORMAT = 1
 _ZEROS = "0" * 64
 
 _KINDS: dict[str, type] = {}
-_FLOORS = ("detectors", "rectify")  # where a kind that is not registered yet may live, in a module of its name
-_MODULES = {"conformal_detector": "conformal", "monitor": "monitor"}  # kinds whose module has another name or floor
+_FLOORS = (
+    "detectors",
+    "rectify",
+)  # where a kind that is not registered yet may live, in a module of its name
+_MODULES = {
+    "conformal_detector": "conformal",
+    "monitor": "monitor",
+}  # kinds whose module has another name or floor
 _SKLEARN = {
     "FunctionTransformer": None,  # holds code: refused with a reason
     "MaxAbsScaler": "sklearn.preprocessing",
@@ -73,13 +79,19 @@ def storable(kind: str) -> Callable[[C], C]:
 def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     """Write a detector, or a scikit-learn Pipeline that ends in one, to a safetensors file.
 
-    The file appears whole or not at all: killed at any moment, the old file or the new one is there.
-    """
+    The file appears whole or not at all: killed at any moment, the old file or the new one is
+    there."""
     tensors: dict[str, NDArray[Any]] = {}
     content = _encode(estimator, "", tensors)
-    document = {"content": content, "format": FORMAT, "library": typica.__version__, "sha256": _ZEROS}
+    document = {
+        "content": content,
+        "format": FORMAT,
+        "library": typica.__version__,
+        "sha256": _ZEROS,
+    }
     text = json.dumps(document, sort_keys=True, allow_nan=False)
-    # One key alone: safetensors writes several in random order, and equal detectors should make equal files.
+    # One key alone: safetensors writes several in random order, and equal detectors should make
+    # equal files.
     metadata = {"typica": _with_digest(text, _digest(text, tensors))}
     with atomic_path(path) as temporary:
         save_file(tensors, temporary, metadata=metadata)
@@ -98,7 +110,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     try:
         return _decode(document["content"], tensors)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise FormatError(f"{path}: the content makes no sense ({error}); save the detector again.") from error
+        raise FormatError(
+            f"{path}: the content makes no sense ({error}); save the detector again."
+        ) from error
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -110,10 +124,14 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArra
         with safe_open(path, framework="numpy") as file:
             text = (file.metadata() or {}).get("typica")
             if text is None:
-                raise FormatError(f"{path}: not a Typica file; pass one that typica.save or `typica fit` wrote.")
+                raise FormatError(
+                    f"{path}: not a Typica file; pass one that typica.save or `typica fit` wrote."
+                )
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
     except (SafetensorError, OSError) as error:
-        raise FormatError(f"{path}: not a whole safetensors file ({error}); save the detector again.") from None
+        raise FormatError(
+            f"{path}: not a whole safetensors file ({error}); save the detector again."
+        ) from None
     document = _parse(text)
     if document.get("format", 0) > FORMAT:
         raise FormatError(
@@ -122,7 +140,9 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArra
         )
     digest = document.get("sha256", "")
     if digest != _digest(_with_digest(text, _ZEROS), tensors):
-        raise FormatError(f"{path}: the checksum does not match, the file was altered; save the detector again.")
+        raise FormatError(
+            f"{path}: the checksum does not match, the file was altered; save the detector again."
+        )
     return document, tensors
 
 
@@ -139,7 +159,9 @@ def _parse(text: str) -> dict[str, Any]:
     except ValueError:
         return {}
     types = {"format": int, "sha256": str}
-    if not isinstance(document, dict) or not all(isinstance(document.get(k), t) for k, t in types.items()):
+    if not isinstance(document, dict) or not all(
+        isinstance(document.get(k), t) for k, t in types.items()
+    ):
         return {}
     return document
 
@@ -157,9 +179,13 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     path = Path(path)
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
+        handle, name = tempfile.mkstemp(
+            prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent
+        )
     except OSError as error:
-        raise InputError(f"{path}: cannot write there ({error.strerror}); choose another folder.") from None
+        raise InputError(
+            f"{path}: cannot write there ({error.strerror}); choose another folder."
+        ) from None
     os.close(handle)
     temporary = Path(name)
     try:
@@ -216,7 +242,9 @@ def _encode(value: Any, path: str, tensors: dict[str, NDArray[Any]]) -> Any:  # 
     if isinstance(value, list):
         return [_encode(item, f"{path}.{i}".lstrip("."), tensors) for i, item in enumerate(value)]
     if isinstance(value, dict):
-        return {key: _encode(item, f"{path}.{key}".lstrip("."), tensors) for key, item in value.items()}
+        return {
+            key: _encode(item, f"{path}.{key}".lstrip("."), tensors) for key, item in value.items()
+        }
     kind = getattr(value, "kind", None)
     if isinstance(kind, str) and _KINDS.get(kind) is type(value):
         return {f"${kind}": _encode(value.state(), path, tensors)}  # type: ignore[attr-defined]
@@ -226,7 +254,10 @@ def _encode(value: Any, path: str, tensors: dict[str, NDArray[Any]]) -> Any:  # 
 def _encode_sklearn(value: Any, path: str, tensors: dict[str, NDArray[Any]]) -> Any:
     name = type(value).__name__
     if name == "Pipeline" and type(value).__module__ == "sklearn.pipeline":
-        steps = [[step, _encode(part, f"{path}.{step}".lstrip("."), tensors)] for step, part in value.steps]
+        steps = [
+            [step, _encode(part, f"{path}.{step}".lstrip("."), tensors)]
+            for step, part in value.steps
+        ]
         return {"$pipeline": steps}
     if _SKLEARN.get(name) and type(value).__module__.startswith(f"{_SKLEARN[name]}."):
         parts = {"params": value.get_params(deep=False), "state": fitted_state(value)}
@@ -264,7 +295,9 @@ def _decode(node: Any, tensors: dict[str, NDArray[Any]]) -> Any:  # noqa: PLR091
             pipeline = importlib.import_module("sklearn.pipeline").Pipeline
             return pipeline([(name, _decode(part, tensors)) for name, part in body])
         case "$sklearn":
-            return _decode_sklearn(body, _decode(node["params"], tensors), _decode(node["state"], tensors))
+            return _decode_sklearn(
+                body, _decode(node["params"], tensors), _decode(node["state"], tensors)
+            )
     return _class_of(tag[1:]).from_state(_decode(body, tensors))  # type: ignore[attr-defined]
 
 

@@ -17,8 +17,8 @@ def read_batches(
 ) -> Iterator[tuple[NDArray[np.float64], list[Any] | None]]:
     """Yield (scores, predicted classes or None) from lines that hold a number, or an object with "score".
 
-    The class is read from "class" or "nearest", as `typica score -o scores.jsonl` writes it; all lines of a batch must
-    have one, or none. Empty lines are skipped.
+    The class is read from "class" or "nearest", as `typica score -o scores.jsonl` writes it; all
+    lines of a batch must have one, or none. Empty lines are skipped.
 
     >>> list(read_batches(["0.5", '{"score": 0.75}']))
     [(array([0.5 , 0.75]), None)]
@@ -32,7 +32,9 @@ def read_batches(
             continue
         score, name = _parse(line, f"{where}: line {number}")
         if classes and (name is None) != (classes[0] is None):
-            raise InputError(f"{where}: line {number} and the lines before it differ in having a class; give all one.")
+            raise InputError(
+                f"{where}: line {number} and the lines before it differ in having a class; give all one."
+            )
         scores.append(score)
         classes.append(name)
         if len(scores) == size:
@@ -50,7 +52,9 @@ def _parse(line: str, where: str) -> tuple[float, Any]:
         score = float(record["score"])
     except (ValueError, TypeError, KeyError):
         text = line.strip()[:60]
-        raise InputError(f'{where}: {text!r} holds no score; write a number or {{"score": number}}.') from None
+        raise InputError(
+            f'{where}: {text!r} holds no score; write a number or {{"score": number}}.'
+        ) from None
     if np.isnan(score):
         raise InputError(f"{where}: the score is NaN; repair the input or the detector.")
     return score, record.get("class", record.get("nearest"))

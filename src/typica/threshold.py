@@ -1,10 +1,9 @@
 """From scores to a threshold with a stated false-alarm rate.
 
-With n held-out in-distribution scores the threshold is the k-th smallest, k = floor((n + 1)(1 - tpr)). A new
-in-distribution input then falls below it with probability at most k / (n + 1) <= 1 - tpr, whatever the
-network and the detector, if it is exchangeable with the held-out inputs. k = 0 means that n is too small for
-anything to be rejected; the threshold is then minus infinity.
-"""
+With n held-out in-distribution scores the threshold is the k-th smallest, k = floor((n + 1)(1 -
+tpr)). A new in-distribution input then falls below it with probability at most k / (n + 1) <= 1 -
+tpr, whatever the network and the detector, if it is exchangeable with the held-out inputs. k = 0
+means that n is too small for anything to be rejected; the threshold is then minus infinity."""
 
 from __future__ import annotations
 
@@ -28,7 +27,9 @@ def check_tpr(tpr: float, where: str) -> Fraction:
     """Return `tpr` as the exact fraction that its decimal notation says (0.95 is 19/20, not its float)."""
     share = exact(tpr)
     if not 0 < share <= 1:
-        raise InputError(f"{where}: tpr={tpr!r} is not a share; pass a number above 0 and at most 1.")
+        raise InputError(
+            f"{where}: tpr={tpr!r} is not a share; pass a number above 0 and at most 1."
+        )
     return share
 
 
@@ -83,7 +84,9 @@ def threshold(
     ordered = np.sort(np.asarray(scores, dtype=np.float64))
     n = len(ordered)
     if n == 0 or np.isnan(ordered[-1]):
-        raise InputError(f"{where}: {'no scores' if n == 0 else 'a score is NaN'}; pass held-out ID inputs.")
+        raise InputError(
+            f"{where}: {'no scores' if n == 0 else 'a score is NaN'}; pass held-out ID inputs."
+        )
     k = rank(n, tpr)
     if k == 0 and share < 1:
         need = math.ceil(1 / (1 - share)) - 1
@@ -94,7 +97,9 @@ def threshold(
             stacklevel=3,
         )
     # Order statistics evenly spread over all n; all of them where there are few.
-    kept = ordered if n <= QUANTILES else ordered[np.linspace(0, n - 1, QUANTILES).round().astype(int)]
+    kept = (
+        ordered if n <= QUANTILES else ordered[np.linspace(0, n - 1, QUANTILES).round().astype(int)]
+    )
     return Calibration(
         threshold=float(ordered[k - 1]) if k else -math.inf,
         tpr=float(tpr),

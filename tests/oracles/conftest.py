@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from typica import Head
 
-# torchvision's compiled operators do not load beside the CPU build of torch, and its import fails where these two are
-# unknown. pytorch-ood imports it and calls neither. The declarations last as long as the object that made them.
+# torchvision's compiled operators do not load beside the CPU build of torch, and its import fails
+# where these two are unknown. pytorch-ood imports it and calls neither. The declarations last as
+# long as the object that made them.
 _OPERATORS = torch.library.Library("torchvision", "DEF")
 for _name in ("nms", "qnms"):
     _OPERATORS.define(f"{_name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
@@ -36,7 +37,9 @@ class Case(NamedTuple):
     def linear(self) -> torch.nn.Linear:
         """The head as a module."""
         layer = torch.nn.Linear(self.head.n_features, len(self.head.classes), dtype=torch.float64)
-        layer.load_state_dict({"weight": torch.tensor(self.head.weight), "bias": torch.tensor(self.head.bias)})
+        layer.load_state_dict(
+            {"weight": torch.tensor(self.head.weight), "bias": torch.tensor(self.head.bias)}
+        )
         return layer.requires_grad_(False)
 
 
@@ -47,7 +50,9 @@ def random_case(n: int, m: int, C: int, seed: int = 0) -> Case:
     truth = np.arange(n) % C
 
     def rows(classes: NDArray[np.int64]) -> NDArray[np.float64]:
-        return np.maximum(2 * directions[classes] + rng.normal(scale=0.7, size=(len(classes), m)), 0)
+        return np.maximum(
+            2 * directions[classes] + rng.normal(scale=0.7, size=(len(classes), m)), 0
+        )
 
     labels = np.where(rng.random(n) < 0.1, rng.integers(C, size=n), truth)
     strangers = np.maximum(rng.normal(scale=2, size=(n // 4, m)), 0)
@@ -71,10 +76,18 @@ def real_case(real: dict[str, NDArray[Any]]) -> Case:
 SHAPES = [(320, 12, 4), (600, 40, 10), (480, 9, 16), (400, 64, 2)]
 
 
-@pytest.fixture(scope="session", params=[*SHAPES, pytest.param(None, marks=pytest.mark.real, id="cifar10")], ids=str)
+@pytest.fixture(
+    scope="session",
+    params=[*SHAPES, pytest.param(None, marks=pytest.mark.real, id="cifar10")],
+    ids=str,
+)
 def case(request: pytest.FixtureRequest) -> Case:
     """Random data of several shapes (rows, features, classes), and the real features where they are present."""
-    return real_case(request.getfixturevalue("real")) if request.param is None else random_case(*request.param)
+    return (
+        real_case(request.getfixturevalue("real"))
+        if request.param is None
+        else random_case(*request.param)
+    )
 
 
 @pytest.fixture(autouse=True)

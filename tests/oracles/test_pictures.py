@@ -15,8 +15,15 @@ CUPS = {504: "coffee mug", 967: "espresso", 968: "cup"}
 
 
 @pytest.mark.parametrize(("picture", "expected"), [("chelsea", CATS), ("coffee", CUPS)])
-def test_efficientnet_knows_a_cat_and_a_cup_of_coffee(picture: str, expected: dict[int, str], tmp_path) -> None:
+def test_efficientnet_knows_a_cat_and_a_cup_of_coffee(
+    picture: str, expected: dict[int, str], tmp_path
+) -> None:
     images = open_images(np.asarray(getattr(data, picture)())[None])
-    bank = extract(open_model("efficientnet-lite0"), images, tmp_path / "bank", settings=Settings(backend="torch"))
+    bank = extract(
+        open_model("efficientnet-lite0"),
+        images,
+        tmp_path / "bank",
+        settings=Settings(backend="torch"),
+    )
     assert int(np.argmax(bank.logits[0])) in expected
     assert bank.features.shape == (1, 1280)

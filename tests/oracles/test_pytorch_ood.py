@@ -1,9 +1,9 @@
 """Typica against pytorch-ood 0.4.0, which was written by others from the same papers.
 
-Its outlier scores are higher for strangers, so that a score here is minus the one there: to ten digits of the largest
-where the definitions coincide, times a constant where they differ by one. Where they differ by more than that, only
-the rows in which they coincide are compared, and the comment says what the difference is.
-"""
+Its outlier scores are higher for strangers, so that a score here is minus the one there: to ten
+digits of the largest where the definitions coincide, times a constant where they differ by one.
+Where they differ by more than that, only the rows in which they coincide are compared, and the
+comment says what the difference is."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ import typica
 from typica.rectify import make_rectifier
 
 K = 7  # neighbours
-RIDGE_IS_NOTHING = 2.0**20  # features in this unit: their covariances are not divided by N, and 1e-6 is added to them
+RIDGE_IS_NOTHING = (
+    2.0**20
+)  # features in this unit: their covariances are not divided by N, and 1e-6 is added to them
 
 
 def everywhere(case: Case) -> NDArray[np.bool_]:
@@ -46,7 +48,11 @@ class Pair(NamedTuple):
 def detector(name: str, head: bool = True, **params: Any) -> Callable[[Case], Any]:
     def score(case: Case) -> Any:
         headed = {"head": case.head} if head else {}
-        return typica.make_detector(name, **headed, **params).fit(case.train, case.labels).score_samples(case.queries)
+        return (
+            typica.make_detector(name, **headed, **params)
+            .fit(case.train, case.labels)
+            .score_samples(case.queries)
+        )
 
     return score
 
@@ -89,13 +95,17 @@ def by_maps(make: Callable[[Callable[..., Any]], Any]) -> Callable[[Case], torch
     def score(case: Case) -> torch.Tensor:
         model = make(torch.nn.Sequential(torch.nn.Flatten(), case.linear))
         if model.requires_fit:
-            model.fit_feature_maps(torch.tensor(case.train)[:, :, None, None], torch.tensor(case.labels))
+            model.fit_feature_maps(
+                torch.tensor(case.train)[:, :, None, None], torch.tensor(case.labels)
+            )
         return model.predict_feature_maps(torch.tensor(case.queries)[:, :, None, None])
 
     return score
 
 
-def times(factor: Callable[[Case], float], score: Callable[[Case], torch.Tensor]) -> Callable[[Case], torch.Tensor]:
+def times(
+    factor: Callable[[Case], float], score: Callable[[Case], torch.Tensor]
+) -> Callable[[Case], torch.Tensor]:
     return lambda case: factor(case) * score(case)
 
 
@@ -115,7 +125,9 @@ def vim(case: Case) -> Any:
 
 
 def gradnorm(case: Case) -> torch.Tensor:
-    model = theirs.GradNorm(case.linear, param_filter=lambda name: name == "weight", temperature=2.0).to("cpu")
+    model = theirs.GradNorm(
+        case.linear, param_filter=lambda name: name == "weight", temperature=2.0
+    ).to("cpu")
     return model.predict(torch.tensor(case.queries))
 
 
@@ -151,10 +163,14 @@ def sized(case: Case) -> float:
 
 PAIRS = {
     "msp": Pair(detector("msp"), by_logits(lambda _: theirs.MaxSoftmax(None))),
-    "msp, T=1000": Pair(detector("msp", temperature=1000), by_logits(lambda _: theirs.MaxSoftmax(None, t=1000))),
+    "msp, T=1000": Pair(
+        detector("msp", temperature=1000), by_logits(lambda _: theirs.MaxSoftmax(None, t=1000))
+    ),
     "max_logit": Pair(detector("max_logit"), by_logits(lambda _: theirs.MaxLogit(None))),
     "energy": Pair(detector("energy"), by_logits(lambda _: theirs.EnergyBased(None))),
-    "energy, T=3": Pair(detector("energy", temperature=3.0), by_logits(lambda _: theirs.EnergyBased(None, t=3.0))),
+    "energy, T=3": Pair(
+        detector("energy", temperature=3.0), by_logits(lambda _: theirs.EnergyBased(None, t=3.0))
+    ),
     "entropy": Pair(detector("entropy"), by_logits(lambda _: theirs.Entropy(None)), unclipped),
     # The mean of the terms there; their sum in the paper, and here.
     "gen": Pair(
@@ -180,27 +196,51 @@ PAIRS = {
         times(sized, by_features(lambda _: theirs.RMD(None), RIDGE_IS_NOTHING)),
         tolerance=1e-7,
     ),
-    "vim": Pair(lambda case: detector("vim", dim=case.head.n_features // 3)(case), by_features(vim)),
-    "residual": Pair(lambda case: detector("residual", dim=case.head.n_features // 3)(case), residual),
+    "vim": Pair(
+        lambda case: detector("vim", dim=case.head.n_features // 3)(case), by_features(vim)
+    ),
+    "residual": Pair(
+        lambda case: detector("residual", dim=case.head.n_features // 3)(case), residual
+    ),
     "she": Pair(detector("she"), by_features(lambda case: theirs.SHE(None, case.linear))),
     "fdbd": Pair(detector("fdbd"), by_features(lambda case: theirs.fDBD(None, case.linear))),
-    "nci": Pair(detector("nci", alpha=0.01), by_features(lambda case: theirs.NCI(None, case.linear, alpha=0.01))),
+    "nci": Pair(
+        detector("nci", alpha=0.01),
+        by_features(lambda case: theirs.NCI(None, case.linear, alpha=0.01)),
+    ),
     "nnguide": Pair(
-        detector("nnguide", k=K, subsample=None), by_features(lambda case: theirs.NNGuide(None, case.linear, k=K))
+        detector("nnguide", k=K, subsample=None),
+        by_features(lambda case: theirs.NNGuide(None, case.linear, k=K)),
     ),
     "gradnorm": Pair(detector("gradnorm", temperature=2.0), gradnorm),
-    "react": Pair(rectified("react", percentile=85), by_maps(lambda head: theirs.ReAct(None, head, percentile=0.85))),
-    "scale": Pair(rectified("scale", percentile=85), by_maps(lambda head: theirs.SCALE(None, head, percentile=0.85))),
+    "react": Pair(
+        rectified("react", percentile=85),
+        by_maps(lambda head: theirs.ReAct(None, head, percentile=0.85)),
+    ),
+    "scale": Pair(
+        rectified("scale", percentile=85),
+        by_maps(lambda head: theirs.SCALE(None, head, percentile=0.85)),
+    ),
     # Their bounds are rounded to float32.
     "vra": Pair(
-        rectified("vra", low=0, high=90), by_maps(lambda head: theirs.VRA(None, head, 0.0, 0.9)), in_range, 1e-6
+        rectified("vra", low=0, high=90),
+        by_maps(lambda head: theirs.VRA(None, head, 0.0, 0.9)),
+        in_range,
+        1e-6,
     ),
-    "dice": Pair(rectified("dice", percentile=70), by_features(lambda case: theirs.DICE(None, *head_of(case), p=0.7))),
+    "dice": Pair(
+        rectified("dice", percentile=70),
+        by_features(lambda case: theirs.DICE(None, *head_of(case), p=0.7)),
+    ),
 }
 PAIRS |= {
     f"ash-{variant}, {percentile} %": Pair(
         rectified("ash", variant=variant, percentile=percentile),
-        by_maps(lambda head, v=variant, p=percentile: theirs.ASH(None, head, variant=f"ash-{v}", percentile=p / 100)),
+        by_maps(
+            lambda head, v=variant, p=percentile: theirs.ASH(
+                None, head, variant=f"ash-{v}", percentile=p / 100
+            )
+        ),
         clear_cut(percentile),
     )
     for variant in "pbs"
@@ -215,23 +255,29 @@ def test_the_score_is_minus_theirs(name: str, case: Case) -> None:
     assert rows.mean() > 0.1
     expected = -pair.there(case).numpy()
     largest = np.abs(expected).max()
-    np.testing.assert_allclose(pair.here(case)[rows], expected[rows], rtol=0, atol=pair.tolerance * largest)
+    np.testing.assert_allclose(
+        pair.here(case)[rows], expected[rows], rtol=0, atol=pair.tolerance * largest
+    )
 
 
-@pytest.mark.parametrize(("distance", "weight"), [("euclidean", 1.0), ("cosine", 0.0), ("eucos", 1 / 201)])
+@pytest.mark.parametrize(
+    ("distance", "weight"), [("euclidean", 1.0), ("cosine", 0.0), ("eucos", 1 / 201)]
+)
 def test_openmax(distance: str, weight: float, case: Case) -> None:
     """Equal but for three things, which are taken out of theirs.
 
-    They average all rows of a class; the paper, and Typica, the correctly classified ones. They, like the authors,
-    move the tail to 10,000 before the Weibull fit. And they know the distance to a class only if some row of the batch
-    is predicted to be of that class. Their weighted distance is eucos but for the unit, which the Weibull follows.
-    """
+    They average all rows of a class; the paper, and Typica, the correctly classified ones. They,
+    like the authors, move the tail to 10,000 before the Weibull fit. And they know the distance to
+    a class only if some row of the batch is predicted to be of that class. Their weighted distance
+    is eucos but for the unit, which the Weibull follows."""
     unit = 200 * weight if distance == "eucos" else 1.0
     logits = np.asarray(case.head.logits(case.train))
     right = logits.argmax(axis=1) == case.labels
     assert len(np.unique(case.logits.argmax(axis=1))) == len(case.head.classes)
 
-    model = typica.make_detector("openmax", head=case.head, alpha=3, distance=distance).fit(case.train, case.labels)
+    model = typica.make_detector("openmax", head=case.head, alpha=3, distance=distance).fit(
+        case.train, case.labels
+    )
     other = theirs.OpenMax(None, tailsize=20, alpha=3, euclid_weight=weight)
     other.fit_logits(torch.tensor(logits[right]), torch.tensor(case.labels[right]))
     inner = other._openmax
@@ -242,7 +288,9 @@ def test_openmax(distance: str, weight: float, case: Case) -> None:
         unmoved = LibNotMR(tailsize=20)
         unmoved.translation = np.sort(distances)[-20:].min()
         unmoved.fit_high(distances)
-        np.testing.assert_allclose([unmoved.c, unmoved.scale / unit], [model.shapes_[k], model.scales_[k]], rtol=1e-3)
+        np.testing.assert_allclose(
+            [unmoved.c, unmoved.scale / unit], [model.shapes_[k], model.scales_[k]], rtol=1e-3
+        )
         weibull.translation = weibull.min_val = 0.0
         weibull.c, weibull.scale = model.shapes_[k], model.scales_[k] * unit
     expected = -other.predict_logits(torch.tensor(case.logits)).numpy()
@@ -259,9 +307,13 @@ def moved_along_gradient(model: Any, case: Case, step: float) -> torch.Tensor:
 def test_odin(case: Case) -> None:
     model = typica.make_detector("msp", head=case.head, temperature=1000)
     moved = moved_along_gradient(model, case, 0.0014)
-    expected = theirs.odin_preprocessing(case.linear, torch.tensor(case.queries), eps=0.0014, temperature=1000)
+    expected = theirs.odin_preprocessing(
+        case.linear, torch.tensor(case.queries), eps=0.0014, temperature=1000
+    )
     torch.testing.assert_close(moved, expected)
-    scores = theirs.ODIN(case.linear, eps=0.0014, temperature=1000).predict(torch.tensor(case.queries))
+    scores = theirs.ODIN(case.linear, eps=0.0014, temperature=1000).predict(
+        torch.tensor(case.queries)
+    )
     torch.testing.assert_close(model.score_samples(moved), -scores)
 
 
@@ -271,7 +323,9 @@ def test_mahalanobis_with_a_step_on_the_input(case: Case) -> None:
     other = theirs.MahalanobisODIN(lambda x: RIDGE_IS_NOTHING * x, eps=0.005)
     other.fit_features(torch.tensor(RIDGE_IS_NOTHING * case.train), torch.tensor(case.labels))
     expected = -len(case.train) * other.predict(torch.tensor(case.queries))
-    torch.testing.assert_close(model.score_samples(moved), expected, rtol=1e-6, atol=1e-8 * float(expected.abs().max()))
+    torch.testing.assert_close(
+        model.score_samples(moved), expected, rtol=1e-6, atol=1e-8 * float(expected.abs().max())
+    )
 
 
 @pytest.mark.parametrize("decimals", [16, 1, 0], ids="{} decimals".format)

@@ -17,7 +17,10 @@ from typica.data.batches import image_batches
 from typica.data.images import open_images
 from typica.data.transform import Preprocessing
 
-MODES = {name: transforms.InterpolationMode(name) for name in ("nearest", "bilinear", "bicubic", "lanczos")}
+MODES = {
+    name: transforms.InterpolationMode(name)
+    for name in ("nearest", "bilinear", "bicubic", "lanczos")
+}
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +49,18 @@ SETTINGS = [
     Preprocessing(33, 20, interpolation="nearest"),
     Preprocessing(64, 1),
 ]
-SIZES = [(32, 32), (224, 224), (256, 256), (1, 1), (1, 900), (900, 1), (37, 500), (333, 251), (33, 34), (63, 65)]
+SIZES = [
+    (32, 32),
+    (224, 224),
+    (256, 256),
+    (1, 1),
+    (1, 900),
+    (900, 1),
+    (37, 500),
+    (333, 251),
+    (33, 34),
+    (63, 65),
+]
 
 
 @pytest.mark.parametrize("p", SETTINGS, ids=lambda p: f"{p.interpolation}-{p.resize}-{p.crop}")

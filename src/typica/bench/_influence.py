@@ -2,7 +2,8 @@
 
     K(z', z) = cos(p' - u, p - u) cos(z', z),   p = softmax(W z + b),   p' = softmax(W z' + b),   u = 1/C
 
-is the cosine of the gradients of KL(u || p) in W, (p - u) ⊗ z, at z' and z. With z' = mu_k, k = argmax p:
+is the cosine of the gradients of KL(u || p) in W, (p - u) ⊗ z, at z' and z. With z' = mu_k, k =
+argmax p:
 
     exact     as it stands
     one_hot   p' = e_k:   (p_k - 1/C) / sqrt((1 - 1/C) (|p|² - 1/C)) cos(mu_k, z)
@@ -57,7 +58,9 @@ def kernel(Z: NDArray[Any], means: Floats, head: Head) -> Kernel:
         some = squares > 0
         over = excess[np.arange(len(rows)), best]
         profile, _ = units(excess)
-        one_hot = np.divide(over, np.sqrt((1 - 1 / C) * squares), out=np.zeros_like(over), where=some)
+        one_hot = np.divide(
+            over, np.sqrt((1 - 1 / C) * squares), out=np.zeros_like(over), where=some
+        )
         printed = np.divide(over, (1 - 1 / C) * squares, out=np.zeros_like(over), where=some)
         exact = np.vecdot(profile, profiles[best])
         parts.append((exact * cosine, one_hot * cosine, printed * cosine, cosine))
@@ -83,7 +86,9 @@ def divergence(L: Floats) -> Floats:
     array([0.    , 0.1438])
     """
     largest = L.max(axis=1)
-    return np.asarray(np.log(np.mean(np.exp(L - largest[:, None]), axis=1)) + largest - L.mean(axis=1))
+    return np.asarray(
+        np.log(np.mean(np.exp(L - largest[:, None]), axis=1)) + largest - L.mean(axis=1)
+    )
 
 
 class Moved(NamedTuple):
@@ -106,4 +111,6 @@ def moved(Z: NDArray[Any], head: Head, step: Floats) -> Moved:
 
 
 def _logits(Z: NDArray[Any], head: Head) -> Floats:
-    return np.asarray(np.asarray(Z, dtype=np.float64) @ head.weight.astype(np.float64).T + head.bias)
+    return np.asarray(
+        np.asarray(Z, dtype=np.float64) @ head.weight.astype(np.float64).T + head.bias
+    )

@@ -14,7 +14,9 @@ from typica.errors import InputError
 from typica.metrics import CONVENTIONS
 
 BUILTIN = ("digits",)
-IMAGE_METHODS: Mapping[str, Mapping[str, Any]] = {"odin": {"T": 1000.0, "epsilon": 0.0014}}  # these move the input
+IMAGE_METHODS: Mapping[str, Mapping[str, Any]] = {
+    "odin": {"T": 1000.0, "epsilon": 0.0014}
+}  # these move the input
 
 Check = Callable[[Any], bool]
 
@@ -52,7 +54,9 @@ _SUITE: dict[str, tuple[Check, str]] = {
     **dict.fromkeys(("title", "model", "weights", "layer"), (_text, "a text")),
     "builtin": (lambda value: value in BUILTIN, f"one of {', '.join(BUILTIN)}"),
     **dict.fromkeys(("layers", "near"), (_texts, "a list of texts")),
-    **dict.fromkeys(("transform", "id", "ood", "methods", "protocol", "published"), (_table, "a table")),
+    **dict.fromkeys(
+        ("transform", "id", "ood", "methods", "protocol", "published"), (_table, "a table")
+    ),
 }
 _TRANSFORM: dict[str, tuple[Check, str]] = {
     **dict.fromkeys(("resize", "crop"), (_count(1), "a whole number of pixels")),
@@ -62,7 +66,9 @@ _TRANSFORM: dict[str, tuple[Check, str]] = {
     "exif": (lambda value: isinstance(value, bool), "true or false"),
 }
 _SOURCE: dict[str, tuple[Check, str]] = dict.fromkeys(("set", "path", "split"), (_text, "a text"))
-_ID: dict[str, tuple[Check, str]] = dict.fromkeys(("train", "test", "calibration"), (_table, "a table"))
+_ID: dict[str, tuple[Check, str]] = dict.fromkeys(
+    ("train", "test", "calibration"), (_table, "a table")
+)
 _PROTOCOL: dict[str, tuple[Check, str]] = {
     "tpr": (lambda value: _number(value) and 0 < value <= 1, "a number above 0 and at most 1"),
     "convention": (lambda value: value in CONVENTIONS, f"one of {', '.join(CONVENTIONS)}"),
@@ -99,9 +105,13 @@ class Problems:
 
     def unknown(self, key: str, known: Iterable[str], where: str, what: str = "key") -> None:
         """Note a name that is not known, with the one that was probably meant."""
-        self.note(f"{where + '.' if where else ''}{key}: unknown {what}; {_meant(key, list(known))}")
+        self.note(
+            f"{where + '.' if where else ''}{key}: unknown {what}; {_meant(key, list(known))}"
+        )
 
-    def checked(self, table: Any, schema: Mapping[str, tuple[Check, str]], where: str) -> dict[str, Any]:
+    def checked(
+        self, table: Any, schema: Mapping[str, tuple[Check, str]], where: str
+    ) -> dict[str, Any]:
         """Return the entries of a table that are known and of the right type; note the others."""
         if not isinstance(table, dict):
             self.note(f"{where} = {table!r}: expected a table")
@@ -111,7 +121,9 @@ class Problems:
             if key not in schema:
                 self.unknown(key, schema, where)
             elif not schema[key][0](value):
-                self.note(f"{where + '.' if where else ''}{key} = {value!r}: expected {schema[key][1]}")
+                self.note(
+                    f"{where + '.' if where else ''}{key} = {value!r}: expected {schema[key][1]}"
+                )
             else:
                 good[key] = value
         return good
@@ -128,7 +140,9 @@ def read_suite(document: Mapping[str, Any], problems: Problems) -> dict[str, Any
     values["transform"] = problems.checked(values.get("transform", {}), _TRANSFORM, "transform")
     values["protocol"] = problems.checked(values.get("protocol", {}), _PROTOCOL, "protocol")
     values["methods"] = _methods(values.get("methods", {}), problems)
-    values["ood"] = {key: _source(entry, f"ood.{key}", problems) for key, entry in values.get("ood", {}).items()}
+    values["ood"] = {
+        key: _source(entry, f"ood.{key}", problems) for key, entry in values.get("ood", {}).items()
+    }
     for key in values["ood"]:
         if not _file_name(key):
             problems.note(f"ood.{key}: give it a name that can be a file's")
@@ -144,20 +158,28 @@ def read_suite(document: Mapping[str, Any], problems: Problems) -> dict[str, Any
                 problems.note(f"{key}: missing; every suite that is not built in has one")
         if "id" in document:
             for key in sorted({"train", "test"} - set(values["id"]) - _bad(document["id"])):
-                problems.note(f"id.{key}: missing; detectors are fitted on train and judged on test")
+                problems.note(
+                    f"id.{key}: missing; detectors are fitted on train and judged on test"
+                )
     return values
 
 
 def _bad(table: Any) -> set[str]:
     """Return the keys of a table that have been complained about for their type."""
-    return {key for key, value in table.items() if not _table(value)} if isinstance(table, dict) else {"train", "test"}
+    return (
+        {key for key, value in table.items() if not _table(value)}
+        if isinstance(table, dict)
+        else {"train", "test"}
+    )
 
 
 def _source(entry: Any, where: str, problems: Problems) -> dict[str, Any]:
     before = len(problems.found)
     good = problems.checked(entry, _SOURCE, where)
     if len(problems.found) == before and ("set" in good) == ("path" in good):
-        problems.note(f"{where}: give either set = (a benchmark set) or path = (images, arrays or a bank)")
+        problems.note(
+            f"{where}: give either set = (a benchmark set) or path = (images, arrays or a bank)"
+        )
     if "set" in good and good["set"] not in list_sets():
         name = good["set"]
         problems.note(f"{where}.set = {name!r}: unknown benchmark set; {_meant(name, list_sets())}")
@@ -190,7 +212,11 @@ def method_params(name: str) -> dict[str, Any]:
     """
     if name in IMAGE_METHODS:
         return dict(IMAGE_METHODS[name])
-    return {key: value for key, value in detector_class(name)().get_params(deep=False).items() if key != "head"}
+    return {
+        key: value
+        for key, value in detector_class(name)().get_params(deep=False).items()
+        if key != "head"
+    }
 
 
 def _published(table: Any, problems: Problems) -> dict[str, str]:
@@ -200,5 +226,7 @@ def _published(table: Any, problems: Problems) -> dict[str, str]:
         problems.note(f"published.{key}: missing")
     if len(good) == 2 and (good["model"], good["id_set"]) not in printed_keys():
         known = "; ".join(f"{model}, {id_set}" for model, id_set in sorted(printed_keys()))
-        problems.note(f"published: the paper has no table of {good['model']}, {good['id_set']}; it has {known}")
+        problems.note(
+            f"published: the paper has no table of {good['model']}, {good['id_set']}; it has {known}"
+        )
     return good

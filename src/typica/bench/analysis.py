@@ -1,11 +1,15 @@
 """The paper's section on influence, measured: why the cosine to a class mean tells known inputs from strange ones.
 
-(a) `kernel`: the influence kernel between inputs and the mean of their predicted class, in three forms: correlation
+(a) `kernel`: the influence kernel between inputs and the mean of their predicted class, in three
+forms: correlation
     with the cosine, and AUROC as a score.
-(b) `one_hot`: how nearly one-hot the prediction at each class mean is, which the paper's derivation takes for granted.
-(c) `steps`, `curves`: the toy experiment that the paper leaves undone. W is moved along minus the gradient of the mean
-    KL(u || p) at the class means, so that they become less certain; how far do predictions move on ID and OOD?
-(d) `motivation`, `histograms`: feature norm, cosine and largest logit of ID and OOD inputs, the AUROC of each alone,
+(b) `one_hot`: how nearly one-hot the prediction at each class mean is, which the paper's derivation
+takes for granted. (c) `steps`, `curves`: the toy experiment that the paper leaves undone. W is
+moved along minus the gradient of the mean
+    KL(u || p) at the class means, so that they become less certain; how far do predictions move on
+    ID and OOD?
+(d) `motivation`, `histograms`: feature norm, cosine and largest logit of ID and OOD inputs, the
+AUROC of each alone,
     and by which of them an OOD set is caught best.
 """
 
@@ -26,7 +30,18 @@ from typica.errors import InputError
 from typica.head import Head
 from typica.metrics import evaluate
 
-STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # lengths of the step, in lengths of W
+STEPS = (
+    0.001,
+    0.002,
+    0.005,
+    0.01,
+    0.02,
+    0.05,
+    0.1,
+    0.2,
+    0.5,
+    1.0,
+)  # lengths of the step, in lengths of W
 MOVES = {"variation": "total variation", "uncertainty": "fall of KL(u || p)"}
 BINS = 60
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -53,7 +68,10 @@ def analyse(sets: FeatureSuite) -> dict[str, Any]:
 def kernel_analysis(sets: FeatureSuite, means: Floats, head: Head) -> dict[str, Any]:
     """(a) K between each input and the mean of its predicted class; see the module."""
     found = {name: kernel(Z, means, head) for name, Z in _inputs(sets).items()}
-    everything = {form: np.concatenate([getattr(k, form) for k in found.values()]) for form in (*FORMS, "cosine")}
+    everything = {
+        form: np.concatenate([getattr(k, form) for k in found.values()])
+        for form in (*FORMS, "cosine")
+    }
     report: dict[str, Any] = {}
     for form in (*FORMS, "cosine"):
         values = {name: getattr(k, form) for name, k in found.items()}
@@ -64,9 +82,9 @@ def kernel_analysis(sets: FeatureSuite, means: Floats, head: Head) -> dict[str, 
             "max": float(everything[form].max()),
         }
         if form != "cosine":
-            report[form]["correlation"] = {name: _correlation(values[name], found[name].cosine) for name in values} | {
-                "all": _correlation(everything[form], everything["cosine"])
-            }
+            report[form]["correlation"] = {
+                name: _correlation(values[name], found[name].cosine) for name in values
+            } | {"all": _correlation(everything[form], everything["cosine"])}
     return report
 
 
@@ -87,21 +105,29 @@ def one_hotness(means: Floats, head: Head) -> dict[str, Any]:
         for k in range(len(P))
     ]
     summary = {"mean": float(own.mean()), "min": float(own.min()), "max": float(own.max())}
-    return {"probability": summary, "predicted": float(np.mean(P.argmax(1) == np.arange(len(P)))), "classes": classes}
+    return {
+        "probability": summary,
+        "predicted": float(np.mean(P.argmax(1) == np.arange(len(P)))),
+        "classes": classes,
+    }
 
 
-def toy_experiment(sets: FeatureSuite, means: Floats, head: Head) -> tuple[dict[str, Any], dict[str, Any]]:
+def toy_experiment(
+    sets: FeatureSuite, means: Floats, head: Head
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """(c) How far predictions move when W makes a step along minus the gradient of KL(u || p) at the class means.
 
-    Returns {"sizes": lengths of the step in lengths of W, "at_means": the mean of KL(u || p) at the class means, which
-    falls, "auroc": of how far an input moves, as a score} and two curves over the sizes, by set: the mean total
-    variation between the predictions before and after, and by how much KL(u || p) falls on average.
-    """
+    Returns {"sizes": lengths of the step in lengths of W, "at_means": the mean of KL(u || p) at the
+    class means, which falls, "auroc": of how far an input moves, as a score} and two curves over
+    the sizes, by set: the mean total variation between the predictions before and after, and by how
+    much KL(u || p) falls on average."""
     W = head.weight.astype(np.float64)
     gradient = uncertainty_gradient(means, head)
     length = np.linalg.norm(gradient)
     if length == 0:
-        raise InputError("analysis: the predictions at the class means are uniform already; check the head.")
+        raise InputError(
+            "analysis: the predictions at the class means are uniform already; check the head."
+        )
     unit = -gradient / length * np.linalg.norm(W)
     logits = means @ W.T + head.bias
     by_step = [{name: moved(Z, head, t * unit) for name, Z in _inputs(sets).items()} for t in STEPS]
@@ -113,7 +139,10 @@ def toy_experiment(sets: FeatureSuite, means: Floats, head: Head) -> tuple[dict[
         },
         "auroc": {
             quantity: {
-                name: [evaluate(getattr(at["test"], quantity), getattr(at[name], quantity)).auroc for at in by_step]
+                name: [
+                    evaluate(getattr(at["test"], quantity), getattr(at[name], quantity)).auroc
+                    for at in by_step
+                ]
                 for name in sets.ood
             }
             for quantity in MOVES
@@ -122,7 +151,10 @@ def toy_experiment(sets: FeatureSuite, means: Floats, head: Head) -> tuple[dict[
     curves = {
         quantity: {
             "x": list(STEPS),
-            "y": {name: [float(getattr(at[name], quantity).mean()) for at in by_step] for name in _inputs(sets)},
+            "y": {
+                name: [float(getattr(at[name], quantity).mean()) for at in by_step]
+                for name in _inputs(sets)
+            },
             "x_label": "step on the weights, in lengths of W",
             "y_label": label,
         }
@@ -134,9 +166,16 @@ def toy_experiment(sets: FeatureSuite, means: Floats, head: Head) -> tuple[dict[
 def motivation(sets: FeatureSuite, ctm: CTM, head: Head) -> dict[str, Any]:
     """(d) Norm, cosine and largest logit of ID and OOD inputs: histograms, AUROCs, and what catches each OOD set."""
     quantities = {
-        "norm": {name: np.linalg.norm(Z.astype(np.float64), axis=1) for name, Z in _inputs(sets).items()},
-        "cosine": {name: np.asarray(ctm.score_samples(Z), dtype=np.float64) for name, Z in _inputs(sets).items()},
-        "logit": {name: head.logits(Z).max(axis=1).astype(np.float64) for name, Z in _inputs(sets).items()},
+        "norm": {
+            name: np.linalg.norm(Z.astype(np.float64), axis=1) for name, Z in _inputs(sets).items()
+        },
+        "cosine": {
+            name: np.asarray(ctm.score_samples(Z), dtype=np.float64)
+            for name, Z in _inputs(sets).items()
+        },
+        "logit": {
+            name: head.logits(Z).max(axis=1).astype(np.float64) for name, Z in _inputs(sets).items()
+        },
     }
     aurocs = {quantity: _aurocs(values) for quantity, values in quantities.items()}
     caught = {}

@@ -13,7 +13,12 @@ MOST_CLASSES = 10  # of which the prediction at the mean is shown: the least cer
 def tables(document: Mapping[str, Any]) -> list[Table]:
     """Return the tables of an analysis' document."""
     sets = [name for name in document["n"] if name not in ("train", "test")]
-    return [_kernel(document, sets), _one_hot(document), *_curves(document, sets), _motivation(document, sets)]
+    return [
+        _kernel(document, sets),
+        _one_hot(document),
+        *_curves(document, sets),
+        _motivation(document, sets),
+    ]
 
 
 def _kernel(document: Mapping[str, Any], sets: Sequence[str]) -> Table:
@@ -56,7 +61,12 @@ def _one_hot(document: Mapping[str, Any]) -> Table:
     )
     summary = found["probability"]
     note = f"{len(found['classes'])} classes: p is {summary['mean']:.6f} on average, {summary['min']:.6f} at the least."
-    return Table("(b) Prediction at each class mean, the least certain first", columns, (("", rows),), (note,))
+    return Table(
+        "(b) Prediction at each class mean, the least certain first",
+        columns,
+        (("", rows),),
+        (note,),
+    )
 
 
 def _curves(document: Mapping[str, Any], sets: Sequence[str]) -> list[Table]:
@@ -72,7 +82,14 @@ def _curves(document: Mapping[str, Any], sets: Sequence[str]) -> list[Table]:
             (Cell(f"{size:g}"), *(Cell(curve["y"][name][i]) for name in ("test", *sets)))
             for i, size in enumerate(curve["x"])
         )
-        made.append(Table(title, columns, (("", rows),), ("Means over the inputs; the step is in lengths of W.",)))
+        made.append(
+            Table(
+                title,
+                columns,
+                (("", rows),),
+                ("Means over the inputs; the step is in lengths of W.",),
+            )
+        )
     return made
 
 
@@ -80,7 +97,10 @@ def _motivation(document: Mapping[str, Any], sets: Sequence[str]) -> Table:
     found = document["motivation"]
     columns = (Column("alone", "text"), *(Column(name) for name in sets))
     rows = [
-        (Cell(quantity), *(Cell(by_set[name], best=found["caught_by"][name]["by"] == quantity) for name in sets))
+        (
+            Cell(quantity),
+            *(Cell(by_set[name], best=found["caught_by"][name]["by"] == quantity) for name in sets),
+        )
         for quantity, by_set in found["auroc"].items()
     ]
     return Table(

@@ -1,8 +1,8 @@
 """Which OOD sets an average covers: one rule for the tables, the plots and the report.
 
-An average covers every OOD set that was measured. Where the paper's stands beside it, both cover the sets that both
-have. What it covers is written above it: "mean of 2 of 3 OOD sets (svhn, textures)".
-"""
+An average covers every OOD set that was measured. Where the paper's stands beside it, both cover
+the sets that both have. What it covers is written above it: "mean of 2 of 3 OOD sets (svhn,
+textures)"."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def coverage(names: Sequence[str], measured: Sequence[str], kind: str = "OOD") -
 def average_over(record: Mapping[str, Any], names: Sequence[str]) -> dict[str, float]:
     """Return the mean of each metric of a result over these OOD sets, with its deviation as "_std".
 
-    Sets are drawn independently: the deviation of their mean is the root of the sum of squares, over their number.
+    Sets are drawn independently: the deviation of their mean is the root of the sum of squares,
+    over their number.
 
     >>> record = {"ood": {"a": {"auroc": 0.5, "auroc_std": 0.03}, "b": {"auroc": 0.75, "auroc_std": 0.04}}}
     >>> average_over(record, ["a", "b"])
@@ -58,15 +59,23 @@ def average_over(record: Mapping[str, Any], names: Sequence[str]) -> dict[str, f
     if set(names) == set(record["ood"]) and isinstance(record.get("average"), Mapping):
         return dict(record["average"])
     by_set = [record["ood"].get(name, {}) for name in names]
-    spreads = {f"{m}_std": math.hypot(*(numbers.get(f"{m}_std") or 0.0 for numbers in by_set)) for m in METRICS}
+    spreads = {
+        f"{m}_std": math.hypot(*(numbers.get(f"{m}_std") or 0.0 for numbers in by_set))
+        for m in METRICS
+    }
     means = _means(by_set)
-    return {key: value for m in means for key, value in ((m, means[m]), (f"{m}_std", spreads[f"{m}_std"] / len(names)))}
+    return {
+        key: value
+        for m in means
+        for key, value in ((m, means[m]), (f"{m}_std", spreads[f"{m}_std"] / len(names)))
+    }
 
 
 def paper_average(entry: Mapping[str, Any], names: Sequence[str]) -> dict[str, float]:
     """Return the paper's mean of a row over these OOD sets; {} where it has not printed them all.
 
-    The average as printed stands where these are all that it printed, which the entry's "common" knows.
+    The average as printed stands where these are all that it printed, which the entry's "common"
+    knows.
 
     >>> entry = {"a": {"auroc": 0.5}, "b": {"auroc": 0.75}, "average": {"auroc": 0.6}}
     >>> paper_average(entry, ["a", "b"]), paper_average(entry, ["a", "c"])
@@ -75,12 +84,18 @@ def paper_average(entry: Mapping[str, Any], names: Sequence[str]) -> dict[str, f
     common = _common(entry)
     if names and set(common.get("sets", ())) == set(names):
         return {metric: value for metric, value in common.items() if metric in METRICS}
-    return _means([numbers if isinstance(numbers := entry.get(name), Mapping) else {} for name in names])
+    return _means(
+        [numbers if isinstance(numbers := entry.get(name), Mapping) else {} for name in names]
+    )
 
 
 def _means(by_set: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Return the mean of each metric that all of the sets have."""
-    known = [m for m in METRICS if by_set and all(isinstance(numbers.get(m), float | int) for numbers in by_set)]
+    known = [
+        m
+        for m in METRICS
+        if by_set and all(isinstance(numbers.get(m), float | int) for numbers in by_set)
+    ]
     return {m: math.fsum(numbers[m] for numbers in by_set) / len(by_set) for m in known}
 
 

@@ -1,16 +1,16 @@
 """Choose a detector with no out-of-distribution data at all: each class in turn plays the unknown.
 
-For every class k the detectors are fitted on the training rows of the other classes, with class k's logit taken out
-of the head, and asked to tell held-out rows of the other classes from rows of class k. A detector's merit is its mean
-AUROC over the classes. How sure the choice is comes from resampling at two levels, the classes and the rows of both
-sides (`typica.bench.resampling`): other classes might rank the detectors otherwise, and so might other pictures of the
-same classes. Where pictures are there, corrupted and mixed ones play the unknown too, against detectors fitted on all
+For every class k the detectors are fitted on the training rows of the other classes, with class k's
+logit taken out of the head, and asked to tell held-out rows of the other classes from rows of class
+k. A detector's merit is its mean AUROC over the classes. How sure the choice is comes from
+resampling at two levels, the classes and the rows of both sides (`typica.bench.resampling`): other
+classes might rank the detectors otherwise, and so might other images of the same classes. Where
+images are there, corrupted and mixed ones play the unknown too, against detectors fitted on all
 classes; both kinds then count one half.
 
-What this cannot see: the network itself was trained on class k, so its features hold class k apart better than they
-would hold a true unknown. AUROCs come out too high for all detectors, and those that profit from such features more
-than the rest. Read it as a ranking, not as a forecast.
-"""
+What this cannot see: the network itself was trained on class k, so its features hold class k apart
+better than they would hold a true unknown. AUROCs come out too high for all detectors, and those
+that profit from such features more than the rest. Read it as a ranking, not as a forecast."""
 
 from __future__ import annotations
 
@@ -22,13 +22,22 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from typica.bench.resampling import RESAMPLES, Counts, Floats, redrawn_aurocs, row_draws, unknown_draws
+from typica.bench.resampling import (
+    RESAMPLES,
+    Counts,
+    Floats,
+    redrawn_aurocs,
+    row_draws,
+    unknown_draws,
+)
 from typica.bench.run import Comparison, compare
 from typica.detectors import Detector
 from typica.errors import InputError
 from typica.head import Head
 
-NOISE = 0.05  # a detector that is ahead of the best in this share of resamples is not clearly behind it
+NOISE = (
+    0.05  # a detector that is ahead of the best in this share of resamples is not clearly behind it
+)
 TIE = 1e-6  # means that differ by no more are equal: no test could tell them apart
 MOST_NAMES = 3  # of such detectors in one sentence
 
@@ -37,11 +46,10 @@ MOST_NAMES = 3  # of such detectors in one sentence
 class Choice:
     """Which detector is best on classes left out, and how sure that is.
 
-    auroc: {detector: {class: AUROC with that class left out}}; certainty: {detector: share of resamples on which it has
-    the best mean}; failed: {detector: why it could not take part}; near: {detector: {set: AUROC against held-out
-    inputs}}, empty where there were none; ahead: {detector: share of resamples on which its mean exceeds that of
-    `best`}, ties counted as half.
-    """
+    auroc: {detector: {class: AUROC with that class left out}}; certainty: {detector: share of
+    resamples on which it has the best mean}; failed: {detector: why it could not take part}; near:
+    {detector: {set: AUROC against held-out inputs}}, empty where there were none; ahead: {detector:
+    share of resamples on which its mean exceeds that of `best`}, ties counted as half."""
 
     auroc: Mapping[str, Mapping[Any, float]]
     certainty: Mapping[str, float]
@@ -62,7 +70,11 @@ class Choice:
     @property
     def rivals(self) -> list[str]:
         """The detectors that are not clearly behind the best, the nearest first: the difference is within the noise."""
-        return [name for name in sorted(self.ahead, key=lambda n: -self.ahead[n]) if self.ahead[name] >= NOISE]
+        return [
+            name
+            for name in sorted(self.ahead, key=lambda n: -self.ahead[n])
+            if self.ahead[name] >= NOISE
+        ]
 
     @property
     def verdict(self) -> str:
@@ -70,8 +82,8 @@ class Choice:
 
         >>> auroc = {"ctm": {0: 0.9, 1: 0.8}, "knn": {0: 0.8, 1: 0.8}}
         >>> Choice(auroc, {"ctm": 0.99, "knn": 0.01}, {}, ahead={"knn": 0.01}).verdict
-        'ctm is recommended: it has the best mean AUROC, 85.00 %, and is ahead of knn in 99 % of resamples.'
-        """
+        'ctm is recommended: it has the best mean AUROC, 85.00 %, and is ahead of knn in 99 % of
+        resamples.'"""
         best, means = self.best, self.means
         if len(means) == 1:
             return f"{best} is the only detector that took part, with a mean AUROC of {100 * means[best]:.2f} %."
@@ -84,7 +96,11 @@ class Choice:
             return f"{reason}, and is ahead of {other} in {_share(1 - self.ahead[nearest])} of resamples."
         text = f"{reason}. But there is no clear winner between {_listed([best, *self.rivals])}: the difference is "
         close = next((name for name in self.rivals if name not in equal), None)
-        how = "" if close is None else f" ({close} is ahead of {best} in {_share(self.ahead[close])} of resamples)"
+        how = (
+            ""
+            if close is None
+            else f" ({close} is ahead of {best} in {_share(self.ahead[close])} of resamples)"
+        )
         text += f"within the noise{how}."
         often = max(self.certainty, key=lambda name: self.certainty[name])
         if self.certainty[often] > self.certainty[best]:
@@ -122,15 +138,17 @@ def leave_classes_out(
 ) -> Choice:
     """Compare detectors with each class in turn as the unknown; see the module for what that can tell.
 
-    `detectors` are unfitted and stay so; their heads, where they have one, must name the labels' classes. near:
-    features of corrupted or mixed inputs by name. `on_done` is called with each class that is through.
-    """
+    `detectors` are unfitted and stay so; their heads, where they have one, must name the labels'
+    classes. near: features of corrupted or mixed inputs by name. `on_done` is called with each
+    class that is through."""
     classes = np.unique(labels)
     if len(classes) < 3:
         raise InputError(f"choose: {len(classes)} classes; at least 3 are needed to leave one out.")
     absent = np.setdiff1d(classes, held_out_labels)
     if len(absent):
-        raise InputError(f"choose: class {absent[0]} has no held-out rows; hold some of every class out.")
+        raise InputError(
+            f"choose: class {absent[0]} has no held-out rows; hold some of every class out."
+        )
     near = near or {}
     rng = np.random.default_rng(seed)
     rows, tally = row_draws(held_out_labels, rng), _Tally(detectors)
@@ -148,13 +166,18 @@ def leave_classes_out(
     if near:
         made = {name: clone(detector) for name, detector in detectors.items()}
         table = compare(made, train, labels, held_out, near, keep_scores=True)
-        # Row i of near sets of one size is a version of the same picture in each: they are drawn together.
+        # Row i of near sets of one size is a version of the same image in each: they are drawn
+        # together.
         draws = {n: row_draws(np.zeros(n), rng) for n in sorted(set(map(len, near.values())))}
-        unknown = {name: (draws[len(near[name])], of_near[:, [i]] / 2) for i, name in enumerate(near)}
+        unknown = {
+            name: (draws[len(near[name])], of_near[:, [i]] / 2) for i, name in enumerate(near)
+        }
         found = tally.add(table, rows, unknown)
     names = [name for name in detectors if name not in tally.failed]
     if not names:
-        raise InputError(f"choose: every detector failed, e.g. {next(iter(tally.failed.items()))}; see their needs.")
+        raise InputError(
+            f"choose: every detector failed, e.g. {next(iter(tally.failed.items()))}; see their needs."
+        )
     auroc = {name: {k: value for by in rounds for k, value in by[name].items()} for name in names}
     found = {name: found[name] for name in names} if near else {}
     means = np.stack([tally.means[name] for name in names], axis=1)
@@ -170,7 +193,10 @@ class _Tally:
         self.failed: dict[str, str] = {}
 
     def add(
-        self, table: Mapping[str, Comparison], known: Counts, unknown: Mapping[Any, tuple[Counts, Floats]]
+        self,
+        table: Mapping[str, Comparison],
+        known: Counts,
+        unknown: Mapping[Any, tuple[Counts, Floats]],
     ) -> dict[str, dict[Any, float]]:
         """Add a round to the means, whose rows are drawn so, its unknowns with these weights; return its AUROCs."""
         scores, aurocs = {}, {}
@@ -181,7 +207,10 @@ class _Tally:
             scores[name] = row.scores
             aurocs[name] = {key: row.evaluation.ood[key].auroc for key in unknown}
         for key, (draws, weights) in unknown.items() if scores else ():
-            of_known, of_unknown = [s for s, _ in scores.values()], [u[key] for _, u in scores.values()]
+            of_known, of_unknown = (
+                [s for s, _ in scores.values()],
+                [u[key] for _, u in scores.values()],
+            )
             redrawn = weights * redrawn_aurocs(of_known, of_unknown, known, draws)
             for name, column in zip(scores, redrawn.T, strict=True):
                 self.means[name] += column
@@ -195,7 +224,9 @@ def _without(detector: Detector, left_out: Any) -> Detector:
     if head is not None:
         kept = head.classes != left_out
         if kept.all():
-            raise InputError(f"choose: the head has no class {left_out}; name its classes as the labels are.")
+            raise InputError(
+                f"choose: the head has no class {left_out}; name its classes as the labels are."
+            )
         made.set_params(head=Head(head.weight[kept], head.bias[kept], head.classes[kept]))
     return made
 
@@ -203,7 +234,10 @@ def _without(detector: Detector, left_out: Any) -> Detector:
 def _means(*kinds: Mapping[str, Mapping[Any, float]]) -> dict[str, float]:
     """Return the mean AUROC of each detector, best first; kinds of unknowns weigh the same."""
     used = [kind for kind in kinds if kind]
-    means = {name: float(np.mean([np.mean(list(kind[name].values())) for kind in used])) for name in used[0]}
+    means = {
+        name: float(np.mean([np.mean(list(kind[name].values())) for kind in used]))
+        for name in used[0]
+    }
     return dict(sorted(means.items(), key=lambda item: -item[1]))
 
 

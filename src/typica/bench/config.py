@@ -57,12 +57,12 @@ class Published:
 class Suite:
     """A benchmark: everything but the data itself.
 
-    name, title: what commands take, and one line for people. builtin: "digits", whose features are made on the spot;
-    all others have a `model` (a name of the zoo, a file, or package.module:function), its `weights` and, where they
-    are not the last, its `layer`. layers: the names of those that the experiment `layers` looks at, the first first.
-    transform: fields of the model's preprocessing that differ. near: OOD sets that resemble the training data.
-    methods: parameters by method. folder: where the file lies, for its relative paths.
-    """
+    name, title: what commands take, and one line for people. builtin: "digits", whose features are
+    made on the spot; all others have a `model` (a name of the zoo, a file, or
+    package.module:function), its `weights` and, where they are not the last, its `layer`. layers:
+    the names of those that the experiment `layers` looks at, the first first. transform: fields of
+    the model's preprocessing that differ. near: OOD sets that resemble the training data. methods:
+    parameters by method. folder: where the file lies, for its relative paths."""
 
     name: str
     title: str
@@ -101,7 +101,11 @@ def list_suites() -> list[str]:
     >>> list_suites()[0]
     'cifar10-densenet'
     """
-    return sorted(file.name.removesuffix(".toml") for file in _shipped().iterdir() if file.name.endswith(".toml"))
+    return sorted(
+        file.name.removesuffix(".toml")
+        for file in _shipped().iterdir()
+        if file.name.endswith(".toml")
+    )
 
 
 def suite_text(name: str) -> str:
@@ -115,17 +119,22 @@ def suite_text(name: str) -> str:
     path = Path(name)
     if not path.is_file():
         known = ", ".join(list_suites())
-        raise InputError(f"suite {name!r}: neither a file nor a suite of Typica; choose one of {known}.")
+        raise InputError(
+            f"suite {name!r}: neither a file nor a suite of Typica; choose one of {known}."
+        )
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise InputError(f"{path}: not a text file in UTF-8; write it again.") from None
 
 
-def load_suite(source: str | Path, *, data: str | Path | None = None, check_paths: bool = False) -> Suite:
+def load_suite(
+    source: str | Path, *, data: str | Path | None = None, check_paths: bool = False
+) -> Suite:
     """Read a suite by its name or from a TOML file; raise with ALL that is wrong with it.
 
-    check_paths: whether the files and folders that it names must be there, beside its file or in `data`.
+    check_paths: whether the files and folders that it names must be there, beside its file or in
+    `data`.
 
     >>> suite = load_suite("cifar10-densenet")
     >>> suite.methods["knn"], suite.ood["svhn"].split
@@ -137,7 +146,9 @@ def load_suite(source: str | Path, *, data: str | Path | None = None, check_path
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{name}: not a TOML file ({error}); mend it, or start from `typica suite init`.") from None
+        raise InputError(
+            f"{name}: not a TOML file ({error}); mend it, or start from `typica suite init`."
+        ) from None
     folder = None if shipped else Path(name).resolve().parent
     problems = Problems(name)
     values = read_suite(document, problems)
@@ -160,19 +171,27 @@ def _made(values: dict[str, Any], name: str, folder: Path | None) -> Suite:
     return Suite(**{"name": name, "title": name, "folder": folder} | values)
 
 
-def _check_paths(values: dict[str, Any], folder: Path | None, data: Path | None, problems: Problems) -> None:
+def _check_paths(
+    values: dict[str, Any], folder: Path | None, data: Path | None, problems: Problems
+) -> None:
     """Note every file and folder that the suite names and that is not there.
 
-    Benchmark sets are not looked for: one that is absent is a row of the result, with how to get it.
-    """
-    sources = {f"{table}.{key}": entry for table in ("id", "ood") for key, entry in values.get(table, {}).items()}
+    Benchmark sets are not looked for: one that is absent is a row of the result, with how to get
+    it."""
+    sources = {
+        f"{table}.{key}": entry
+        for table in ("id", "ood")
+        for key, entry in values.get(table, {}).items()
+    }
     paths = {f"{key}.path": entry["path"] for key, entry in sources.items() if "path" in entry}
     if values.get("weights", "bundled") != "bundled":
         paths["weights"] = values["weights"]
     places = " or ".join(dict.fromkeys(str(place) for place in (folder, data) if place is not None))
     for key, path in paths.items():
         if _found(path, folder, data) is None:
-            problems.note(f"{key} = {path!r} is not in {places or 'a data folder; name one with --data'}")
+            problems.note(
+                f"{key} = {path!r} is not in {places or 'a data folder; name one with --data'}"
+            )
 
 
 def _found(path: str, *places: Path | None) -> Path | None:
@@ -190,26 +209,28 @@ def init_text() -> str:
 
 
 _TEMPLATE = """\
-# A suite for `typica bench my.toml`. Paths are looked for beside this file, then in the folder that --data names.
-# Lines that start with # are options, shown with an example or their default.
+# A suite for `typica bench my.toml`. Paths are looked for beside this file, then in the folder that
+# --data names. Lines that start with # are options, shown with an example or their default.
 
 title = "My classifier"
 
-# A name of the zoo (densenet-bc-100, wideresnet-40-2, resnet-18-cifar, resnet-50, mobilenet-v2, efficientnet-lite0),
-# a file (.pt, .pt2, .onnx), or "package.module:function", which is called and returns the network.
+# A name of the zoo (densenet-bc-100, wideresnet-40-2, resnet-18-cifar, resnet-50, mobilenet-v2,
+# efficientnet-lite0), a file (.pt, .pt2, .onnx), or "package.module:function", which is called and
+# returns the network.
 model = "resnet-50"
 weights = "resnet50-19c8e357.pth"
-# layer = "layer4"                   # the features' layer; the input of the last linear layer if left out
-# near = ["strange"]                 # OOD sets that resemble the training data; the others are far
-# layers = ["layer2", "layer3"]      # what `--experiment layers` looks at beside, from the first to the last
+# layer = "layer4"                   # the features' layer; the input of the last linear layer if
+# left out near = ["strange"]                 # OOD sets that resemble the training data; the others
+# are far layers = ["layer2", "layer3"]      # what `--experiment layers` looks at beside, from the
+# first to the last
 
 # What differs from the model's own preprocessing:
 # resize, crop, mean, std, interpolation, scale, exif.
 [transform]
 exif = true                          # turn photographs upright as their EXIF data say
 
-# Inputs that the network knows: `path` is a folder of images (one folder a class), an array, an archive or a bank;
-# `set` is a benchmark set, as `typica data list` shows them.
+# Inputs that the network knows: `path` is a folder of images (one folder a class), an array, an
+# archive or a bank; `set` is a benchmark set, as `typica data list` shows them.
 [id]
 train = { path = "train" }
 test = { path = "test" }
@@ -221,7 +242,8 @@ test = { path = "test" }
 textures = { set = "textures" }
 strange = { path = "strange-photos" }
 
-# A table a method, with the parameters that differ from its defaults; `typica detectors` lists them.
+# A table a method, with the parameters that differ from its defaults; `typica detectors` lists
+# them.
 [methods.msp]
 [methods.energy]
 [methods.ctm]

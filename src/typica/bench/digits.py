@@ -1,7 +1,8 @@
 """The built-in suite `digits`: a small real network, and real inputs that it has never met.
 
-Everything comes with scikit-learn, so the suite runs offline in about a second. A network with two hidden
-layers learns the handwritten digits 0 to 6 (8x8 pixels, ink from 0 to 16). The out-of-distribution sets are
+Everything comes with scikit-learn, so the suite runs offline in about a second. A network with two
+hidden layers learns the handwritten digits 0 to 6 (8x8 pixels, ink from 0 to 16). The
+out-of-distribution sets are
 
 | set | inputs | |
 |---|---|---|
@@ -11,12 +12,11 @@ layers learns the handwritten digits 0 to 6 (8x8 pixels, ink from 0 to 16). The 
 | `photos` | pieces of two photographs | far |
 | `noise` | every pixel uniform from 0 to 16 | far |
 
-7, 8 and 9 are held out because they share their strokes with digits that stay (7 with 4, 8 and 9 with 3), and
-because the classes that stay then count from 0.
+7, 8 and 9 are held out because they share their strokes with digits that stay (7 with 4, 8 and 9
+with 3), and because the classes that stay then count from 0.
 
-Digits reach the top and bottom of their box but not its sides. Rotated ones do the opposite, and come nearest
-to a 4; the network takes them for one, more surely than it recognises real digits.
-"""
+Digits reach the top and bottom of their box but not its sides. Rotated ones do the opposite, and
+come nearest to a 4; the network takes them for one, more surely than it recognises real digits."""
 
 from typing import Any
 
@@ -39,19 +39,21 @@ NOISE_ROWS = 500
 def load(seed: int = 0) -> FeatureSuite:
     """Train the network and compute its features, (n, 64) float32, on every set.
 
-    The seed fixes split, network and noise: two calls on one machine agree bit for bit. Another processor or
-    BLAS rounds otherwise, and training amplifies that.
+    The seed fixes split, network and noise: two calls on one machine agree bit for bit. Another
+    processor or BLAS rounds otherwise, and training amplifies that.
 
     Examples
     --------
     >>> suite = load()
     >>> suite
-    <FeatureSuite digits: 632 train, 316 calibration, 316 test; OOD: held-out-digits 533, rotated 271, \
+    <FeatureSuite digits: 632 train, 316 calibration, 316 test; OOD: held-out-digits 533, rotated
+    271, \
 inverted 316, photos 520, noise 500>
     >>> suite.accuracy > 0.95
     True
     """
-    # BLAS threads gain nothing on matrices this small, cost twentyfold on a busy machine, and alter rounding.
+    # BLAS threads gain nothing on matrices this small, cost twentyfold on a busy machine, and alter
+    # rounding.
     with threadpool_limits(limits=1, user_api="blas"):
         return _load(seed)
 
@@ -83,12 +85,12 @@ def _load(seed: int) -> FeatureSuite:
 
 
 def images(seed: int = 0) -> dict[str, NDArray[np.float32]]:
-    """The pictures behind `load(seed)`, row for row: `test` and each OOD set, (n, 8, 8), ink from 0 to 16.
+    """The images behind `load(seed)`, row for row: `test` and each OOD set, (n, 8, 8), ink from 0 to 16.
 
     Examples
     --------
-    >>> pictures = images()
-    >>> pictures["test"].shape, pictures["held-out-digits"].shape
+    >>> shown = images()
+    >>> shown["test"].shape, shown["held-out-digits"].shape
     ((316, 8, 8), (533, 8, 8))
     """
     test, test_labels = _split(seed)["test"]
@@ -96,7 +98,7 @@ def images(seed: int = 0) -> dict[str, NDArray[np.float32]]:
 
 
 def ascii_art(image: NDArray[Any]) -> str:
-    """Draw an 8x8 picture for a terminal: 8 lines of 16 characters, ink from 0 (blank) to 16 (full block).
+    """Draw an 8x8 image for a terminal: 8 lines of 16 characters, ink from 0 (blank) to 16 (full block).
 
     Examples
     --------
@@ -106,9 +108,9 @@ def ascii_art(image: NDArray[Any]) -> str:
     """
     image = np.asarray(image)
     if image.shape != (8, 8):
-        raise InputError(f"ascii_art: the picture has shape {image.shape}; pass one of shape (8, 8).")
+        raise InputError(f"ascii_art: the image has shape {image.shape}; pass one of shape (8, 8).")
     if not ((image >= 0) & (image <= INK)).all():
-        raise InputError(f"ascii_art: pixels lie outside 0..{INK}; scale the picture to that range.")
+        raise InputError(f"ascii_art: pixels lie outside 0..{INK}; scale the image to that range.")
     shades = np.array(list(" ░▒▓█"))
     # A character is about twice as high as wide, so each pixel is drawn twice.
     drawn = np.repeat(shades[np.ceil(image / INK * 4).astype(int)], 2, axis=1)
@@ -116,9 +118,11 @@ def ascii_art(image: NDArray[Any]) -> str:
 
 
 def _split(seed: int) -> dict[str, tuple[NDArray[np.float32], NDArray[Any]]]:
-    """Pictures and labels of the digits that stay: half to train, a quarter each to calibrate and to test."""
+    """Images and labels of the digits that stay: half to train, a quarter each to calibrate and to test."""
     if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
-        raise InputError(f"digits: seed={seed!r} cannot seed the split; pass an integer from 0 to 2**32 - 1.")
+        raise InputError(
+            f"digits: seed={seed!r} cannot seed the split; pass an integer from 0 to 2**32 - 1."
+        )
     pictures, labels = _digits()
     kept = ~np.isin(labels, HELD_OUT)
     train, rest, train_labels, rest_labels = train_test_split(
@@ -134,7 +138,9 @@ def _split(seed: int) -> dict[str, tuple[NDArray[np.float32], NDArray[Any]]]:
     }
 
 
-def _ood(test: NDArray[np.float32], test_labels: NDArray[Any], seed: int) -> dict[str, NDArray[np.float32]]:
+def _ood(
+    test: NDArray[np.float32], test_labels: NDArray[Any], seed: int
+) -> dict[str, NDArray[np.float32]]:
     pictures, labels = _digits()
     sets = {
         "held-out-digits": pictures[np.isin(labels, HELD_OUT)],
@@ -143,7 +149,9 @@ def _ood(test: NDArray[np.float32], test_labels: NDArray[Any], seed: int) -> dic
         "photos": _photos(),
         "noise": np.random.default_rng(seed).uniform(0, INK, size=(NOISE_ROWS, 8, 8)),
     }
-    return {name: np.ascontiguousarray(pictures, dtype=np.float32) for name, pictures in sets.items()}
+    return {
+        name: np.ascontiguousarray(pictures, dtype=np.float32) for name, pictures in sets.items()
+    }
 
 
 def _digits() -> tuple[NDArray[np.float32], NDArray[Any]]:
@@ -155,7 +163,11 @@ def _photos() -> NDArray[Any]:
     """Grey 32x32 tiles without overlap, each averaged over 4x4 blocks: the way the digits became 8x8."""
     grey = np.stack(load_sample_images().images).mean(axis=3) * (INK / 255)
     count, rows, columns = grey.shape[0], grey.shape[1] // 32, grey.shape[2] // 32
-    blocks = grey[:, : rows * 32, : columns * 32].reshape(count, rows, 8, 4, columns, 8, 4).mean(axis=(3, 6))
+    blocks = (
+        grey[:, : rows * 32, : columns * 32]
+        .reshape(count, rows, 8, 4, columns, 8, 4)
+        .mean(axis=(3, 6))
+    )
     tiles: NDArray[Any] = blocks.swapaxes(2, 3).reshape(-1, 8, 8)
     return tiles
 
@@ -169,7 +181,9 @@ def _features(network: MLPClassifier, pictures: NDArray[np.float32]) -> NDArray[
     return _hidden(network, pictures, len(network.coefs_) - 1)
 
 
-def _layers(network: MLPClassifier, sets: dict[str, NDArray[np.float32]]) -> dict[str, dict[str, NDArray[np.float32]]]:
+def _layers(
+    network: MLPClassifier, sets: dict[str, NDArray[np.float32]]
+) -> dict[str, dict[str, NDArray[np.float32]]]:
     """What comes before the penultimate features: the pixels, and the first hidden layer."""
     depths = {"pixels": 0, "hidden1": 1}
     return {
@@ -178,7 +192,9 @@ def _layers(network: MLPClassifier, sets: dict[str, NDArray[np.float32]]) -> dic
     }
 
 
-def _hidden(network: MLPClassifier, pictures: NDArray[np.float32], depth: int) -> NDArray[np.float32]:
+def _hidden(
+    network: MLPClassifier, pictures: NDArray[np.float32], depth: int
+) -> NDArray[np.float32]:
     """What comes out of the first `depth` layers."""
     z = _inputs(pictures)
     for weight, bias in list(zip(network.coefs_, network.intercepts_, strict=True))[:depth]:

@@ -1,15 +1,17 @@
 """The paper's experiments on features: each gives one document of plain JSON types, of the same shape.
 
-    {"suite", "title", "experiment", "protocol", "accuracy": {"standard", "cw", "cm"}, "near": [sets], "n": {set: rows},
-     "results": {ROW: {"ood": {SET: {"fpr", "fpr_std", "auroc", ...}}, "average": {...}, "near": ..., "far": ...,
+    {"suite", "title", "experiment", "protocol", "accuracy": {"standard", "cw", "cm"}, "near":
+    [sets], "n": {set: rows},
+     "results": {ROW: {"ood": {SET: {"fpr", "fpr_std", "auroc", ...}}, "average": {...}, "near":
+     ..., "far": ...,
                        "params": {...}, "aurc", "e_aurc"}},
-     "skipped": {ROW or SET: why, and what to do}, "absent": [SETS of these],
-     "published": {ROW: {SET: {"fpr", "auroc"}, "average": {...}, "common": {"sets": [SETS], "fpr", "auroc"}}}}
+     "skipped": {ROW or SET: why, and what to do}, "absent": [SETS of these], "published": {ROW:
+     {SET: {"fpr", "auroc"}, "average": {...}, "common": {"sets": [SETS], "fpr", "auroc"}}}}
 
-All shares are fractions. A ROW is a method; in `ablation` it is standard, cw or cm, in `layers` a layer; `analysis`
-has none, and the parts of `typica.bench.analysis` beside. "common" is the paper's mean over the OOD sets that both
-have; in `ablation` and `layers`, of which it printed averages alone, it says which these are, and "of" how many it has.
-"""
+All shares are fractions. A ROW is a method; in `ablation` it is standard, cw or cm, in `layers` a
+layer; `analysis` has none, and the parts of `typica.bench.analysis` beside. "common" is the paper's
+mean over the OOD sets that both have; in `ablation` and `layers`, of which it printed averages
+alone, it says which these are, and "of" how many it has."""
 
 from __future__ import annotations
 
@@ -41,7 +43,11 @@ EXPERIMENTS = {
     "misclassification": "how well each method ranks the network's own mistakes (AURC)",
 }
 PENULTIMATE = "penultimate"
-ABLATION = {"standard": "max_logit", "cw": "cw", "cm": "ctm"}  # rows, and the methods that score them
+ABLATION = {
+    "standard": "max_logit",
+    "cw": "cw",
+    "cm": "ctm",
+}  # rows, and the methods that score them
 
 
 class Outcome(NamedTuple):
@@ -62,7 +68,9 @@ def run_experiment(
 ) -> Outcome:
     """Run one of `EXPERIMENTS` on a suite's features; `on_done` is called with each row that is through."""
     if experiment not in EXPERIMENTS:
-        raise InputError(f"bench: experiment {experiment!r} is unknown; choose one of {', '.join(EXPERIMENTS)}.")
+        raise InputError(
+            f"bench: experiment {experiment!r} is unknown; choose one of {', '.join(EXPERIMENTS)}."
+        )
     document = _header(experiment, suite, sets, full)
     scored: dict[str, Scored] = {}
     if experiment == "analysis":
@@ -81,26 +89,34 @@ def run_experiment(
             continue
         record = _record(row, found, suite, sets, full)
         if experiment not in ("layers", "ablation") and wrong is not None:
-            record["aurc"], record["e_aurc"] = aurc(found.sets["test"], wrong), e_aurc(found.sets["test"], wrong)
+            record["aurc"], record["e_aurc"] = (
+                aurc(found.sets["test"], wrong),
+                e_aurc(found.sets["test"], wrong),
+            )
         document["results"][row] = record
     document["skipped"] |= sets.missing
     if sets.head is not None and sets.classifier is None:
-        document["skipped"]["accuracy"] = "the head knows other classes than the labels; name the classes alike"
+        document["skipped"]["accuracy"] = (
+            "the head knows other classes than the labels; name the classes alike"
+        )
     document["published"] = _published(experiment, suite, sets)
-    return Outcome(document, {row: dict(found.sets) for row, found in scored.items() if not found.error})
+    return Outcome(
+        document, {row: dict(found.sets) for row, found in scored.items() if not found.error}
+    )
 
 
 def rows_of(experiment: str, suite: Suite, methods: Mapping[str, Any]) -> int:
     """Return how many rows an experiment has to work through."""
-    return {"analysis": 1, "ablation": len(ABLATION), "layers": len(suite.layers) + 1}.get(experiment, len(methods))
+    return {"analysis": 1, "ablation": len(ABLATION), "layers": len(suite.layers) + 1}.get(
+        experiment, len(methods)
+    )
 
 
 def accuracies(sets: FeatureSuite) -> dict[str, float]:
     """Return the top-1 accuracy on `test` of the logits, of cosines to the weights (CW), and to the means (CM).
 
-    What cannot be had is left out: without a head that knows the labels' classes, or where a direction is zero, whose
-    detector then says so.
-    """
+    What cannot be had is left out: without a head that knows the labels' classes, or where a
+    direction is zero, whose detector then says so."""
     found = {}
     head = sets.classifier
     classifiers: dict[str, Callable[[], NDArray[Any]]] = {
@@ -136,7 +152,9 @@ def _header(experiment: str, suite: Suite, sets: FeatureSuite, full: bool) -> di
     }
 
 
-def _record(row: str, found: Scored, suite: Suite, sets: FeatureSuite, full: bool) -> dict[str, Any]:
+def _record(
+    row: str, found: Scored, suite: Suite, sets: FeatureSuite, full: bool
+) -> dict[str, Any]:
     strange = {name: found.sets[name] for name in sets.ood}
     measured: Measured = measure(row, found.sets["test"], strange, suite.protocol, full=full)
     record = measured.to_dict()
@@ -147,10 +165,15 @@ def _record(row: str, found: Scored, suite: Suite, sets: FeatureSuite, full: boo
     return record | {"params": dict(found.params)}
 
 
-def _ablation(suite: Suite, sets: FeatureSuite, on_done: Callable[[str], None]) -> dict[str, Scored]:
+def _ablation(
+    suite: Suite, sets: FeatureSuite, on_done: Callable[[str], None]
+) -> dict[str, Scored]:
     """Score by the largest logit (Standard), cosine to the weights (CW) and to the class means (CM)."""
     by_method = score_methods(suite, sets, {method: {} for method in ABLATION.values()}, on_done)
-    return {row: replace(by_method[method], params={"score": method}) for row, method in ABLATION.items()}
+    return {
+        row: replace(by_method[method], params={"score": method})
+        for row, method in ABLATION.items()
+    }
 
 
 def _layers(suite: Suite, sets: FeatureSuite, on_done: Callable[[str], None]) -> dict[str, Scored]:
@@ -158,7 +181,9 @@ def _layers(suite: Suite, sets: FeatureSuite, on_done: Callable[[str], None]) ->
     advice = "write train.layer.{0}.npy, test.layer.{0}.npy and ood.NAME.layer.{0}.npy, or run with --data"
     absent = {layer: Scored(error=f"absent: {advice.format(layer)}") for layer in suite.layers}
     depths = {**sets.layers, PENULTIMATE: {"train": sets.train, "test": sets.test, **sets.ood}}
-    scored = absent | dict.fromkeys(depths, Scored())  # the suite's order, then what it does not name
+    scored = absent | dict.fromkeys(
+        depths, Scored()
+    )  # the suite's order, then what it does not name
     for layer, features in depths.items():
         at_depth = replace(
             sets,
@@ -180,13 +205,17 @@ def _published(experiment: str, suite: Suite, sets: FeatureSuite) -> dict[str, A
         return {}
     model, id_set = suite.published.model, suite.published.id_set
     if experiment in ("layers", "ablation"):
-        printed = (published.layers if experiment == "layers" else published.ablation)(model, id_set)
+        printed = (published.layers if experiment == "layers" else published.ablation)(
+            model, id_set
+        )
         common = published.common_sets(id_set, sets.ood)
         return {row: {"average": numbers, "common": common} for row, numbers in printed.items()}
     if experiment == "analysis":
         return {}
     numbers = published.published_as(model, id_set, sets.ood)
-    means = {method: published.comparable_average(model, id_set, method, sets.ood) for method in numbers}
+    means = {
+        method: published.comparable_average(model, id_set, method, sets.ood) for method in numbers
+    }
     return {method: {**by_set, "common": means[method]} for method, by_set in numbers.items()}
 
 

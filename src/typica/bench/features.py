@@ -36,16 +36,22 @@ def builtin_features(suite: Suite) -> FeatureSuite:
     if suite.builtin != "digits":
         raise InputError(f"suite {suite.name!r}: not built in; pass its features or its data.")
     seed = suite.protocol.seed
-    grey = {name: (255 - ink * (255 / digits.INK)).astype(np.uint8) for name, ink in digits.images(seed).items()}
-    pictures = {name: [(f"{name}[{i}]", image) for i, image in enumerate(images)] for name, images in grey.items()}
+    grey = {
+        name: (255 - ink * (255 / digits.INK)).astype(np.uint8)
+        for name, ink in digits.images(seed).items()
+    }
+    pictures = {
+        name: [(f"{name}[{i}]", image) for i, image in enumerate(images)]
+        for name, images in grey.items()
+    }
     return replace(digits.load(seed), pictures=pictures)
 
 
 def read_features_folder(suite: Suite, folder: str | Path) -> FeatureSuite:
     """Read the features of a suite from a folder (see the module), whatever its OOD sets are called.
 
-    Sets that the suite names and the folder lacks are in `missing`; sets that the folder has beside them are taken too.
-    """
+    Sets that the suite names and the folder lacks are in `missing`; sets that the folder has beside
+    them are taken too."""
     folder = Path(folder)
     files = _files(folder)
     ood = _ood_names(suite, files)
@@ -82,14 +88,18 @@ def read_features_folder(suite: Suite, folder: str | Path) -> FeatureSuite:
 def _files(folder: Path) -> dict[str, Path]:
     """Return the arrays of the folder by their names without .npy; raise with all that are missing."""
     if not folder.is_dir():
-        raise InputError(f"{folder}: there is no such folder; pass one that holds {NEEDED[0]}.npy and the others.")
+        raise InputError(
+            f"{folder}: there is no such folder; pass one that holds {NEEDED[0]}.npy and the others."
+        )
     files = {path.name.removesuffix(".npy"): path for path in sorted(folder.glob("*.npy"))}
     wanted = [*NEEDED, *(["calibration.labels"] if "calibration.features" in files else [])]
     absent = [f"{name}.npy" for name in wanted if name not in files]
     if not any(name.startswith("ood.") and name.endswith(".features") for name in files):
         absent.append("ood.NAME.features.npy (at least one)")
     if absent:
-        raise InputError(f"{folder}: lacks {', '.join(absent)}; write them there, one row an input.")
+        raise InputError(
+            f"{folder}: lacks {', '.join(absent)}; write them there, one row an input."
+        )
     return files
 
 
@@ -97,7 +107,10 @@ def _ood_names(suite: Suite, files: Mapping[str, Path]) -> list[str]:
     """Return the names of the OOD sets, in the suite's order where it knows them, then by the alphabet."""
     found = [name[4:-9] for name in files if name.startswith("ood.") and name.endswith(".features")]
     order = [canonical(name) for name in suite.ood]
-    return sorted(found, key=lambda name: order.index(canonical(name)) if canonical(name) in order else len(order))
+    return sorted(
+        found,
+        key=lambda name: order.index(canonical(name)) if canonical(name) in order else len(order),
+    )
 
 
 def _missing(suite: Suite, ood: list[str], folder: Path) -> dict[str, str]:
@@ -109,21 +122,36 @@ def _missing(suite: Suite, ood: list[str], folder: Path) -> dict[str, str]:
     }
 
 
-def _layers(suite: Suite, files: Mapping[str, Path], ood: list[str]) -> dict[str, dict[str, NDArray[Any]]]:
+def _layers(
+    suite: Suite, files: Mapping[str, Path], ood: list[str]
+) -> dict[str, dict[str, NDArray[Any]]]:
     """Return the features of other layers by layer and set, in the suite's order; raise if a set lacks a layer."""
     prefix = "train.layer."
     found = [name.removeprefix(prefix) for name in files if name.startswith(prefix)]
-    found.sort(key=lambda layer: suite.layers.index(layer) if layer in suite.layers else len(suite.layers))
+    found.sort(
+        key=lambda layer: suite.layers.index(layer) if layer in suite.layers else len(suite.layers)
+    )
     keys = {"train": "train", "test": "test"} | {name: f"ood.{name}" for name in ood}
-    wanted = {layer: {name: f"{key}.layer.{layer}" for name, key in keys.items()} for layer in found}
-    absent = [f"{file}.npy" for by_set in wanted.values() for file in by_set.values() if file not in files]
+    wanted = {
+        layer: {name: f"{key}.layer.{layer}" for name, key in keys.items()} for layer in found
+    }
+    absent = [
+        f"{file}.npy" for by_set in wanted.values() for file in by_set.values() if file not in files
+    ]
     if absent:
-        raise InputError(f"{files['train.features'].parent}: lacks {', '.join(absent)}; every set has every layer.")
-    return {layer: {name: _load(files[file]) for name, file in by_set.items()} for layer, by_set in wanted.items()}
+        raise InputError(
+            f"{files['train.features'].parent}: lacks {', '.join(absent)}; every set has every layer."
+        )
+    return {
+        layer: {name: _load(files[file]) for name, file in by_set.items()}
+        for layer, by_set in wanted.items()
+    }
 
 
 def _load(path: Path, width: int | None = None) -> NDArray[Any]:
     features = read_features(path).features
     if width is not None and features.shape[1] != width:
-        raise InputError(f"{path}: {features.shape[1]} columns, but train.features.npy has {width}; take one layer.")
+        raise InputError(
+            f"{path}: {features.shape[1]} columns, but train.features.npy has {width}; take one layer."
+        )
     return np.asarray(as_floating(features))

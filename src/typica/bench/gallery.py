@@ -1,4 +1,4 @@
-"""Pictures for the report, as CTM sees them: the most typical, the borderline, the missed, the false alarms."""
+"""Images for the report, as CTM sees them: the most typical, the borderline, the missed, the false alarms."""
 
 from __future__ import annotations
 
@@ -16,23 +16,27 @@ from typica.detectors.ctm import CTM
 from typica.store import atomic_path
 from typica.threshold import threshold
 
-EACH = 8  # pictures of a kind
-SIDE = 128  # of a picture's longer side, at most, in pixels
+EACH = 8  # images of a kind
+SIDE = 128  # of an image's longer side, at most, in pixels
 
 
 def write_gallery(folder: str | Path, sets: FeatureSuite, tpr: float) -> int:
-    """Write the pictures that CTM finds most telling to `folder`; return how many. Sets without pictures are left out.
+    """Write the images that CTM finds most telling to `folder`; return how many. Sets without images are left out.
 
-    The threshold keeps a share `tpr` of the calibration inputs, or of the test inputs where there are none.
-    """
+    The threshold keeps a share `tpr` of the calibration inputs, or of the test inputs where there
+    are none."""
     folder = Path(folder)
     _remove(folder)
     if "test" not in sets.pictures:
         return 0
     detector = CTM().fit(sets.train, sets.train_labels)
     held_out = sets.test if sets.calibration is None else sets.calibration
-    cut = threshold(detector.score_samples(held_out), tpr, source="held-out", where="gallery").threshold
-    features = {"test": sets.test} | {name: Z for name, Z in sets.ood.items() if name in sets.pictures}
+    cut = threshold(
+        detector.score_samples(held_out), tpr, source="held-out", where="gallery"
+    ).threshold
+    features = {"test": sets.test} | {
+        name: Z for name, Z in sets.ood.items() if name in sets.pictures
+    }
     scores = {name: np.asarray(detector.score_samples(Z)) for name, Z in features.items()}
     (folder / "gallery").mkdir(parents=True, exist_ok=True)
     entries: list[dict[str, Any]] = []
@@ -81,16 +85,27 @@ def _chosen(scores: Mapping[str, NDArray[Any]], cut: float) -> Iterator[tuple[st
     known = scores["test"]
     order = np.argsort(-known, kind="stable")
     yield from (("typical", "test", int(row)) for row in order[:EACH])
-    everything = [(float(score), name, row) for name, of_set in scores.items() for row, score in enumerate(of_set)]
+    everything = [
+        (float(score), name, row)
+        for name, of_set in scores.items()
+        for row, score in enumerate(of_set)
+    ]
     everything.sort(key=lambda entry: (abs(entry[0] - cut), entry[1:]))
     yield from (("borderline", name, row) for _, name, row in everything[:EACH])
-    strange = sorted((entry for entry in everything if entry[1] != "test"), key=lambda entry: (-entry[0], entry[1:]))
+    strange = sorted(
+        (entry for entry in everything if entry[1] != "test"),
+        key=lambda entry: (-entry[0], entry[1:]),
+    )
     yield from (("missed", name, row) for score, name, row in strange[:EACH] if score >= cut)
     yield from (("false alarm", "test", int(row)) for row in order[::-1][:EACH] if known[row] < cut)
 
 
 def _thumbnail(picture: Any) -> Image.Image:
-    image = picture.convert("RGB") if isinstance(picture, Image.Image) else Image.fromarray(np.asarray(picture))
+    image = (
+        picture.convert("RGB")
+        if isinstance(picture, Image.Image)
+        else Image.fromarray(np.asarray(picture))
+    )
     if max(image.size) > SIDE:
         image.thumbnail((SIDE, SIDE))
     return image

@@ -17,16 +17,17 @@ from typica.bench.suite import FeatureSuite
 from typica.detectors import Detector, detector_class, list_detectors
 from typica.errors import InputError
 
-IN_PAPER = tuple(name for name in (*PAPER[:3], "odin", *PAPER[3:]) if name != "cw")  # the rows of its main table
+IN_PAPER = tuple(
+    name for name in (*PAPER[:3], "odin", *PAPER[3:]) if name != "cw"
+)  # the rows of its main table
 
 
 @dataclass(frozen=True)
 class Scored:
     """The scores of one method on every set, or the reason why there are none.
 
-    sets: {"test", "calibration" (maybe), and the names of the OOD sets: scores (n,)}; params: what the method was
-    run with, defaults included.
-    """
+    sets: {"test", "calibration" (maybe), and the names of the OOD sets: scores (n,)}; params: what
+    the method was run with, defaults included."""
 
     sets: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -48,7 +49,9 @@ def named_methods(suite: Suite, wanted: str | None) -> dict[str, Mapping[str, An
     ]
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise InputError(f"--methods: {', '.join(map(repr, unknown))} unknown; choose from {', '.join(sorted(known))}.")
+        raise InputError(
+            f"--methods: {', '.join(map(repr, unknown))} unknown; choose from {', '.join(sorted(known))}."
+        )
     return {name: suite.methods.get(name, {}) for name in names}
 
 
@@ -75,7 +78,9 @@ def _scored(suite: Suite, sets: FeatureSuite, name: str, params: dict[str, Any])
         if name not in sets.scores:
             reason = "needs images: it moves the input, which features do not hold; run with --data"
             return Scored(params=params, error=reason)
-        return Scored({key: np.asarray(scores) for key, scores in sets.scores[name].items()}, params)
+        return Scored(
+            {key: np.asarray(scores) for key, scores in sets.scores[name].items()}, params
+        )
     cls = detector_class(name)
     if wants_head(cls) and sets.head is None:
         return Scored(params=params, error="needs a head: give head.weight.npy and head.bias.npy")
@@ -88,7 +93,9 @@ def _scored(suite: Suite, sets: FeatureSuite, name: str, params: dict[str, Any])
     inputs = {"test": sets.test, **sets.ood}
     if sets.calibration is not None:
         inputs["calibration"] = sets.calibration
-    return Scored({key: np.asarray(detector.score_samples(Z)) for key, Z in inputs.items()}, _plain(params))
+    return Scored(
+        {key: np.asarray(detector.score_samples(Z)) for key, Z in inputs.items()}, _plain(params)
+    )
 
 
 def made(name: str, params: Mapping[str, Any], sets: FeatureSuite) -> Detector:

@@ -1,12 +1,12 @@
 """How well a score ranks the network's own mistakes: the area under the risk-coverage curve (AURC).
 
-Inputs are accepted from the highest score down. After i of n the coverage is i/n and the risk the share of mistakes
-among the i; AURC is the mean of the risk over i = 1 ... n. Lower is better. Equal scores are accepted in random
-order, and AURC is its expectation over these orders, exactly. E-AURC is what exceeds the least AURC that any score
-reaches on a network with that many mistakes.
+Inputs are accepted from the highest score down. After i of n the coverage is i/n and the risk the
+share of mistakes among the i; AURC is the mean of the risk over i = 1 ... n. Lower is better. Equal
+scores are accepted in random order, and AURC is its expectation over these orders, exactly. E-AURC
+is what exceeds the least AURC that any score reaches on a network with that many mistakes.
 
-Geifman, Uziel, El-Yaniv: Bias-Reduced Uncertainty Estimation for Deep Neural Classifiers, ICLR 2019.
-"""
+Geifman, Uziel, El-Yaniv: Bias-Reduced Uncertainty Estimation for Deep Neural Classifiers, ICLR
+2019."""
 
 from __future__ import annotations
 
@@ -52,9 +52,13 @@ def _checked(scores: Any, wrong: Any) -> tuple[NDArray[Any], NDArray[np.float64]
     scores = np.asarray(scores)
     wrong = np.asarray(wrong)
     if scores.ndim != 1 or scores.shape != wrong.shape or not len(scores):
-        raise InputError(f"aurc: scores of shape {scores.shape}, mistakes of {wrong.shape}; pass one of each a row.")
+        raise InputError(
+            f"aurc: scores of shape {scores.shape}, mistakes of {wrong.shape}; pass one of each a row."
+        )
     if scores.dtype.kind == "f" and np.isnan(scores).any():
-        raise InputError(f"aurc: {int(np.isnan(scores).sum())} of the scores are NaN; mend or drop them.")
+        raise InputError(
+            f"aurc: {int(np.isnan(scores).sum())} of the scores are NaN; mend or drop them."
+        )
     if not np.isin(wrong, (0, 1)).all():
         raise InputError("aurc: mistakes must be True or False; pass prediction != label.")
     return scores, wrong.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Near-OOD inputs without any OOD data: pictures of the bank, corrupted and mixed, through the bank's own network."""
+"""Near-OOD inputs without any OOD data: images of the bank, corrupted and mixed, through the bank's own network."""
 
 from __future__ import annotations
 
@@ -36,11 +36,13 @@ def near_features(
 ) -> dict[str, NDArray[np.float32]]:
     """Return the features of corrupted and mixed versions of some of the bank's rows `held_out`, by kind.
 
-    `images` must be the pictures that the bank was made of: its fingerprint tells. backend: None for the bank's own,
-    with its batch size and threads, so that the same bank gives the same features; the quickest if that cannot run.
-    """
+    `images` must be the images that the bank was made of: its fingerprint tells. backend: None for
+    the bank's own, with its batch size and threads, so that the same bank gives the same features;
+    the quickest if that cannot run."""
     if images.fingerprint() != bank.identity.get("data"):
-        raise InputError("choose: these are not the pictures that the bank was made of; pass those with --images.")
+        raise InputError(
+            "choose: these are not the images that the bank was made of; pass those with --images."
+        )
     opened, transform = reopen(bank.source, "choose", model=model, weights=weights)
     rng = np.random.default_rng(seed)
     chosen = np.sort(rng.choice(held_out, min(pictures, len(held_out)), replace=False))
@@ -51,7 +53,10 @@ def near_features(
     sets = {name: corrupted(pixels, seed) for name, corrupted in CORRUPTIONS.items()}
     if bank.labels is not None:
         labels = np.asarray(bank.labels[chosen])
-        sets |= {"mixed": mixed(pixels, labels, seed), "halves": mixed(pixels, labels, seed, how="halves")}
+        sets |= {
+            "mixed": mixed(pixels, labels, seed),
+            "halves": mixed(pixels, labels, seed, how="halves"),
+        }
     runner = _runner(opened.extractor, bank, backend, transform.normalised(pixels[:32]))
 
     def batches(what: NDArray[np.uint8]) -> Iterator[NDArray[np.float32]]:
@@ -73,7 +78,11 @@ def _runner(extractor: Any, bank: Bank, backend: str | None, sample: NDArray[np.
     if backend is None and own.get("backend"):
         try:
             return make_runner(
-                extractor, own["backend"], sample=sample, batch=own.get("batch"), threads=own.get("threads")
+                extractor,
+                own["backend"],
+                sample=sample,
+                batch=own.get("batch"),
+                threads=own.get("threads"),
             )
         except InputError as error:
             _log.warning("the bank's backend cannot run here, another one is taken (%s)", error)

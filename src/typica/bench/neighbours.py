@@ -1,10 +1,9 @@
 """KNN's k from a grid, without a look at any OOD set: classes of the training data play the unknown.
 
-Some training rows are set aside. Each of a few classes in turn is taken out of the bank; by their distance to the k-th
-nearest row of what is left, the rows of that class that were set aside should be told from those of the others. The k
-with the largest mean AUROC is taken, the smallest of equals. (The paper reports the best of its grid on the OOD sets
-themselves, which favours KNN.)
-"""
+Some training rows are set aside. Each of a few classes in turn is taken out of the bank; by their
+distance to the k-th nearest row of what is left, the rows of that class that were set aside should
+be told from those of the others. The k with the largest mean AUROC is taken, the smallest of
+equals. (The paper reports the best of its grid on the OOD sets themselves, which favours KNN.)"""
 
 from __future__ import annotations
 
@@ -38,7 +37,9 @@ def choose_k(
     rng = np.random.default_rng(seed)
     classes = np.unique(labels)
     if len(classes) < 3:
-        raise InputError(f"KNN: {len(classes)} classes; choosing k takes at least 3, or pass k as a number.")
+        raise InputError(
+            f"KNN: {len(classes)} classes; choosing k takes at least 3, or pass k as a number."
+        )
     chosen = np.sort(rng.choice(classes, min(CLASSES, len(classes)), replace=False))
     aside = np.zeros(len(train), dtype=bool)
     aside[rng.choice(len(train), min(ROWS, len(train) // 5), replace=False)] = True
@@ -48,7 +49,9 @@ def choose_k(
     fewest = len(bank) - max(int((known == left).sum()) for left in chosen)
     usable = sorted({int(k) for k in grid if k <= fewest})
     if not usable:
-        raise InputError(f"KNN: no k of the grid {list(grid)} is at most {fewest}, the rows of the smallest bank.")
+        raise InputError(
+            f"KNN: no k of the grid {list(grid)} is at most {fewest}, the rows of the smallest bank."
+        )
     keep = {left: np.flatnonzero(known != left) for left in chosen.tolist()}
     cosines = {left: np.empty((len(queries), len(usable))) for left in keep}
     for start in range(0, len(queries), BLOCK):
@@ -56,7 +59,9 @@ def choose_k(
         for left, rows in keep.items():
             # Of unit vectors the k-th nearest has the k-th largest product.
             places = len(rows) - np.array(usable)
-            cosines[left][start : start + BLOCK] = np.partition(products[:, rows], places, axis=1)[:, places]
+            cosines[left][start : start + BLOCK] = np.partition(products[:, rows], places, axis=1)[
+                :, places
+            ]
     aurocs: dict[int, list[float]] = {k: [] for k in usable}
     for left, scores in cosines.items():
         unknown = labels[aside] == left

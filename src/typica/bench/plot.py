@@ -46,7 +46,9 @@ MOST_LINES = 6  # in one panel, unless methods are named
 COLUMN, PAGE = 3.3, 7.0  # widths of a column and a page, in inches
 
 Points = tuple[NDArray[Any], NDArray[Any]]
-Panels = list[tuple[str, str, Callable[[NDArray[Any], NDArray[Any]], Points]]]  # labels of x and y, what to draw
+Panels = list[
+    tuple[str, str, Callable[[NDArray[Any], NDArray[Any]], Points]]
+]  # labels of x and y, what to draw
 
 
 def plot(
@@ -57,14 +59,12 @@ def plot(
 ) -> Path:
     """Draw a result as one of `KINDS` to a .png, .svg or .pdf file; return its path.
 
-    Parameters
-    ----------
-    result_folder : what `typica bench -o` wrote.
-    out : the file; its suffix says the format.
-    kind : "histogram" (ID against each OOD set, a row a method), "roc", "pr" (a panel an OOD set, a line a method),
+    Parameters ---------- result_folder : what `typica bench -o` wrote. out : the file; its suffix
+    says the format. kind : "histogram" (ID against each OOD set, a row a method), "roc", "pr" (a
+    panel an OOD set, a line a method),
         "heatmap" (methods x OOD sets) or "curves" (those of the folder's analysis).
-    methods : their names; None for CTM, or the best, in a histogram, the best six as lines, and all in the heat map.
-    """
+    methods : their names; None for CTM, or the best, in a histogram, the best six as lines, and all
+    in the heat map."""
     out = Path(out)
     if kind not in KINDS:
         raise InputError(f"plot: kind={kind!r}; pass one of {', '.join(KINDS)}.")
@@ -72,11 +72,15 @@ def plot(
         raise InputError(f"plot: {out} ends in {out.suffix!r}; choose one of {', '.join(FORMATS)}.")
     result = open_result(result_folder)
     if unknown := sorted(set(methods or ()) - set(result.methods)):
-        raise InputError(f"plot: {', '.join(unknown)} not in the result; choose from {', '.join(result.methods)}.")
+        raise InputError(
+            f"plot: {', '.join(unknown)} not in the result; choose from {', '.join(result.methods)}."
+        )
     with _style():
         figure = KINDS[kind](result, list(methods or ()))
         with atomic_path(out) as temporary:
-            figure.savefig(temporary, format=out.suffix[1:], metadata=FORMATS[out.suffix], bbox_inches="tight")
+            figure.savefig(
+                temporary, format=out.suffix[1:], metadata=FORMATS[out.suffix], bbox_inches="tight"
+            )
     return out
 
 
@@ -116,9 +120,15 @@ def _legend(figure: Any, axis: Any) -> None:
 
 
 def _scores(result: BenchResult, methods: Sequence[str]) -> dict[str, Scores]:
-    found = {name: scores for name in methods if (scores := result.scores(name)) is not None and scores.ood}
+    found = {
+        name: scores
+        for name in methods
+        if (scores := result.scores(name)) is not None and scores.ood
+    }
     if not found:
-        raise InputError(f"plot: {result.folder} holds no scores of {', '.join(methods)}; run the benchmark again.")
+        raise InputError(
+            f"plot: {result.folder} holds no scores of {', '.join(methods)}; run the benchmark again."
+        )
     return found
 
 
@@ -132,7 +142,9 @@ def _histograms(result: BenchResult, methods: list[str]) -> Any:
             if ood is None:
                 axis.set_axis_off()
                 continue
-            threshold = evaluate(scores.test, ood, result.tpr, convention=result.convention).threshold
+            threshold = evaluate(
+                scores.test, ood, result.tpr, convention=result.convention
+            ).threshold
             common = {"bins": edges, "histtype": "stepfilled", "linewidth": 1}
             for values, colour, label in ((scores.test, ID_COLOUR, "ID"), (ood, OOD_COLOUR, "OOD")):
                 clipped = np.clip(values, edges[0], edges[-1])
@@ -140,13 +152,21 @@ def _histograms(result: BenchResult, methods: list[str]) -> Any:
                 face = "none" if label == "OOD" else (*_rgb(colour), 0.3)
                 weights = np.full(len(values), 1 / len(values))
                 axis.hist(
-                    clipped, **common, weights=weights, facecolor=face, edgecolor=colour, hatch=hatch, label=label
+                    clipped,
+                    **common,
+                    weights=weights,
+                    facecolor=face,
+                    edgecolor=colour,
+                    hatch=hatch,
+                    label=label,
                 )
             if edges[0] <= threshold <= edges[-1]:
                 axis.axvline(threshold, color="black", linewidth=0.9, linestyle=(0, (4, 2)))
             axis.set_title(_text(name))
             axis.set_xlabel(f"score of {_text(method)}")
-            axis.yaxis.set_major_formatter(_matplotlib("matplotlib.ticker").PercentFormatter(1, decimals=0))
+            axis.yaxis.set_major_formatter(
+                _matplotlib("matplotlib.ticker").PercentFormatter(1, decimals=0)
+            )
             if axis.get_subplotspec().is_first_col():
                 axis.set_ylabel("share of the set")
     _legend(figure, axes[0][0])
@@ -201,7 +221,9 @@ def _lines(result: BenchResult, methods: list[str], panels: Panels) -> Any:
         for axis, name in zip(row, result.sets, strict=True):
             for i, (method, scores) in enumerate(found.items()):
                 if name in scores.ood:
-                    axis.plot(*points(scores.test, scores.ood[name]), label=_text(method), **_line(i))
+                    axis.plot(
+                        *points(scores.test, scores.ood[name]), label=_text(method), **_line(i)
+                    )
             axis.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), xlabel=x_label, title=_text(name))
             axis.grid(linewidth=0.4, color="0.88")
             if axis.get_subplotspec().is_first_col():
@@ -245,14 +267,28 @@ def _heat_map(result: BenchResult, methods: list[str]) -> Any:
     axes = figure.subplots(1, 2, sharey=True)
     for axis, metric, title in zip(axes, ("auroc", "fpr"), ("AUROC", result.fpr_name), strict=True):
         found = [[result.value(method, name, metric) for name in names] for method in chosen]
-        values = np.array([[math.nan if value is None else value for value in row] for row in found])
-        image = axis.imshow(values, cmap="cividis" if metric == "auroc" else "cividis_r", aspect="auto")
+        values = np.array(
+            [[math.nan if value is None else value for value in row] for row in found]
+        )
+        image = axis.imshow(
+            values, cmap="cividis" if metric == "auroc" else "cividis_r", aspect="auto"
+        )
         low, high = image.get_clim()
         for (i, j), value in np.ndenumerate(values):
             share = (value - low) / (high - low) if high > low else 1.0
-            light = not (share <= 0.55 if metric == "auroc" else share >= 0.45)  # the good end of the map, and no value
+            light = not (
+                share <= 0.55 if metric == "auroc" else share >= 0.45
+            )  # the good end of the map, and no value
             text = "-" if math.isnan(value) else percent(value)
-            axis.text(j, i, text, ha="center", va="center", fontsize=7, color="black" if light else "white")
+            axis.text(
+                j,
+                i,
+                text,
+                ha="center",
+                va="center",
+                fontsize=7,
+                color="black" if light else "white",
+            )
         labels = [_text(name or f"mean of {len(result.sets)}") for name in names]
         axis.set_xticks(range(len(names)), labels, rotation=30, ha="right")
         axis.set_yticks(range(len(chosen)), map(_text, chosen))
@@ -266,7 +302,9 @@ def _curves(result: BenchResult, methods: list[str]) -> Any:
     charts = analysis_curves(result.analysis.get("curves"))
     if not charts:
         where = f"{result.folder}: has no curves in analysis.json"
-        raise InputError(f"{where}; run `typica bench SUITE --experiment analysis -o {result.folder}`.")
+        raise InputError(
+            f"{where}; run `typica bench SUITE --experiment analysis -o {result.folder}`."
+        )
     figure, axes = _panels(1, len(charts))
     for axis, chart in zip(axes[0], charts, strict=True):
         for i, line in enumerate(chart["series"]):
@@ -274,7 +312,11 @@ def _curves(result: BenchResult, methods: list[str]) -> Any:
         x = chart["series"][0]["x"]
         if min(x) > 0 and max(x) >= 100 * min(x):
             axis.set_xscale("log")
-        axis.set(xlabel=_text(chart["x_label"]), ylabel=_text(chart["y_label"]), title=_text(chart["title"]))
+        axis.set(
+            xlabel=_text(chart["x_label"]),
+            ylabel=_text(chart["y_label"]),
+            title=_text(chart["title"]),
+        )
         axis.grid(linewidth=0.4, color="0.88")
     _legend(figure, axes[0][0])
     return figure

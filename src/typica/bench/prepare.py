@@ -1,8 +1,8 @@
 """From a suite and a folder of data to features: networks run once, into banks that later runs open.
 
-A bank's folder is named after what it holds and a fingerprint of all that made it, so a suite that changes its model,
-transform or data gets banks of its own, and one that was interrupted goes on where it was.
-"""
+A bank's folder is named after what it holds and a fingerprint of all that made it, so a suite that
+changes its model, transform or data gets banks of its own, and one that was interrupted goes on
+where it was."""
 
 from __future__ import annotations
 
@@ -36,12 +36,14 @@ from typica.nets.models import Opened, open_model
 from typica.nets.perturb import ODIN
 from typica.progress import advance
 
-Watch = Callable[[str, int], AbstractContextManager[None]]  # of what is done, and on how many pictures
+Watch = Callable[
+    [str, int], AbstractContextManager[None]
+]  # of what is done, and on how many images
 
 
 @dataclass(frozen=True)
 class _Loaded:
-    """One set: where its features lie, and its pictures where there are any."""
+    """One set: where its features lie, and its images where there are any."""
 
     path: Path
     pictures: Images | None
@@ -56,10 +58,10 @@ def prepare(
     settings: Settings | None = None,
     watch: Watch = lambda what, total: nullcontext(),
 ) -> FeatureSuite:
-    """Return a suite's features, of the pictures in the folder `data` or of banks; absent OOD sets are in `missing`.
+    """Return a suite's features, of the images in the folder `data` or of banks; absent OOD sets are in `missing`.
 
-    cache: where banks are kept, `banks` in Typica's home if None. `watch` is entered with what is being worked on.
-    """
+    cache: where banks are kept, `banks` in Typica's home if None. `watch` is entered with what is
+    being worked on."""
     settings = settings or Settings()
     found, missing = _find_all(suite, data)
     opened = _open(suite, data)
@@ -69,7 +71,9 @@ def prepare(
     tables = {name: read_features(entry.path) for name, entry in loaded.items()}
     for name in ("train", "test", "calibration"):
         if name in tables and tables[name].labels is None:
-            raise InputError(f"suite {suite.name!r}: {name} has no labels; keep its pictures in one folder a class.")
+            raise InputError(
+                f"suite {suite.name!r}: {name} has no labels; keep its images in one folder a class."
+            )
     head = find_head(None, loaded["train"].path)
     rows = {name: np.asarray(as_floating(table.features)) for name, table in tables.items()}
     labels = {name: table.labels for name, table in tables.items()}
@@ -89,17 +93,21 @@ def prepare(
         head_weight=None if head is None else head.weight,
         head_bias=None if head is None else head.bias,
         classes=None if head is None else head.classes,
-        accuracy=None if head is None else float(np.mean(head.predict(rows["test"]) == test_labels)),
+        accuracy=None
+        if head is None
+        else float(np.mean(head.predict(rows["test"]) == test_labels)),
         layers=_layers(suite, loaded),
         scores=work.input_scores(suite, {name: loaded[name] for name in ("test", *ood)}),
         missing=missing,
         left_out={name: entry.left_out for name, entry in loaded.items() if entry.left_out},
-        pictures={name: _Pictures(entry) for name, entry in loaded.items() if entry.pictures is not None},
+        pictures={
+            name: _Pictures(entry) for name, entry in loaded.items() if entry.pictures is not None
+        },
     )
 
 
 class _Pictures:
-    """The pictures of a set by the row of their features, which may lack some that could not be read."""
+    """The images of a set by the row of their features, which may lack some that could not be read."""
 
     def __init__(self, entry: _Loaded) -> None:
         self._images = entry.pictures
@@ -107,7 +115,7 @@ class _Pictures:
         self._position: dict[str, int] | None = None
 
     def __getitem__(self, row: int) -> tuple[str, Any]:
-        """Return the name and the picture of a row."""
+        """Return the name and the image of a row."""
         if self._images is None:
             raise KeyError(row)
         names = Bank.open(self._bank).names
@@ -129,20 +137,32 @@ class _Work:
     watch: Watch
 
     def features(self, name: str, path: Path, source: Source) -> _Loaded:
-        """Return a set's features: as they are in a bank or a feature file, else of its pictures."""
+        """Return a set's features: as they are in a bank or a feature file, else of its images."""
         if not holds_pictures(path):
-            check_source(path, source_of(path), {**self.opened.identity, "transform": self.transform.to_dict()})
+            check_source(
+                path,
+                source_of(path),
+                {**self.opened.identity, "transform": self.transform.to_dict()},
+            )
             return _Loaded(path, None, [])
         images = open_images(path, split=source.split)
         folder = self.cache / f"{name}-{_digest(self._identity(images))}"
         with self.watch(name, len(images)):
             bank = extract(self.opened, images, folder, self.transform, settings=self.settings)
         unread = [reason for _, reason in bank.skipped]
-        return _Loaded(folder, images, [*images.notes, *(f"{name}: no picture" for name in images.ignored), *unread])
+        return _Loaded(
+            folder,
+            images,
+            [*images.notes, *(f"{name}: no image" for name in images.ignored), *unread],
+        )
 
-    def input_scores(self, suite: Suite, sets: Mapping[str, _Loaded]) -> dict[str, dict[str, NDArray[Any]]]:
-        """Return the scores of methods that move the input, where the model has gradients and all sets pictures."""
-        pictures = {name: entry.pictures for name, entry in sets.items() if entry.pictures is not None}
+    def input_scores(
+        self, suite: Suite, sets: Mapping[str, _Loaded]
+    ) -> dict[str, dict[str, NDArray[Any]]]:
+        """Return the scores of methods that move the input, where the model has gradients and all sets images."""
+        pictures = {
+            name: entry.pictures for name, entry in sets.items() if entry.pictures is not None
+        }
         if len(pictures) < len(sets) or not isinstance(self.opened.extractor, FeatureExtractor):
             return {}
         methods = {name: method_params(name) | dict(suite.methods[name]) for name in suite.methods}
@@ -153,11 +173,15 @@ class _Work:
         }
 
     def _odin(self, name: str, images: Images, params: Mapping[str, Any]) -> NDArray[Any]:
-        """Return one score a picture, kept in a bank of one column."""
+        """Return one score an image, kept in a bank of one column."""
         identity = {**self._identity(images), "method": "odin", **params}
         detector = ODIN(self.opened.extractor, **params, std=self.transform.std)
         folder = self.cache / f"{name}-odin-{_digest(identity)}"
-        pinned = {"batch": self.settings.batch or 50, "threads": torch.get_num_threads(), "torch": torch.__version__}
+        pinned = {
+            "batch": self.settings.batch or 50,
+            "threads": torch.get_num_threads(),
+            "torch": torch.__version__,
+        }
         with BankWriter(folder, identity, settings=pinned, shard_rows=500) as writer:
             if writer.complete:
                 return np.asarray(writer.finish().features)[:, 0]
@@ -169,37 +193,55 @@ class _Work:
             size, done = pinned["batch"], writer.done
             with self.watch(f"{name}, ODIN", len(images)):
                 advance(done)
-                for batch in image_batches(images, self.transform, size, start=done, on_error=self.settings.on_error):
+                for batch in image_batches(
+                    images, self.transform, size, start=done, on_error=self.settings.on_error
+                ):
                     columns = {}
                     if len(batch.indices):
-                        scores = detector.score_samples(self.transform.normalised(batch.pixels), batch_size=size)
+                        scores = detector.score_samples(
+                            self.transform.normalised(batch.pixels), batch_size=size
+                        )
                         columns = {"features": scores.numpy()[:, None]}
                     writer.write(columns, None, batch.stop - batch.start, batch.skipped)
                     advance(batch.stop - batch.start)
             return np.asarray(writer.finish().features)[:, 0]
 
     def _identity(self, images: Images) -> dict[str, Any]:
-        return {**self.opened.identity, "transform": self.transform.to_dict(), "data": images.fingerprint()}
+        return {
+            **self.opened.identity,
+            "transform": self.transform.to_dict(),
+            "data": images.fingerprint(),
+        }
 
 
 def _digest(identity: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _find_all(suite: Suite, data: Path | None) -> tuple[dict[str, tuple[Path, Source]], dict[str, str]]:
+def _find_all(
+    suite: Suite, data: Path | None
+) -> tuple[dict[str, tuple[Path, Source]], dict[str, str]]:
     """Return where each set lies, and what to do about those that are absent; raise if the network's own are."""
     own = {"train": suite.train, "test": suite.test}
     own |= {} if suite.calibration is None else {"calibration": suite.calibration}
-    places = {name: (_find(suite, source, data), source) for name, source in {**own, **suite.ood}.items()}
-    missing = {name: _advice(source, data) for name, (path, source) in places.items() if path is None}
+    places = {
+        name: (_find(suite, source, data), source) for name, source in {**own, **suite.ood}.items()
+    }
+    missing = {
+        name: _advice(source, data) for name, (path, source) in places.items() if path is None
+    }
     if needed := [f"{name} ({missing[name]})" for name in own if name in missing]:
         raise InputError(f"suite {suite.name!r}: lacks {'; '.join(needed)}.")
     if set(suite.ood) <= set(missing):
         listed = "; ".join(f"{name} ({missing[name]})" for name in suite.ood)
         raise InputError(f"suite {suite.name!r}: has none of its OOD sets: {listed}.")
     if clash := sorted(set(own) & set(suite.ood)):
-        raise InputError(f"suite {suite.name!r}: an OOD set is called {clash[0]!r}; choose another name.")
-    return {name: (path, source) for name, (path, source) in places.items() if path is not None}, missing
+        raise InputError(
+            f"suite {suite.name!r}: an OOD set is called {clash[0]!r}; choose another name."
+        )
+    return {
+        name: (path, source) for name, (path, source) in places.items() if path is not None
+    }, missing
 
 
 def _find(suite: Suite, source: Source, data: Path | None) -> Path | None:
@@ -232,15 +274,21 @@ def _open(suite: Suite, data: Path | None) -> Opened:
     if weights not in (None, "bundled"):
         weights = suite.find(weights, data)
         if weights is None:
-            raise InputError(f"suite {suite.name!r}: the weights {suite.weights} are not in {data}; put them there.")
+            raise InputError(
+                f"suite {suite.name!r}: the weights {suite.weights} are not in {data}; put them there."
+            )
     model = suite.find(suite.model, data) if ":" not in suite.model else None
     layers = [*suite.layers, suite.layer or "penultimate"] if suite.layers else None
-    return open_model(str(model or suite.model), weights, layer=None if layers else suite.layer, layers=layers)
+    return open_model(
+        str(model or suite.model), weights, layer=None if layers else suite.layer, layers=layers
+    )
 
 
 def _whole(suite: Suite) -> Preprocessing:
     if not {"resize", "crop"} <= set(suite.transform):
-        raise InputError(f"suite {suite.name!r}: the model's preprocessing is not known; add resize and crop to it.")
+        raise InputError(
+            f"suite {suite.name!r}: the model's preprocessing is not known; add resize and crop to it."
+        )
     return Preprocessing.from_dict(dict(suite.transform))
 
 

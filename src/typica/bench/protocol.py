@@ -1,10 +1,10 @@
 """From scores to numbers, as the paper's appendix does it.
 
-An OOD set larger than the ID test set is cut to the size of that set, `subsets` times at random, and the numbers are
-averaged; their standard deviation (n - 1 in the denominator) stands beside. A smaller set is taken whole, and so is
-every set with `full=True`: nothing is drawn then, and the deviation is 0. The draws depend on the seed and on the
-set's name alone: the same rows for every method, whatever else is measured.
-"""
+An OOD set larger than the ID test set is cut to the size of that set, `subsets` times at random,
+and the numbers are averaged; their standard deviation (n - 1 in the denominator) stands beside. A
+smaller set is taken whole, and so is every set with `full=True`: nothing is drawn then, and the
+deviation is 0. The draws depend on the seed and on the set's name alone: the same rows for every
+method, whatever else is measured."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Measured:
     def average(self, names: Iterable[str] | None = None) -> dict[str, float]:
         """Return the mean of each metric over the OOD sets (or those of these names), with its deviation as "_std".
 
-        The deviation is that of the average of one draw of each set: sets that were not drawn do not vary.
-        """
+        The deviation is that of the average of one draw of each set: sets that were not drawn do
+        not vary."""
         chosen = list(self.runs) if names is None else list(names)
         draws = max(len(self.runs[name]) for name in chosen)
         found = {}
@@ -75,7 +75,8 @@ def measure(
     for name, scores in ood_scores.items():
         draws = [slice(None)] if full else subsets(name, len(scores), n, protocol)
         runs[name] = tuple(
-            evaluate(id_scores, scores[rows], protocol.tpr, convention=protocol.convention) for rows in draws
+            evaluate(id_scores, scores[rows], protocol.tpr, convention=protocol.convention)
+            for rows in draws
         )
     means = {name: _mean(results) for name, results in runs.items()}
     return Measured(Evaluation(method, float(protocol.tpr), n, means, protocol.convention), runs)
@@ -102,6 +103,7 @@ def _mean(results: tuple[Result, ...]) -> Result:
     means: dict[str, Any] = {
         metric: math.fsum(getattr(r, metric) for r in results) / len(results) for metric in METRICS
     }
-    # The median: exact where all draws share the threshold, as under all conventions but the interpolated.
+    # The median: exact where all draws share the threshold, as under all conventions but the
+    # interpolated.
     threshold = statistics.median(result.threshold for result in results)
     return replace(first, **means, threshold=threshold)

@@ -1,8 +1,8 @@
 """The numbers that the paper of CTM printed, under the names that Typica uses.
 
-`published.csv` beside this file holds every number of the paper's tables in percent (table, model, id_set, method,
-ood_set, metric, percent). Here they are fractions, and methods and OOD sets have Typica's names.
-"""
+`published.csv` beside this file holds every number of the paper's tables in percent (table, model,
+id_set, method, ood_set, metric, percent). Here they are fractions, and methods and OOD sets have
+Typica's names."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ def published(model: str, id_set: str) -> Numbers:
     for row in _rows():
         if (row["model"], row["id_set"]) == (model, id_set) and row["method"] in METHODS:
             of_method = numbers.setdefault(METHODS[row["method"]], {})
-            of_method.setdefault(canonical(row["ood_set"]), {})[METRICS[row["metric"]]] = _share(row)
+            of_method.setdefault(canonical(row["ood_set"]), {})[METRICS[row["metric"]]] = _share(
+                row
+            )
     return {method: numbers[method] for method in METHODS.values() if method in numbers}
 
 
@@ -90,7 +92,9 @@ def published_as(model: str, id_set: str, ood_sets: Iterable[str]) -> Numbers:
     }
 
 
-def comparable_average(model: str, id_set: str, method: str, ood_sets: Iterable[str]) -> dict[str, Any]:
+def comparable_average(
+    model: str, id_set: str, method: str, ood_sets: Iterable[str]
+) -> dict[str, Any]:
     """Return what the paper's average would be over those of `ood_sets` that it printed, and which these are.
 
     The printed average stands where all printed sets are there; {"sets": []} where none is.
@@ -106,7 +110,9 @@ def comparable_average(model: str, id_set: str, method: str, ood_sets: Iterable[
         return {"sets": common, **average}
     if not common or not by_set:
         return {"sets": []}
-    means = {m: sum(by_set[canonical(n)][m] for n in common) / len(common) for m in METRICS.values()}
+    means = {
+        m: sum(by_set[canonical(n)][m] for n in common) / len(common) for m in METRICS.values()
+    }
     return {"sets": common, **means}
 
 
@@ -116,7 +122,10 @@ def common_sets(id_set: str, ood_sets: Iterable[str]) -> dict[str, Any]:
     >>> common_sets("CIFAR-10", ["svhn", "dtd", "mine"])
     {'sets': ['svhn', 'dtd'], 'of': 6}
     """
-    printed = {canonical(row["ood_set"]) for row in _rows() if row["id_set"] == id_set} - {"average", "test"}
+    printed = {canonical(row["ood_set"]) for row in _rows() if row["id_set"] == id_set} - {
+        "average",
+        "test",
+    }
     return {"sets": [name for name in ood_sets if canonical(name) in printed], "of": len(printed)}
 
 
@@ -160,7 +169,9 @@ def _sets(model: str, id_set: str) -> list[str]:
 
 
 def _share(row: Mapping[str, str]) -> float:
-    return round(float(row["percent"]) / 100, 6)  # so that 94.4 % is 0.944 and not 0.9440000000000001
+    return round(
+        float(row["percent"]) / 100, 6
+    )  # so that 94.4 % is 0.944 and not 0.9440000000000001
 
 
 @cache

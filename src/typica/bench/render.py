@@ -8,11 +8,19 @@ from collections.abc import Sequence
 
 from typica.bench.cells import Cell, Column, Table
 
-CLOSE, NEAR = 0.005, 0.015  # differences from the paper up to half a point are green, up to one and a half yellow
+CLOSE, NEAR = (
+    0.005,
+    0.015,
+)  # differences from the paper up to half a point are green, up to one and a half yellow
 _ESCAPES = str.maketrans(
     {c: f"\\{c}" for c in "&%$#_{}"}
     | {"↓": r"$\downarrow$", "↑": r"$\uparrow$", "±": r"$\pm$", "‰": r"\textperthousand{}"}
-    | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "|": r"$|$"}
+    | {
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "\\": r"\textbackslash{}",
+        "|": r"$|$",
+    }
 )
 
 
@@ -62,7 +70,9 @@ def to_csv(tables: Sequence[Table]) -> str:
         sections = len(table.sections) > 1
         header = ["section"] if sections else []
         for i, column in enumerate(table.columns):
-            header += [column.heading.rstrip(" ↑↓")] + ([f"{column.heading.rstrip(' ↑↓')} std"] if i in spread else [])
+            header += [column.heading.rstrip(" ↑↓")] + (
+                [f"{column.heading.rstrip(' ↑↓')} std"] if i in spread else []
+            )
         writer.writerow(header)
         for heading, section in table.sections:
             for row in section:
@@ -80,14 +90,25 @@ def to_markdown(tables: Sequence[Table]) -> str:
     parts = []
     for table in tables:
         lines = [f"**{table.title}**", ""]
-        lines.append("| " + " | ".join(column.heading.replace("|", "\\|") for column in table.columns) + " |")
-        lines.append("|" + "|".join("---" if column.kind == "text" else "---:" for column in table.columns) + "|")
+        lines.append(
+            "| " + " | ".join(column.heading.replace("|", "\\|") for column in table.columns) + " |"
+        )
+        lines.append(
+            "|"
+            + "|".join("---" if column.kind == "text" else "---:" for column in table.columns)
+            + "|"
+        )
         for heading, rows in table.sections:
             if heading:
                 lines.append(f"| *{heading}* |" + " |" * (len(table.columns) - 1))
             for row in rows:
-                texts = [text_of(cell, column) for cell, column in zip(row, table.columns, strict=True)]
-                marked = [f"**{text}**" if cell.best else text for cell, text in zip(row, texts, strict=True)]
+                texts = [
+                    text_of(cell, column) for cell, column in zip(row, table.columns, strict=True)
+                ]
+                marked = [
+                    f"**{text}**" if cell.best else text
+                    for cell, text in zip(row, texts, strict=True)
+                ]
                 lines.append("| " + " | ".join(marked) + " |")
         parts.append("\n".join([*lines, *(f"\n{note}" for note in table.notes)]) + "\n")
     return "\n".join(parts)
@@ -107,8 +128,14 @@ def to_latex(tables: Sequence[Table]) -> str:
             if heading:
                 lines += [rf"\multicolumn{{{width}}}{{l}}{{\emph{{{_latex(heading)}}}}} \\"]
             for row in rows:
-                texts = [_latex(text_of(cell, column)) for cell, column in zip(row, table.columns, strict=True)]
-                marked = [rf"\textbf{{{text}}}" if cell.best else text for cell, text in zip(row, texts, strict=True)]
+                texts = [
+                    _latex(text_of(cell, column))
+                    for cell, column in zip(row, table.columns, strict=True)
+                ]
+                marked = [
+                    rf"\textbf{{{text}}}" if cell.best else text
+                    for cell, text in zip(row, texts, strict=True)
+                ]
                 lines.append(" & ".join(marked) + r" \\")
         lines += [r"\bottomrule", r"\end{tabular}"]
         lines += [rf"\par\smallskip\footnotesize {_latex(note)}" for note in table.notes]

@@ -1,14 +1,14 @@
 """How far a mean AUROC may be off: the unknowns are drawn anew, and the rows behind each AUROC as well.
 
-With w_i copies of known row i and v_j of unknown row j, 1 - AUROC is the mean of w_i v_j e_ij over all pairs, where
-e_ij is 1 for a pair in the wrong order, 1/2 for a tie, else 0. Here it is the product of what each side does alone,
+With w_i copies of known row i and v_j of unknown row j, 1 - AUROC is the mean of w_i v_j e_ij over
+all pairs, where e_ij is 1 for a pair in the wrong order, 1/2 for a tie, else 0. Here it is the
+product of what each side does alone,
 
     1 - AUROC* = (mean of w_i e_i) (mean of v_j e_j) / e,
 
-with e_i the mean of e_ij over the other side, from scores that are sorted once, and e the mean of all. That is exact
-while one side stays as it is, right to first order for both, never exceeds 1, and takes two matrix products: nothing is
-sorted or fitted again.
-"""
+with e_i the mean of e_ij over the other side, from scores that are sorted once, and e the mean of
+all. That is exact while one side stays as it is, right to first order for both, never exceeds 1,
+and takes two matrix products: nothing is sorted or fitted again."""
 
 from __future__ import annotations
 
@@ -50,11 +50,15 @@ def unknown_draws(n: int, rng: np.random.Generator, resamples: int = RESAMPLES) 
 
 
 def redrawn_aurocs(
-    known: Sequence[NDArray[Any]], unknown: Sequence[NDArray[Any]], known_draws: Counts, unknown_draws: Counts
+    known: Sequence[NDArray[Any]],
+    unknown: Sequence[NDArray[Any]],
+    known_draws: Counts,
+    unknown_draws: Counts,
 ) -> Floats:
     """Return the AUROC of each detector on each draw of the rows, (resamples, detectors).
 
-    known, unknown: scores of the same rows by each detector, higher = more typical; draws: (resamples, rows).
+    known, unknown: scores of the same rows by each detector, higher = more typical; draws:
+    (resamples, rows).
 
     >>> ones = np.ones((1, 2), dtype=np.uint8)
     >>> redrawn_aurocs([np.array([1.0, 3.0])], [np.array([2.0, 0.0])], ones, ones)
@@ -63,7 +67,10 @@ def redrawn_aurocs(
     sides = [_errors(s, u) for s, u in zip(known, unknown, strict=True)]
     means = np.array([of_known.mean() for of_known, _ in sides])
     product: Floats = np.ones((len(known_draws), len(sides)))
-    for draws, errors in ((known_draws, [e for e, _ in sides]), (unknown_draws, [e for _, e in sides])):
+    for draws, errors in (
+        (known_draws, [e for e, _ in sides]),
+        (unknown_draws, [e for _, e in sides]),
+    ):
         product *= _weighted_means(draws, np.stack(errors, axis=1))
     # Without a single error there is none among drawn rows either.
     wrong: Floats = np.divide(product, means, out=np.zeros_like(product), where=means > 0)
@@ -73,7 +80,9 @@ def redrawn_aurocs(
 def _weighted_means(draws: Counts, values: Floats) -> Floats:
     """Return the mean of each column of `values` (rows, k) under each draw, a block of draws at a time."""
     step = max(1, BLOCK // draws.shape[1])
-    blocks = (draws[start : start + step].astype(np.float64) for start in range(0, len(draws), step))
+    blocks = (
+        draws[start : start + step].astype(np.float64) for start in range(0, len(draws), step)
+    )
     return np.concatenate([block @ values / block.sum(axis=1, keepdims=True) for block in blocks])
 
 
@@ -85,5 +94,7 @@ def _errors(known: NDArray[Any], unknown: NDArray[Any]) -> tuple[Floats, Floats]
 def _below(scores: NDArray[Any], among: NDArray[Any]) -> Floats:
     """Return which share of the others lies below each score, equal ones counted as half."""
     ordered = np.sort(among)
-    twice = np.searchsorted(ordered, scores, side="left") + np.searchsorted(ordered, scores, side="right")
+    twice = np.searchsorted(ordered, scores, side="left") + np.searchsorted(
+        ordered, scores, side="right"
+    )
     return np.asarray(twice / (2 * len(among)), dtype=np.float64)

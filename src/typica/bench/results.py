@@ -30,9 +30,8 @@ def result_file(folder: str | Path, experiment: str) -> Path:
 def write_result(folder: str | Path, outcome: Outcome) -> Path:
     """Write an experiment's document, and the scores behind it, to a folder; return the document's path.
 
-    Documents of other experiments in the folder stay, and so does all that no benchmark wrote. Scores of methods that
-    the result before had, and this one has not, go.
-    """
+    Documents of other experiments in the folder stay, and so does all that no benchmark wrote.
+    Scores of methods that the result before had, and this one has not, go."""
     folder = Path(folder)
     document, scores = outcome
     experiment = document["experiment"]
@@ -41,7 +40,9 @@ def write_result(folder: str | Path, outcome: Outcome) -> Path:
     if experiment not in APART:
         _write_scores(folder / "scores", scores, replaced=_rows(path) or set())
     with atomic_path(path) as temporary:
-        temporary.write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+        temporary.write_text(
+            json.dumps(document, indent=2, allow_nan=False) + "\n", encoding="utf-8"
+        )
     return path
 
 
@@ -49,14 +50,20 @@ def read_result(folder: str | Path, experiment: str = "main") -> dict[str, Any]:
     """Read the document of an experiment from a folder that `write_result` wrote."""
     path = result_file(folder, experiment)
     if not path.is_file():
-        made = "typica bench SUITE -o FOLDER" + (f" --experiment {experiment}" if experiment in APART else "")
+        made = "typica bench SUITE -o FOLDER" + (
+            f" --experiment {experiment}" if experiment in APART else ""
+        )
         raise InputError(f"{path}: there is no such file; make it with `{made}`.")
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise FormatError(f"{path}: not a whole JSON file ({error}); run the benchmark again.") from None
+        raise FormatError(
+            f"{path}: not a whole JSON file ({error}); run the benchmark again."
+        ) from None
     if not isinstance(document, dict) or not {"suite", "protocol", "results"} <= set(document):
-        raise FormatError(f"{path}: not a benchmark's result; pass a folder that `typica bench -o` wrote.")
+        raise FormatError(
+            f"{path}: not a benchmark's result; pass a folder that `typica bench -o` wrote."
+        )
     return document
 
 
@@ -74,7 +81,9 @@ def read_scores(folder: str | Path) -> dict[str, dict[str, NDArray[Any]]]:
             with np.load(path, allow_pickle=False) as file:
                 found[path.stem] = {name.removeprefix("ood."): file[name] for name in file.files}
         except Exception as error:  # zipfile, zlib and NumPy raise many kinds for a damaged archive
-            raise FormatError(f"{path}: not a whole .npz file ({error}); run the benchmark again.") from None
+            raise FormatError(
+                f"{path}: not a whole .npz file ({error}); run the benchmark again."
+            ) from None
     return found
 
 
@@ -86,10 +95,15 @@ def _rows(path: Path) -> set[str] | None:
         return None
 
 
-def _write_scores(folder: Path, scores: Mapping[str, Mapping[str, NDArray[Any]]], replaced: set[str]) -> None:
+def _write_scores(
+    folder: Path, scores: Mapping[str, Mapping[str, NDArray[Any]]], replaced: set[str]
+) -> None:
     folder.mkdir(exist_ok=True)
     for method, by_set in scores.items():
-        arrays = {name if name in ("test", "calibration") else f"ood.{name}": array for name, array in by_set.items()}
+        arrays = {
+            name if name in ("test", "calibration") else f"ood.{name}": array
+            for name, array in by_set.items()
+        }
         with atomic_path(folder / f"{method}.npz") as temporary, temporary.open("wb") as file:
             np.savez(file, allow_pickle=False, **arrays)
     for path in folder.glob("*.npz"):

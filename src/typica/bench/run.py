@@ -17,7 +17,15 @@ from typica.errors import InputError
 from typica.head import Head
 from typica.metrics import Evaluation, evaluate_many
 
-PAPER = ("msp", "max_logit", "energy", "mahalanobis", "knn", "cw", "ctm")  # what the CTM paper compares
+PAPER = (
+    "msp",
+    "max_logit",
+    "energy",
+    "mahalanobis",
+    "knn",
+    "cw",
+    "ctm",
+)  # what the CTM paper compares
 
 
 @dataclass
@@ -42,7 +50,9 @@ class Comparison:
         return self.evaluation.to_dict() | times
 
 
-def make_detectors(names: Iterable[str] | None = None, head: Head | None = None) -> dict[str, Detector]:
+def make_detectors(
+    names: Iterable[str] | None = None, head: Head | None = None
+) -> dict[str, Detector]:
     """Make detectors by their names (all if None), with the head where they need one or read logits.
 
     >>> list(make_detectors(["ctm", "msp"], Head(np.eye(2))))
@@ -74,10 +84,9 @@ def compare(
 ) -> dict[str, Comparison]:
     """Fit every detector on the same training features and measure how it tells `test` from each OOD set.
 
-    Those that can learn in a stream are fitted together in one pass over the features. One that fails is reported
-    in its place, and the others go on. keep_scores: leave the scores in each row. `on_done` is called with the name of
-    each detector that is through.
-    """
+    Those that can learn in a stream are fitted together in one pass over the features. One that
+    fails is reported in its place, and the others go on. keep_scores: leave the scores in each row.
+    `on_done` is called with the name of each detector that is through."""
     table = {name: Comparison(detector) for name, detector in detectors.items()}
     _fit_together(table, train, labels)
     for name, row in table.items():
@@ -91,7 +100,9 @@ def compare(
                 row.detector.calibrate(calibration, tpr=tpr)
             began = time.perf_counter()
             known = row.detector.score_samples(test)
-            strange = {set_name: row.detector.score_samples(features) for set_name, features in ood.items()}
+            strange = {
+                set_name: row.detector.score_samples(features) for set_name, features in ood.items()
+            }
             scored = len(test) + sum(len(features) for features in ood.values())
             row.score_microseconds = 1e6 * (time.perf_counter() - began) / scored
             row.evaluation = evaluate_many(row.detector.kind, known, strange, tpr=tpr)
@@ -105,7 +116,9 @@ def _fit_together(table: Mapping[str, Comparison], train: Any, labels: Any) -> N
     Z = as_features(train, "compare")
     y = None if labels is None else to_numpy(labels)
     if y is not None and y.shape != (Z.shape[0],):
-        raise InputError(f"compare: labels of shape {y.shape} for {Z.shape[0]} rows; pass one label a row.")
+        raise InputError(
+            f"compare: labels of shape {y.shape} for {Z.shape[0]} rows; pass one label a row."
+        )
     streaming = [row for row in table.values() if row.detector.tags.mergeable]
     for block in row_blocks(Z.shape[0], Z.shape[1]):
         for row in streaming:
@@ -136,15 +149,25 @@ def _timed(row: Comparison) -> Iterator[None]:
         row.fit_seconds += time.perf_counter() - began
 
 
-def compare_on(suite: FeatureSuite, names: Iterable[str] | None = None, tpr: float = 0.95) -> dict[str, Comparison]:
+def compare_on(
+    suite: FeatureSuite, names: Iterable[str] | None = None, tpr: float = 0.95
+) -> dict[str, Comparison]:
     """Compare detectors of these names (all if None) on a suite, calibrated on its held-out features."""
     detectors = make_detectors(names, Head(suite.head_weight, suite.head_bias, suite.classes))
     return compare(
-        detectors, suite.train, suite.train_labels, suite.test, suite.ood, tpr=tpr, calibration=suite.calibration
+        detectors,
+        suite.train,
+        suite.train_labels,
+        suite.test,
+        suite.ood,
+        tpr=tpr,
+        calibration=suite.calibration,
     )
 
 
 def accepted(suite: FeatureSuite, detector: Detector) -> dict[str, float]:
     """Return the share of rows that the calibrated threshold accepts: of `test` and of each OOD set."""
     sets = {"test": suite.test, **suite.ood}
-    return {name: float(np.mean(detector.predict(features) == 1)) for name, features in sets.items()}
+    return {
+        name: float(np.mean(detector.predict(features) == 1)) for name, features in sets.items()
+    }

@@ -18,8 +18,8 @@ RESERVED = frozenset({"train", "test", "calibration", "average", "common"})
 class FeatureSuite:
     """One network's penultimate features, ready for any detector.
 
-    A detector is fitted on `train`, its threshold set on `calibration`, and judged by how it tells `test`
-    from each set in `ood`. Shapes are checked when the suite is made.
+    A detector is fitted on `train`, its threshold set on `calibration`, and judged by how it tells
+    `test` from each set in `ood`. Shapes are checked when the suite is made.
 
     Attributes
     ----------
@@ -34,19 +34,21 @@ class FeatureSuite:
     near : frozenset of str
         The OOD sets that resemble the training data; the rest are `far`.
     head_weight, head_bias, classes : array (C, m), (C,), (C,)
-        The network's last layer, `logits = Z @ head_weight.T + head_bias`; column j stands for `classes[j]`.
-        All None where it is not known.
+        The network's last layer, `logits = Z @ head_weight.T + head_bias`; column j stands for
+        `classes[j]`. All None where it is not known.
     accuracy : float
         Top-1 accuracy of the network on `test`, from 0 to 1; None where there is no head.
     layers : mapping of str to mapping of str to array (n, m_layer)
-        Features of other layers, from the first to the last, by set: "train", "test" and the names of `ood`.
+        Features of other layers, from the first to the last, by set: "train", "test" and the names
+        of `ood`.
     scores : mapping of str to mapping of str to array (n,)
-        Scores that take the network and its inputs (ODIN), by method and then by set, as in `layers`.
+        Scores that take the network and its inputs (ODIN), by method and then by set, as in
+        `layers`.
     missing : mapping of str to str
         OOD sets that should be there and are not, with how to get them.
     left_out : mapping of str to list of str
-        Pictures that could not be read and files that are none, by set, each with the reason.
-    pictures : mapping of str to what gives (name, picture) for the number of a row
+        Images that could not be read and files that are none, by set, each with the reason.
+    images : mapping of str to what gives (name, image) for the number of a row
         The inputs themselves, by set, where they are at hand.
 
     Examples
@@ -85,24 +87,36 @@ class FeatureSuite:
         splits = {split: getattr(self, split) for split in self.splits}
         for what, features in (*splits.items(), *self.ood.items()):
             if features.ndim != 2 or features.shape[1] != m or len(features) == 0:
-                raise self._error(f"{what} has shape {features.shape}", f"give it as (n, {m}) with n >= 1")
+                raise self._error(
+                    f"{what} has shape {features.shape}", f"give it as (n, {m}) with n >= 1"
+                )
         for split, features in splits.items():
             labels = getattr(self, f"{split}_labels")
             if labels is None or labels.shape != (len(features),):
                 found = f"{split}_labels has shape {None if labels is None else labels.shape}"
-                raise self._error(found, f"give one label for each of the {len(features)} rows of {split}")
+                raise self._error(
+                    found, f"give one label for each of the {len(features)} rows of {split}"
+                )
         if not np.isin(self.test_labels, self.train_labels).all():
             strange = self.test_labels[~np.isin(self.test_labels, self.train_labels)][0]
-            raise self._error(f"test has the label {strange!r}, which train lacks", "name the classes alike")
+            raise self._error(
+                f"test has the label {strange!r}, which train lacks", "name the classes alike"
+            )
         if self.head_weight is not None:
             C = len(self.classes)
             for what, shape in {"head_weight": (C, m), "head_bias": (C,), "classes": (C,)}.items():
                 if getattr(self, what).shape != shape:
-                    raise self._error(f"{what} has shape {getattr(self, what).shape}", f"give it as {shape}")
+                    raise self._error(
+                        f"{what} has shape {getattr(self, what).shape}", f"give it as {shape}"
+                    )
         if unknown := sorted(self.near - set(self.ood)):
-            raise self._error(f"near names {unknown}", f"name sets of ood, which are {sorted(self.ood)}")
+            raise self._error(
+                f"near names {unknown}", f"name sets of ood, which are {sorted(self.ood)}"
+            )
         if taken := sorted(RESERVED & set(self.ood)):
-            raise self._error(f"OOD sets are named {taken}", "name them otherwise; results use these words")
+            raise self._error(
+                f"OOD sets are named {taken}", "name them otherwise; results use these words"
+            )
         rows = {name: len(features) for name, features in {**splits, **self.ood}.items()}
         self._check_sets("layer", self.layers, rows, {"train", "test", *self.ood}, 2)
         self._check_sets("score", self.scores, rows, {"test", *self.ood}, 1)
@@ -131,7 +145,11 @@ class FeatureSuite:
     @property
     def head(self) -> Head | None:
         """The network's last layer, or None where it is not known."""
-        return None if self.head_weight is None else Head(self.head_weight, self.head_bias, self.classes)
+        return (
+            None
+            if self.head_weight is None
+            else Head(self.head_weight, self.head_bias, self.classes)
+        )
 
     def _check_sets(
         self,
@@ -143,11 +161,16 @@ class FeatureSuite:
     ) -> None:
         for name, by_set in tables.items():
             if absent := sorted(wanted - set(by_set)):
-                raise self._error(f"{what} {name!r} lacks {absent}", f"give it for each of {sorted(wanted)}")
+                raise self._error(
+                    f"{what} {name!r} lacks {absent}", f"give it for each of {sorted(wanted)}"
+                )
             for key, array in by_set.items():
                 if array.ndim != ndim or (key in rows and len(array) != rows[key]):
                     found = f"{what} {name!r} has shape {array.shape} for {key!r}"
-                    raise self._error(found, f"give {rows.get(key)} rows in {ndim} dimension(s), as its features have")
+                    raise self._error(
+                        found,
+                        f"give {rows.get(key)} rows in {ndim} dimension(s), as its features have",
+                    )
 
     def _error(self, found: str, advice: str) -> InputError:
         return InputError(f"FeatureSuite {self.name!r}: {found}; {advice}.")

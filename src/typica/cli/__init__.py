@@ -8,7 +8,19 @@ import warnings
 from sklearn.exceptions import NotFittedError
 
 # Each registers its commands.
-from typica.cli import about, bench, choose, data, decide, extract, fit, measure, report, score, suite  # noqa: F401
+from typica.cli import (
+    about,
+    bench,
+    choose,
+    data,
+    decide,
+    extract,
+    fit,
+    measure,
+    report,
+    score,
+    suite,
+)  # noqa: F401
 from typica.cli.app import app
 from typica.cli.show import error_console
 from typica.errors import CalibrationWarning, InputError
@@ -22,14 +34,18 @@ def main(arguments: list[str] | None = None) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("always", CalibrationWarning)
         if not debug:
-            warnings.showwarning = lambda message, *_, **__: error_console.print(f"warning: {message}", style="yellow")
+            warnings.showwarning = lambda message, *_, **__: error_console.print(
+                f"warning: {message}", style="yellow"
+            )
         try:
             app(arguments, prog_name="typica")
         except (InputError, NotFittedError, OSError, MemoryError) as error:
             if debug:
                 raise
             _fail(str(error) or type(error).__name__, code=2)
-        except Exception as error:  # a fault of ours: still no traceback on a user who did not ask for it
+        except (
+            Exception
+        ) as error:  # a fault of ours: still no traceback on a user who did not ask for it
             if debug:
                 raise
             _fail(
@@ -39,5 +55,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _fail(message: str, code: int) -> None:
-    error_console.print(f"error: {message}", style="red", highlight=False, markup=False, soft_wrap=True)
+    error_console.print(
+        f"error: {message}", style="red", highlight=False, markup=False, soft_wrap=True
+    )
     raise SystemExit(code)

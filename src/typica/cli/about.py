@@ -25,13 +25,20 @@ from typica.pipelines import final_detector
 
 @app.command(epilog="Example: typica info train.bank --verify")
 def info(
-    path: Annotated[Path, typer.Argument(help="A detector that `typica fit` wrote, or a bank of `typica extract`.")],
-    verify: Annotated[bool, typer.Option("--verify", help="Read all data and check it against its checksums.")] = False,
+    path: Annotated[
+        Path,
+        typer.Argument(help="A detector that `typica fit` wrote, or a bank of `typica extract`."),
+    ],
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read all data and check it against its checksums.")
+    ] = False,
     json_file: Json = None,
 ) -> None:
     """Show what a detector's file or a bank holds."""
     if path.is_dir() and not Bank.is_bank(path):
-        raise InputError(f"{path}: a folder, but no bank; pass a bank of `typica extract`, or a detector's file.")
+        raise InputError(
+            f"{path}: a folder, but no bank; pass a bank of `typica extract`, or a detector's file."
+        )
     if Bank.is_bank(path):
         bank = Bank.open(path)
         description = describe_bank(bank)
@@ -54,7 +61,9 @@ def _describe_file(path: Path) -> dict[str, Any]:
     conformal = estimator if isinstance(estimator, ConformalDetector) else None
     description = describe(estimator if conformal is None else conformal.detector)
     if conformal is not None:
-        description["p-values"] = {key: conformal.summary()[key] for key in ("n", "by_class", "alpha", "confidence")}
+        description["p-values"] = {
+            key: conformal.summary()[key] for key in ("n", "by_class", "alpha", "confidence")
+        }
     return description | {
         "written by": f"typica {document['library']}, format {document['format']}",
         "bytes": path.stat().st_size,
@@ -74,7 +83,9 @@ def detectors(json_file: Json = None) -> None:
             "mergeable": tags.mergeable,
             "differentiable": tags.differentiable,
             "saveable": tags.saveable,
-            "params": {k: None if k == "head" else v for k, v in cls().get_params(deep=False).items()},
+            "params": {
+                k: None if k == "head" else v for k, v in cls().get_params(deep=False).items()
+            },
             "score_cost": tags.score_cost,
             "summary": (cls.__doc__ or "").strip().partition("\n")[0],
         }
@@ -144,7 +155,9 @@ def describe_bank(bank: Bank) -> dict[str, Any]:
         description["classes"] = {"n": len(bank.classes), "names": bank.classes}
     if bank.layers:
         description["layers"] = {name: array.shape[1] for name, array in bank.layers.items()}
-    description |= {key: bank.identity[key] for key in ("model", "reduce") if bank.identity.get(key)}
+    description |= {
+        key: bank.identity[key] for key in ("model", "reduce") if bank.identity.get(key)
+    }
     if "layer" in bank.identity:
         description["layer"] = feature_layer(bank.identity["layer"]) or "penultimate"
     description["head"] = _head(bank)

@@ -19,7 +19,10 @@ app = typer.Typer(
 )
 
 Json = Annotated[
-    str | None, typer.Option("--json", metavar="FILE", callback=out_text, help="Write the result as JSON; - prints it.")
+    str | None,
+    typer.Option(
+        "--json", metavar="FILE", callback=out_text, help="Write the result as JSON; - prints it."
+    ),
 ]
 Tpr = Annotated[float, typer.Option(help="Share of in-distribution inputs to keep.")]
 

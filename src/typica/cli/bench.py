@@ -24,28 +24,54 @@ from typica.bench.tables import tables_of
 from typica.cli.app import Json, app
 from typica.cli.checks import check_folder, one_of, out_folder, out_text, prints
 from typica.cli.extract import Backend, OnError
-from typica.cli.show import console, counting, error_console, progress, table, write_json, write_text
+from typica.cli.show import (
+    console,
+    counting,
+    error_console,
+    progress,
+    table,
+    write_json,
+    write_text,
+)
 from typica.errors import InputError
 
 WIDE = 7  # a terminal table of this many columns has no room for deviations
 LONG = 10  # a heading of more characters is folded
 
 
-@app.command(epilog="Example: typica bench cifar10-densenet --features DIR --experiment detail --against paper")
+@app.command(
+    epilog="Example: typica bench cifar10-densenet --features DIR --experiment detail --against paper"
+)
 def bench(
-    suite: Annotated[str, typer.Argument(help="A suite's name (see `typica suite list`) or TOML file.")],
-    features: Annotated[Path | None, typer.Option(help="A folder of features that you have already.")] = None,
+    suite: Annotated[
+        str, typer.Argument(help="A suite's name (see `typica suite list`) or TOML file.")
+    ],
+    features: Annotated[
+        Path | None, typer.Option(help="A folder of features that you have already.")
+    ] = None,
     data: Annotated[Path | None, typer.Option(help="A folder of images and weights.")] = None,
-    experiment: Annotated[str, typer.Option(callback=one_of(EXPERIMENTS), help=f"{', '.join(EXPERIMENTS)}.")] = "main",
-    against: Annotated[str | None, typer.Option(help="paper: put the printed numbers beside.")] = None,
-    full: Annotated[bool, typer.Option("--full", help="Take OOD sets whole instead of random subsets.")] = False,
-    methods: Annotated[str | None, typer.Option(help="all, paper, or names with commas between.")] = None,
+    experiment: Annotated[
+        str, typer.Option(callback=one_of(EXPERIMENTS), help=f"{', '.join(EXPERIMENTS)}.")
+    ] = "main",
+    against: Annotated[
+        str | None, typer.Option(help="paper: put the printed numbers beside.")
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Take OOD sets whole instead of random subsets.")
+    ] = False,
+    methods: Annotated[
+        str | None, typer.Option(help="all, paper, or names with commas between.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="In place of the suite's own.", min=0)] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", callback=out_folder, help="A folder for result and scores.")
+        Path | None,
+        typer.Option("--output", "-o", callback=out_folder, help="A folder for result and scores."),
     ] = None,
     report: Annotated[
-        bool, typer.Option("--report", help="Write report.html there too; the folder is SUITE-result if not given.")
+        bool,
+        typer.Option(
+            "--report", help="Write report.html there too; the folder is SUITE-result if not given."
+        ),
     ] = False,
     cache: Annotated[Path | None, typer.Option(help="Where the banks of --data are kept.")] = None,
     backend: Backend = "auto",
@@ -53,14 +79,23 @@ def bench(
     json_file: Json = None,
     csv_file: Annotated[
         str | None,
-        typer.Option("--csv", metavar="FILE", callback=out_text, help="Write the table as CSV; - prints it."),
+        typer.Option(
+            "--csv", metavar="FILE", callback=out_text, help="Write the table as CSV; - prints it."
+        ),
     ] = None,
     markdown: Annotated[
-        str | None, typer.Option(metavar="FILE", callback=out_text, help="Write the table as Markdown; - prints it.")
+        str | None,
+        typer.Option(
+            metavar="FILE", callback=out_text, help="Write the table as Markdown; - prints it."
+        ),
     ] = None,
     latex: Annotated[
         str | None,
-        typer.Option(metavar="FILE", callback=out_text, help="Write the table as LaTeX (booktabs); - prints it."),
+        typer.Option(
+            metavar="FILE",
+            callback=out_text,
+            help="Write the table as LaTeX (booktabs); - prints it.",
+        ),
     ] = None,
 ) -> None:
     """Measure the methods of a suite: the tables of the CTM paper, or of your own network and data."""
@@ -74,9 +109,18 @@ def bench(
     if folder is not None:
         check_folder(folder)
     scored = report or experiment not in APART
-    sets = _sets(described if scored else replace(described, methods={}), features, data, cache, backend, on_error)
+    sets = _sets(
+        described if scored else replace(described, methods={}),
+        features,
+        data,
+        cache,
+        backend,
+        on_error,
+    )
     with counting("measuring", rows_of(experiment, described, described.methods)) as done:
-        outcome = run_experiment(experiment, described, sets, described.methods, full=full, on_done=done)
+        outcome = run_experiment(
+            experiment, described, sets, described.methods, full=full, on_done=done
+        )
     document = outcome.document
     tables = tables_of(document, against_paper=against == "paper")
     if not printed:
@@ -102,16 +146,22 @@ def _check(suite: str, features: Path | None, data: Path | None, against: str | 
     if against not in (None, "paper"):
         raise InputError(f"--against {against}: unknown; the one to compare with is paper.")
     if features is not None and data is not None:
-        raise InputError("--features and --data: pass one of the two, features or the images to take them from.")
+        raise InputError(
+            "--features and --data: pass one of the two, features or the images to take them from."
+        )
     builtin = suite in list_suites() and load_suite(suite).builtin
     if builtin and not features is data is None:
-        raise InputError(f"bench: {suite} brings its own data; leave out --features and --data, or name another suite.")
+        raise InputError(
+            f"bench: {suite} brings its own data; leave out --features and --data, or name another suite."
+        )
     if features is data is None and suite in list_suites() and not builtin:
-        raise InputError(f"bench: {suite} needs data; pass --data DIR with its weights and sets, or --features DIR.")
+        raise InputError(
+            f"bench: {suite} needs data; pass --data DIR with its weights and sets, or --features DIR."
+        )
 
 
 def _keep(folder: Path, report: bool, outcome: Outcome, suite: Suite, sets: FeatureSuite) -> None:
-    """Write the result, its pictures where there are any, and the report with all that it shows."""
+    """Write the result, its images where there are any, and the report with all that it shows."""
     written = write_result(folder, outcome)
     error_console.print(f"wrote {written}")
     write_gallery(folder, sets, suite.protocol.tpr)
@@ -119,12 +169,19 @@ def _keep(folder: Path, report: bool, outcome: Outcome, suite: Suite, sets: Feat
         full = outcome.document["protocol"]["full"]
         for experiment in ("main", "analysis") if sets.head is not None else ("main",):
             if result_file(folder, experiment) != written:
-                write_result(folder, run_experiment(experiment, suite, sets, suite.methods, full=full))
+                write_result(
+                    folder, run_experiment(experiment, suite, sets, suite.methods, full=full)
+                )
         error_console.print(f"wrote {write_report(folder, folder / 'report.html')}")
 
 
 def _sets(
-    suite: Suite, features: Path | None, data: Path | None, cache: Path | None, backend: str, on_error: str
+    suite: Suite,
+    features: Path | None,
+    data: Path | None,
+    cache: Path | None,
+    backend: str,
+    on_error: str,
 ) -> FeatureSuite:
     """Return the suite's features: from the folder that has them, on the spot, or from images."""
     if features is not None:
@@ -137,22 +194,31 @@ def _sets(
     if ":" in str(suite.model):
         error_console.print(f"runs the code of {suite.model}")
     settings = Settings(backend=backend, on_error=on_error)  # type: ignore[arg-type]
-    sets = prepare(suite, data, cache=cache, settings=settings, watch=partial(progress, unit="images/s"))
+    sets = prepare(
+        suite, data, cache=cache, settings=settings, watch=partial(progress, unit="images/s")
+    )
     for name, reasons in sets.left_out.items():
         for reason in reasons:
-            error_console.print(f"{name}, left out: {reason}", style="yellow", markup=False, soft_wrap=True)
+            error_console.print(
+                f"{name}, left out: {reason}", style="yellow", markup=False, soft_wrap=True
+            )
     return sets
 
 
 def _print(made: Table) -> None:
     # Long names of sets fold where their hyphens are.
-    columns = [c.heading.replace("-", " ") if len(c.heading) > LONG else c.heading for c in made.columns]
+    columns = [
+        c.heading.replace("-", " ") if len(c.heading) > LONG else c.heading for c in made.columns
+    ]
     sectioned = len(made.sections) > 1
     if sectioned:
         console.print(made.title, style="bold")
     for heading, section in made.sections:
         rows = [
-            [_styled(cell, column, len(columns) < WIDE) for cell, column in zip(row, made.columns, strict=True)]
+            [
+                _styled(cell, column, len(columns) < WIDE)
+                for cell, column in zip(row, made.columns, strict=True)
+            ]
             for row in section
         ]
         console.print(table(heading if sectioned else made.title, columns, rows))

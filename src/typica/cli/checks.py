@@ -17,7 +17,9 @@ def one_of(choices: Collection[str]) -> Callable[[typer.CallbackParam, str | Non
 
     def check(param: typer.CallbackParam, value: str | None) -> str | None:
         if value is not None and value not in choices:
-            raise InputError(f"{_option(param)} {value}: unknown; choose one of {', '.join(choices)}.")
+            raise InputError(
+                f"{_option(param)} {value}: unknown; choose one of {', '.join(choices)}."
+            )
         return value
 
     return check
@@ -59,7 +61,9 @@ def check_file(path: Path, option: str = "") -> None:
     where = f"{option} {path}".lstrip()
     if path.is_dir():
         raise InputError(f"{where}: is a folder; name a file in it.")
-    if path.exists() and not path.is_file():  # a device or a pipe, which a file would take the place of
+    if (
+        path.exists() and not path.is_file()
+    ):  # a device or a pipe, which a file would take the place of
         raise InputError(f"{where}: is no plain file; choose another name.")
     if not path.parent.is_dir():
         raise InputError(f"{where}: there is no folder {path.parent}; make it, or choose another.")
@@ -83,10 +87,14 @@ def _check_named(path: Path, param: typer.CallbackParam) -> None:
 
 def _check_open(folder: Path, where: str) -> None:
     try:
-        with tempfile.TemporaryFile(dir=folder):  # what permissions say is not all: file systems are full, or read-only
+        with tempfile.TemporaryFile(
+            dir=folder
+        ):  # what permissions say is not all: file systems are full, or read-only
             pass
     except OSError as error:
-        raise InputError(f"{where}: cannot write there ({error.strerror}); choose another folder.") from None
+        raise InputError(
+            f"{where}: cannot write there ({error.strerror}); choose another folder."
+        ) from None
 
 
 def _option(param: typer.CallbackParam) -> str:

@@ -23,22 +23,34 @@ from typica.errors import InputError
 
 @app.command(epilog="Example: typica choose --bank train.bank --images train/")
 def choose(
-    bank: Annotated[Path, typer.Option(help="A bank, or features with labels; --labels if the file holds none.")],
+    bank: Annotated[
+        Path, typer.Option(help="A bank, or features with labels; --labels if the file holds none.")
+    ],
     labels: Annotated[Path | None, typer.Option(help="Labels, if the bank holds none.")] = None,
     held_out: Annotated[
-        Path | None, typer.Option(help="Held-out features with labels; a fifth of the bank if not given.")
+        Path | None,
+        typer.Option(help="Held-out features with labels; a fifth of the bank if not given."),
     ] = None,
     head: Annotated[
         Path | None, typer.Option(help="The last layer: weight, bias, classes; a bank has its own.")
     ] = None,
     images: Annotated[
-        Path | None, typer.Option(help="The bank's pictures: corrupted and mixed ones play the unknown as well.")
+        Path | None,
+        typer.Option(help="The bank's images: corrupted and mixed ones play the unknown as well."),
     ] = None,
     split: Split = None,
-    model: Annotated[str | None, typer.Option(help="For --images: the model, if it has moved.")] = None,
-    weights: Annotated[Path | None, typer.Option(help="For --images: the checkpoint, if it has moved.")] = None,
-    detectors: Annotated[str, typer.Option(help="all, paper, or names with commas between.")] = "all",
-    seed: Annotated[int, typer.Option(help="Of the split, the corruptions and the resampling.", min=0)] = 0,
+    model: Annotated[
+        str | None, typer.Option(help="For --images: the model, if it has moved.")
+    ] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="For --images: the checkpoint, if it has moved.")
+    ] = None,
+    detectors: Annotated[
+        str, typer.Option(help="all, paper, or names with commas between.")
+    ] = "all",
+    seed: Annotated[
+        int, typer.Option(help="Of the split, the corruptions and the resampling.", min=0)
+    ] = 0,
     json_file: Json = None,
 ) -> None:
     """Choose a detector with no OOD data: each class in turn plays the unknown."""
@@ -50,7 +62,9 @@ def choose(
     made = make_detectors(names, found)
     headless = [name for name, detector in made.items() if found is None and wants_head(detector)]
     if headless:
-        error_console.print(f"left out, for they need a head for these classes: {', '.join(headless)}")
+        error_console.print(
+            f"left out, for they need a head for these classes: {', '.join(headless)}"
+        )
         made = {name: detector for name, detector in made.items() if name not in headless}
     rows = np.arange(len(features))
     if held_out is not None:
@@ -58,14 +72,28 @@ def choose(
         known, known_labels = _labelled(held_out, None, source_of(bank))
     else:
         kept, rows = train_test_split(rows, test_size=0.2, stratify=classes, random_state=seed)
-        train, targets, known, known_labels = features[kept], classes[kept], features[rows], classes[rows]
+        train, targets, known, known_labels = (
+            features[kept],
+            classes[kept],
+            features[rows],
+            classes[rows],
+        )
     near = None
     if images is not None:
         source = held_out if held_out is not None else bank
         pictures = open_images(images, split=split)
-        near = _near(source, pictures, None if held_out is not None else rows, seed=seed, model=model, weights=weights)
+        near = _near(
+            source,
+            pictures,
+            None if held_out is not None else rows,
+            seed=seed,
+            model=model,
+            weights=weights,
+        )
     with counting("leaving classes out", len(np.unique(targets))) as done:
-        choice = leave_classes_out(made, train, targets, known, known_labels, near=near, seed=seed, on_done=done)
+        choice = leave_classes_out(
+            made, train, targets, known, known_labels, near=near, seed=seed, on_done=done
+        )
     if json_file != "-":
         show_choice(choice)
     if json_file is not None:
@@ -73,23 +101,33 @@ def choose(
 
 
 def _near(path: Path, images: Any, rows: Any, **options: Any) -> dict[str, Any]:
-    """Return the features of corrupted and mixed pictures of a bank, of some of its rows or of all."""
+    """Return the features of corrupted and mixed images of a bank, of some of its rows or of all."""
     from typica.bench.near import near_features  # noqa: PLC0415 (needs torch, which is an extra)
 
     if not Bank.is_bank(path):
-        raise InputError(f"--images: {path} is no bank of `typica extract`; pass one, for its network is needed.")
+        raise InputError(
+            f"--images: {path} is no bank of `typica extract`; pass one, for its network is needed."
+        )
     bank = Bank.open(path)
     with progress("corrupting and mixing", 0, unit="images/s"):
-        return near_features(bank, images, np.arange(len(bank)) if rows is None else rows, **options)
+        return near_features(
+            bank, images, np.arange(len(bank)) if rows is None else rows, **options
+        )
 
 
-def _labelled(path: Path, labels: Path | None, source: dict[str, Any] | None = None) -> tuple[Any, Any]:
+def _labelled(
+    path: Path, labels: Path | None, source: dict[str, Any] | None = None
+) -> tuple[Any, Any]:
     features, found = read_features(path, source)
     targets = read_labels(labels) if labels is not None else found
     if targets is None:
-        raise InputError(f"{path}: holds no labels; pass --labels, or a file with features and labels.")
+        raise InputError(
+            f"{path}: holds no labels; pass --labels, or a file with features and labels."
+        )
     if len(targets) != len(features):
-        raise InputError(f"{path}: {len(targets)} labels for {len(features)} rows; pass one label a row.")
+        raise InputError(
+            f"{path}: {len(targets)} labels for {len(features)} rows; pass one label a row."
+        )
     return features, targets
 
 
@@ -99,8 +137,16 @@ def show_choice(choice: Choice) -> None:
     console.print()
     rows = []
     for name, mean in choice.means.items():
-        kinds = [float(np.mean(list(kind[name].values()))) for kind in (choice.auroc, choice.near) if kind]
-        cells = [percent(mean), *(map(percent, kinds) if choice.near else ()), percent(choice.certainty[name])]
+        kinds = [
+            float(np.mean(list(kind[name].values())))
+            for kind in (choice.auroc, choice.near)
+            if kind
+        ]
+        cells = [
+            percent(mean),
+            *(map(percent, kinds) if choice.near else ()),
+            percent(choice.certainty[name]),
+        ]
         rows.append([name, *cells, percent(choice.ahead[name]) if name in choice.ahead else ""])
     headings = ["classes left out", "near"] if choice.near else []
     console.print(table("", ["detector", "AUROC ↑", *headings, "best in %", "ahead in %"], rows))
@@ -109,7 +155,8 @@ def show_choice(choice: Choice) -> None:
     if choice.near:
         names = ", ".join(next(iter(choice.near.values())))
         console.print(
-            f"near: pictures corrupted or mixed ({names}); the two kinds of unknown weigh the same.", style="dim"
+            f"near: images corrupted or mixed ({names}); the two kinds of unknown weigh the same.",
+            style="dim",
         )
     console.print(
         "Mean AUROC with each class in turn as the unknown. When unknowns and rows are resampled: how often a detector "

@@ -22,20 +22,30 @@ app.add_typer(commands, name="data")
 
 Root = Annotated[
     Path | None,
-    typer.Option("--root", help="Folder of the sets; $TYPICA_HOME or ~/.cache/typica if not given."),
+    typer.Option(
+        "--root", help="Folder of the sets; $TYPICA_HOME or ~/.cache/typica if not given."
+    ),
 ]
 
 
 @commands.command(epilog="Example: typica data get svhn textures")
 def get(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="Sets, as `data list` has them.")] = None,
-    all_: Annotated[bool, typer.Option("--all", help="Every set that has a public address.")] = False,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME...", help="Sets, as `data list` has them.")
+    ] = None,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Every set that has a public address.")
+    ] = False,
     root: Root = None,
 ) -> None:
     """Download sets, check them, and unpack them; run it again and it goes on where it stopped."""
     if bool(names) == all_:
-        raise InputError("data get: pass the names of sets, or --all; `typica data list` shows them.")
-    wanted = [name for name in list_sets() if benchmark_set(name).files] if all_ else list(names or ())
+        raise InputError(
+            "data get: pass the names of sets, or --all; `typica data list` shows them."
+        )
+    wanted = (
+        [name for name in list_sets() if benchmark_set(name).files] if all_ else list(names or ())
+    )
     for name in wanted:
         benchmark_set(name)  # says what is misspelt before anything is fetched
     failed = []
@@ -50,7 +60,9 @@ def get(
             continue
         console.print(f"{name}: {path}", markup=False, soft_wrap=True)
     if failed:
-        raise InputError(f"data get: {len(failed)} of {len(wanted)} sets are missing ({', '.join(failed)}); see above.")
+        raise InputError(
+            f"data get: {len(failed)} of {len(wanted)} sets are missing ({', '.join(failed)}); see above."
+        )
 
 
 def _get(name: str, root: Path | None) -> Path:
@@ -79,7 +91,12 @@ def list_(root: Root = None, json_file: Json = None) -> None:
             "pictures": entry.pictures,
             "bytes": entry.size,
             "files": [
-                {"name": file.name, "addresses": list(file.addresses), "bytes": file.size, **file.digests._asdict()}
+                {
+                    "name": file.name,
+                    "addresses": list(file.addresses),
+                    "bytes": file.size,
+                    **file.digests._asdict(),
+                }
                 for file in entry.files
             ],
             "path": None if path is None else str(path),
@@ -94,8 +111,14 @@ def list_(root: Root = None, json_file: Json = None) -> None:
             ]
             for name, entry in described.items()
         ]
-        console.print(table(f"Sets in {root or set_home()}", ["set", "what it is", "", "download"], rows, text=3))
-        console.print("Get one with: typica data get NAME. --json tells addresses, checksums and licences.")
+        console.print(
+            table(
+                f"Sets in {root or set_home()}", ["set", "what it is", "", "download"], rows, text=3
+            )
+        )
+        console.print(
+            "Get one with: typica data get NAME. --json tells addresses, checksums and licences."
+        )
     if json_file is not None:
         write_json(described, json_file)
 

@@ -21,19 +21,31 @@ from typica.pipelines import remembered
 from typica.stream import read_batches
 
 
-@app.command(epilog="Example: typica calibrate ctm.safetensors held_out.npy --alpha 0.05 --confidence 0.99")
+@app.command(
+    epilog="Example: typica calibrate ctm.safetensors held_out.npy --alpha 0.05 --confidence 0.99"
+)
 def calibrate(
     detector: Annotated[Path, typer.Argument(help="A file that `typica fit` wrote.")],
-    held_out: Annotated[Path, typer.Argument(help="In-distribution features that the fit has not seen.")],
-    alpha: Annotated[str, typer.Option(help="Share of in-distribution inputs that may be rejected.")] = "0.05",
+    held_out: Annotated[
+        Path, typer.Argument(help="In-distribution features that the fit has not seen.")
+    ],
+    alpha: Annotated[
+        str, typer.Option(help="Share of in-distribution inputs that may be rejected.")
+    ] = "0.05",
     confidence: Annotated[
-        str | None, typer.Option(help="Keep to alpha with this probability over the calibration draw.")
+        str | None,
+        typer.Option(help="Keep to alpha with this probability over the calibration draw."),
     ] = None,
-    by_class: Annotated[bool, typer.Option("--by-class", help="Keep to alpha within each predicted class.")] = False,
+    by_class: Annotated[
+        bool, typer.Option("--by-class", help="Keep to alpha within each predicted class.")
+    ] = False,
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", callback=out_file, help="Where to write it; the detector's own file if not given."
+            "-o",
+            "--output",
+            callback=out_file,
+            help="Where to write it; the detector's own file if not given.",
         ),
     ] = None,
     json_file: Json = None,
@@ -41,7 +53,9 @@ def calibrate(
     """Give a detector p-values: compare new inputs with held-out ones, and reject at a level that holds."""
     target = output or detector
     check_file(target)
-    made = ConformalDetector(unwrapped(typica.load(detector)), by_class=by_class, alpha=alpha, confidence=confidence)
+    made = ConformalDetector(
+        unwrapped(typica.load(detector)), by_class=by_class, alpha=alpha, confidence=confidence
+    )
     logits = reads_logits(made.detector, "calibrate")
     rows = read_features(held_out, remembered(made.detector), logits=logits).features
     with progress("calibrating", len(rows) * (2 if by_class else 1)):
@@ -53,9 +67,17 @@ def calibrate(
             [group, str(entry["n"]), str(entry["k"]), f"{float(entry['threshold']):.4f}"]
             for group, entry in summary["groups"].items()
         ]
-        sure = "" if confidence is None else f", with probability {confidence} over the calibration draw"
+        sure = (
+            ""
+            if confidence is None
+            else f", with probability {confidence} over the calibration draw"
+        )
         console.print(
-            table(f"wrote {target}: rejects at most {alpha} of ID{sure}", ["group", "n", "k", "threshold"], lines)
+            table(
+                f"wrote {target}: rejects at most {alpha} of ID{sure}",
+                ["group", "n", "k", "threshold"],
+                lines,
+            )
         )
     if json_file is not None:
         write_json(summary, json_file)
@@ -63,22 +85,32 @@ def calibrate(
 
 @app.command(epilog="Example: typica monitor ctm.safetensors < scores.jsonl")
 def monitor(
-    detector: Annotated[Path, typer.Argument(help="A file that `typica calibrate` or `typica monitor --state` wrote.")],
-    alpha: Annotated[str, typer.Option(help="Probability of a false alarm over all time.")] = "0.01",
+    detector: Annotated[
+        Path,
+        typer.Argument(help="A file that `typica calibrate` or `typica monitor --state` wrote."),
+    ],
+    alpha: Annotated[
+        str, typer.Option(help="Probability of a false alarm over all time.")
+    ] = "0.01",
     state: Annotated[
         Path | None,
-        typer.Option(callback=out_file, help="Keep the state in this file: read if it is there, written at the end."),
+        typer.Option(
+            callback=out_file,
+            help="Keep the state in this file: read if it is there, written at the end.",
+        ),
     ] = None,
     prometheus: Annotated[
         str | None,
-        typer.Option(metavar="FILE", callback=out_text, help="Write gauges for Prometheus; - prints them."),
+        typer.Option(
+            metavar="FILE", callback=out_text, help="Write gauges for Prometheus; - prints them."
+        ),
     ] = None,
     json_file: Json = None,
 ) -> None:
     """Watch a stream of scores on standard input and raise an alarm (exit code 3) when it has drifted.
 
-    A line is a number, or a JSON object with "score" and maybe "class" (or "nearest"), as `typica score` writes them.
-    """
+    A line is a number, or a JSON object with "score" and maybe "class" (or "nearest"), as `typica
+    score` writes them."""
     printed = prints(json=json_file, prometheus=prometheus)
     if state is not None and state.exists():
         watch: Any = typica.load(state)
@@ -102,12 +134,15 @@ def monitor(
         write_text(watch.prometheus(), prometheus)
     if not printed:
         rate = watch.rate
-        console.print(f"{watch.inputs} inputs, wealth {watch.wealth:.4g} (alarm at {1 / watch.alpha:g})")
+        console.print(
+            f"{watch.inputs} inputs, wealth {watch.wealth:.4g} (alarm at {1 / watch.alpha:g})"
+        )
         interval = f"95 % interval {percent(rate.low)} to {percent(rate.high)}"
         console.print(f"rejected in the last {rate.n}: {percent(rate.rate)} % ({interval})")
         if watch.alarm:
             console.print(
-                f"ALARM at input {watch.alarm_at}; the change seems to lie at {watch.changed_at}", style="red"
+                f"ALARM at input {watch.alarm_at}; the change seems to lie at {watch.changed_at}",
+                style="red",
             )
     if json_file is not None:
         write_json(report, json_file)

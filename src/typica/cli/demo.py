@@ -29,16 +29,26 @@ def run(seed: int, json_file: str | None) -> None:
         _decide(suite, ctm, seed)
         _farewell()
     if json_file is not None:
-        results = {name: row.evaluation.to_dict() for name, row in table.items() if row.evaluation is not None}
+        results = {
+            name: row.evaluation.to_dict()
+            for name, row in table.items()
+            if row.evaluation is not None
+        }
         failed = {name: row.error for name, row in table.items() if row.error}
-        document = {"suite": suite.name, "seed": seed, "accuracy": suite.accuracy, "results": results, "failed": failed}
+        document = {
+            "suite": suite.name,
+            "seed": seed,
+            "accuracy": suite.accuracy,
+            "results": results,
+            "failed": failed,
+        }
         write_json(document | {"accepted by ctm": rates}, json_file)
 
 
 def _introduce(suite: FeatureSuite) -> None:
     names = ", ".join(map(str, suite.classes))
     console.print(
-        f"A network has learnt the handwritten digits {names} from {len(suite.train)} pictures; it names "
+        f"A network has learnt the handwritten digits {names} from {len(suite.train)} images; it names "
         f"{percent(suite.accuracy)} % of {len(suite.test)} new ones correctly. It has never seen another digit, "
         "a photograph or noise. Detectors are fitted on its penultimate features, and their thresholds set "
         f"on {len(suite.calibration)} held-out digits to keep {100 * TPR:g} % of digits it knows.\n"
@@ -79,9 +89,9 @@ def _verdicts(suite: FeatureSuite, ctm: Detector, rates: dict[str, float]) -> No
 
 
 def _decide(suite: FeatureSuite, detector: Detector, seed: int) -> None:
-    """Show single decisions: per set, the picture whose score is the median of its set."""
+    """Show single decisions: per set, the image whose score is the median of its set."""
     pictures = digits.images(seed)
-    console.print("Single decisions by CTM, the picture of median score from each set:", style="bold")
+    console.print("Single decisions by CTM, the image of median score from each set:", style="bold")
     panels = []
     for name, features in {"test": suite.test, **suite.ood}.items():
         scores = np.asarray(detector.score_samples(features))

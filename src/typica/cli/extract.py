@@ -14,7 +14,14 @@ import typer
 from typica.cli.about import describe_bank, pairs
 from typica.cli.app import Json, app
 from typica.cli.checks import one_of, out_folder
-from typica.cli.show import console, error_console, progress, show_left_out, show_skipped, write_json
+from typica.cli.show import (
+    console,
+    error_console,
+    progress,
+    show_left_out,
+    show_skipped,
+    write_json,
+)
 from typica.data._folders import SPLITS
 from typica.data.images import open_images
 from typica.data.transform import KEYS, Preprocessing
@@ -26,16 +33,27 @@ DTYPES = ("float32", "float16")
 EXAMPLE = """'{"resize": 256, "crop": 224}'"""
 
 Backend = Annotated[
-    str, typer.Option(callback=one_of(BACKENDS), help=f"{', '.join(BACKENDS)}; auto is the fastest that agrees.")
+    str,
+    typer.Option(
+        callback=one_of(BACKENDS), help=f"{', '.join(BACKENDS)}; auto is the fastest that agrees."
+    ),
 ]
 OnError = Annotated[
     str,
-    typer.Option(callback=one_of(("stop", "skip")), help="At a picture that cannot be read: stop, or skip and say so."),
+    typer.Option(
+        callback=one_of(("stop", "skip")),
+        help="At an image that cannot be read: stop, or skip and say so.",
+    ),
 ]
 Split = Annotated[
-    str | None, typer.Option(callback=one_of(SPLITS), help=f"Of pictures that have several: {', '.join(SPLITS)}.")
+    str | None,
+    typer.Option(
+        callback=one_of(SPLITS), help=f"Of images that have several: {', '.join(SPLITS)}."
+    ),
 ]
-Weights = Annotated[str | None, typer.Option(help="The checkpoint, for a model of the zoo or a function.")]
+Weights = Annotated[
+    str | None, typer.Option(help="The checkpoint, for a model of the zoo or a function.")
+]
 
 
 @app.command(
@@ -43,43 +61,66 @@ Weights = Annotated[str | None, typer.Option(help="The checkpoint, for a model o
 )
 def extract(
     model: Annotated[
-        str, typer.Option(help="A name of the zoo; a TorchScript, .pt2 or .onnx file; or package.module:function.")
+        str,
+        typer.Option(
+            help="A name of the zoo; a TorchScript, .pt2 or .onnx file; or package.module:function."
+        ),
     ],
     images: Annotated[
-        list[Path], typer.Option(help="Folder, archive, .npz, .parquet, CIFAR or SVHN files; may be repeated.")
+        list[Path],
+        typer.Option(help="Folder, archive, .npz, .parquet, CIFAR or SVHN files; may be repeated."),
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", callback=out_folder, help="The bank, a folder.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", callback=out_folder, help="The bank, a folder.")
+    ],
     weights: Weights = None,
-    layer: Annotated[str | None, typer.Option(help="The feature's layer; the input of the head if not given.")] = None,
-    layers: Annotated[str | None, typer.Option(help="Further layers to keep, with commas between.")] = None,
+    layer: Annotated[
+        str | None, typer.Option(help="The feature's layer; the input of the head if not given.")
+    ] = None,
+    layers: Annotated[
+        str | None, typer.Option(help="Further layers to keep, with commas between.")
+    ] = None,
     reduce: Annotated[
-        str, typer.Option(callback=one_of(REDUCTIONS), help=f"How maps become rows: {', '.join(REDUCTIONS)}.")
+        str,
+        typer.Option(
+            callback=one_of(REDUCTIONS), help=f"How maps become rows: {', '.join(REDUCTIONS)}."
+        ),
     ] = "mean",
     split: Split = None,
     transform: Annotated[
         str | None,
-        typer.Option(help=f"Preprocessing: a name of the zoo, or JSON such as {EXAMPLE}. Its keys: {', '.join(KEYS)}."),
+        typer.Option(
+            help=f"Preprocessing: a name of the zoo, or JSON such as {EXAMPLE}. Its keys: {', '.join(KEYS)}."
+        ),
     ] = None,
     exif: Annotated[
         bool | None,
         typer.Option(
-            "--exif/--no-exif", help="Turn photographs as their EXIF data say; the transform's own choice if not given."
+            "--exif/--no-exif",
+            help="Turn photographs as their EXIF data say; the transform's own choice if not given.",
         ),
     ] = None,
     backend: Backend = "auto",
-    batch: Annotated[int | None, typer.Option(help="Pictures at a time.", min=1)] = None,
+    batch: Annotated[int | None, typer.Option(help="Images at a time.", min=1)] = None,
     threads: Annotated[int | None, typer.Option(help="Threads for the network.", min=1)] = None,
-    workers: Annotated[int | None, typer.Option(help="Threads that decode pictures.", min=1)] = None,
+    workers: Annotated[int | None, typer.Option(help="Threads that decode images.", min=1)] = None,
     device: Annotated[str | None, typer.Option(help="For torch: cpu, cuda, cuda:1 ...")] = None,
-    autocast: Annotated[bool, typer.Option("--autocast", help="For torch on a GPU: half precision inside.")] = False,
+    autocast: Annotated[
+        bool, typer.Option("--autocast", help="For torch on a GPU: half precision inside.")
+    ] = False,
     dtype: Annotated[
-        str, typer.Option(callback=one_of(DTYPES), help=f"Of the features on disk: {', '.join(DTYPES)}.")
+        str,
+        typer.Option(
+            callback=one_of(DTYPES), help=f"Of the features on disk: {', '.join(DTYPES)}."
+        ),
     ] = "float32",
     on_error: OnError = "stop",
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin again, whatever lies at the output.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Begin again, whatever lies at the output.")
+    ] = False,
     json_file: Json = None,
 ) -> None:
-    """Run pictures through a network and keep features, logits and labels in a bank.
+    """Run images through a network and keep features, logits and labels in a bank.
 
     Stopped at any moment, the same command goes on where it was.
     """
@@ -90,7 +131,9 @@ def extract(
     given = None if transform is None else _transform(transform)
     pictures = open_images(images if len(images) > 1 else images[0], split=split)
     wanted = None if layers is None else [*layers.split(","), layer or "penultimate"]
-    opened = open_model(model, weights, layer=None if wanted else layer, layers=wanted, reduce=reduce)
+    opened = open_model(
+        model, weights, layer=None if wanted else layer, layers=wanted, reduce=reduce
+    )
     chosen = opened.transform if given is None else given
     if chosen is None:
         raise InputError(f"--model {model}: its preprocessing is not known; pass --transform.")
@@ -145,11 +188,15 @@ def _transform(text: str) -> Preprocessing:
             return zoo.transform(text)
         except InputError:
             names = ", ".join(zoo.names())
-            raise InputError(f"--transform {text}: unknown; pass a name of the zoo ({names}), or {form}.") from None
+            raise InputError(
+                f"--transform {text}: unknown; pass a name of the zoo ({names}), or {form}."
+            ) from None
     try:
         return Preprocessing.from_dict(json.loads(text))
     except InputError as error:
-        said = str(error).partition(": ")[2]  # without the name of the function, which nobody has typed
+        said = str(error).partition(": ")[
+            2
+        ]  # without the name of the function, which nobody has typed
         raise InputError(f"--transform {text}: {said}") from None
     except ValueError as error:
         raise InputError(f"--transform {text}: not JSON ({error}); pass {form}.") from None

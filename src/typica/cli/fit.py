@@ -18,9 +18,13 @@ from typica.detectors import detector_class, make_detector
 from typica.errors import InputError
 
 
-@app.command(epilog="Example: typica fit train.npy --labels labels.npy -o ctm.safetensors --calibrate held_out.npy")
+@app.command(
+    epilog="Example: typica fit train.npy --labels labels.npy -o ctm.safetensors --calibrate held_out.npy"
+)
 def fit(
-    features: Annotated[Path, typer.Argument(help="A bank, or features: .npy, .npz, .safetensors, .parquet, .csv.")],
+    features: Annotated[
+        Path, typer.Argument(help="A bank, or features: .npy, .npz, .safetensors, .parquet, .csv.")
+    ],
     output: Annotated[
         Path | None,
         typer.Option(
@@ -30,18 +34,28 @@ def fit(
             help="The detector's file, .safetensors; if not given, one here with the name of the features.",
         ),
     ] = None,
-    labels: Annotated[Path | None, typer.Option(help="Labels, if the feature file holds none.")] = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="Labels, if the feature file holds none.")
+    ] = None,
     detector: Annotated[str, typer.Option(help="A name that `typica detectors` lists.")] = "ctm",
     param: Annotated[
-        list[str] | None, typer.Option(help="A parameter of the detector, NAME=VALUE; may be repeated.")
+        list[str] | None,
+        typer.Option(help="A parameter of the detector, NAME=VALUE; may be repeated."),
     ] = None,
     head: Annotated[
         Path | None,
-        typer.Option(help="The last layer: weight, bias, classes (.safetensors, .npz); a bank has its own."),
+        typer.Option(
+            help="The last layer: weight, bias, classes (.safetensors, .npz); a bank has its own."
+        ),
     ] = None,
-    calibrate: Annotated[Path | None, typer.Option(help="Held-out in-distribution features for the threshold.")] = None,
+    calibrate: Annotated[
+        Path | None, typer.Option(help="Held-out in-distribution features for the threshold.")
+    ] = None,
     tpr: Annotated[
-        float | None, typer.Option(help="With --calibrate: share of in-distribution inputs to keep; 0.95 if not given.")
+        float | None,
+        typer.Option(
+            help="With --calibrate: share of in-distribution inputs to keep; 0.95 if not given."
+        ),
     ] = None,
     json_file: Json = None,
 ) -> None:
@@ -62,20 +76,28 @@ def fit(
     logits = made.tags.reads == "logits" and params.get("head") is None
     train = read_features(features, logits=logits)
     source = source_of(features)
-    held_out = read_features(calibrate, source, logits=logits).features if calibrate is not None else None
+    held_out = (
+        read_features(calibrate, source, logits=logits).features if calibrate is not None else None
+    )
     targets = read_labels(labels) if labels is not None else train.labels
     if logits:
-        rows = "the bank's logits are read" if has_logits(features) else "the rows are taken as logits"
+        rows = (
+            "the bank's logits are read" if has_logits(features) else "the rows are taken as logits"
+        )
         error_console.print(f"no head: {rows} (pass --head for features)")
     if targets is None and made.tags.uses_labels:
-        error_console.print("no labels: all rows count as one class (pass --labels for one mean a class)")
+        error_console.print(
+            "no labels: all rows count as one class (pass --labels for one mean a class)"
+        )
     with progress("fitting", len(train.features)):
         made.fit(train.features, targets)
     if held_out is not None:
         with progress("calibrating", len(held_out)):
             made.calibrate(held_out, tpr=0.95 if tpr is None else tpr)
     else:
-        error_console.print("threshold from training rows, which is optimistic; pass --calibrate HELD_OUT")
+        error_console.print(
+            "threshold from training rows, which is optimistic; pass --calibrate HELD_OUT"
+        )
     if source is not None:
         made.source_ = source
     made.save(target)
@@ -92,7 +114,9 @@ def _beside(features: Path) -> Path:
     """Return a name for the detector in the current directory; one that nobody has typed replaces no file."""
     path = Path(f"{features.resolve().stem}.safetensors")
     if path.exists():
-        raise InputError(f"{path}: is there already; pass -o {path} to replace it, or another name.")
+        raise InputError(
+            f"{path}: is there already; pass -o {path} to replace it, or another name."
+        )
     check_file(path)
     return path
 

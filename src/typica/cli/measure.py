@@ -36,16 +36,23 @@ from typica.nets._input import reads_logits
 from typica.pipelines import final_detector, remembered
 
 
-@app.command(epilog="Example: typica evaluate ctm.safetensors --id test.npy --ood svhn=svhn.npy --ood textures=dtd.npy")
+@app.command(
+    epilog="Example: typica evaluate ctm.safetensors --id test.npy --ood svhn=svhn.npy --ood textures=dtd.npy"
+)
 def evaluate(
     detector: Annotated[Path, typer.Argument(help="A file that `typica fit` wrote.")],
     in_distribution: Annotated[Path, typer.Option("--id", help="In-distribution test features.")],
     ood: Annotated[list[str], typer.Option(help="An OOD set, NAME=FILE; may be repeated.")],
     tpr: Tpr = 0.95,
     convention: Annotated[
-        str, typer.Option(callback=one_of(CONVENTIONS), help=f"How FPR is defined: {', '.join(CONVENTIONS)}.")
+        str,
+        typer.Option(
+            callback=one_of(CONVENTIONS), help=f"How FPR is defined: {', '.join(CONVENTIONS)}."
+        ),
     ] = "first",
-    bootstrap: Annotated[int, typer.Option(help="Resamples for 95 % confidence intervals.", min=0)] = 0,
+    bootstrap: Annotated[
+        int, typer.Option(help="Resamples for 95 % confidence intervals.", min=0)
+    ] = 0,
     json_file: Json = None,
 ) -> None:
     """Measure how well a detector tells in-distribution from OOD features."""
@@ -54,11 +61,16 @@ def evaluate(
     source = remembered(estimator)
     logits = reads_logits(estimator, "evaluate")
     known = _rows(in_distribution, source, logits=logits)
-    sets = {name: _rows(path, source, known.shape[1], logits=logits) for name, path in _named_files(ood).items()}
+    sets = {
+        name: _rows(path, source, known.shape[1], logits=logits)
+        for name, path in _named_files(ood).items()
+    }
     with progress("scoring", len(known) + sum(map(len, sets.values()))):
         known_scores = estimator.score_samples(known)
         scores = {name: estimator.score_samples(rows) for name, rows in sets.items()}
-    evaluation = evaluate_many(final.kind, known_scores, scores, tpr=tpr, convention=convention, bootstrap=bootstrap)
+    evaluation = evaluate_many(
+        final.kind, known_scores, scores, tpr=tpr, convention=convention, bootstrap=bootstrap
+    )
     if json_file != "-":
         title = f"{final.kind} on {in_distribution.name}, {len(known)} ID inputs"
         console.print(evaluation_table(evaluation, title))
@@ -76,9 +88,15 @@ def compare(
     features: Annotated[Path, typer.Argument(help="Training features.")],
     in_distribution: Annotated[Path, typer.Option("--id", help="In-distribution test features.")],
     ood: Annotated[list[str], typer.Option(help="An OOD set, NAME=FILE; may be repeated.")],
-    labels: Annotated[Path | None, typer.Option(help="Labels, if the feature file holds none.")] = None,
-    head: Annotated[Path | None, typer.Option(help="The last layer: weight, bias, classes.")] = None,
-    detectors: Annotated[str, typer.Option(help="all, paper, or names with commas between.")] = "all",
+    labels: Annotated[
+        Path | None, typer.Option(help="Labels, if the feature file holds none.")
+    ] = None,
+    head: Annotated[
+        Path | None, typer.Option(help="The last layer: weight, bias, classes.")
+    ] = None,
+    detectors: Annotated[
+        str, typer.Option(help="all, paper, or names with commas between.")
+    ] = "all",
     tpr: Tpr = 0.95,
     json_file: Json = None,
 ) -> None:
@@ -112,12 +130,16 @@ def compare(
         raise InputError("compare: every detector failed; see the messages above.")
 
 
-def _rows(path: Path, source: dict[str, Any] | None, width: int | None = None, *, logits: bool = False) -> NDArray[Any]:
+def _rows(
+    path: Path, source: dict[str, Any] | None, width: int | None = None, *, logits: bool = False
+) -> NDArray[Any]:
     """Read features, and refuse by the file's name what a detector would only call its input."""
     rows = read_features(path, source, logits=logits).features
     count, found = rows.shape
     if width not in (None, found):
-        raise InputError(f"{path}: {found} features a row instead of {width}; take them from the same layer.")
+        raise InputError(
+            f"{path}: {found} features a row instead of {width}; take them from the same layer."
+        )
     for block in row_blocks(count, found):
         check_finite(as_floating(rows[block]), str(path), block.start)
     return rows

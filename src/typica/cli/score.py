@@ -16,7 +16,15 @@ from typica.arrays import row_blocks
 from typica.cli.app import Json, app
 from typica.cli.checks import out_file
 from typica.cli.extract import Backend, OnError
-from typica.cli.show import console, error_console, percent, progress, show_left_out, show_skipped, write_json
+from typica.cli.show import (
+    console,
+    error_console,
+    percent,
+    progress,
+    show_left_out,
+    show_skipped,
+    write_json,
+)
 from typica.conformal import ConformalDetector
 from typica.data.kinds import holds_pictures
 from typica.data.tables import RowWriter, read_features
@@ -31,38 +39,54 @@ Columns = dict[str, NDArray[Any]]
 
 @app.command(epilog="Example: typica score ctm.safetensors photo.jpg folder/ -o scores.csv")
 def score(
-    detector: Annotated[Path, typer.Argument(help="A file that `typica fit` or `typica calibrate` wrote.")],
+    detector: Annotated[
+        Path, typer.Argument(help="A file that `typica fit` or `typica calibrate` wrote.")
+    ],
     inputs: Annotated[
-        list[Path], typer.Argument(help="Features or a bank; or pictures, folders and archives, any number.")
+        list[Path],
+        typer.Argument(help="Features or a bank; or images, folders and archives, any number."),
     ],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", callback=out_file, help="Write every row: .csv, .jsonl or .parquet."),
+        typer.Option(
+            "-o", "--output", callback=out_file, help="Write every row: .csv, .jsonl or .parquet."
+        ),
     ] = None,
     alpha: Annotated[
-        str | None, typer.Option(help="Reject where p <= alpha; needs `typica calibrate`, whose alpha is the default.")
+        str | None,
+        typer.Option(
+            help="Reject where p <= alpha; needs `typica calibrate`, whose alpha is the default."
+        ),
     ] = None,
     confidence: Annotated[
-        str | None, typer.Option(help="Keep to alpha with this probability over the calibration draw.")
+        str | None,
+        typer.Option(help="Keep to alpha with this probability over the calibration draw."),
     ] = None,
     fdr: Annotated[
-        str | None, typer.Option(help="Reject so that at most this share of the rejected is ID, on average.")
+        str | None,
+        typer.Option(help="Reject so that at most this share of the rejected is ID, on average."),
     ] = None,
     limit: Annotated[int, typer.Option(help="How many rows to print.", min=0)] = SHOWN,
-    model: Annotated[str | None, typer.Option(help="For pictures: the model, if it has moved.")] = None,
-    weights: Annotated[Path | None, typer.Option(help="For pictures: the checkpoint, if it has moved.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="For images: the model, if it has moved.")
+    ] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="For images: the checkpoint, if it has moved.")
+    ] = None,
     backend: Backend = "auto",
     on_error: OnError = "stop",
     json_file: Json = None,
 ) -> None:
-    """Score features or pictures: typical or not, the nearest class and the runner-up.
+    """Score features or images: typical or not, the nearest class and the runner-up.
 
-    Pictures go through the model that the detector remembers from the bank it was fitted on.
+    Images go through the model that the detector remembers from the bank it was fitted on.
     """
     estimator = typica.load(detector)
     conformal = estimator if isinstance(estimator, ConformalDetector) else None
     if conformal is None and (alpha or confidence or fdr):
-        raise InputError(f"{detector}: has no calibration scores; run `typica calibrate` with held-out inputs first.")
+        raise InputError(
+            f"{detector}: has no calibration scores; run `typica calibrate` with held-out inputs first."
+        )
     if fdr is not None and (alpha or confidence):
         raise InputError("--fdr goes by itself; leave out --alpha and --confidence.")
     writer = RowWriter(output) if output is not None else None
@@ -71,7 +95,9 @@ def score(
         names, rows = _look(unwrapped, detector, inputs, model, weights, backend, on_error)
         first: Columns = {"file": names}
     elif len(inputs) > 1:
-        raise InputError(f"score: {len(inputs)} files of features; pass one, or pictures and folders.")
+        raise InputError(
+            f"score: {len(inputs)} files of features; pass one, or images and folders."
+        )
     else:
         logits = reads_logits(unwrapped, "score")
         rows = read_features(inputs[0], remembered(unwrapped), logits=logits).features
@@ -88,7 +114,9 @@ def score(
         console.print(_table({name: column[:limit].tolist() for name, column in columns.items()}))
         more = f" (first {limit} shown)" if limit < len(rows) else ""
         what = "pictures" if "file" in columns else "rows"
-        console.print(f"{rejected} of {len(rows)} {what} are OOD, {percent(rejected / len(rows))} %{more}")
+        console.print(
+            f"{rejected} of {len(rows)} {what} are OOD, {percent(rejected / len(rows))} %{more}"
+        )
     if json_file is not None:
         lists = [column.tolist() for column in columns.values()]
         records = [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
@@ -97,13 +125,13 @@ def score(
 
 
 def _are_pictures(inputs: list[Path]) -> bool:
-    """Tell whether the inputs are pictures; refuse some of each kind."""
+    """Tell whether the inputs are images; refuse some of each kind."""
     kinds: dict[bool, list[Path]] = {False: [], True: []}
     for path in inputs:
         kinds[holds_pictures(path)].append(path)
     if all(kinds.values()):
         raise InputError(
-            f"score: features ({_some(kinds[False])}) and pictures ({_some(kinds[True])}) cannot be scored together; "
+            f"score: features ({_some(kinds[False])}) and images ({_some(kinds[True])}) cannot be scored together; "
             "run the command once for each kind."
         )
     return bool(kinds[True])
@@ -114,10 +142,16 @@ def _some(paths: list[Path]) -> str:
 
 
 def _look(
-    estimator: Any, path: Path, inputs: list[Path], model: str | None, weights: Path | None, backend: str, on_error: str
+    estimator: Any,
+    path: Path,
+    inputs: list[Path],
+    model: str | None,
+    weights: Path | None,
+    backend: str,
+    on_error: str,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the names of pictures and what the detector reads of them: features or logits."""
-    from typica.data.images import open_images  # noqa: PLC0415 (only pictures need it)
+    """Return the names of images and what the detector reads of them: features or logits."""
+    from typica.data.images import open_images  # noqa: PLC0415 (only images need it)
     from typica.nets.extraction import Settings, features_of  # noqa: PLC0415 (needs torch, which is an extra)
     from typica.nets.source import reopen  # noqa: PLC0415
 
@@ -131,17 +165,27 @@ def _look(
     return np.array([images.names[i] for i in seen.indices.tolist()]), seen.rows
 
 
-def _rule(estimator: Any, alpha: str | None, confidence: str | None, fdr: str | None) -> dict[str, Any]:
+def _rule(
+    estimator: Any, alpha: str | None, confidence: str | None, fdr: str | None
+) -> dict[str, Any]:
     """Return the detector's name and what decides, as JSON values."""
     if isinstance(estimator, ConformalDetector):
         named = {"detector": final_detector(estimator.detector, "score").kind}
-        return named | ({"fdr": fdr} if fdr else {"alpha": alpha or estimator.alpha, "confidence": confidence})
+        return named | (
+            {"fdr": fdr} if fdr else {"alpha": alpha or estimator.alpha, "confidence": confidence}
+        )
     final = final_detector(estimator, "score")
     calibration = final.calibration_
-    return {"detector": final.kind, "threshold": json_number(calibration.threshold), "tpr": calibration.tpr}
+    return {
+        "detector": final.kind,
+        "threshold": json_number(calibration.threshold),
+        "tpr": calibration.tpr,
+    }
 
 
-def _judge(estimator: Any, rows: NDArray[Any], alpha: str | None, confidence: str | None, fdr: str | None) -> Columns:
+def _judge(
+    estimator: Any, rows: NDArray[Any], alpha: str | None, confidence: str | None, fdr: str | None
+) -> Columns:
     """Return the columns of the result."""
     if isinstance(estimator, ConformalDetector):
         judged = estimator.judge(rows, alpha, confidence)
@@ -172,8 +216,13 @@ def _table(columns: dict[str, list[Any]]) -> Table:
     made = Table(box=None, pad_edge=False)
     for column in columns:
         text = column in ("file", "verdict", "nearest", "runner_up")
-        made.add_column(column.replace("_", "-"), justify="left" if text else "right", overflow="fold")
+        made.add_column(
+            column.replace("_", "-"), justify="left" if text else "right", overflow="fold"
+        )
     for record in zip(*columns.values(), strict=True):
-        cells = ["-" if x is None else f"{x:.4f}" if isinstance(x, float) else escape(str(x)) for x in record]
+        cells = [
+            "-" if x is None else f"{x:.4f}" if isinstance(x, float) else escape(str(x))
+            for x in record
+        ]
         made.add_row(*cells, style="red" if "OOD" in record else "")
     return made

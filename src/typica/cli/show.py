@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -34,7 +42,12 @@ METRICS = {  # field of a Result -> heading, by how people say it
 
 
 def table(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, text: int = 1, header: bool = True
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    text: int = 1,
+    header: bool = True,
 ) -> RenderableType:
     """Return a table whose first `text` columns are left-aligned text and whose others are numbers."""
     made = Table(box=None, header_style="bold underline", show_header=header, pad_edge=False)
@@ -79,11 +92,20 @@ def comparison_table(rows: Mapping[str, Comparison], title: str) -> RenderableTy
     results = {name: _comparison_cells(row) for name, row in done.items()}
     order = sorted(done, key=lambda name: -results[name]["mean"])
     columns = list(next(iter(results.values()), {"mean": 0.0}))
-    best = {c: (min if c in _LESS_IS_BETTER else max)((r[c] for r in results.values()), default=0.0) for c in columns}
+    best = {
+        c: (min if c in _LESS_IS_BETTER else max)((r[c] for r in results.values()), default=0.0)
+        for c in columns
+    }
     lines = []
     for name in order:
-        cells = [f"{value:.2f}" if c not in _COSTS else f"{value:.3g}" for c, value in results[name].items()]
-        marked = [f"[bold]{x}[/]" if results[name][c] == best[c] else x for c, x in zip(columns, cells, strict=True)]
+        cells = [
+            f"{value:.2f}" if c not in _COSTS else f"{value:.3g}"
+            for c, value in results[name].items()
+        ]
+        marked = [
+            f"[bold]{x}[/]" if results[name][c] == best[c] else x
+            for c, x in zip(columns, cells, strict=True)
+        ]
         lines.append([name, *marked])
     lines += [[name, "failed"] for name, row in rows.items() if row.error]
     return table(title, ["detector", *columns], lines)
@@ -126,15 +148,17 @@ def write_text(text: str, target: str) -> None:
 
 
 def show_left_out(images: Images) -> None:
-    """Say on standard error what lies among pictures and is none, and how the pictures were taken."""
+    """Say on standard error what lies among images and is none, and how the images were taken."""
     for note in images.notes:
         error_console.print(note, style="yellow", markup=False, soft_wrap=True)
     for name in images.ignored:
-        error_console.print(f"left out, no picture: {name}", style="yellow", markup=False, soft_wrap=True)
+        error_console.print(
+            f"left out, no image: {name}", style="yellow", markup=False, soft_wrap=True
+        )
 
 
 def show_skipped(skipped: Sequence[tuple[str, str]]) -> None:
-    """Say on standard error which pictures were left out, and why; the reason names the picture."""
+    """Say on standard error which images were left out, and why; the reason names the image."""
     for _, reason in skipped:
         error_console.print(f"skipped: {reason}", style="yellow", markup=False, soft_wrap=True)
 
@@ -170,7 +194,12 @@ class _Speed(ProgressColumn):
 @contextlib.contextmanager
 def _late_bar(what: str, total: int, unit: str = "") -> Iterator[Callable[[int], None]]:
     """Yield what advances a bar on standard error, which appears once the work has taken a second."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+    )
     speed = (_Speed(unit),) if unit else ()
     bar = Progress(*columns, *speed, console=error_console, transient=True)
     task = bar.add_task(what, total=total)

@@ -27,7 +27,9 @@ def list_(json_file: Json = None) -> None:
     """List the suites that come with Typica."""
     suites = {name: load_suite(name) for name in list_suites()}
     if json_file != "-":
-        rows = [[name, suite.title, "yes" if suite.published else ""] for name, suite in suites.items()]
+        rows = [
+            [name, suite.title, "yes" if suite.published else ""] for name, suite in suites.items()
+        ]
         console.print(table("", ["suite", "what it measures", "in the paper"], rows, text=3))
     if json_file is not None:
         write_json({name: suite.to_dict() for name, suite in suites.items()}, json_file)
@@ -43,7 +45,9 @@ def init(
         raise InputError(f"{path}: there is such a file already; pass another name, or --force.")
     with atomic_path(path) as temporary:
         temporary.write_text(init_text(), encoding="utf-8")
-    console.print(f"wrote {path}; edit it, then run: typica bench {path}", markup=False, soft_wrap=True)
+    console.print(
+        f"wrote {path}; edit it, then run: typica bench {path}", markup=False, soft_wrap=True
+    )
 
 
 @commands.command(epilog="Example: typica suite show cifar10-densenet")

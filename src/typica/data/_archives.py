@@ -1,4 +1,4 @@
-"""Pictures in zip and tar archives, read where they lie: no file is ever written under a name from an archive."""
+"""Images in zip and tar archives, read where they lie: no file is ever written under a name from an archive."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", "
 
 
 def open_zip(path: Path, split: str | None, prefix: str) -> PackedImages:
-    """Return the pictures in a zip archive."""
+    """Return the images in a zip archive."""
     try:
         archive = zipfile.ZipFile(path)  # closes itself when it is no longer referred to
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
@@ -37,19 +37,25 @@ def open_zip(path: Path, split: str | None, prefix: str) -> PackedImages:
         try:
             with lock:
                 return archive.read(members[k])
-        except Exception as error:  # zipfile, zlib and lzma raise many kinds for damage and for lack of a password
-            raise ImageError(f"{name}: cannot be read from the archive ({error}); make the archive again.") from None
+        except (
+            Exception
+        ) as error:  # zipfile, zlib and lzma raise many kinds for damage and for lack of a password
+            raise ImageError(
+                f"{name}: cannot be read from the archive ({error}); make the archive again."
+            ) from None
 
     return _packed(path, split, prefix, [(m.filename, not m.is_dir()) for m in members], read)
 
 
 def open_tar(path: Path, split: str | None, prefix: str) -> PackedImages:
-    """Return the pictures in a tar archive; those of a compressed one are kept in a nameless temporary file."""
+    """Return the images in a tar archive; those of a compressed one are kept in a nameless temporary file."""
     with contextlib.ExitStack() as on_failure:
         try:
             members, places, file = _index(path)
         except Exception as error:  # tarfile, zlib and lzma raise many kinds for a damaged archive
-            raise FormatError(f"{path}: not a whole tar archive ({error}); fetch it again.") from None
+            raise FormatError(
+                f"{path}: not a whole tar archive ({error}); fetch it again."
+            ) from None
         on_failure.callback(file.close)
         lock = threading.Lock()
 
@@ -71,7 +77,11 @@ def open_tar(path: Path, split: str | None, prefix: str) -> PackedImages:
 
 
 def _entry(member: tarfile.TarInfo) -> tuple[str, bool]:
-    return (f"{member.name}/", False) if member.isdir() else (member.name, member.isreg() and not member.issparse())
+    return (
+        (f"{member.name}/", False)
+        if member.isdir()
+        else (member.name, member.isreg() and not member.issparse())
+    )
 
 
 def _index(path: Path) -> tuple[list[tarfile.TarInfo], list[tuple[int, int]], IO[bytes]]:
@@ -90,7 +100,7 @@ def _index(path: Path) -> tuple[list[tarfile.TarInfo], list[tuple[int, int]], IO
 
 
 def _spool(path: Path, file: IO[bytes]) -> tuple[list[tarfile.TarInfo], list[tuple[int, int]]]:
-    """Write the pictures of a compressed tar one after another; return all members, with their places in the file."""
+    """Write the images of a compressed tar one after another; return all members, with their places in the file."""
     members, places = [], []
     with tarfile.open(path, "r|*", errors="surrogateescape") as archive:
         for member in archive:
@@ -105,9 +115,13 @@ def _spool(path: Path, file: IO[bytes]) -> tuple[list[tarfile.TarInfo], list[tup
 
 
 def _packed(
-    path: Path, split: str | None, prefix: str, entries: Sequence[tuple[str, bool]], read: Callable[[int], bytes]
+    path: Path,
+    split: str | None,
+    prefix: str,
+    entries: Sequence[tuple[str, bool]],
+    read: Callable[[int], bytes],
 ) -> PackedImages:
-    """Arrange members, given as (name, is a plain file), below the folders that all pictures share."""
+    """Arrange members, given as (name, is a plain file), below the folders that all images share."""
     pictures: list[tuple[str, int]] = []
     folders: set[str] = set()
     ignored: list[str] = []
@@ -120,7 +134,9 @@ def _packed(
             ignored.append(clean)
         elif not odd and not is_hidden(clean.strip("/")):
             folders.add(clean.rstrip("/"))
-    shared = os.path.commonpath([name.rpartition("/")[0] for name, _ in pictures]) if pictures else ""
+    shared = (
+        os.path.commonpath([name.rpartition("/")[0] for name, _ in pictures]) if pictures else ""
+    )
     cut = len(shared) + 1 if shared else 0
     found = Found(
         [name[cut:] for name, _ in pictures],

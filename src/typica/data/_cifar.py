@@ -40,14 +40,16 @@ def is_cifar(path: Path) -> bool:
 
 
 def open_cifar(path: Path, split: str | None, prefix: str) -> Images:
-    """Return the pictures of a CIFAR folder, or of one of its files."""
+    """Return the images of a CIFAR folder, or of one of its files."""
     form, files = next((form, files) for form in _FORMS if (files := _files(path, form)))
     if split is not None:
         if split not in ("train", "test"):
             raise InputError(f"{path}: CIFAR has no split {split!r}; choose train or test.")
         files = [file for file in files if re.fullmatch(getattr(form, split), file.name)]
         if not files:
-            raise InputError(f"{path}: the files of the split {split!r} are not there; fetch them, or leave split out.")
+            raise InputError(
+                f"{path}: the files of the split {split!r} are not there; fetch them, or leave split out."
+            )
     names = _class_names(files[0].with_name(form.names))
     read: Callable[[Path], tuple[NDArray[np.uint8], NDArray[np.int64]]]
     read = _read_binary if files[0].suffix == ".bin" else _read_pickle
@@ -86,18 +88,35 @@ def _read_pickle(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     rows, labels = content.get("data"), content.get("fine_labels") or content.get("labels")
     if isinstance(rows, _Array):
         rows = rows.to_numpy()
-    if not isinstance(rows, np.ndarray) or rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != _ROW:
-        raise FormatError(f"{path}: holds no array 'data' of uint8 rows of {_ROW}; fetch CIFAR again.")
-    if not isinstance(labels, list) or len(labels) != len(rows) or not all(type(label) is int for label in labels):
-        raise FormatError(f"{path}: holds no list 'labels' or 'fine_labels', one a row; fetch CIFAR again.")
+    if (
+        not isinstance(rows, np.ndarray)
+        or rows.dtype != np.uint8
+        or rows.ndim != 2
+        or rows.shape[1] != _ROW
+    ):
+        raise FormatError(
+            f"{path}: holds no array 'data' of uint8 rows of {_ROW}; fetch CIFAR again."
+        )
+    if (
+        not isinstance(labels, list)
+        or len(labels) != len(rows)
+        or not all(type(label) is int for label in labels)
+    ):
+        raise FormatError(
+            f"{path}: holds no list 'labels' or 'fine_labels', one a row; fetch CIFAR again."
+        )
     return rows, np.array(labels, dtype=np.int64)
 
 
 def _read_binary(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     data = np.fromfile(path, dtype=np.uint8)
-    heads = 2 if path.name in ("train.bin", "test.bin") else 1  # CIFAR-100: the coarse label, then the fine
+    heads = (
+        2 if path.name in ("train.bin", "test.bin") else 1
+    )  # CIFAR-100: the coarse label, then the fine
     if not len(data) or len(data) % (heads + _ROW):
-        raise FormatError(f"{path}: {len(data)} bytes are no whole number of {heads + _ROW}; fetch CIFAR again.")
+        raise FormatError(
+            f"{path}: {len(data)} bytes are no whole number of {heads + _ROW}; fetch CIFAR again."
+        )
     records = data.reshape(-1, heads + _ROW)
     return records[:, heads:], records[:, heads - 1].astype(np.int64)
 
@@ -106,10 +125,17 @@ def _unpickle(path: Path) -> dict[str, Any]:
     try:
         content = _Unpickler(io.BytesIO(path.read_bytes()), encoding="latin1").load()
     except Exception as error:  # unpickling damaged bytes raises nearly every kind
-        raise FormatError(f"{path}: not a pickle of plain values and arrays ({error}); fetch CIFAR again.") from None
+        raise FormatError(
+            f"{path}: not a pickle of plain values and arrays ({error}); fetch CIFAR again."
+        ) from None
     if not isinstance(content, dict):
-        raise FormatError(f"{path}: holds a {type(content).__name__} in place of a dict; fetch CIFAR again.")
-    return {key.decode("latin1") if isinstance(key, bytes) else str(key): value for key, value in content.items()}
+        raise FormatError(
+            f"{path}: holds a {type(content).__name__} in place of a dict; fetch CIFAR again."
+        )
+    return {
+        key.decode("latin1") if isinstance(key, bytes) else str(key): value
+        for key, value in content.items()
+    }
 
 
 class _Array:
@@ -121,7 +147,11 @@ class _Array:
     def to_numpy(self) -> NDArray[np.uint8] | None:
         """Return the array if it is one of bytes, row by row or column by column."""
         data = self.data.encode("latin1") if isinstance(self.data, str) else self.data
-        if not isinstance(self.dtype, _Dtype) or self.dtype.code != "u1" or not isinstance(data, bytes):
+        if (
+            not isinstance(self.dtype, _Dtype)
+            or self.dtype.code != "u1"
+            or not isinstance(data, bytes)
+        ):
             return None
         flat = np.frombuffer(data, dtype=np.uint8)
         if not isinstance(self.shape, tuple) or int(np.prod(self.shape)) != len(flat):

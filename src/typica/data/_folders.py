@@ -1,10 +1,9 @@
-"""Pictures in folders: which files are pictures, and what the folders say of classes and splits.
+"""Images in folders: which files are images, and what the folders say of classes and splits.
 
-Class folders follow ImageFolder's convention: folders sorted by name are the classes, whatever lies at any depth in
-one belongs to it. Pictures that lie directly in a folder have no class, and then those in its subfolders have none,
-which the set's `notes` say.
-Folders called train, test or val (or validation ...) are splits: the classes are the folders within them.
-"""
+Class folders follow ImageFolder's convention: folders sorted by name are the classes, whatever lies
+at any depth in one belongs to it. Images that lie directly in a folder have no class, and then
+those in its subfolders have none, which the set's `notes` say. Folders called train, test or val
+(or validation ...) are splits: the classes are the folders within them."""
 
 from __future__ import annotations
 
@@ -20,12 +19,16 @@ from typica.data._sets import FileImages, folder_notes
 from typica.data.decode import ENDINGS, printable
 from typica.errors import InputError
 
-SPLITS = {"train": ("train", "training"), "test": ("test", "testing"), "val": ("val", "valid", "validation")}
+SPLITS = {
+    "train": ("train", "training"),
+    "test": ("test", "testing"),
+    "val": ("val", "valid", "validation"),
+}
 _SPLIT_FOLDERS = {folder for folders in SPLITS.values() for folder in folders}
 
 
 class Found(NamedTuple):
-    """Relative paths with "/": pictures, folders (also those without pictures), and what is neither."""
+    """Relative paths with "/": images, folders (also those without images), and what is neither."""
 
     pictures: list[str]
     folders: list[str]
@@ -33,7 +36,7 @@ class Found(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The pictures of a split in their order, as rows of what was found, with labels if there are classes."""
+    """The images of a split in their order, as rows of what was found, with labels if there are classes."""
 
     rows: list[int]
     labels: NDArray[np.int64] | None
@@ -41,7 +44,7 @@ class Layout(NamedTuple):
 
 
 def is_picture(name: str) -> bool:
-    """Tell by its name whether a file is a picture: a known ending, and not hidden."""
+    """Tell by its name whether a file is an image: a known ending, and not hidden."""
     base = name.rpartition("/")[2]
     return not base.startswith(".") and base.lower().endswith(ENDINGS)
 
@@ -52,7 +55,7 @@ def is_hidden(name: str) -> bool:
 
 
 def open_folder(root: Path, split: str | None, prefix: str = "") -> FileImages:
-    """Return the pictures in a folder; `prefix` goes before their names."""
+    """Return the images in a folder; `prefix` goes before their names."""
     found = walk(root)
     layout = arrange(found, split, str(root))
     keys = [found.pictures[row] for row in layout.rows]
@@ -103,7 +106,7 @@ def walk(root: Path) -> Found:
 
 
 def arrange(found: Found, split: str | None, where: str) -> Layout:
-    """Choose the pictures of a split, order them as ImageFolder does, and label them by their class folders."""
+    """Choose the images of a split, order them as ImageFolder does, and label them by their class folders."""
     if split is not None and split not in SPLITS:
         raise InputError(f"{where}: split={split!r} is unknown; choose one of {', '.join(SPLITS)}.")
     top = {path.partition("/")[0] for path in found.pictures if "/" in path}
@@ -111,16 +114,22 @@ def arrange(found: Found, split: str | None, where: str) -> Layout:
     rows = list(range(len(found.pictures)))
     depth = 0  # the level whose folders are the classes
     if split is not None:
-        rows = [row for row in rows if found.pictures[row].partition("/")[0] in top.intersection(SPLITS[split])]
+        rows = [
+            row
+            for row in rows
+            if found.pictures[row].partition("/")[0] in top.intersection(SPLITS[split])
+        ]
         if not rows:
             there = ", ".join(sorted(top)) or "no folders"
-            raise InputError(f"{where}: no folder '{split}' with pictures in it, but {there}; leave split out.")
+            raise InputError(
+                f"{where}: no folder '{split}' with images in it, but {there}; leave split out."
+            )
         depth = 1
     elif top and not flat and top <= _SPLIT_FOLDERS:
         depth = 1
     if not rows:
         raise InputError(
-            f"{where}: holds no pictures ({len(found.ignored)} other files); known are {', '.join(ENDINGS)}."
+            f"{where}: holds no images ({len(found.ignored)} other files); known are {', '.join(ENDINGS)}."
         )
     parts = [found.pictures[row].split("/") for row in rows]
     if any(len(part) <= depth + 1 for part in parts):
@@ -130,8 +139,18 @@ def arrange(found: Found, split: str | None, where: str) -> Layout:
     classes = sorted({part[depth] for part in parts} | empty)
     index = {name: k for k, name in enumerate(classes)}
     label = {row: index[part[depth]] for row, part in zip(rows, parts, strict=True)}
-    rows.sort(key=lambda row: (found.pictures[row].split("/")[:depth], label[row], _place(found.pictures[row])))
-    return Layout(rows, np.array([label[row] for row in rows], dtype=np.int64), [printable(name) for name in classes])
+    rows.sort(
+        key=lambda row: (
+            found.pictures[row].split("/")[:depth],
+            label[row],
+            _place(found.pictures[row]),
+        )
+    )
+    return Layout(
+        rows,
+        np.array([label[row] for row in rows], dtype=np.int64),
+        [printable(name) for name in classes],
+    )
 
 
 def _place(path: str) -> tuple[str, str]:
@@ -140,9 +159,11 @@ def _place(path: str) -> tuple[str, str]:
 
 
 def _level(folders: Iterable[str], depth: int, tops: Sequence[str] | set[str]) -> set[str]:
-    """Return the names of the folders at a level, without pictures or with: they count as classes, and keep indices."""
+    """Return the names of the folders at a level, without images or with: they count as classes, and keep indices."""
     parts = [folder.split("/") for folder in folders]
-    return {part[depth] for part in parts if len(part) == depth + 1 and (depth == 0 or part[0] in tops)}
+    return {
+        part[depth] for part in parts if len(part) == depth + 1 and (depth == 0 or part[0] in tops)
+    }
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -160,5 +181,5 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 
 def _leads_nowhere(entry: os.DirEntry[str]) -> bool:
-    """Tell whether an entry is a link to nothing: a picture that is missing, which reading it will say."""
+    """Tell whether an entry is a link to nothing: an image that is missing, which reading it will say."""
     return entry.is_symlink() and not os.path.exists(entry.path)  # noqa: PTH110

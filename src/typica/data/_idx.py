@@ -20,7 +20,7 @@ def idx_to_npz(source: Path, target: Path) -> None:
         labels = read_idx(source / f"{stem}-labels-idx1-ubyte.gz")
         if images.ndim != 3 or labels.shape != images.shape[:1]:
             raise FormatError(
-                f"{source}: {stem} has pictures {images.shape} and labels {labels.shape}; fetch it again."
+                f"{source}: {stem} has images {images.shape} and labels {labels.shape}; fetch it again."
             )
         np.savez(target / f"{name}.npz", images=images, labels=labels.astype(np.int64))
 
@@ -30,7 +30,9 @@ def read_idx(path: Path) -> NDArray[Any]:
     try:
         data = gzip.decompress(path.read_bytes())
     except (EOFError, OSError) as error:
-        raise FormatError(f"{path}: not a whole gzip file ({error}); delete it and fetch it again.") from None
+        raise FormatError(
+            f"{path}: not a whole gzip file ({error}); delete it and fetch it again."
+        ) from None
     axes = data[3] if data[:3] == b"\0\0\x08" else 0
     shape = tuple(int.from_bytes(data[4 + 4 * i : 8 + 4 * i], "big") for i in range(axes))
     if not axes or len(data) != 4 + 4 * axes + math.prod(shape):

@@ -1,9 +1,9 @@
 """The benchmark sets as data: official pages, addresses, sizes and checksums.
 
-Checksums are those that the set's own page or widely used software publishes: CIFAR, torchvision and Keras; SVHN,
-Textures, Places365 and both MNISTs, TensorFlow Datasets; LSUN, pytorch-ood; iSUN, iNaturalist, SUN and Places, the
-package `detectors`. A file without one is recorded when it is first fetched.
-"""
+Checksums are those that the set's own page or widely used software publishes: CIFAR, torchvision
+and Keras; SVHN, Textures, Places365 and both MNISTs, TensorFlow Datasets; LSUN, pytorch-ood; iSUN,
+iNaturalist, SUN and Places, the package `detectors`. A file without one is recorded when it is
+first fetched."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class SetFile(NamedTuple):
 class BenchmarkSet(NamedTuple):
     """A benchmark set.
 
-    files: what is fetched; none where that takes a registration, and `by_hand` says how. open: what `open_images` is
-    pointed at, from the set's folder; needs: what must be there for the set to count as there. kind: what becomes of
-    the files: "archive", "plain", "idx" (the format of MNIST, turned into .npz). only: the file that lists the pictures
-    which are kept of an archive. split: which part the pictures are, None where the source has several.
-    """
+    files: what is fetched; none where that takes a registration, and `by_hand` says how. open: what
+    `open_images` is pointed at, from the set's folder; needs: what must be there for the set to
+    count as there. kind: what becomes of the files: "archive", "plain", "idx" (the format of MNIST,
+    turned into .npz). only: the file that lists the images which are kept of an archive. split:
+    which part the images are, None where the source has several."""
 
     name: str
     title: str
@@ -51,7 +51,10 @@ class BenchmarkSet(NamedTuple):
 
 
 _KRIZ = "https://www.cs.toronto.edu/~kriz/"
-_MNIST = ("https://storage.googleapis.com/cvdf-datasets/mnist/", "https://ossci-datasets.s3.amazonaws.com/mnist/")
+_MNIST = (
+    "https://storage.googleapis.com/cvdf-datasets/mnist/",
+    "https://ossci-datasets.s3.amazonaws.com/mnist/",
+)
 _FASHION = ("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",)
 _ODIN = "https://github.com/facebookresearch/odin"
 _DROPBOX = "https://www.dropbox.com/s/"
@@ -66,20 +69,23 @@ _RESEARCH = "for non-commercial research and education; see the page"
 _UNSTATED = "none stated; for research, see the page"
 
 
-def _file(address: str, size: int | None = None, sha256: str | None = None, md5: str | None = None) -> SetFile:
+def _file(
+    address: str, size: int | None = None, sha256: str | None = None, md5: str | None = None
+) -> SetFile:
     name = address.partition("?")[0].rpartition("/")[2]
     return SetFile(name, (address,), size, Digests(sha256, md5))
 
 
 def _idx(bases: tuple[str, ...], *files: tuple[str, int, str]) -> tuple[SetFile, ...]:
     return tuple(
-        SetFile(name, tuple(base + name for base in bases), size, Digests(sha256)) for name, size, sha256 in files
+        SetFile(name, tuple(base + name for base in bases), size, Digests(sha256))
+        for name, size, sha256 in files
     )
 
 
 _TABLE = (
     BenchmarkSet(
-        "cifar10", "CIFAR-10: 60,000 small pictures of 10 classes", f"{_KRIZ}cifar.html", _UNSTATED,
+        "cifar10", "CIFAR-10: 60,000 small images of 10 classes", f"{_KRIZ}cifar.html", _UNSTATED,
         (
             _file(
                 f"{_KRIZ}cifar-10-python.tar.gz", 170_498_071,
@@ -89,7 +95,7 @@ _TABLE = (
         "cifar-10-batches-py", "cifar-10-batches-py/test_batch", 60_000,
     ),
     BenchmarkSet(
-        "cifar100", "CIFAR-100: 60,000 small pictures of 100 classes", f"{_KRIZ}cifar.html", _UNSTATED,
+        "cifar100", "CIFAR-100: 60,000 small images of 100 classes", f"{_KRIZ}cifar.html", _UNSTATED,
         (
             _file(
                 f"{_KRIZ}cifar-100-python.tar.gz", 169_001_437,
@@ -136,7 +142,7 @@ _TABLE = (
         "iSUN/iSUN_patches", "iSUN/iSUN_patches", 8_925,
     ),
     BenchmarkSet(
-        "places365", "Places365: the 10,000 of its test pictures that CIFAR benchmarks take",
+        "places365", "Places365: the 10,000 of its test images that CIFAR benchmarks take",
         "http://places2.csail.mit.edu/download.html", _RESEARCH,
         (
             _file(_PLACES_LIST, 280_000),
@@ -148,7 +154,7 @@ _TABLE = (
         "test_256", "test_256", 10_000, "test", only="places365_test_list.txt",
     ),
     BenchmarkSet(
-        "places365-val", "Places365: all validation pictures, a tenth of the other's size",
+        "places365-val", "Places365: all validation images, a tenth of the other's size",
         "http://places2.csail.mit.edu/download.html", _RESEARCH,
         (
             _file(
@@ -162,7 +168,7 @@ _TABLE = (
         "imagenet", "ImageNet-1k (ILSVRC 2012), train and val", "https://image-net.org/download-images.php", _RESEARCH,
         (), ".", "val", 1_331_167,
         by_hand="register there, download ILSVRC2012_img_val.tar (and ILSVRC2012_img_train.tar to fit on the training "
-        "pictures), and put the pictures in folders val/n01440764/*.JPEG (train/n01440764/*.JPEG), one a class",
+        "images), and put the images in folders val/n01440764/*.JPEG (train/n01440764/*.JPEG), one a class",
     ),
     BenchmarkSet(
         "mnist", "MNIST: handwritten digits; train.npz lies beside", "http://yann.lecun.com/exdb/mnist/",
@@ -193,17 +199,17 @@ _TABLE = (
         "test.npz", "test.npz", 10_000, "test", kind="idx",
     ),
     BenchmarkSet(
-        "inaturalist", "iNaturalist: 10,000 pictures without ImageNet's classes, as in MOS", _MOS, _RESEARCH,
+        "inaturalist", "iNaturalist: 10,000 images without ImageNet's classes, as in MOS", _MOS, _RESEARCH,
         (_file(f"{_WISC}iNaturalist.tar.gz", md5="5be6ea8aa027d7b631916427b32cb335"),),
         "iNaturalist/images", "iNaturalist/images", 10_000,
     ),
     BenchmarkSet(
-        "sun", "SUN: 10,000 pictures without ImageNet's classes, as in MOS", _MOS, _UNSTATED,
+        "sun", "SUN: 10,000 images without ImageNet's classes, as in MOS", _MOS, _UNSTATED,
         (_file(f"{_WISC}SUN.tar.gz", md5="8469c3ada62211477954ec1be53b12d0"),),
         "SUN/images", "SUN/images", 10_000,
     ),
     BenchmarkSet(
-        "places", "Places: 10,000 pictures without ImageNet's classes, as in MOS", _MOS, _RESEARCH,
+        "places", "Places: 10,000 images without ImageNet's classes, as in MOS", _MOS, _RESEARCH,
         (_file(f"{_WISC}Places.tar.gz", md5="b5cb5eba2754ae2a28beea8718db699a"),),
         "Places/images", "Places/images", 10_000,
     ),

@@ -1,4 +1,4 @@
-"""A set of pictures, whatever holds them: files, an array, an archive's members, or several sets in a row."""
+"""A set of images, whatever holds them: files, an array, an archive's members, or several sets in a row."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from typica.data.decode import decode
 from typica.errors import InputError
 
 WHOLE = 2**32  # sets of up to this many bytes are fingerprinted in full
-_ENDS = 4096  # larger ones by blocks of this many bytes, at least at either end of each file, member or picture
+_ENDS = 4096  # larger ones by blocks of this many bytes, at least at either end of each file, member or image
 _BLOCK = 2**20
-_FILE_STEP = 2**20  # from one block to the next in a file that holds many pictures
-_PICTURE_STEP = 2**16  # and in a picture of an array
+_FILE_STEP = 2**20  # from one block to the next in a file that holds many images
+_PICTURE_STEP = 2**16  # and in an image of an array
 
 
 class Images:
-    """A read-only sequence of pictures with their names and maybe labels; made by `open_images`.
+    """A read-only sequence of images with their names and maybe labels; made by `open_images`.
 
-    names: one a picture. labels: (n,) int64 or None; where `classes` has names, they index it. ignored: the names of
-    what lay among the pictures and is none. notes: sentences on what one might not expect of the set, such as folders
-    that are not taken as classes. Reading is safe from several threads at once.
-    """
+    names: one an image. labels: (n,) int64 or None; where `classes` has names, they index it.
+    ignored: the names of what lay among the images and is none. notes: sentences on what one might
+    not expect of the set, such as folders that are not taken as classes. Reading is safe from
+    several threads at once."""
 
     def __init__(
         self,
@@ -59,11 +59,15 @@ class Images:
         return len(self.names)
 
     def __repr__(self) -> str:
-        known = "" if self.labels is None else f", {len(self.classes or np.unique(self.labels))} classes"
-        return f"{type(self).__name__}({len(self)} pictures{known}, {len(self.ignored)} ignored)"
+        known = (
+            ""
+            if self.labels is None
+            else f", {len(self.classes or np.unique(self.labels))} classes"
+        )
+        return f"{type(self).__name__}({len(self)} images{known}, {len(self.ignored)} ignored)"
 
     def read(self, i: int) -> Image.Image | NDArray[np.uint8]:
-        """Return picture i: an RGB Pillow image that keeps its EXIF orientation, or uint8 (h, w, 3).
+        """Return image i: an RGB Pillow image that keeps its EXIF orientation, or uint8 (h, w, 3).
 
         Raises ImageError where it cannot be read.
         """
@@ -72,13 +76,14 @@ class Images:
     def fingerprint(self) -> str:
         """Return the SHA-256 of the set: labels, classes, names within it, sizes and content.
 
-        Where the set lies, and in an array or archive what its file is called, makes no difference. Of sets larger
-        than 4 GiB a part stands for the content, and a change of the rest that keeps all sizes goes unseen:
+        Where the set lies, and in an array or archive what its file is called, makes no difference.
+        Of sets larger than 4 GiB a part stands for the content, and a change of the rest that keeps
+        all sizes goes unseen:
 
-        - pictures in files, and members of a tar: the first and last 4 KiB of each;
+        - images in files, and members of a tar: the first and last 4 KiB of each;
         - members of a zip: the CRC-32 of each, which the archive keeps and which covers all of it;
         - Parquet: 4 KiB at every MiB of the file, and its last 4 KiB;
-        - arrays (.npy, .npz, .mat, CIFAR): 4 KiB at every 64 KiB of each picture, and its last 4 KiB.
+        - arrays (.npy, .npz, .mat, CIFAR): 4 KiB at every 64 KiB of each image, and its last 4 KiB.
         """
         digest = hashlib.sha256(json.dumps([len(self), self.classes]).encode())
         digest.update(b"" if self.labels is None else self.labels.astype("<i8").tobytes())
@@ -92,9 +97,11 @@ class Images:
 
 
 class FileImages(Images):
-    """Pictures in files of their own. `keys` are their names in the fingerprint: paths within the set."""
+    """Images in files of their own. `keys` are their names in the fingerprint: paths within the set."""
 
-    def __init__(self, paths: Sequence[str], names: Sequence[str], keys: Sequence[str], **rest: Any) -> None:
+    def __init__(
+        self, paths: Sequence[str], names: Sequence[str], keys: Sequence[str], **rest: Any
+    ) -> None:
         super().__init__(names, **rest)
         self._paths = paths
         self._keys = keys
@@ -107,14 +114,18 @@ class FileImages(Images):
 
 
 class PackedImages(Images):
-    """Pictures whose files lie in a larger file: `reader(i)` gives the bytes of file i, `keys` their names in it.
+    """Images whose files lie in a larger file: `reader(i)` gives the bytes of file i, `keys` their names in it.
 
-    A file without names in it, a Parquet, has no keys. Of files of one name in an archive, the later ones are told
-    apart by " (2)", " (3)" ... after it.
-    """
+    A file without names in it, a Parquet, has no keys. Of files of one name in an archive, the
+    later ones are told apart by " (2)", " (3)" ... after it."""
 
     def __init__(
-        self, path: str, reader: Callable[[int], bytes], names: Sequence[str], keys: Sequence[str], **rest: Any
+        self,
+        path: str,
+        reader: Callable[[int], bytes],
+        names: Sequence[str],
+        keys: Sequence[str],
+        **rest: Any,
     ) -> None:
         super().__init__(_unique(names) if keys else names, **rest)
         if keys:
@@ -135,9 +146,11 @@ class PackedImages(Images):
 
 
 class ArrayImages(Images):
-    """Pictures in one uint8 array: (n, h, w, 3), or (n, h, w) and (n, h, w, 1) of greys."""
+    """Images in one uint8 array: (n, h, w, 3), or (n, h, w) and (n, h, w, 1) of greys."""
 
-    def __init__(self, array: NDArray[Any], where: str, labels: Any = None, classes: Any = None) -> None:
+    def __init__(
+        self, array: NDArray[Any], where: str, labels: Any = None, classes: Any = None
+    ) -> None:
         checked = _checked(array, where)
         super().__init__(Numbered(where, len(checked)), labels, classes)
         self._array = checked
@@ -153,7 +166,9 @@ class ArrayImages(Images):
             if self._array.nbytes <= WHOLE or len(data) <= 2 * _ENDS:
                 yield data
             else:
-                yield from (data[start : start + _ENDS] for start in _starts(len(data), _PICTURE_STEP))
+                yield from (
+                    data[start : start + _ENDS] for start in _starts(len(data), _PICTURE_STEP)
+                )
 
 
 class JoinedImages(Images):
@@ -163,7 +178,9 @@ class JoinedImages(Images):
         labels, classes = _joined_labels(parts)
         names = list(itertools.chain.from_iterable(part.names for part in parts))
         ignored = [*ignored, *(name for part in parts for name in part.ignored)]
-        super().__init__(names, labels, classes, ignored, [note for part in parts for note in part.notes])
+        super().__init__(
+            names, labels, classes, ignored, [note for part in parts for note in part.notes]
+        )
         self._parts = parts
         self._ends = np.cumsum([len(part) for part in parts])
 
@@ -196,10 +213,10 @@ class Numbered(Sequence[str]):
 
 
 def folder_notes(names: Sequence[str], labels: NDArray[np.int64] | None) -> list[str]:
-    """Say so if pictures that lie beside folders, the least deep of all, are why there are no labels.
+    """Say so if images that lie beside folders, the least deep of all, are why there are no labels.
 
     >>> folder_notes(["stray.png", "cat/1.png"], None)
-    ['pictures lie beside the folders (stray.png), so folders are not taken as classes']
+    ['images lie beside the folders (stray.png), so folders are not taken as classes']
     """
     depths = [name.count("/") for name in names]
     if labels is not None or min(depths) == max(depths):
@@ -207,16 +224,20 @@ def folder_notes(names: Sequence[str], labels: NDArray[np.int64] | None) -> list
     least = min(depths)
     beside = [name for name, depth in zip(names, depths, strict=True) if depth == least]
     shown = beside[0] if len(beside) == 1 else f"{beside[0]} and {len(beside) - 1} more"
-    return [f"pictures lie beside the folders ({shown}), so folders are not taken as classes"]
+    return [f"images lie beside the folders ({shown}), so folders are not taken as classes"]
 
 
-def file_content(keys: Sequence[str], paths: Sequence[str], step: int | None = None) -> Iterator[bytes]:
+def file_content(
+    keys: Sequence[str], paths: Sequence[str], step: int | None = None
+) -> Iterator[bytes]:
     """Yield names, sizes and content of files; if larger than WHOLE in all, the ends of each and a block a `step`."""
     sizes = [_size(path) for path in paths]
     whole = sum(sizes) <= WHOLE
     for key, path, size in zip(keys, paths, sizes, strict=True):
         yield json.dumps([key, size]).encode()
-        if size < 0:  # gone or unreadable, which `read` reports: the set can still be told from others
+        if (
+            size < 0
+        ):  # gone or unreadable, which `read` reports: the set can still be told from others
             continue
         with Path(path).open("rb") as file:
             if whole or size <= 2 * _ENDS:
@@ -232,7 +253,9 @@ def as_labels(labels: Any, count: int, where: str) -> tuple[NDArray[np.int64], l
     """Return int64 labels and, if they were given as strings, the names that they index, sorted."""
     array = np.asarray(labels)
     if array.shape != (count,):
-        raise InputError(f"{where}: labels of shape {array.shape} for {count} pictures; one a picture is needed.")
+        raise InputError(
+            f"{where}: labels of shape {array.shape} for {count} images; one an image is needed."
+        )
     if array.dtype.kind in "UO" and all(isinstance(label, str) for label in array):
         names, indices = np.unique(array.astype(np.str_), return_inverse=True)
         return indices.astype(np.int64), names.tolist()
@@ -264,7 +287,7 @@ def _member_content(path: str) -> Iterator[bytes]:
 
 
 def _unique(names: Sequence[str]) -> list[str]:
-    """Return the names of pictures, repeated ones numbered; no other ends in a number, but in ".png" or the like."""
+    """Return the names of images, repeated ones numbered; no other ends in a number, but in ".png" or the like."""
     counts: Counter[str] = Counter()
     unique = []
     for name in names:
@@ -285,15 +308,19 @@ def _checked(array: NDArray[Any], where: str) -> NDArray[np.uint8]:
     """Return the array as (n, h, w, 1 or 3)."""
     shape = array.shape
     if array.dtype != np.uint8:
-        raise InputError(f"{where}: pictures of type {array.dtype}; pass uint8 values, 0 to 255.")
+        raise InputError(f"{where}: images of type {array.dtype}; pass uint8 values, 0 to 255.")
     if array.ndim == 3 and shape[2] == 3:
-        raise InputError(f"{where}: shape {shape} is a single picture's; pass image[None], of shape {(1, *shape)}.")
+        raise InputError(
+            f"{where}: shape {shape} is a single image's; pass image[None], of shape {(1, *shape)}."
+        )
     if array.ndim == 4 and shape[1] == 3 and shape[3] not in (1, 3):
-        raise InputError(f"{where}: shape {shape} has channels first; pass array.transpose(0, 2, 3, 1).")
+        raise InputError(
+            f"{where}: shape {shape} has channels first; pass array.transpose(0, 2, 3, 1)."
+        )
     array = array[..., None] if array.ndim == 3 else array
     if array.ndim != 4 or array.shape[3] not in (1, 3) or 0 in array.shape:
         raise InputError(
-            f"{where}: pictures of shape {shape}; pass (n, height, width, 3), or greys (n, height, width)."
+            f"{where}: images of shape {shape}; pass (n, height, width, 3), or greys (n, height, width)."
         )
     return array
 
@@ -306,8 +333,14 @@ def _joined_labels(parts: Sequence[Images]) -> tuple[NDArray[np.int64] | None, l
     if not all(named):
         return np.concatenate(labels), None
     classes = list(parts[0].classes or ())
-    if any(part.classes != classes for part in parts):  # one order that fits all, as ImageFolder would give
+    if any(
+        part.classes != classes for part in parts
+    ):  # one order that fits all, as ImageFolder would give
         classes = sorted({name for part in parts for name in part.classes or ()})
     place = {name: k for k, name in enumerate(classes)}
-    maps = [np.array([place[name] for name in part.classes or ()], dtype=np.int64) for part in parts]
-    return np.concatenate([table[found] for table, found in zip(maps, labels, strict=True)]), classes
+    maps = [
+        np.array([place[name] for name in part.classes or ()], dtype=np.int64) for part in parts
+    ]
+    return np.concatenate(
+        [table[found] for table, found in zip(maps, labels, strict=True)]
+    ), classes

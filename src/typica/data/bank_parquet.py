@@ -27,7 +27,9 @@ def write_parquet(bank: Bank, path: Path) -> None:
     """Write a bank to one Parquet file, which appears whole or not at all."""
     arrow, parquet = _pyarrow("pyarrow"), _pyarrow("pyarrow.parquet")
     manifest = bank._manifest
-    types = {_column(name): _arrow_type(arrow, manifest.dtype_of(name)) for name in manifest.columns}
+    types = {
+        _column(name): _arrow_type(arrow, manifest.dtype_of(name)) for name in manifest.columns
+    }
     if bank.names is not None:
         types["name"] = arrow.string() if bank.names.are_unicode() else arrow.binary()
     schema = arrow.schema(list(types.items()), metadata={KEY: _metadata(bank)})
@@ -36,13 +38,18 @@ def write_parquet(bank: Bank, path: Path) -> None:
             if shard.stop == shard.start:
                 continue
             rows = slice(shard.start, shard.stop)
-            columns = {_column(name): _to_arrow(arrow, column[rows]) for name, column in bank._columns.items()}
+            columns = {
+                _column(name): _to_arrow(arrow, column[rows])
+                for name, column in bank._columns.items()
+            }
             if bank.names is not None:
                 names: list[Any] = bank.names[rows]
                 if types["name"] == arrow.binary():
                     names = [name.encode("utf-8", "surrogateescape") for name in names]
                 columns["name"] = arrow.array(names, types["name"])
-            writer.write_table(arrow.table(columns, schema=schema), row_group_size=shard.stop - shard.start)
+            writer.write_table(
+                arrow.table(columns, schema=schema), row_group_size=shard.stop - shard.start
+            )
 
 
 def read_parquet(path: Path, out: Path) -> Bank:
@@ -55,11 +62,19 @@ def read_parquet(path: Path, out: Path) -> Bank:
         )
     manifest, head = known
     with BankWriter(
-        out, manifest.identity, settings=manifest.settings, dtype=manifest.dtype, shard_rows=manifest.shard_rows
+        out,
+        manifest.identity,
+        settings=manifest.settings,
+        dtype=manifest.dtype,
+        shard_rows=manifest.shard_rows,
     ) as writer:
-        there = dataclasses.replace(writer._manifest, shard_rows=manifest.shard_rows)  # of what is in, it says nothing
+        there = dataclasses.replace(
+            writer._manifest, shard_rows=manifest.shard_rows
+        )  # of what is in, it says nothing
         if not (there == manifest if writer.complete else _is_part(there, manifest)):
-            raise InputError(f"{out}: holds a bank of other data; choose another folder, or delete this one.")
+            raise InputError(
+                f"{out}: holds a bank of other data; choose another folder, or delete this one."
+            )
         skipped = manifest.skipped[len(there.skipped) :]
         groups = iter(range(file.num_row_groups))
         source = 0
@@ -89,7 +104,11 @@ class ParquetBank(Bank):
     def __init__(self, path: Path, manifest: Manifest, head: Head | None) -> None:
         self.path = path
         self._manifest = manifest
-        self.identity, self.settings, self.classes = manifest.identity, manifest.settings, manifest.classes
+        self.identity, self.settings, self.classes = (
+            manifest.identity,
+            manifest.settings,
+            manifest.classes,
+        )
         self.head = head
 
 
@@ -118,7 +137,9 @@ def _known(path: Path, file: Any) -> tuple[Manifest, Head | None] | None:
         document["skipped"] = [(name, reason) for name, reason in document["skipped"]]
         return Manifest(**document), head
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise FormatError(f"{path}: what it says of its bank is damaged ({error}); write it again.") from None
+        raise FormatError(
+            f"{path}: what it says of its bank is damaged ({error}); write it again."
+        ) from None
 
 
 def _is_part(there: Manifest, whole: Manifest) -> bool:
@@ -144,7 +165,9 @@ def _arrow_type(arrow: Any, dtype: np.dtype[Any]) -> Any:
 def _to_arrow(arrow: Any, part: NDArray[Any]) -> Any:
     if part.dtype.kind != "f":
         return arrow.array(part.tolist())
-    values = np.ascontiguousarray(part, dtype=np.float32 if part.dtype == np.float16 else part.dtype)
+    values = np.ascontiguousarray(
+        part, dtype=np.float32 if part.dtype == np.float16 else part.dtype
+    )
     offsets = np.arange(len(part) + 1, dtype=np.int32) * part.shape[1]
     return arrow.ListArray.from_arrays(offsets, values.ravel())
 
@@ -162,7 +185,9 @@ def _columns_of(table: Any, manifest: Manifest) -> dict[str, NDArray[Any]]:
 
 def _names_of(table: Any) -> list[str]:
     names = table.column("name").to_pylist()
-    return [name if isinstance(name, str) else name.decode("utf-8", "surrogateescape") for name in names]
+    return [
+        name if isinstance(name, str) else name.decode("utf-8", "surrogateescape") for name in names
+    ]
 
 
 def _metadata(bank: Bank) -> str:
@@ -170,7 +195,11 @@ def _metadata(bank: Bank) -> str:
     manifest = bank._manifest
     document = {key: value for key, value in vars(manifest).items() if key != "shards"}
     document["shards"] = [shard._asdict() for shard in manifest.shards]
-    head = None if bank.head is None else base64.b64encode((bank.path / "head.safetensors").read_bytes()).decode()
+    head = (
+        None
+        if bank.head is None
+        else base64.b64encode((bank.path / "head.safetensors").read_bytes()).decode()
+    )
     return canonical({**document, "head_file": head})
 
 

@@ -1,4 +1,4 @@
-"""Batches of pictures, decoded ahead by threads while the network works on the batch before."""
+"""Batches of images, decoded ahead by threads while the network works on the batch before."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from typica.data.images import Images
 from typica.data.transform import Preprocessing
 from typica.errors import InputError
 
-AHEAD = 2  # batches decoded before they are asked for: enough to keep the threads busy, little to hold
-_TASK = 8  # pictures a task: small ones cost no more to read than a task costs to pass to a thread
+AHEAD = (
+    2  # batches decoded before they are asked for: enough to keep the threads busy, little to hold
+)
+_TASK = 8  # images a task: small ones cost no more to read than a task costs to pass to a thread
 
 
 class Batch(NamedTuple):
@@ -42,21 +44,24 @@ def image_batches(
 ) -> Iterator[Batch]:
     """Return an iterator over the batches of a set, in order: batch k holds rows k size ... (k + 1) size - 1.
 
-    Pictures are turned, resized and cropped by `transform.pixels`; `transform.normalised` does the rest. start: the
-    row to begin at, a multiple of `size`. on_error: at a picture that cannot be read "stop" raises its ImageError when
-    its batch is due, "skip" leaves it out and says why. workers: threads, by default one a core and at most 8. They
-    end with the iterator, also when it is dropped or closed early.
+    Images are turned, resized and cropped by `transform.pixels`; `transform.normalised` does the
+    rest. start: the row to begin at, a multiple of `size`. on_error: at an image that cannot be
+    read "stop" raises its ImageError when its batch is due, "skip" leaves it out and says why.
+    workers: threads, by default one a core and at most 8. They end with the iterator, also when it
+    is dropped or closed early.
 
     >>> from typica.data.images import open_images
-    >>> pictures = open_images(np.zeros((5, 40, 40, 3), dtype=np.uint8))
-    >>> [batch.pixels.shape for batch in image_batches(pictures, Preprocessing(32, 32), size=3)]
+    >>> images = open_images(np.zeros((5, 40, 40, 3), dtype=np.uint8))
+    >>> [batch.pixels.shape for batch in image_batches(images, Preprocessing(32, 32), size=3)]
     [(3, 32, 32, 3), (2, 32, 32, 3)]
     """
     where = "image_batches"
     if size < 1:
-        raise InputError(f"{where}: size={size}; pass a positive number of pictures.")
+        raise InputError(f"{where}: size={size}; pass a positive number of images.")
     if start % size or not 0 <= start <= len(images):
-        raise InputError(f"{where}: start={start}; pass a multiple of size={size} up to the {len(images)} pictures.")
+        raise InputError(
+            f"{where}: start={start}; pass a multiple of size={size} up to the {len(images)} images."
+        )
     if on_error not in ("stop", "skip"):
         raise InputError(f"{where}: on_error={on_error!r}; choose stop or skip.")
     if workers is not None and workers < 1:
@@ -86,7 +91,9 @@ def _batches(
     try:
         for first in range(start, len(images), size):
             rows = range(first, min(first + size, len(images)))
-            waiting.append((rows, [pool.submit(work, rows[k : k + _TASK]) for k in range(0, len(rows), _TASK)]))
+            waiting.append(
+                (rows, [pool.submit(work, rows[k : k + _TASK]) for k in range(0, len(rows), _TASK)])
+            )
             if len(waiting) > AHEAD:
                 yield _batch(images, transform, *waiting.popleft(), skip)
         while waiting:
@@ -105,7 +112,9 @@ def _pixels(images: Images, transform: Preprocessing, row: int) -> NDArray[np.ui
         return ImageError(f"{images.names[row]}: {error}")
 
 
-def _batch(images: Images, transform: Preprocessing, rows: range, tasks: list[Task], skip: bool) -> Batch:
+def _batch(
+    images: Images, transform: Preprocessing, rows: range, tasks: list[Task], skip: bool
+) -> Batch:
     results = [result for task in tasks for result in task.result()]
     indices, pictures, skipped = [], [], []
     for row, result in zip(rows, results, strict=True):
@@ -116,5 +125,9 @@ def _batch(images: Images, transform: Preprocessing, rows: range, tasks: list[Ta
             skipped.append((images.names[row], str(result)))
         else:
             raise result
-    pixels = np.stack(pictures) if pictures else np.zeros((0, transform.crop, transform.crop, 3), dtype=np.uint8)
+    pixels = (
+        np.stack(pictures)
+        if pictures
+        else np.zeros((0, transform.crop, transform.crop, 3), dtype=np.uint8)
+    )
     return Batch(rows.start, rows.stop, np.array(indices, dtype=np.int64), pixels, skipped)

@@ -1,8 +1,8 @@
-"""Strangers made of known pictures, to choose a detector where no out-of-distribution pictures are at hand.
+"""Strangers made of known images, to choose a detector where no out-of-distribution images are at hand.
 
-Each function takes uint8 pictures (n, h, w, 3) and a seed, and returns as many: picture i of the result depends on
-picture i, the seed and i alone. The input is never written to. `mixed` joins pictures of two classes.
-"""
+Each function takes uint8 images (n, h, w, 3) and a seed, and returns as many: image i of the result
+depends on image i, the seed and i alone. The input is never written to. `mixed` joins images of two
+classes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Corruption = Callable[[Pixels, int], Pixels]
 _NOISE = 0.15  # standard deviation, of the range of values
 _BLUR = 1 / 20  # radius, of the shorter side
 _CONTRAST = 0.25  # what is left of the difference from the mean
-_PIXELS = 4  # pixels that become one, along either side of 32; the more, the larger the picture
+_PIXELS = 4  # pixels that become one, along either side of 32; the more, the larger the image
 _QUALITY = 7  # of JPEG, 1 to 95
 _GRID = 4  # patches along either side
 
@@ -53,7 +53,7 @@ def blur(pixels: Pixels, seed: int = 0) -> Pixels:
 
 
 def contrast(pixels: Pixels, seed: int = 0) -> Pixels:
-    """Take three quarters of the contrast away: x becomes m + (x - m) / 4, m being the picture's mean colour."""
+    """Take three quarters of the contrast away: x becomes m + (x - m) / 4, m being the image's mean colour."""
 
     def one(picture: Pixels, _: np.random.Generator) -> Pixels:
         mean = picture.mean(axis=(0, 1))
@@ -93,7 +93,7 @@ def jpeg(pixels: Pixels, seed: int = 0) -> Pixels:
 
 
 def patch_shuffle(pixels: Pixels, seed: int = 0) -> Pixels:
-    """Cut the picture into 4 x 4 patches and put them back in another order; a remainder at the edges stays."""
+    """Cut the image into 4 x 4 patches and put them back in another order; a remainder at the edges stays."""
 
     def one(picture: Pixels, rng: np.random.Generator) -> Pixels:
         rows, columns = (min(_GRID, length) for length in picture.shape[:2])
@@ -111,9 +111,10 @@ def patch_shuffle(pixels: Pixels, seed: int = 0) -> Pixels:
 
 
 def mixed(pixels: Pixels, labels: Any, seed: int = 0, how: str = "mean") -> Pixels:
-    """Join each picture with one of another class: their mean, or with how="halves" a left half and a right half.
+    """Join each image with one of another class: their mean, or with how="halves" a left half and a right half.
 
-    labels: (n,), of two classes at least. The partner is drawn evenly from the pictures of other classes.
+    labels: (n,), of two classes at least. The partner is drawn evenly from the images of other
+    classes.
 
     >>> two = np.stack([np.zeros((2, 2, 3)), np.full((2, 2, 3), 200)]).astype(np.uint8)
     >>> mixed(two, [0, 1])[0, 0, 0], mixed(two, [0, 1], how="halves")[0, 0, :, 0]
@@ -121,7 +122,9 @@ def mixed(pixels: Pixels, labels: Any, seed: int = 0, how: str = "mean") -> Pixe
     """
     pixels, labels = _checked(pixels, "mixed"), np.asarray(labels)
     if labels.shape != (len(pixels),):
-        raise InputError(f"mixed: labels of shape {labels.shape} for {len(pixels)} pictures; one a picture is needed.")
+        raise InputError(
+            f"mixed: labels of shape {labels.shape} for {len(pixels)} images; one an image is needed."
+        )
     if how not in ("mean", "halves"):
         raise InputError(f"mixed: how={how!r}; choose mean or halves.")
     partners = pixels[_partners(labels, seed)]
@@ -150,13 +153,15 @@ def _partners(labels: NDArray[Any], seed: int) -> NDArray[np.int64]:
     first = np.searchsorted(ordered, labels, side="left")
     count = np.searchsorted(ordered, labels, side="right") - first
     if not len(labels) or np.any(count == len(labels)):
-        raise InputError("mixed: the pictures are of one class; pass pictures of two classes or more.")
+        raise InputError("mixed: the images are of one class; pass images of two classes or more.")
     # A draw among the others: positions from the row's own class on are moved past that class.
     drawn = np.random.default_rng(seed).integers(len(labels) - count)
     return np.asarray(order[drawn + np.where(drawn >= first, count, 0)])
 
 
-def _each(pixels: Pixels, seed: int, one: Callable[[Pixels, np.random.Generator], Pixels]) -> Pixels:
+def _each(
+    pixels: Pixels, seed: int, one: Callable[[Pixels, np.random.Generator], Pixels]
+) -> Pixels:
     pixels = _checked(pixels, "corrupt")
     result = np.empty_like(pixels, order="C")
     for i, picture in enumerate(pixels):
@@ -168,6 +173,6 @@ def _checked(pixels: Any, where: str) -> Pixels:
     array = np.asarray(pixels)
     if array.dtype != np.uint8 or array.ndim != 4 or array.shape[3] != 3 or 0 in array.shape[1:]:
         raise InputError(
-            f"{where}: pictures of shape {array.shape} and type {array.dtype}; pass uint8 (n, height, width, 3)."
+            f"{where}: images of shape {array.shape} and type {array.dtype}; pass uint8 (n, height, width, 3)."
         )
     return array

@@ -1,12 +1,12 @@
-"""One picture out of a file's bytes, safely: checked before it is decoded, RGB after, one kind of error.
+"""One image out of a file's bytes, safely: checked before it is decoded, RGB after, one kind of error.
 
-| in the file                 | in the picture                                                                       |
+| in the file                 | in the image                                                                       |
 |-----------------------------|--------------------------------------------------------------------------------------|
 | alpha, transparent colours  | dropped, as Pillow's convert("RGB") does: benchmark numbers rest on that             |
 | 16-bit grey, 32-bit grey    | v / 257, so that 0 ... 65535 becomes 0 ... 255; convert("RGB") would clip at 255     |
 | floats                      | 255 v for values in 0 ... 1; others are refused, for nothing says what they mean     |
 | several frames              | the first                                                                            |
-| EXIF orientation            | applied when asked, else left on the picture; Pillow itself applies that of a TIFF   |
+| EXIF orientation            | applied when asked, else left on the image; Pillow itself applies that of a TIFF   |
 """
 
 from __future__ import annotations
@@ -28,15 +28,31 @@ from PIL import Image, UnidentifiedImageError
 
 from typica.errors import InputError
 
-MAX_PIXELS = 2**27  # 512 MiB as Pillow holds them; larger than any camera's picture, smaller than a bomb
-MAX_BYTES = 2**30  # of one picture's file
+MAX_PIXELS = (
+    2**27
+)  # 512 MiB as Pillow holds them; larger than any camera's image, smaller than a bomb
+MAX_BYTES = 2**30  # of one image's file
 
 ENDINGS = (
-    *(".avif", ".bmp", ".gif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".pnm"),
+    *(
+        ".avif",
+        ".bmp",
+        ".gif",
+        ".jfif",
+        ".jp2",
+        ".jpe",
+        ".jpeg",
+        ".jpg",
+        ".pbm",
+        ".pgm",
+        ".png",
+        ".pnm",
+    ),
     *(".ppm", ".tif", ".tiff", ".webp"),
 )
 
-# Those with a signature of their own. EPS, which runs Ghostscript, and the rarely tested rest stay out.
+# Those with a signature of their own. EPS, which runs Ghostscript, and the rarely tested rest stay
+# out.
 _FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TIFF", "WEBP")
 _ORIENTATION = 0x0112
 _TURNS = {
@@ -51,7 +67,7 @@ _TURNS = {
 
 
 class ImageError(InputError):
-    """A picture that cannot be read: the message names its file."""
+    """An image that cannot be read: the message names its file."""
 
 
 def decode(
@@ -61,17 +77,20 @@ def decode(
     exif: bool = False,
     max_pixels: int = MAX_PIXELS,
 ) -> Image.Image:
-    """Return the RGB picture in a file or in a file's bytes; raise ImageError if there is none.
+    """Return the RGB image in a file or in a file's bytes; raise ImageError if there is none.
 
-    name: what errors call it, by default the path. exif: turn it as its EXIF orientation says; if not, the
-    orientation stays on the picture, and `turned` applies it. max_pixels: refuse more, by the header alone.
+    name: what errors call it, by default the path. exif: turn it as its EXIF orientation says; if
+    not, the orientation stays on the image, and `turned` applies it. max_pixels: refuse more, by
+    the header alone.
 
     >>> file = io.BytesIO()
     >>> Image.new("L", (3, 2), 128).save(file, "png")
     >>> decode(file.getvalue()).getpixel((0, 0))
     (128, 128, 128)
     """
-    data, name = (source, name or "bytes") if isinstance(source, bytes) else read_bytes(source, name)
+    data, name = (
+        (source, name or "bytes") if isinstance(source, bytes) else read_bytes(source, name)
+    )
     if not data:
         raise ImageError(f"{name}: the file is empty; fetch it again or leave it out.")
     with quiet(), _as_image_error(name), Image.open(io.BytesIO(data), formats=_formats()) as image:
@@ -99,15 +118,19 @@ def read_bytes(path: str | os.PathLike[str], name: str | None = None) -> tuple[b
     try:
         status = Path(path).stat()
         if not stat.S_ISREG(status.st_mode):  # reading a pipe would wait for ever
-            raise ImageError(f"{name}: not a file; pass a picture's path.")
+            raise ImageError(f"{name}: not a file; pass an image's path.")
         if status.st_size > MAX_BYTES:
-            raise ImageError(f"{name}: {status.st_size:,} bytes, more than {MAX_BYTES:,}; make it smaller.")
+            raise ImageError(
+                f"{name}: {status.st_size:,} bytes, more than {MAX_BYTES:,}; make it smaller."
+            )
         return Path(path).read_bytes(), name
     except ImageError:
         raise
     except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
         reason = getattr(error, "strerror", None) or error
-        raise ImageError(f"{name}: cannot be read ({reason}); check the path and its permissions.") from None
+        raise ImageError(
+            f"{name}: cannot be read ({reason}); check the path and its permissions."
+        ) from None
 
 
 def to_rgb(image: Image.Image, name: str = "picture") -> Image.Image:
@@ -122,7 +145,10 @@ def to_rgb(image: Image.Image, name: str = "picture") -> Image.Image:
             picture = Image.fromarray(_bytes_of_integers(np.asarray(image), name)).convert("RGB")
         elif image.mode == "F":
             picture = Image.fromarray(_bytes_of_floats(np.asarray(image), name)).convert("RGB")
-        elif image.mode in ("La", "RGBa"):  # premultiplied: Pillow converts these to their plain kin alone
+        elif image.mode in (
+            "La",
+            "RGBa",
+        ):  # premultiplied: Pillow converts these to their plain kin alone
             picture = image.convert(image.mode.upper()).convert("RGB")
         else:
             picture = image.convert("RGB")
@@ -131,7 +157,7 @@ def to_rgb(image: Image.Image, name: str = "picture") -> Image.Image:
 
 
 def turned(image: Image.Image) -> Image.Image:
-    """Return a picture as its EXIF orientation says it should be seen; one without, or with a broken one, stays."""
+    """Return an image as its EXIF orientation says it should be seen; one without, or with a broken one, stays."""
     with quiet(), _as_image_error("picture"):
         image.load()  # Pillow turns a TIFF here, and takes its orientation away
         return _turn(image, _orientation(image))
@@ -149,7 +175,9 @@ def printable(path: str | os.PathLike[str]) -> str:
 def _orientation(image: Image.Image) -> int:
     try:
         return int(image.getexif().get(_ORIENTATION, 1))
-    except Exception:  # broken metadata, of which there are many kinds, do not make the pixels unreadable
+    except (
+        Exception
+    ):  # broken metadata, of which there are many kinds, do not make the pixels unreadable
         return 1
 
 
@@ -160,14 +188,18 @@ def _turn(image: Image.Image, orientation: int) -> Image.Image:
 def _bytes_of_integers(values: NDArray[Any], name: str) -> NDArray[np.uint8]:
     low, high = int(values.min()), int(values.max())
     if low < 0 or high > 65535:
-        raise ImageError(f"{name}: grey values from {low} to {high}, beyond 0 ... 65535; save it with 8 or 16 bits.")
+        raise ImageError(
+            f"{name}: grey values from {low} to {high}, beyond 0 ... 65535; save it with 8 or 16 bits."
+        )
     return ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)
 
 
 def _bytes_of_floats(values: NDArray[Any], name: str) -> NDArray[np.uint8]:
     low, high = float(values.min()), float(values.max())
     if not (low >= 0 and high <= 1):
-        raise ImageError(f"{name}: float values from {low:g} to {high:g}, beyond 0 ... 1; save it with 8 bits.")
+        raise ImageError(
+            f"{name}: float values from {low:g} to {high:g}, beyond 0 ... 1; save it with 8 bits."
+        )
     return np.rint(255 * values.astype(np.float64)).astype(np.uint8)
 
 
@@ -186,12 +218,18 @@ def _as_image_error(name: str) -> Iterator[None]:
         raise
     except UnidentifiedImageError:
         known = ", ".join(_formats())
-        raise ImageError(f"{name}: not a picture in a known format ({known}); convert it or leave it out.") from None
+        raise ImageError(
+            f"{name}: not an image in a known format ({known}); convert it or leave it out."
+        ) from None
     except Image.DecompressionBombError as error:
-        raise ImageError(f"{name}: maybe a decompression bomb ({error}); make it smaller.") from None
+        raise ImageError(
+            f"{name}: maybe a decompression bomb ({error}); make it smaller."
+        ) from None
     except Exception as error:  # Pillow's plugins raise nearly every kind for damaged files
         reason = str(error) or type(error).__name__
-        raise ImageError(f"{name}: damaged or cut short ({reason}); fetch it again or leave it out.") from None
+        raise ImageError(
+            f"{name}: damaged or cut short ({reason}); fetch it again or leave it out."
+        ) from None
 
 
 _quiet_lock = threading.Lock()
@@ -203,9 +241,9 @@ _QUIET = r"(?#typica)PIL\."  # the comment tells this filter from one that a use
 def quiet() -> Iterator[None]:
     """Ignore Pillow's warnings, e.g. of broken metadata, while any thread is inside.
 
-    warnings.catch_warnings puts a whole list of filters back and with it, used by two threads at once, undoes what
-    the other has set. One entry of our own, put in and taken out, disturbs nobody.
-    """
+    warnings.catch_warnings puts a whole list of filters back and with it, used by two threads at
+    once, undoes what the other has set. One entry of our own, put in and taken out, disturbs
+    nobody."""
     global _quiet_threads  # noqa: PLW0603 (the filters are the process's own)
     with _quiet_lock:
         _quiet_threads += 1

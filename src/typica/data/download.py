@@ -52,10 +52,11 @@ def download(
 ) -> str:
     """Fetch a file from the first address (http, https or file) that gives it whole, and return its SHA-256.
 
-    What has come in lies in PATH.part, and is taken up by the next call where a checksum can tell that it belongs to
-    the same file; if it does not, the file is fetched once more from its beginning. timeout: seconds without a byte.
-    tries: how often, `pause` seconds apart and twice as long each time, an address is asked without getting further.
-    Bytes are reported through `typica.progress`.
+    What has come in lies in PATH.part, and is taken up by the next call where a checksum can tell
+    that it belongs to the same file; if it does not, the file is fetched once more from its
+    beginning. timeout: seconds without a byte. tries: how often, `pause` seconds apart and twice as
+    long each time, an address is asked without getting further. Bytes are reported through
+    `typica.progress`.
 
     >>> import tempfile
     >>> source = Path(tempfile.mkdtemp()) / "a.txt"
@@ -67,7 +68,9 @@ def download(
     addresses = [addresses] if isinstance(addresses, str) else list(addresses)
     for address in addresses:
         if not address.startswith(SCHEMES):
-            raise InputError(f"{address}: not an address of the kind http://, https:// or file:; check it.")
+            raise InputError(
+                f"{address}: not an address of the kind http://, https:// or file:; check it."
+            )
     part = _Part(path, digests, size)
     tried = []
     for address in addresses:
@@ -235,13 +238,19 @@ def _ask(address: str, part: _Part, timeout: float) -> None:
         part.restart()
         response = urllib.request.urlopen(_request(address), timeout=timeout)
     with response:
-        start = part.done if str(response.headers.get("Content-Range", "")).startswith(f"bytes {part.done}-") else 0
+        start = (
+            part.done
+            if str(response.headers.get("Content-Range", "")).startswith(f"bytes {part.done}-")
+            else 0
+        )
         if start != part.done:  # the server sends the whole file
             part.restart()
         length = response.headers.get("Content-Length")
         part.take(response)
         if length is not None and part.done - start < int(length):
-            raise ConnectionError(f"the connection broke after {part.done:,} of {start + int(length):,} bytes")
+            raise ConnectionError(
+                f"the connection broke after {part.done:,} of {start + int(length):,} bytes"
+            )
 
 
 def _request(address: str, method: str = "GET") -> urllib.request.Request:
@@ -255,7 +264,9 @@ def _disk(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        what = "the disk is full" if error.errno in _FULL else f"cannot write there ({error.strerror})"
+        what = (
+            "the disk is full" if error.errno in _FULL else f"cannot write there ({error.strerror})"
+        )
         raise DownloadError(
             f"{path}: {what}; make room or choose another folder, then run the same command again."
         ) from None

@@ -1,10 +1,10 @@
-"""Open pictures, whatever holds them, as one read-only sequence with names and labels.
+"""Open images, whatever holds them, as one read-only sequence with names and labels.
 
 | source                               | labels                                                                    |
 |--------------------------------------|---------------------------------------------------------------------------|
-| folder, also with train / test / val | its folders by ImageFolder's convention; none if pictures lie beside them |
+| folder, also with train / test / val | its folders by ImageFolder's convention; none if images lie beside them |
 | .zip, .tar, .tar.gz ...              | the same, from the names within; nothing is unpacked                      |
-| a picture's file                     | none                                                                      |
+| an image's file                     | none                                                                      |
 | list of any of these                 | those of the parts, if all have them                                      |
 | array, .npy                          | none                                                                      |
 | .npz                                 | the array `labels`, beside `images`                                       |
@@ -44,20 +44,23 @@ _PACKS: dict[str, Callable[[Path, str], Images]] = {
 
 
 def open_images(source: Any, *, labels: Any = None, split: str | None = None) -> Images:
-    """Return the pictures of a path, of a list of paths, or of a uint8 array (n, h, w, 3) or (n, h, w).
+    """Return the images of a path, of a list of paths, or of a uint8 array (n, h, w, 3) or (n, h, w).
 
-    labels: one a picture, integers or names, or a file of them; in place of the source's own. split: "train", "test"
-    or "val" of a source that has them (CIFAR, SVHN, folders and archives with folders of that name); None is all.
+    labels: one an image, integers or names, or a file of them; in place of the source's own. split:
+    "train", "test" or "val" of a source that has them (CIFAR, SVHN, folders and archives with
+    folders of that name); None is all.
 
-    What lies among pictures and is none is left out and listed in `ignored`. Pictures are read, and found damaged,
-    when `read` asks for them.
+    What lies among images and is none is left out and listed in `ignored`. Images are read, and
+    found damaged, when `read` asks for them.
 
-    >>> pictures = open_images(np.zeros((2, 8, 8, 3), dtype=np.uint8), labels=["cat", "dog"])
-    >>> pictures.names[1], pictures.labels, pictures.classes
+    >>> images = open_images(np.zeros((2, 8, 8, 3), dtype=np.uint8), labels=["cat", "dog"])
+    >>> images.names[1], images.labels, images.classes
     ('images[1]', array([0, 1]), ['cat', 'dog'])
     """
     if split is not None and split not in SPLITS:
-        raise InputError(f"open_images: split={split!r} is unknown; choose one of {', '.join(SPLITS)}.")
+        raise InputError(
+            f"open_images: split={split!r} is unknown; choose one of {', '.join(SPLITS)}."
+        )
     if isinstance(source, str | os.PathLike):
         images = _open_path(source, split, listed=False)
     elif isinstance(source, Images):
@@ -67,7 +70,9 @@ def open_images(source: Any, *, labels: Any = None, split: str | None = None) ->
     elif isinstance(source, Iterable) and not isinstance(source, bytes):
         images = _open_list(list(source), split)
     else:
-        raise InputError(f"open_images: got {type(source).__name__}; pass a path, a list of paths, or an array.")
+        raise InputError(
+            f"open_images: got {type(source).__name__}; pass a path, a list of paths, or an array."
+        )
     if split is not None and isinstance(source, Images | np.ndarray):
         raise InputError(f"open_images: an array has no split {split!r}; leave split out.")
     if labels is not None:
@@ -84,7 +89,9 @@ def _open_path(source: str | os.PathLike[str], split: str | None, listed: bool) 
         return _open_kind(Path(source), split, listed)
     except OSError as error:
         reason = error.strerror or error
-        raise InputError(f"{printable(source)}: cannot be read ({reason}); check its permissions.") from None
+        raise InputError(
+            f"{printable(source)}: cannot be read ({reason}); check its permissions."
+        ) from None
 
 
 def _open_kind(path: Path, split: str | None, listed: bool) -> Images:  # noqa: PLR0911 (one kind a line)
@@ -103,7 +110,9 @@ def _open_kind(path: Path, split: str | None, listed: bool) -> Images:  # noqa: 
     if lower.endswith(ARCHIVES):
         return (open_zip if lower.endswith(".zip") else open_tar)(path, split, f"{name}/")
     if split is not None:
-        raise InputError(f"{printable(path)}: a single file has no split {split!r}; leave split out.")
+        raise InputError(
+            f"{printable(path)}: a single file has no split {split!r}; leave split out."
+        )
     if path.suffix.lower() in _PACKS:
         return _PACKS[path.suffix.lower()](path, name)
     if is_cifar(path):
@@ -114,7 +123,9 @@ def _open_kind(path: Path, split: str | None, listed: bool) -> Images:  # noqa: 
 def _open_digits(path: Path, files: dict[str, Path], split: str | None, prefix: str) -> Images:
     chosen = [file for key, file in files.items() if split in (None, key) and file.is_file()]
     if not chosen:
-        raise InputError(f"{printable(path)}: {split}_32x32.mat is not there; fetch it, or choose another split.")
+        raise InputError(
+            f"{printable(path)}: {split}_32x32.mat is not there; fetch it, or choose another split."
+        )
     parts = [open_mat(file, prefix + file.name) for file in chosen]
     return parts[0] if len(parts) == 1 else JoinedImages(parts)
 
@@ -123,12 +134,12 @@ def _open_list(sources: list[Any], split: str | None) -> Images:
     odd = next((item for item in sources if not isinstance(item, str | os.PathLike)), None)
     if odd is not None:
         raise InputError(
-            f"open_images: a list with a {type(odd).__name__} in it; pass paths, or one array of pictures."
+            f"open_images: a list with a {type(odd).__name__} in it; pass paths, or one array of images."
         )
     if not sources:
-        raise InputError("open_images: an empty list; pass the paths of pictures or folders.")
+        raise InputError("open_images: an empty list; pass the paths of images or folders.")
     parts: list[Images] = []
-    # Neighbours that are plain pictures make one set: a list may have a million of them.
+    # Neighbours that are plain images make one set: a list may have a million of them.
     for plain, run in groupby(sources, _is_plain):
         if plain and split is None:
             parts.append(_files([Path(path) for path in run]))
@@ -138,10 +149,12 @@ def _open_list(sources: list[Any], split: str | None) -> Images:
 
 
 def _is_plain(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a path is one picture's by its name, as most in a long list are; others are looked at one by one."""
+    """Tell whether a path is one image's by its name, as most in a long list are; others are looked at one by one."""
     return os.fspath(path).lower().endswith(ENDINGS) and os.path.isfile(path)  # noqa: PTH113 (never raises)
 
 
 def _files(paths: list[Path]) -> FileImages:
     names = [printable(path) for path in paths]
-    return FileImages([str(path) for path in paths], names, [printable(path.name) for path in paths])
+    return FileImages(
+        [str(path) for path in paths], names, [printable(path.name) for path in paths]
+    )

@@ -1,4 +1,4 @@
-"""Tell files of pictures from files of features."""
+"""Tell files of images from files of features."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from typica.data import tables
 
 
 def holds_pictures(path: str | Path) -> bool:
-    """Tell whether a path is to be read as pictures; feature files and banks are not.
+    """Tell whether a path is to be read as images; feature files and banks are not.
 
-    Folders that are no banks, image files and archives hold pictures; so does an .npz with an array `images`, an .npy
-    of whole bytes in three or four dimensions, and a .parquet with a column `image`. What cannot be read is left to
-    the reader to complain about.
-    """
+    Folders that are no banks, image files and archives hold images; so does an .npz with an array
+    `images`, an .npy of whole bytes in three or four dimensions, and a .parquet with a column
+    `image`. What cannot be read is left to the reader to complain about."""
     path = Path(path)
     if path.is_dir():
         return not Bank.is_bank(path)

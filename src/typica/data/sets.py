@@ -3,9 +3,9 @@
     get_set("svhn")          # fetch it, if it is not there, and return what open_images takes
     find_set("svhn")         # the same without fetching; None if it is not there
 
-A set lies in ROOT/NAME; what is fetched passes through ROOT/downloads/NAME. A set that was downloaded by hand is
-found as well: its archive in ROOT/downloads/NAME, or its unpacked folder in ROOT/NAME or in ROOT.
-"""
+A set lies in ROOT/NAME; what is fetched passes through ROOT/downloads/NAME. A set that was
+downloaded by hand is found as well: its archive in ROOT/downloads/NAME, or its unpacked folder in
+ROOT/NAME or in ROOT."""
 
 from __future__ import annotations
 
@@ -23,7 +23,16 @@ from typica.data.unpack import unpack
 from typica.errors import FormatError, InputError
 from typica.store import atomic_path
 
-__all__ = ["BenchmarkSet", "SetFile", "benchmark_set", "find_set", "get_set", "how_to_get", "list_sets", "set_home"]
+__all__ = [
+    "BenchmarkSet",
+    "SetFile",
+    "benchmark_set",
+    "find_set",
+    "get_set",
+    "how_to_get",
+    "list_sets",
+    "set_home",
+]
 
 
 def set_home() -> Path:
@@ -51,7 +60,9 @@ def benchmark_set(name: str) -> BenchmarkSet:
     """
     if name not in SETS:
         close = difflib.get_close_matches(name.lower(), SETS, cutoff=0.7)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"choose one of {', '.join(SETS)}."
+        hint = (
+            f"did you mean {' or '.join(close)}?" if close else f"choose one of {', '.join(SETS)}."
+        )
         raise InputError(f"set {name!r}: there is none of that name; {hint}")
     return SETS[name]
 
@@ -61,7 +72,9 @@ def find_set(name: str, root: str | os.PathLike[str] | None = None) -> Path | No
     wanted = benchmark_set(name)
     root = set_home() if root is None else Path(root)
     folders = [root / name] if wanted.open == "." else [root / name, root]
-    return next((folder / wanted.open for folder in folders if (folder / wanted.needs).exists()), None)
+    return next(
+        (folder / wanted.open for folder in folders if (folder / wanted.needs).exists()), None
+    )
 
 
 def how_to_get(name: str, root: str | os.PathLike[str] | None = None) -> str:
@@ -72,7 +85,9 @@ def how_to_get(name: str, root: str | os.PathLike[str] | None = None) -> str:
     """
     wanted = benchmark_set(name)
     if wanted.files:
-        return f"get it with: typica data get {name}" + ("" if root is None else f" --root {os.fspath(root)}")
+        return f"get it with: typica data get {name}" + (
+            "" if root is None else f" --root {os.fspath(root)}"
+        )
     return f"see {wanted.page}: {wanted.by_hand}, below {(set_home() if root is None else Path(root)) / name}"
 
 
@@ -84,10 +99,10 @@ def get_set(
 ) -> Path:
     """Return what `open_images` is pointed at for a set, fetched if it is not there.
 
-    Interrupted, it goes on with the next call. Files are checked against their published checksums; one without is
-    recorded with its first download, and later downloads are checked against that. Archives that were downloaded are
-    removed once they are unpacked. tell: is called with each step and the bytes that it will report, if known.
-    """
+    Interrupted, it goes on with the next call. Files are checked against their published checksums;
+    one without is recorded with its first download, and later downloads are checked against that.
+    Archives that were downloaded are removed once they are unpacked. tell: is called with each step
+    and the bytes that it will report, if known."""
     wanted = benchmark_set(name)
     root = set_home() if root is None else Path(root)
     found = find_set(name, root)
@@ -100,7 +115,9 @@ def get_set(
         downloads.mkdir(parents=True, exist_ok=True)
         lock = lock_folder(downloads, f"getting the set {name!r}")
     except OSError as error:
-        raise InputError(f"{downloads}: cannot write there ({error.strerror}); choose another folder.") from None
+        raise InputError(
+            f"{downloads}: cannot write there ({error.strerror}); choose another folder."
+        ) from None
     try:
         ours = [file for file in wanted.files if _fetched(file, downloads, tell)]
         _put_in_place(wanted, downloads, folder, tell)
@@ -110,11 +127,15 @@ def get_set(
         os.close(lock)
     found = find_set(name, root)
     if found is None:
-        raise FormatError(f"{folder}: unpacked, but {wanted.needs} is not in it; see {wanted.page} for what changed.")
+        raise FormatError(
+            f"{folder}: unpacked, but {wanted.needs} is not in it; see {wanted.page} for what changed."
+        )
     return found
 
 
-def _fetched(file: SetFile, downloads: Path, tell: Callable[[str, int | None], None] | None) -> bool:
+def _fetched(
+    file: SetFile, downloads: Path, tell: Callable[[str, int | None], None] | None
+) -> bool:
     """See to it that a file is there and right; tell whether it had to be downloaded."""
     path, record = downloads / file.name, downloads / f"{file.name}.sha256"
     digests = file.digests
@@ -134,15 +155,26 @@ def _fetched(file: SetFile, downloads: Path, tell: Callable[[str, int | None], N
 
 
 def _put_in_place(
-    wanted: BenchmarkSet, downloads: Path, folder: Path, tell: Callable[[str, int | None], None] | None
+    wanted: BenchmarkSet,
+    downloads: Path,
+    folder: Path,
+    tell: Callable[[str, int | None], None] | None,
 ) -> None:
     """Make the set's folder of its files, whole or not at all."""
     if wanted.kind == "archive":
-        listed = None if wanted.only is None else set((downloads / wanted.only).read_text(encoding="utf-8").split())
+        listed = (
+            None
+            if wanted.only is None
+            else set((downloads / wanted.only).read_text(encoding="utf-8").split())
+        )
         archive = downloads / next(file.name for file in wanted.files if file.name != wanted.only)
         if tell is not None:
             tell(f"unpacking {archive.name}", archive.stat().st_size)
-        unpack(archive, folder, keep=None if listed is None else lambda name: name.rpartition("/")[2] in listed)
+        unpack(
+            archive,
+            folder,
+            keep=None if listed is None else lambda name: name.rpartition("/")[2] in listed,
+        )
         return
     temporary = folder.with_name(f".{folder.name}.unpacking")
     shutil.rmtree(temporary, ignore_errors=True)

@@ -11,8 +11,8 @@ A file holds one matrix of features, and may hold labels beside it:
 | .csv         | all columns, with or without a header                  | the column `label` or `labels`   |
 | a bank's folder | its features, memory-mapped                         | its labels                       |
 
-A .parquet file that a bank was written to is as good as the bank: it has the head, the classes and the source.
-"""
+A .parquet file that a bank was written to is as good as the bank: it has the head, the classes and
+the source."""
 
 from __future__ import annotations
 
@@ -43,13 +43,14 @@ class Table(NamedTuple):
     labels: NDArray[Any] | None
 
 
-def read_features(path: str | Path, source: Mapping[str, Any] | None = None, *, logits: bool = False) -> Table:
+def read_features(
+    path: str | Path, source: Mapping[str, Any] | None = None, *, logits: bool = False
+) -> Table:
     """Read a matrix of features, and the labels if the file holds them.
 
-    source: what is known of the network that the features should come from; a bank of another one is refused.
-    logits: read a bank's logits in place of its features, where it has them, with labels that index them; other files
-    hold one matrix anyway.
-    """
+    source: what is known of the network that the features should come from; a bank of another one
+    is refused. logits: read a bank's logits in place of its features, where it has them, with
+    labels that index them; other files hold one matrix anyway."""
     bank = _bank_of(path)
     if bank is not None:
         check_source(path, bank.source, source)
@@ -74,7 +75,9 @@ def read_features(path: str | Path, source: Mapping[str, Any] | None = None, *, 
             "expected numbers of shape (rows, features)."
         )
     if labels is not None and labels.shape != (len(features),):
-        raise FormatError(f"{path}: labels of shape {labels.shape} for {len(features)} rows; one a row is needed.")
+        raise FormatError(
+            f"{path}: labels of shape {labels.shape} for {len(features)} rows; one a row is needed."
+        )
     return Table(features, labels)
 
 
@@ -91,7 +94,9 @@ def read_labels(path: str | Path) -> NDArray[Any]:
         found = next((arrays[name] for name in LABELS if name in arrays), None)
         labels = next(iter(arrays.values())) if found is None and len(arrays) == 1 else found  # type: ignore[assignment]
         if labels is None:
-            raise FormatError(f"{path}: holds {', '.join(sorted(arrays))}; name the array of labels 'labels'.")
+            raise FormatError(
+                f"{path}: holds {', '.join(sorted(arrays))}; name the array of labels 'labels'."
+            )
         bank = _bank_of(path)
         if bank is not None:
             labels = _named(labels, bank)
@@ -103,16 +108,20 @@ def read_labels(path: str | Path) -> NDArray[Any]:
 def read_head(path: str | Path) -> Head:
     """Read the head of a bank, or `weight`, `bias` (optional) and `classes` (optional) in a .safetensors or .npz file.
 
-    A checkpoint whose only tensors end in `.weight` and `.bias` (`fc.weight`, `fc.bias`) will do as well.
-    """
+    A checkpoint whose only tensors end in `.weight` and `.bias` (`fc.weight`, `fc.bias`) will do as
+    well."""
     if Path(path).is_dir():
         head = Bank.open(path).head
         if head is None:
-            raise FormatError(f"{path}: a bank without a head; pass the head's own file, or write the bank with one.")
+            raise FormatError(
+                f"{path}: a bank without a head; pass the head's own file, or write the bank with one."
+            )
         return head
     arrays = {name.rpartition(".")[2]: array for name, array in _read(path).items()}
     if "weight" not in arrays:
-        raise FormatError(f"{path}: holds no 'weight'; a head is weight (classes, features) and maybe bias (classes).")
+        raise FormatError(
+            f"{path}: holds no 'weight'; a head is weight (classes, features) and maybe bias (classes)."
+        )
     return Head(arrays["weight"], arrays.get("bias"), arrays.get("classes"))
 
 
@@ -167,7 +176,9 @@ def _read(path: str | Path) -> dict[str, NDArray[Any]]:
     if path.is_dir():
         return _read_bank(path)
     if path.suffix not in _READERS:
-        raise InputError(f"{path}: the ending {path.suffix!r} is unknown; use one of {', '.join(_READERS)}.")
+        raise InputError(
+            f"{path}: the ending {path.suffix!r} is unknown; use one of {', '.join(_READERS)}."
+        )
     if not path.is_file():
         raise InputError(f"{path}: there is no such file; check the path.")
     return _READERS[path.suffix](path)
@@ -184,7 +195,9 @@ def _named(labels: NDArray[Any], bank: Bank) -> NDArray[Any]:
     if bank.classes is None or labels.dtype.kind not in "iu":
         return labels
     if not 0 <= labels.min() <= labels.max() < len(bank.classes):
-        raise FormatError(f"{bank.path}: labels that none of its classes has, the bank is damaged; write it again.")
+        raise FormatError(
+            f"{bank.path}: labels that none of its classes has, the bank is damaged; write it again."
+        )
     names: NDArray[Any] = np.array(bank.classes)[labels]
     return names
 
@@ -193,7 +206,9 @@ def _read_npy(path: Path) -> dict[str, NDArray[Any]]:
     try:
         return {"features": np.load(path, mmap_mode="r", allow_pickle=False)}
     except (ValueError, EOFError, OSError) as error:
-        raise FormatError(f"{path}: not a whole .npy file of numbers or strings ({error}); write it again.") from None
+        raise FormatError(
+            f"{path}: not a whole .npy file of numbers or strings ({error}); write it again."
+        ) from None
 
 
 def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
@@ -201,7 +216,9 @@ def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
         with np.load(path, allow_pickle=False) as file:
             return dict(file)
     except Exception as error:  # zipfile, zlib and NumPy raise many kinds for a damaged archive
-        raise FormatError(f"{path}: not a whole .npz file of numbers or strings ({error}); write it again.") from None
+        raise FormatError(
+            f"{path}: not a whole .npz file of numbers or strings ({error}); write it again."
+        ) from None
 
 
 def _read_safetensors(path: Path) -> dict[str, NDArray[Any]]:
@@ -209,7 +226,9 @@ def _read_safetensors(path: Path) -> dict[str, NDArray[Any]]:
         with safe_open(path, framework="numpy") as file:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
     except (SafetensorError, OSError, TypeError) as error:
-        raise FormatError(f"{path}: not a whole .safetensors file ({error}); write it again.") from None
+        raise FormatError(
+            f"{path}: not a whole .safetensors file ({error}); write it again."
+        ) from None
 
 
 def _read_parquet(path: Path) -> dict[str, NDArray[Any]]:
@@ -219,22 +238,31 @@ def _read_parquet(path: Path) -> dict[str, NDArray[Any]]:
     except (pyarrow.ArrowException, OSError) as error:
         raise FormatError(f"{path}: not a whole .parquet file ({error}); write it again.") from None
     columns = {name: table.column(name).combine_chunks() for name in table.column_names}
-    labels = {name: columns.pop(name).to_numpy(zero_copy_only=False) for name in LABELS if name in columns}
-    labels = {name: column.astype(np.str_) if column.dtype == object else column for name, column in labels.items()}
+    labels = {
+        name: columns.pop(name).to_numpy(zero_copy_only=False) for name in LABELS if name in columns
+    }
+    labels = {
+        name: column.astype(np.str_) if column.dtype == object else column
+        for name, column in labels.items()
+    }
     if "features" in columns:
         of_bank = "logits" in columns and _bank_of(path) is not None
         wanted = ["features", "logits"] if of_bank else ["features"]
         return {name: _matrix(columns[name], name, path) for name in wanted} | labels
     numeric = [column.to_numpy(zero_copy_only=False) for column in columns.values()]
     if not numeric or any(column.dtype.kind not in "fiub" for column in numeric):
-        raise FormatError(f"{path}: needs a list column 'features', or numeric columns and maybe a 'label'.")
+        raise FormatError(
+            f"{path}: needs a list column 'features', or numeric columns and maybe a 'label'."
+        )
     return {"features": np.column_stack(numeric), **labels}
 
 
 def _matrix(column: Any, name: str, path: Path) -> NDArray[Any]:
     lengths = np.unique(np.asarray(column.value_lengths()))
     if column.null_count or len(lengths) != 1:
-        raise FormatError(f"{path}: rows of the column {name!r} differ in length; write rows of one length.")
+        raise FormatError(
+            f"{path}: rows of the column {name!r} differ in length; write rows of one length."
+        )
     values: NDArray[Any] = column.flatten().to_numpy(zero_copy_only=False)
     return values.reshape(len(column), -1)
 
@@ -248,17 +276,24 @@ def _read_csv(path: Path) -> dict[str, NDArray[Any]]:
     columns = header or [str(i) for i in range(len(rows[0]) if rows else 0)]
     uneven = next((i for i, row in enumerate(rows) if len(row) != len(columns)), None)
     if uneven is not None:
-        raise FormatError(f"{path}: row {uneven} has {len(rows[uneven])} fields instead of {len(columns)}; mend it.")
+        raise FormatError(
+            f"{path}: row {uneven} has {len(rows[uneven])} fields instead of {len(columns)}; mend it."
+        )
     label = next((columns.index(name) for name in LABELS if name in columns), None)
     try:
-        features = np.array([[float(x) for i, x in enumerate(row) if i != label] for row in rows], dtype=np.float64)
+        features = np.array(
+            [[float(x) for i, x in enumerate(row) if i != label] for row in rows], dtype=np.float64
+        )
     except ValueError as error:
         raise FormatError(f"{path}: {error}; all columns but 'label' must be numbers.") from None
     if label is None:
         return {"features": features}
     names = [row[label].strip() for row in rows]
     whole = all(name.lstrip("-").isdigit() for name in names)
-    return {"features": features, "labels": np.array([int(name) for name in names] if whole else names)}
+    return {
+        "features": features,
+        "labels": np.array([int(name) for name in names] if whole else names),
+    }
 
 
 def _is_number(text: str) -> bool:
@@ -283,7 +318,9 @@ def _pyarrow(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise InputError("Parquet files need the extra 'parquet': pip install 'typica[parquet]'.") from None
+        raise InputError(
+            "Parquet files need the extra 'parquet': pip install 'typica[parquet]'."
+        ) from None
 
 
 _READERS: dict[str, Callable[[Path], dict[str, NDArray[Any]]]] = {
@@ -315,7 +352,9 @@ class RowWriter:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         if self.path.suffix not in self.ENDINGS:
-            raise InputError(f"{path}: the ending {self.path.suffix!r} is unknown; use {', '.join(self.ENDINGS)}.")
+            raise InputError(
+                f"{path}: the ending {self.path.suffix!r} is unknown; use {', '.join(self.ENDINGS)}."
+            )
         if self.path.suffix == ".parquet":
             _pyarrow("pyarrow.parquet")
         self._atomic: AbstractContextManager[Path] = atomic_path(self.path)

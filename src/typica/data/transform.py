@@ -1,4 +1,4 @@
-"""From pictures to the numbers that a network takes: turn, resize, crop, scale, normalise. Pillow and NumPy alone."""
+"""From images to the numbers that a network takes: turn, resize, crop, scale, normalise. Pillow and NumPy alone."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ _FILTERS = {
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """What is done to a picture before the network sees it, as torchvision does it, bit for bit on the same Pillow.
+    """What is done to an image before the network sees it, as torchvision does it, bit for bit on the same Pillow.
 
-    The shorter side is resized to `resize` pixels, the middle `crop` x `crop` pixels are kept, and channel c
-    becomes (x / scale - mean[c]) / std[c] in float32. `std` is what `Perturb` takes as its own.
+    The shorter side is resized to `resize` pixels, the middle `crop` x `crop` pixels are kept, and
+    channel c becomes (x / scale - mean[c]) / std[c] in float32. `std` is what `Perturb` takes as
+    its own.
 
-    exif: first turn a Pillow image as its EXIF orientation says, as people see it. torchvision does not by itself;
-    pass False for a network that was trained without, and for exact comparisons.
+    exif: first turn a Pillow image as its EXIF orientation says, as people see it. torchvision does
+    not by itself; pass False for a network that was trained without, and for exact comparisons.
 
     >>> tiny = Preprocessing(resize=2, crop=2, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
     >>> tiny(np.full((1, 4, 6, 3), 255, dtype=np.uint8))[0, :, 0, 0]
@@ -50,8 +51,13 @@ class Preprocessing:
 
     def __post_init__(self) -> None:
         where = "Preprocessing"
-        if not all(isinstance(n, int) for n in (self.crop, self.resize)) or not 0 < self.crop <= self.resize:
-            raise InputError(f"{where}: crop={self.crop} of resize={self.resize}; pass 0 < crop <= resize.")
+        if (
+            not all(isinstance(n, int) for n in (self.crop, self.resize))
+            or not 0 < self.crop <= self.resize
+        ):
+            raise InputError(
+                f"{where}: crop={self.crop} of resize={self.resize}; pass 0 < crop <= resize."
+            )
         if self.interpolation not in _FILTERS:
             raise InputError(
                 f"{where}: interpolation {self.interpolation!r} is unknown; choose one of {', '.join(_FILTERS)}."
@@ -65,24 +71,31 @@ class Preprocessing:
             )
         if not isinstance(self.exif, bool):
             raise InputError(f"{where}: exif={self.exif!r}; pass True or False.")
-        # Equal settings are to be equal objects with equal fingerprints, whether given as 1 or 1.0, list or tuple.
+        # Equal settings are to be equal objects with equal fingerprints, whether given as 1 or 1.0,
+        # list or tuple.
         object.__setattr__(self, "mean", tuple(map(float, self.mean)))
         object.__setattr__(self, "std", tuple(map(float, self.std)))
         object.__setattr__(self, "scale", float(self.scale))
 
     def __call__(self, images: Any) -> NDArray[np.float32]:
-        """Return (n, 3, crop, crop) float32 from uint8 pictures (n, h, w, 3), or a list of Pillow images or arrays."""
+        """Return (n, 3, crop, crop) float32 from uint8 images (n, h, w, 3), or a list of Pillow images or arrays."""
         if isinstance(images, np.ndarray) and images.ndim == 4 and self._fits(images.shape[1:]):
             return self.normalised(images)
         if isinstance(images, Image.Image) or (isinstance(images, np.ndarray) and images.ndim == 3):
-            raise InputError("Preprocessing: got a single picture; pass a list of pictures, or image[None].")
+            raise InputError(
+                "Preprocessing: got a single image; pass a list of images, or image[None]."
+            )
         if not isinstance(images, Iterable):
-            raise InputError(f"Preprocessing: got {type(images).__name__}; pass uint8 pictures (n, h, w, 3).")
+            raise InputError(
+                f"Preprocessing: got {type(images).__name__}; pass uint8 images (n, h, w, 3)."
+            )
         pictures = [self.pixels(image) for image in images]
-        return self.normalised(np.stack(pictures) if pictures else np.zeros((0, self.crop, self.crop, 3), np.uint8))
+        return self.normalised(
+            np.stack(pictures) if pictures else np.zeros((0, self.crop, self.crop, 3), np.uint8)
+        )
 
     def pixels(self, image: Any) -> NDArray[np.uint8]:
-        """Return one picture, a Pillow image or uint8 (h, w, 3), turned, RGB, resized and cropped: (crop, crop, 3).
+        """Return one image, a Pillow image or uint8 (h, w, 3), turned, RGB, resized and cropped: (crop, crop, 3).
 
         >>> Preprocessing(resize=4, crop=2).pixels(Image.new("L", (40, 30))).shape
         (2, 2, 3)
@@ -93,7 +106,9 @@ class Preprocessing:
         else:
             array = np.asarray(image)
             if array.ndim != 3 or array.shape[2] != 3 or 0 in array.shape:
-                raise InputError(f"Preprocessing: a picture of shape {array.shape}; pass (height, width, 3).")
+                raise InputError(
+                    f"Preprocessing: an image of shape {array.shape}; pass (height, width, 3)."
+                )
             _check_bytes(array)
             if self._fits(array.shape):
                 return array
@@ -107,9 +122,13 @@ class Preprocessing:
         array([2., 2., 2.], dtype=float32)
         """
         if pixels.ndim != 4 or not self._fits(pixels.shape[1:], resized=True):
-            raise InputError(f"Preprocessing: pixels of shape {pixels.shape}; pass (n, {self.crop}, {self.crop}, 3).")
+            raise InputError(
+                f"Preprocessing: pixels of shape {pixels.shape}; pass (n, {self.crop}, {self.crop}, 3)."
+            )
         _check_bytes(pixels)
-        mean, std = (np.array(values, dtype=np.float32)[:, None, None] for values in (self.mean, self.std))
+        mean, std = (
+            np.array(values, dtype=np.float32)[:, None, None] for values in (self.mean, self.std)
+        )
         # The order and the rounding of torchvision's ToTensor and Normalize.
         values = np.moveaxis(pixels, 3, 1).astype(np.float32, order="C")
         values /= np.float32(self.scale)
@@ -123,12 +142,18 @@ class Preprocessing:
         >>> Preprocessing.from_dict(Preprocessing(40, 32).to_dict()) == Preprocessing(40, 32)
         True
         """
-        return {key: list(v) if isinstance(v, tuple) else v for key, v in dataclasses.asdict(self).items()}
+        return {
+            key: list(v) if isinstance(v, tuple) else v
+            for key, v in dataclasses.asdict(self).items()
+        }
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> Preprocessing:
         """Return the preprocessing with these settings, as `to_dict` gives them; those left out have their defaults."""
-        unknown, missing = sorted(set(settings) - set(KEYS)), sorted({"resize", "crop"} - set(settings))
+        unknown, missing = (
+            sorted(set(settings) - set(KEYS)),
+            sorted({"resize", "crop"} - set(settings)),
+        )
         if unknown or missing:
             found = f"{', '.join(unknown)} unknown" if unknown else f"{', '.join(missing)} missing"
             raise InputError(
@@ -148,7 +173,7 @@ class Preprocessing:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def _fits(self, shape: tuple[int, ...], resized: bool = False) -> bool:
-        """Tell whether a picture of this shape stays as it is; once resized it need only be of the crop's size."""
+        """Tell whether an image of this shape stays as it is; once resized it need only be of the crop's size."""
         return shape == (self.crop, self.crop, 3) and (resized or self.crop == self.resize)
 
     def _resize(self, picture: Image.Image) -> Image.Image:
@@ -158,7 +183,7 @@ class Preprocessing:
         other = int(self.resize * long / short)
         if self.resize * other > MAX_PIXELS:
             raise InputError(
-                f"Preprocessing: a picture of {picture.width} x {picture.height} pixels would have "
+                f"Preprocessing: an image of {picture.width} x {picture.height} pixels would have "
                 f"{self.resize} x {other} with its shorter side resized; cut it to a less extreme shape."
             )
         size = (self.resize, other) if picture.width <= picture.height else (other, self.resize)
@@ -169,9 +194,13 @@ class Preprocessing:
         return picture.crop((left, top, left + self.crop, top + self.crop))
 
 
-KEYS = tuple(field.name for field in dataclasses.fields(Preprocessing))  # the two without a default come first
+KEYS = tuple(
+    field.name for field in dataclasses.fields(Preprocessing)
+)  # the two without a default come first
 
 
 def _check_bytes(pixels: NDArray[Any]) -> None:
     if pixels.dtype != np.uint8:
-        raise InputError(f"Preprocessing: pictures of type {pixels.dtype}; pass uint8 values, 0 to 255.")
+        raise InputError(
+            f"Preprocessing: images of type {pixels.dtype}; pass uint8 values, 0 to 255."
+        )

@@ -19,7 +19,7 @@ from typica.data.download import CHUNK
 from typica.errors import FormatError, InputError
 from typica.progress import advance
 
-RATIO = 100  # an archive may grow to this many times its size: pictures hardly do, bombs do a thousandfold
+RATIO = 100  # an archive may grow to this many times its size: images hardly do, bombs do a thousandfold
 FLOOR = 1 << 26  # but small ones to this many bytes at least
 MEMBERS = 10_000_000
 
@@ -40,9 +40,10 @@ def unpack(
 ) -> Path:
     """Unpack a .zip, .tar, .tar.gz, .tar.bz2 or .tar.xz archive to a new folder and return it.
 
-    keep: tells from its path in the archive whether a file is wanted; all are if None. The folder appears when it is
-    whole: one that was interrupted is unpacked again. Absolute paths, `..`, links that lead out of the folder, devices,
-    and archives that grow a hundredfold are refused. Bytes of the archive are reported through `typica.progress`.
+    keep: tells from its path in the archive whether a file is wanted; all are if None. The folder
+    appears when it is whole: one that was interrupted is unpacked again. Absolute paths, `..`,
+    links that lead out of the folder, devices, and archives that grow a hundredfold are refused.
+    Bytes of the archive are reported through `typica.progress`.
 
     >>> import tempfile
     >>> root = Path(tempfile.mkdtemp())
@@ -59,10 +60,21 @@ def unpack(
     try:
         temporary.mkdir(parents=True)
         count = _unpack_to(archive, temporary.resolve(), keep)
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError) as error:
+    except (
+        tarfile.TarError,
+        zipfile.BadZipFile,
+        zlib.error,
+        lzma.LZMAError,
+        EOFError,
+        RuntimeError,
+    ) as error:
         shutil.rmtree(temporary, ignore_errors=True)
-        what = str(error).partition(":\n")[0]  # tarfile goes on with a line for each kind that it is not
-        raise FormatError(f"{archive}: not a whole archive ({what}); delete it and fetch it again.") from None
+        what = str(error).partition(":\n")[
+            0
+        ]  # tarfile goes on with a line for each kind that it is not
+        raise FormatError(
+            f"{archive}: not a whole archive ({what}); delete it and fetch it again."
+        ) from None
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         if isinstance(error, FileNotFoundError) and not archive.exists():
@@ -75,7 +87,9 @@ def unpack(
         raise
     if not count:
         shutil.rmtree(temporary)
-        raise FormatError(f"{archive}: holds none of the files that were looked for; fetch it again.")
+        raise FormatError(
+            f"{archive}: holds none of the files that were looked for; fetch it again."
+        )
     if folder.exists():
         folder.rmdir()
     temporary.rename(folder)
@@ -101,8 +115,12 @@ def _unpack_to(archive: Path, root: Path, keep: Callable[[str], bool] | None) ->
                     "unpack it by hand if you trust it."
                 )
             if member.kind == "other":
-                raise FormatError(f"{archive}: {member.name} is a device or the like; refused, nothing was unpacked.")
-            if path == root or (keep is not None and (member.kind == "folder" or not keep(member.name))):
+                raise FormatError(
+                    f"{archive}: {member.name} is a device or the like; refused, nothing was unpacked."
+                )
+            if path == root or (
+                keep is not None and (member.kind == "folder" or not keep(member.name))
+            ):
                 continue
             _check_inside(archive, root, path.parent, member.name)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -128,15 +146,26 @@ def _inside(archive: Path, root: Path, name: str) -> Path:
     """Return where a member goes; its name may not lead elsewhere."""
     posix = PurePosixPath(name)
     windows = PureWindowsPath(name)
-    if not name or "\0" in name or posix.is_absolute() or windows.drive or windows.root or ".." in windows.parts:
-        raise FormatError(f"{archive}: {name!r} leads out of the folder; refused, nothing was unpacked.")
+    if (
+        not name
+        or "\0" in name
+        or posix.is_absolute()
+        or windows.drive
+        or windows.root
+        or ".." in windows.parts
+    ):
+        raise FormatError(
+            f"{archive}: {name!r} leads out of the folder; refused, nothing was unpacked."
+        )
     return root.joinpath(*posix.parts)
 
 
 def _check_inside(archive: Path, root: Path, path: Path, name: str) -> None:
     """Check that a path, with every link on it followed, lies below the root."""
     if not path.resolve().is_relative_to(root):
-        raise FormatError(f"{archive}: {name} leads out of the folder; refused, nothing was unpacked.")
+        raise FormatError(
+            f"{archive}: {name} leads out of the folder; refused, nothing was unpacked."
+        )
 
 
 def _earlier(archive: Path, root: Path, member: _Member) -> Path:
@@ -144,7 +173,9 @@ def _earlier(archive: Path, root: Path, member: _Member) -> Path:
     path = _inside(archive, root, member.link)
     _check_inside(archive, root, path, member.name)
     if not path.is_file():
-        raise FormatError(f"{archive}: {member.name} is a link to {member.link}, which is not there; fetch it again.")
+        raise FormatError(
+            f"{archive}: {member.name} is a link to {member.link}, which is not there; fetch it again."
+        )
     return path
 
 
@@ -157,7 +188,9 @@ def _copy(archive: Path, member: _Member, path: Path) -> None:
                 break
             target.write(chunk)
     if left:
-        raise FormatError(f"{archive}: {member.name} has another size than it says; delete it and fetch it again.")
+        raise FormatError(
+            f"{archive}: {member.name} has another size than it says; delete it and fetch it again."
+        )
 
 
 @contextlib.contextmanager

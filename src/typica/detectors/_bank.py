@@ -29,16 +29,17 @@ def check_k(k: int, rows: int, where: str, subsample: float | int | None = None)
     if k > rows:
         # scikit-learn's checks look for the words in brackets.
         found = "1 training row (1 sample)" if rows == 1 else f"{rows} training rows"
-        kept, more = ("", "") if subsample is None else (" that were kept", ", or a larger subsample")
+        kept, more = (
+            ("", "") if subsample is None else (" that were kept", ", or a larger subsample")
+        )
         raise InputError(f"{where}: k={k} exceeds the {found}{kept}; pass k<={rows}{more}.")
 
 
 class BankDetector(Detector):
     """A detector that keeps training rows, all or a random sample of them, in `batches_`.
 
-    Subclasses have the parameters `subsample` (None, a share of each batch, or a number of rows), `seed` and
-    `k`, and write `_derive`, which turns `bank_` into what scoring needs.
-    """
+    Subclasses have the parameters `subsample` (None, a share of each batch, or a number of rows),
+    `seed` and `k`, and write `_derive`, which turns `bank_` into what scoring needs."""
 
     subsample: float | int | None
     seed: int
@@ -63,10 +64,13 @@ class BankDetector(Detector):
         """Return which of n rows are kept; `before` rows are in the bank already."""
         kept = self.subsample or n
         if isinstance(kept, float | np.floating):
-            # The share of a small training set still leaves the k rows without which nothing can be scored.
+            # The share of a small training set still leaves the k rows without which nothing can be
+            # scored.
             kept = max(int(np.ceil(kept * n)), int(getattr(self, "k", 1)) - before)
         size = min(n, int(kept))
-        return np.sort(np.random.default_rng([int(self.seed), before]).choice(n, size, replace=False))
+        return np.sort(
+            np.random.default_rng([int(self.seed), before]).choice(n, size, replace=False)
+        )
 
     def _kept(self, Z: NDArray[Any]) -> NDArray[Any]:
         """Return what the bank keeps of the rows Z: an array of its own."""
@@ -104,4 +108,8 @@ class BankDetector(Detector):
     def __getstate__(self) -> dict[str, Any]:
         """Leave out of pickles and copies what `_derive` has set: it is large, and soon made again."""
         state: dict[str, Any] = super().__getstate__()
-        return {key: value for key, value in state.items() if not key.startswith("_") or key == "_sklearn_version"}
+        return {
+            key: value
+            for key, value in state.items()
+            if not key.startswith("_") or key == "_sklearn_version"
+        }

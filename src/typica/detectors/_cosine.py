@@ -26,9 +26,8 @@ def unit_rows(M: NDArray[Any]) -> NDArray[np.float64]:
 def directed(Z: Array) -> tuple[Array, Array, Array]:
     """Return rows with the directions of those of Z, their lengths, and which rows are zero (length 1 here).
 
-    Z is returned as it is unless squares of a row overflow or underflow; then the rows are rescaled. The lengths
-    are safe to divide by, and no NaN enters their gradient.
-    """
+    Z is returned as it is unless squares of a row overflow or underflow; then the rows are
+    rescaled. The lengths are safe to divide by, and no NaN enters their gradient."""
     xp = namespace(Z)
     info = xp.finfo(Z.dtype)
     squares = _sum_of_squares(Z)
@@ -98,7 +97,8 @@ class CosineDetector(Detector):
         return len(self._directions)
 
     def _contributions(self, z: NDArray[Any], nearest: int) -> tuple[Contribution, ...]:
-        # 1 - cos(u, v) = sum_j (u_j - v_j)^2 / 2 for u and v of length 1: every feature adds its part, none negative.
+        # 1 - cos(u, v) = sum_j (u_j - v_j)^2 / 2 for u and v of length 1: every feature adds its
+        # part, none negative.
         if not z.any():
             return ()
         excess = unit_rows(z[None])[0] - self._directions[nearest]

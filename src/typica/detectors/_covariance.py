@@ -1,8 +1,7 @@
 """What the methods on covariances and subspaces share: moments with scatter, variance by direction, residuals.
 
-Scatters are sums of products about a point: divided by the number of rows they are covariances. All of them
-are sums of positive parts, so that nothing cancels.
-"""
+Scatters are sums of products about a point: divided by the number of rows they are covariances. All
+of them are sums of positive parts, so that nothing cancels."""
 
 from __future__ import annotations
 
@@ -51,9 +50,9 @@ def overall_mean(moments: Moments) -> Floats:
 def directions(scatter: Floats, n: int) -> tuple[Floats, Floats]:
     """Return the variances (r,), largest first, and all directions (m, m) of a scatter of n rows.
 
-    Column j of the directions belongs to variance j; in the columns from r on the rows do not vary. That is
-    where the variance is at most eps * max(m, sqrt(n)) times the largest (eps of float64): what rounding leaves
-    of a sum of n products.
+    Column j of the directions belongs to variance j; in the columns from r on the rows do not vary.
+    That is where the variance is at most eps * max(m, sqrt(n)) times the largest (eps of float64):
+    what rounding leaves of a sum of n products.
 
     >>> variances, vectors = directions(np.diag([0.0, 8.0]), n=2)
     >>> variances, abs(vectors).tolist()
@@ -68,9 +67,8 @@ def directions(scatter: Floats, n: int) -> tuple[Floats, Floats]:
 def anchor(point: Floats) -> Floats:
     """Return the point nearest to `point` that float32 holds exactly.
 
-    Rows are moved by it before they are multiplied, and the small rest of `point` is seen to after. So rows
-    that share a large offset lose no digits to it, in float32 either.
-    """
+    Rows are moved by it before they are multiplied, and the small rest of `point` is seen to after.
+    So rows that share a large offset lose no digits to it, in float32 either."""
     with np.errstate(over="ignore"):
         near = point.astype(np.float32).astype(np.float64)
     return np.where(np.isfinite(near), near, point)
@@ -79,10 +77,10 @@ def anchor(point: Floats) -> Floats:
 class Residuals(NamedTuple):
     """How long the part of a row is that lies outside a subspace through a point.
 
-    center (m,): the point's anchor; basis (m, r): orthonormal directions outside the subspace, divided by
-    `scale`; shift (r,): the rest of the point along them. `scale` is the size of the training rows: lengths
-    in its unit have squares that float32 can hold, whatever the unit of the features.
-    """
+    center (m,): the point's anchor; basis (m, r): orthonormal directions outside the subspace,
+    divided by `scale`; shift (r,): the rest of the point along them. `scale` is the size of the
+    training rows: lengths in its unit have squares that float32 can hold, whatever the unit of the
+    features."""
 
     center: Floats
     basis: Floats
@@ -103,7 +101,9 @@ class Residuals(NamedTuple):
         squares = xp.vecdot(R, R)
         zero = squares == 0
         # The root of 1 in place of 0, so that no NaN enters the gradient.
-        return xp.where(zero, xp.zeros_like(squares), xp.sqrt(xp.where(zero, xp.ones_like(squares), squares)))
+        return xp.where(
+            zero, xp.zeros_like(squares), xp.sqrt(xp.where(zero, xp.ones_like(squares), squares))
+        )
 
 
 def zero_logits(head: Head | None, m: int) -> Floats:
@@ -115,7 +115,9 @@ def zero_logits(head: Head | None, m: int) -> Floats:
     if head is None:
         return np.zeros(m)
     W = head.weight.astype(np.float64)
-    return np.asarray(-np.linalg.pinv(W, rcond=np.finfo(head.weight.dtype).eps * max(W.shape)) @ head.bias)
+    return np.asarray(
+        -np.linalg.pinv(W, rcond=np.finfo(head.weight.dtype).eps * max(W.shape)) @ head.bias
+    )
 
 
 def principal_dim(dim: int | None, m: int) -> int:
@@ -134,9 +136,13 @@ def check_dim(dim: Any, m: int | None, where: str) -> None:
     if dim is None:
         return
     if isinstance(dim, bool) or not isinstance(dim, int | np.integer) or dim < 1:
-        raise InputError(f"{where}: dim={dim!r} is not a positive whole number; pass dim>=1, or None.")
+        raise InputError(
+            f"{where}: dim={dim!r} is not a positive whole number; pass dim>=1, or None."
+        )
     if m is not None and dim >= m:
-        raise InputError(f"{where}: dim={dim} leaves nothing outside of {m} features; pass dim<{m}.")
+        raise InputError(
+            f"{where}: dim={dim} leaves nothing outside of {m} features; pass dim<{m}."
+        )
 
 
 def overflow_as_minus_infinity(kernel: Callable[[Array], Array], Z: Array) -> Array:

@@ -31,7 +31,9 @@ def surplus(L: Array) -> Array:
     return (g - xp.mean(g, axis=1, keepdims=True)) / (L.shape[1] + xp.sum(g, axis=1, keepdims=True))
 
 
-def check_classes(moments: Moments, head: Head, where: str, what: str = "samples") -> NDArray[np.int64]:
+def check_classes(
+    moments: Moments, head: Head, where: str, what: str = "samples"
+) -> NDArray[np.int64]:
     """Return where each class of the head is among those of the moments; raise if one is absent."""
     absent = np.setdiff1d(head.classes, moments.classes)
     if len(absent):
@@ -45,7 +47,9 @@ def check_known(labels: NDArray[Any] | None, head: Head, where: str) -> None:
     """Raise if a label is not a class of the head."""
     unknown = np.setdiff1d(np.asarray(labels), head.classes)
     if len(unknown):
-        raise InputError(f"{where}: label {unknown[0]!s} is not a class of the head; remove its rows, or rename it.")
+        raise InputError(
+            f"{where}: label {unknown[0]!s} is not a class of the head; remove its rows, or rename it."
+        )
 
 
 def mean_directions(moments: Moments, where: str) -> NDArray[np.float64]:
@@ -68,7 +72,9 @@ class HeadedDetector(Detector):
     @property
     def _head(self) -> Head:
         if self.head is None:
-            raise InputError(f"{type(self).__name__}: no head; pass head=typica.Head(weight, bias).")
+            raise InputError(
+                f"{type(self).__name__}: no head; pass head=typica.Head(weight, bias)."
+            )
         return self.head
 
     def _similarities(self, Z: Array) -> Array:

@@ -36,7 +36,9 @@ def descending(L: Array) -> Array:
     return namespace(L).sort(L, axis=1, descending=True, stable=False)
 
 
-def class_sums(values: NDArray[Any], classes: NDArray[np.int64], n_classes: int) -> NDArray[np.float64]:
+def class_sums(
+    values: NDArray[Any], classes: NDArray[np.int64], n_classes: int
+) -> NDArray[np.float64]:
     """Return the sums (n_classes, m) of the rows of `values` (n, m) by the class number of each row.
 
     >>> class_sums(np.array([[1.0], [2.0], [4.0]]), np.array([0, 2, 0]), 3).ravel()
@@ -51,7 +53,9 @@ def class_sums(values: NDArray[Any], classes: NDArray[np.int64], n_classes: int)
 def check_count(value: Any, name: str, where: str, least: int = 1) -> None:
     """Raise unless the parameter `name` is an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InputError(f"{where}: {name}={value!r} is not an integer of at least {least}; pass {name}>={least}.")
+        raise InputError(
+            f"{where}: {name}={value!r} is not an integer of at least {least}; pass {name}>={least}."
+        )
 
 
 class Tempered(Estimator):
@@ -77,7 +81,9 @@ class LogitDetector(Detector):
     def _logits(self, Z: Array) -> Array:
         return Z if self.head is None else self.head.logits(Z)
 
-    def _logit_blocks(self, Z: NDArray[Any], where: str) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    def _logit_blocks(
+        self, Z: NDArray[Any], where: str
+    ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """Yield which rows of the training data a block holds, and their logits, checked."""
         width = max(self._score_width(), Z.shape[1])
         for block in row_blocks(len(Z), width, itemsize=8):
@@ -100,7 +106,9 @@ class LogitDetector(Detector):
 
     def _check(self, X: Any, where: str, reset: bool = False) -> Array:
         Z = super()._check(X, where, reset)
-        self._width = int(Z.shape[1])  # tells an unfitted detector of bare logits how many classes there are
+        self._width = int(
+            Z.shape[1]
+        )  # tells an unfitted detector of bare logits how many classes there are
         return Z
 
     @property

@@ -1,16 +1,15 @@
 """Exact search for the k-th nearest of many rows.
 
-A matrix product bounds all distances from below; the rows that the bound leaves in question are measured
-directly, from differences, so that nothing is lost to cancellation and equal rows are at distance 0. With
-x = q - mean and y = b - mean for a query q and a row b
+A matrix product bounds all distances from below; the rows that the bound leaves in question are
+measured directly, from differences, so that nothing is lost to cancellation and equal rows are at
+distance 0. With x = q - mean and y = b - mean for a query q and a row b
 
     |q - b|² = |x|² - 2 s,   s = x·y - |y|²/2 <= Px·Py + |x - Px| |y - Py| - |y|²/2
 
-where P projects onto the leading principal axes of the rows. The features of a network lie near few axes, so
-that a product of a fifth of the width settles nearly all pairs. What it leaves open is settled by the product
-of full width, and what rounding leaves open there (more than a few rows at all but the same distance) by
-measuring all.
-"""
+where P projects onto the leading principal axes of the rows. The features of a network lie near few
+axes, so that a product of a fifth of the width settles nearly all pairs. What it leaves open is
+settled by the product of full width, and what rounding leaves open there (more than a few rows at
+all but the same distance) by measuring all."""
 
 from __future__ import annotations
 
@@ -27,7 +26,9 @@ from typica.arrays import Array, namespace, row_blocks
 
 Floats = NDArray[Any]
 
-QUERIES = 256  # worked on at once by one thread, against TILE rows: their product stays in the cache
+QUERIES = (
+    256  # worked on at once by one thread, against TILE rows: their product stays in the cache
+)
 TILE = 2048
 SAMPLE = 4096  # rows, or the sixteenth part of all if that is more, from which a query's threshold is taken
 FEW = 64  # queries that are not worth the principal axes
@@ -62,9 +63,13 @@ class Search:
         if len(blocks) == 1 or threads == 1:
             found = [self._settle(block, k, usable) for block in blocks]
         else:
-            # Each thread has its own queries, and BLAS no threads of its own; that is set for the whole process,
-            # so that searches take turns.
-            with _turn, _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+            # Each thread has its own queries, and BLAS no threads of its own; that is set for the
+            # whole process, so that searches take turns.
+            with (
+                _turn,
+                _blas().limit(limits=1, user_api="blas"),
+                ThreadPoolExecutor(threads) as pool,
+            ):
                 found = list(pool.map(lambda block: self._settle(block, k, usable), blocks))
         return self._first[np.concatenate(found)]
 
@@ -75,7 +80,9 @@ class Search:
             if len(open_):
                 index[open_] = self._attempt(Q[open_], k, bound)
         for i in np.flatnonzero(index < 0):
-            squares = np.concatenate([_squares(self._rows[b], Q[i]) for b in row_blocks(*self._rows.shape)])
+            squares = np.concatenate(
+                [_squares(self._rows[b], Q[i]) for b in row_blocks(*self._rows.shape)]
+            )
             index[i] = _weighted_kth(squares, self._counts, k)
         return index
 
@@ -85,7 +92,8 @@ class Search:
         X, reach = bound.queries(Q)
         least = bound.threshold(X, wanted)
         candidates, values = bound.at_least(X, least, PATIENCE * wanted)
-        # What the squared distances are at least: of the candidates, nearest first, and of all other rows.
+        # What the squared distances are at least: of the candidates, nearest first, and of all
+        # other rows.
         reach -= 2 * bound.margin(X)
         nearer, others = reach[:, None] - 2 * values, reach - 2 * least
 
@@ -95,17 +103,26 @@ class Search:
         self._measure(Q, candidates, squares, np.zeros_like(first), first)
         slack = 1 + (Q.shape[1] + 4) * np.finfo(Q.dtype).eps
         limit = slack * np.max(squares, axis=1, where=squares < np.inf, initial=0)
-        last = np.sum(nearer <= limit[:, None], axis=1)  # beyond these a candidate is too far to be the k-th
+        last = np.sum(
+            nearer <= limit[:, None], axis=1
+        )  # beyond these a candidate is too far to be the k-th
         self._measure(Q, candidates, squares, first, last)
 
         order = np.argsort(squares, axis=1)
         held = np.cumsum(np.take_along_axis(counts, order, axis=1), axis=1)
         kth = np.take_along_axis(order, np.argmax(held >= k, axis=1)[:, None], axis=1)
-        certain = (held[:, -1] >= k) & (slack * np.take_along_axis(squares, kth, axis=1)[:, 0] <= others)
+        certain = (held[:, -1] >= k) & (
+            slack * np.take_along_axis(squares, kth, axis=1)[:, 0] <= others
+        )
         return np.where(certain, np.take_along_axis(candidates, kth, axis=1)[:, 0], -1)
 
     def _measure(
-        self, Q: Floats, candidates: NDArray[np.int64], squares: Floats, start: NDArray[Any], stop: NDArray[Any]
+        self,
+        Q: Floats,
+        candidates: NDArray[np.int64],
+        squares: Floats,
+        start: NDArray[Any],
+        stop: NDArray[Any],
     ) -> None:
         """Set `squares` to the squared distances of each query's candidates number start ... stop - 1."""
         places = np.arange(candidates.shape[1])
@@ -135,8 +152,12 @@ class Search:
             return None
         some = self._rows[_some(n)] - self._mean
         variances, axes = np.linalg.eigh(some.T @ some)
-        share = np.cumsum(variances)  # of the axes from the last; rounding may leave them slightly negative
-        kept = int(np.sum(share > SPARE * share[-1])) // 16 * 16 + 15  # and one column for the rest: 16, 32, ...
+        share = np.cumsum(
+            variances
+        )  # of the axes from the last; rounding may leave them slightly negative
+        kept = (
+            int(np.sum(share > SPARE * share[-1])) // 16 * 16 + 15
+        )  # and one column for the rest: 16, 32, ...
         if kept > m // 2:
             return None
         axes = axes[:, m - kept :]
@@ -157,11 +178,15 @@ class Bound(NamedTuple):
     size: tuple[float, float]
 
     @classmethod
-    def over(cls, rows: Floats, half: Floats, mean: NDArray[np.float64], axes: NDArray[np.float64] | None) -> Bound:
+    def over(
+        cls, rows: Floats, half: Floats, mean: NDArray[np.float64], axes: NDArray[np.float64] | None
+    ) -> Bound:
         """Set a bound up from its rows (N, w) and what is taken off their products, (N,)."""
         half = half.astype(rows.dtype)
         some = _some(len(rows))
-        longest = max(float(np.vecdot(rows[b], rows[b]).max()) for b in row_blocks(*rows.shape)) ** 0.5
+        longest = (
+            max(float(np.vecdot(rows[b], rows[b]).max()) for b in row_blocks(*rows.shape)) ** 0.5
+        )
         return cls(rows, half, mean, axes, rows[some], half[some], (longest, float(half.max())))
 
     def queries(self, Q: Floats) -> tuple[Floats, NDArray[np.float64]]:
@@ -179,15 +204,17 @@ class Bound(NamedTuple):
             return np.full(n, -np.inf, dtype=X.dtype)
         S = X @ self.sample.T - self.sample_half
         rank = -(-wanted * size // len(self.rows))
-        if size >= 32 * rank:  # the largest of groups of 8 hold nearly the same `rank` largest, and are fewer
+        if (
+            size >= 32 * rank
+        ):  # the largest of groups of 8 hold nearly the same `rank` largest, and are fewer
             S = S[:, : size // 8 * 8].reshape(n, 8, size // 8).max(axis=1)
         return np.partition(S, -rank, axis=1)[:, -rank]
 
     def at_least(self, X: Floats, least: Floats, most: int) -> tuple[NDArray[np.int64], Floats]:
         """Return for each query the rows that reach `least` and their values, (n, p), the largest first.
 
-        Where a query has fewer than p, the values end in -inf. One that has more than `most` is given up.
-        """
+        Where a query has fewer than p, the values end in -inf. One that has more than `most` is
+        given up."""
         found = np.zeros(len(X), dtype=np.int64)
         parts = []
         for start in range(0, len(self.rows), TILE):
@@ -216,21 +243,26 @@ class Bound(NamedTuple):
 def kth_by_product(Q: Array, bank: Array, k: int) -> Array:
     """Return which unit row of `bank` is the k-th nearest to each unit row of Q (n, m), in their backend.
 
-    For devices that NumPy does not reach. Rows within rounding of the k-th product may change places with it.
-    """
+    For devices that NumPy does not reach. Rows within rounding of the k-th product may change
+    places with it."""
     xp = namespace(Q)
     values: Array = None
     index: Array = None
     for start in range(0, bank.shape[0], 16 * TILE):
         S = Q @ bank[start : min(start + 16 * TILE, bank.shape[0]), :].T
-        places = xp.broadcast_to(xp.arange(start, start + S.shape[1], device=S.device)[None, :], S.shape)
+        places = xp.broadcast_to(
+            xp.arange(start, start + S.shape[1], device=S.device)[None, :], S.shape
+        )
         if values is not None:
             S, places = xp.concat([values, S], axis=1), xp.concat([index, places], axis=1)
         if hasattr(xp, "topk"):
             best = xp.topk(S, min(k, S.shape[1]), dim=1).indices
         else:
             best = xp.argsort(S, axis=1, descending=True)[:, : min(k, S.shape[1])]
-        values, index = xp.take_along_axis(S, best, axis=1), xp.take_along_axis(places, best, axis=1)
+        values, index = (
+            xp.take_along_axis(S, best, axis=1),
+            xp.take_along_axis(places, best, axis=1),
+        )
     return index[:, k - 1]
 
 

@@ -22,5 +22,7 @@ def units(Z: Array) -> tuple[Array, Array]:
     largest = xp.max(xp.abs(Z), axis=1)
     zero = largest == 0
     one = xp.ones_like(largest)
-    Z = Z / xp.where(zero, one, largest)[:, None]  # first, so that squares neither overflow nor underflow
+    Z = (
+        Z / xp.where(zero, one, largest)[:, None]
+    )  # first, so that squares neither overflow nor underflow
     return Z / xp.sqrt(xp.where(zero, one, xp.vecdot(Z, Z)))[:, None], zero

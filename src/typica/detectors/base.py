@@ -1,9 +1,9 @@
 """The contract that every detector keeps, written once.
 
-A method is one file beside this one: its formula, a pure kernel, a thin subclass of `Detector` with its
-`Tags`. The subclass says how to learn from a batch (`_learn`) and how to score a block of rows (`_score`);
-blocks, thresholds and explanations are here, validation, merging and storage in `typica.estimator`.
-"""
+A method is one file beside this one: its formula, a pure kernel, a thin subclass of `Detector` with
+its `Tags`. The subclass says how to learn from a batch (`_learn`) and how to score a block of rows
+(`_score`); blocks, thresholds and explanations are here, validation, merging and storage in
+`typica.estimator`."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ class Detector(OutlierMixin, Estimator):
 
     offset_: float
     calibration_: Calibration
-    source_: dict[str, Any] | None  # the model, layer and transform that made the features, where `typica fit` knows
+    source_: (
+        dict[str, Any] | None
+    )  # the model, layer and transform that made the features, where `typica fit` knows
     _nan_passes: ClassVar[bool] = (
         False  # whether `_score` makes NaN or infinity in a row into a score that is not finite
     )
@@ -94,9 +96,9 @@ class Detector(OutlierMixin, Estimator):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from the training features X (n, m) and, where the method uses them, the labels y.
 
-        Sets a provisional threshold from a sample of the training rows themselves, which is optimistic: the
-        fit has seen them. Call `calibrate` with held-out rows for one that holds its promise.
-        """
+        Sets a provisional threshold from a sample of the training rows themselves, which is
+        optimistic: the fit has seen them. Call `calibrate` with held-out rows for one that holds
+        its promise."""
         where = f"{type(self).__name__}.fit"
         self._set_provisional_threshold(self._fit(X, y, where), where)
         return self
@@ -173,7 +175,9 @@ class Detector(OutlierMixin, Estimator):
         def best(block: Array) -> Array:
             similarities = self._similarities(block)
             if similarities is None:
-                raise InputError(f"{where}: this method matches no classes; use the classifier's own prediction.")
+                raise InputError(
+                    f"{where}: this method matches no classes; use the classifier's own prediction."
+                )
             return namespace(similarities).argmax(similarities, axis=1)
 
         chosen = to_numpy(map_rows(best, Z, where, self._score_width()))
@@ -206,11 +210,15 @@ class Detector(OutlierMixin, Estimator):
             chosen = np.random.default_rng(0).choice(Z.shape[0], TRAINING_SAMPLE, replace=False)
             Z = to_numpy(Z)[np.sort(chosen)]
         self._set_threshold(Z, 0.95, "training", where)
-        # The row that sets the threshold is a training row: rounding, which depends on the batch that a row comes in,
-        # must not reject it when it comes again.
+        # The row that sets the threshold is a training row: rounding, which depends on the batch
+        # that a row comes in, must not reject it when it comes again.
         single = as_floating(Z[:1, ...]).dtype != namespace(Z).float64
-        slack = self.tags.tolerance[0 if single else 1] * float(np.abs(self.calibration_.quantiles).max())
-        self.calibration_ = replace(self.calibration_, threshold=self.calibration_.threshold - slack)
+        slack = self.tags.tolerance[0 if single else 1] * float(
+            np.abs(self.calibration_.quantiles).max()
+        )
+        self.calibration_ = replace(
+            self.calibration_, threshold=self.calibration_.threshold - slack
+        )
         self.offset_ = self.calibration_.threshold
 
     def _set_threshold(self, Z: Array, tpr: float, source: str, where: str) -> None:

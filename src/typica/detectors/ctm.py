@@ -2,10 +2,9 @@
 
     score(z) = max_k cos(mu_k, z),   mu_k = mean of the raw training features of class k
 
-Nguyen, Nguyen, Ta, Nguyen-Tang, Doan, Thanh-Tung: A Cosine Similarity-based Method for Out-of-Distribution
-Detection, 2023. Higher = more typical, as printed. Fit: one pass over the features. Score: one product with
-the (m, C) matrix of class means.
-"""
+Nguyen, Nguyen, Ta, Nguyen-Tang, Doan, Thanh-Tung: A Cosine Similarity-based Method for
+Out-of-Distribution Detection, 2023. Higher = more typical, as printed. Fit: one pass over the
+features. Score: one product with the (m, C) matrix of class means."""
 
 from __future__ import annotations
 
@@ -29,9 +28,10 @@ ZERO_MEAN = 1e-6  # a mean shorter than this times the features' root mean squar
 class CTM(CosineDetector, LearnsMoments):
     """Class Typical Matching.
 
-    head: the classifier's last layer; only needed for `correct_only`. If given, every class of the head must
-    occur in the training data. correct_only: average only the training rows that the head classifies
-    correctly. Without labels all rows count as one class, and the score is the cosine to their common mean.
+    head: the classifier's last layer; only needed for `correct_only`. If given, every class of the
+    head must occur in the training data. correct_only: average only the training rows that the head
+    classifies correctly. Without labels all rows count as one class, and the score is the cosine to
+    their common mean.
 
     >>> train = np.array([[2.0, 0.1], [0.1, 3.0]] * 10)
     >>> detector = CTM().fit(train, ["right", "up"] * 10)
@@ -57,18 +57,24 @@ class CTM(CosineDetector, LearnsMoments):
     def _check_parameters(self, where: str) -> None:
         super()._check_parameters(where)
         if self.correct_only and self.head is None:
-            raise InputError(f"{where}: correct_only needs a head to tell what is correct; pass head=Head(...).")
+            raise InputError(
+                f"{where}: correct_only needs a head to tell what is correct; pass head=Head(...)."
+            )
 
     def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
         if self.correct_only:
             Z, labels = self._correct(Z, labels, where)
         super()._learn(Z, labels, where)
 
-    def _correct(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _correct(
+        self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
         if labels is None or self.head is None:
             raise InputError(f"{where}: correct_only needs labels to tell what is correct; pass y.")
         if len(labels) != len(Z):
-            raise InputError(f"{where}: {len(labels)} labels for {len(Z)} rows; pass one label a row.")
+            raise InputError(
+                f"{where}: {len(labels)} labels for {len(Z)} rows; pass one label a row."
+            )
         correct = self.head.predict(as_floating(Z)) == labels
         return Z[correct], labels[correct]
 

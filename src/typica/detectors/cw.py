@@ -2,9 +2,9 @@
 
     score(z) = max_k cos(w_k, z),   w_k = row k of the head's weight; the bias is left out
 
-The ablation of Nguyen, Nguyen, Ta, Nguyen-Tang, Doan, Thanh-Tung: A Cosine Similarity-based Method for
-Out-of-Distribution Detection, 2023. Higher = more typical. Score: one product with the (m, C) weight.
-"""
+The ablation of Nguyen, Nguyen, Ta, Nguyen-Tang, Doan, Thanh-Tung: A Cosine Similarity-based Method
+for Out-of-Distribution Detection, 2023. Higher = more typical. Score: one product with the (m, C)
+weight."""
 
 from __future__ import annotations
 

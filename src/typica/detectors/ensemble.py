@@ -2,21 +2,21 @@
 
     score(z) = mean_i F_i(score_i(z)),   F_i = distribution function of member i's scores of in-distribution rows
 
-F rises through the observed scores, of which at most 2,048 order statistics are kept: at each of them it is the
-share of scores below plus half the share of equal ones, and linear in between. It goes on where nothing was
-observed, because that is where most unknown inputs lie. Below the lowest score v it falls without bound, as
-F(v) - 0.45 log(1 + (v - s) / w), w being what lies between the scores' 5 % quantile and their median: it sets out
-at the mean slope between these two, and no member can outweigh the others by its scale alone. Above the highest
-score V it rises towards 1, as 1 - (1 - F(V)) / (1 + (s - V) / w): being far above all that is known is no reason
-for more trust.
+F rises through the observed scores, of which at most 2,048 order statistics are kept: at each of
+them it is the share of scores below plus half the share of equal ones, and linear in between. It
+goes on where nothing was observed, because that is where most unknown inputs lie. Below the lowest
+score v it falls without bound, as F(v) - 0.45 log(1 + (v - s) / w), w being what lies between the
+scores' 5 % quantile and their median: it sets out at the mean slope between these two, and no
+member can outweigh the others by its scale alone. Above the highest score V it rises towards 1, as
+1 - (1 - F(V)) / (1 + (s - V) / w): being far above all that is known is no reason for more trust.
 
-No out-of-distribution data is used. `fit` takes the ranks among a sample of the training rows, which a member may
-remember too well; `calibrate` takes them, and then the threshold, from held-out rows. As the ranks have seen those
-rows, the share of new inputs that is kept may fall short of `tpr` by a fraction of 1 / (held-out rows).
+No out-of-distribution data is used. `fit` takes the ranks among a sample of the training rows,
+which a member may remember too well; `calibrate` takes them, and then the threshold, from held-out
+rows. As the ranks have seen those rows, the share of new inputs that is kept may fall short of
+`tpr` by a fraction of 1 / (held-out rows).
 
-In the manner of Kriegel, Kröger, Schubert, Zimek: Interpreting and Unifying Outlier Scores, SDM 2011, with ranks in
-place of densities. Higher = more typical. Cost: that of the members.
-"""
+In the manner of Kriegel, Kröger, Schubert, Zimek: Interpreting and Unifying Outlier Scores, SDM
+2011, with ranks in place of densities. Higher = more typical. Cost: that of the members."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ Floats = NDArray[np.float64]
 class Ranks(NamedTuple):
     """The distribution function F of observed scores, continued beyond them.
 
-    knots (u,): the distinct observed scores, rising; levels (u,): F there; gaps and rises (u,): how far the next
-    knot is and by how much F rises to it, 1 and 0 for the last; unit: the w of the tails.
-    """
+    knots (u,): the distinct observed scores, rising; levels (u,): F there; gaps and rises (u,): how
+    far the next knot is and by how much F rises to it, 1 and 0 for the last; unit: the w of the
+    tails."""
 
     knots: Floats
     levels: Floats
@@ -65,7 +65,13 @@ class Ranks(NamedTuple):
         levels = (np.cumsum(counts) - counts / 2) / len(scores)
         low, middle = np.quantile(scores, [0.05, 0.5])
         unit = (middle - low) or (knots[-1] - knots[0]) or abs(knots[0]) or 1.0
-        return cls(knots, levels, np.append(np.diff(knots), 1.0), np.append(np.diff(levels), 0.0), float(unit))
+        return cls(
+            knots,
+            levels,
+            np.append(np.diff(knots), 1.0),
+            np.append(np.diff(levels), 0.0),
+            float(unit),
+        )
 
     def __call__(self, scores: Array) -> Array:
         """Return F of scores (n,) of any backend, in float64."""
@@ -80,16 +86,22 @@ class Ranks(NamedTuple):
             below = xp.maximum(lowest - scores, zero) / self.unit
             above = xp.maximum(scores - highest, zero) / self.unit
         left = 1.0 - float(self.levels[-1])
-        return xp.take(levels, at) + xp.take(rises, at) * along - 0.45 * xp.log1p(below) + left * (1 - 1 / (1 + above))
+        return (
+            xp.take(levels, at)
+            + xp.take(rises, at) * along
+            - 0.45 * xp.log1p(below)
+            + left * (1 - 1 / (1 + above))
+        )
 
 
 @storable("ensemble")
 class Ensemble(Detector):
     """The mean rank of the scores of several detectors.
 
-    members: unfitted detectors, or scikit-learn Pipelines that end in one; `fit` fits copies of them, `members_`,
-    on the same features. None: CTM and Mahalanobis. A member's parameters are reached by its name, that of its
-    class (two of a kind: ctm-1, ctm-2; a Pipeline: react+energy), as in `set_params(ctm__correct_only=True)`.
+    members: unfitted detectors, or scikit-learn Pipelines that end in one; `fit` fits copies of
+    them, `members_`, on the same features. None: CTM and Mahalanobis. A member's parameters are
+    reached by its name, that of its class (two of a kind: ctm-1, ctm-2; a Pipeline: react+energy),
+    as in `set_params(ctm__correct_only=True)`.
 
     >>> rng = np.random.default_rng(0)
     >>> y = np.arange(200) % 2
@@ -121,7 +133,9 @@ class Ensemble(Detector):
         if self.members is None:
             return
         if not isinstance(self.members, list | tuple) or not self.members:
-            raise InputError(f"{where}: members={self.members!r} is no list of detectors; pass at least one, or None.")
+            raise InputError(
+                f"{where}: members={self.members!r} is no list of detectors; pass at least one, or None."
+            )
         for i, member in enumerate(self.members):
             last = member.steps[-1][1] if isinstance(member, Pipeline) else member
             if not isinstance(last, Detector):
@@ -150,9 +164,12 @@ class Ensemble(Detector):
 
     def _set_threshold(self, Z: Array, tpr: float, source: str, where: str) -> None:
         S = to_numpy(map_rows(self._member_scores, Z, where, self._score_width()))
-        observed = [_observed(S[:, i], name, where) for i, (name, _) in enumerate(_named(self.members_))]
+        observed = [
+            _observed(S[:, i], name, where) for i, (name, _) in enumerate(_named(self.members_))
+        ]
         ranks = [Ranks.of(scores) for scores in observed]
-        # Everything that can fail comes first, so that a refused `tpr` leaves the ranks as they were.
+        # Everything that can fail comes first, so that a refused `tpr` leaves the ranks as they
+        # were.
         self.calibration_ = threshold(_mean_rank(S, ranks), tpr, source=source, where=where)
         self.offset_ = self.calibration_.threshold
         self.observed_, self._ranks = observed, ranks
@@ -161,7 +178,9 @@ class Ensemble(Detector):
         return _mean_rank(self._member_scores(Z), self._ranks)
 
     def _score_width(self) -> int:
-        widths = [final_detector(member, type(self).__name__)._score_width() for member in self.members_]
+        widths = [
+            final_detector(member, type(self).__name__)._score_width() for member in self.members_
+        ]
         return max(*widths, len(widths))
 
     def _note(self, z: NDArray[Any]) -> str:
@@ -205,7 +224,9 @@ def _observed(scores: NDArray[Any], name: str, where: str) -> Floats:
     """Return the finite ones among a member's in-distribution scores, sorted, evenly thinned to `QUANTILES`."""
     finite = np.sort(scores[np.isfinite(scores)].astype(np.float64))
     if len(finite) == 0:
-        raise InputError(f"{where}: member {name} gives no finite score; rescale the features, or leave it out.")
+        raise InputError(
+            f"{where}: member {name} gives no finite score; rescale the features, or leave it out."
+        )
     if len(finite) <= QUANTILES:
         return finite
     return np.asarray(finite[np.linspace(0, len(finite) - 1, QUANTILES).round().astype(int)])
@@ -216,5 +237,8 @@ def _named(members: list[Any]) -> list[tuple[str, Any]]:
     steps = [[step for _, step in m.steps] if isinstance(m, Pipeline) else [m] for m in members]
     names = ["+".join(type(step).__name__.lower() for step in each) for each in steps]
     numbered = [f"{name}-{names[: i + 1].count(name)}" for i, name in enumerate(names)]
-    unique = [number if names.count(name) > 1 else name for name, number in zip(names, numbered, strict=True)]
+    unique = [
+        number if names.count(name) > 1 else name
+        for name, number in zip(names, numbered, strict=True)
+    ]
     return list(zip(unique, members, strict=True))

@@ -2,11 +2,11 @@
 
     score(z) = sum_k p_k log p_k,   p = softmax(l), l = logits of z
 
-Shannon: A Mathematical Theory of Communication, 1948; as a score for OOD inputs in Chan, Rottmann, Gottschalk:
-Entropy Maximization and Meta Classification for Out-of-Distribution Detection in Semantic Segmentation, ICCV
-2021. Higher = more typical: 0 where one class has it all, -log C where all are equal. In nats. Equal to
-KL(p || uniform) - log C. Score: one product with the head and a sort.
-"""
+Shannon: A Mathematical Theory of Communication, 1948; as a score for OOD inputs in Chan, Rottmann,
+Gottschalk: Entropy Maximization and Meta Classification for Out-of-Distribution Detection in
+Semantic Segmentation, ICCV 2021. Higher = more typical: 0 where one class has it all, -log C where
+all are equal. In nats. Equal to KL(p || uniform) - log C. Score: one product with the head and a
+sort."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def negative_entropy(L: Array) -> Array:
     L = descending(L)
     gaps = L[:, 1:] - L[:, :1]
     weights = xp.exp(gaps)
-    others = xp.sum(weights, axis=1)  # apart from the largest, so that they count even where 1 + others is 1
+    others = xp.sum(
+        weights, axis=1
+    )  # apart from the largest, so that they count even where 1 + others is 1
     return xp.sum(weights * gaps, axis=1) / (1 + others) - xp.log1p(others)
 
 
@@ -44,7 +46,10 @@ class Entropy(LogitDetector):
     tags = Tags(
         reads="logits",
         needs_fit=False,
-        tolerance=(1e-5, 1e-12),  # it is small where the network is sure, and the head's rounding is not
+        tolerance=(
+            1e-5,
+            1e-12,
+        ),  # it is small where the network is sure, and the head's rounding is not
         fit_cost="none",
         score_cost="O(m C + C log C)",
         memory="O(m C), the head",

@@ -1,12 +1,12 @@
-"""fDBD: the mean distance to the decision boundaries of the other classes, over the distance to the training
-mean.
+"""fDBD: the mean distance to the decision boundaries of the other classes, over the distance to the
+training mean.
 
     score(z) = 1/(C-1) sum_{c != k} |l_k - l_c| / |w_k - w_c|  /  |z - mu|,   k = argmax l, l = logits of z
 
-with w the rows of the head's weight and mu the mean of all training features. Liu, Qin: Fast Decision
-Boundary based Out-of-Distribution Detector, ICML 2024. Higher = more typical, as printed (the authors' code
-has the sum in place of the mean: the same order). Fit: one pass. Score: one product with the head.
-"""
+with w the rows of the head's weight and mu the mean of all training features. Liu, Qin: Fast
+Decision Boundary based Out-of-Distribution Detector, ICML 2024. Higher = more typical, as printed
+(the authors' code has the sum in place of the mean: the same order). Fit: one pass. Score: one
+product with the head."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ from typica.store import storable
 class FDBD(MomentsDetector):
     """Fast decision boundary based detector.
 
-    Between two classes of equal weight there is no boundary: such pairs are left out of the mean. A row that
-    is equal to the training mean has no direction from it; it scores 0, the least there is.
+    Between two classes of equal weight there is no boundary: such pairs are left out of the mean. A
+    row that is equal to the training mean has no direction from it; it scores 0, the least there
+    is.
 
     >>> detector = FDBD(Head(np.eye(2))).fit(np.array([[2.0, 0.0], [0.0, 2.0]] * 10))
     >>> detector.score_samples(np.array([[4.0, 1.0], [1.0, 1.0]])).round(4)
@@ -54,7 +55,8 @@ class FDBD(MomentsDetector):
                 f"{where}: class {self.classes_[np.argmin(boundaries)]!s} of the head has no decision boundary; "
                 "pass a head of two or more classes that differ in weight."
             )
-        # One over the distance of the weights, and over the number of boundaries; 0 where there is none.
+        # One over the distance of the weights, and over the number of boundaries; 0 where there is
+        # none.
         self._shares = np.divide(1 / boundaries, gaps, out=np.zeros_like(gaps), where=gaps > 0)
 
     def _score(self, Z: Array) -> Array:

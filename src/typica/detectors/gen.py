@@ -2,13 +2,14 @@
 
     score(z) = - sum_(k among the M largest p) p_k^gamma (1 - p_k)^gamma,   p = softmax(l), l = logits of z
 
-Liu, Lochman, Zach: GEN: Pushing the Limits of Softmax-Based Out-of-Distribution Detection, CVPR 2023. Higher =
-more typical, as printed: 0 where one class has it all. gamma = 0.1 and M = 100 are the paper's; where there are
-fewer classes all of them count. Score: one product with the head and a sort.
+Liu, Lochman, Zach: GEN: Pushing the Limits of Softmax-Based Out-of-Distribution Detection, CVPR
+2023. Higher = more typical, as printed: 0 where one class has it all. gamma = 0.1 and M = 100 are
+the paper's; where there are fewer classes all of them count. Score: one product with the head and a
+sort.
 
-A small gamma lives on probabilities far below what 1 - p can resolve, so the terms are formed from logarithms:
-(1 - p)^gamma of the largest p is 0.06 where p = 1 - 1e-12, and 0 if it is computed as written in float32.
-"""
+A small gamma lives on probabilities far below what 1 - p can resolve, so the terms are formed from
+logarithms: (1 - p)^gamma of the largest p is 0.06 where p = 1 - 1e-12, and 0 if it is computed as
+written in float32."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ def negative_generalized_entropy(L: Array, gamma: float = 0.1, top_m: int = 100)
     if L.shape[1] == 1:
         return L[:, 0] - L[:, 0]  # p = 1, in the graph of L
     # The largest probability is 1 / total and the sum of all others is others / total.
-    log_others = L[:, 1:2] - L[:, :1] + xp.log(xp.sum(xp.exp(L[:, 1:] - L[:, 1:2]), axis=1, keepdims=True))
+    log_others = (
+        L[:, 1:2] - L[:, :1] + xp.log(xp.sum(xp.exp(L[:, 1:] - L[:, 1:2]), axis=1, keepdims=True))
+    )
     log_total = xp.log1p(xp.exp(log_others))
     log_p = L[:, : min(top_m, L.shape[1])] - L[:, :1] - log_total
     # All but the largest are at most 1/2, where 1 - p is exact enough.
@@ -77,5 +80,11 @@ class GEN(LogitDetector):
 
 
 def _check_gamma(gamma: Any, where: str) -> None:
-    if isinstance(gamma, bool) or not isinstance(gamma, int | float | np.number) or not 0 < gamma <= 1:
-        raise InputError(f"{where}: gamma={gamma!r} is out of range; pass a number above 0 and at most 1.")
+    if (
+        isinstance(gamma, bool)
+        or not isinstance(gamma, int | float | np.number)
+        or not 0 < gamma <= 1
+    ):
+        raise InputError(
+            f"{where}: gamma={gamma!r} is out of range; pass a number above 0 and at most 1."
+        )

@@ -2,11 +2,11 @@
 
     score(z) = |z|_1 |p - 1/C|_1 / T,   p = softmax(l / T), l = logits of z
 
-The gradient is the outer product of p - 1/C and z over T, so that its norm needs no backward pass. Huang,
-Geng, Li: On the Importance of Gradients for Detecting Distributional Shifts in the Wild, NeurIPS 2021. Higher
-= more typical, as printed (the authors' code leaves out the 1/C of the uniform distribution, so that its
-scores are C times these). T = 1 is the paper's choice. Score: one product with the head.
-"""
+The gradient is the outer product of p - 1/C and z over T, so that its norm needs no backward pass.
+Huang, Geng, Li: On the Importance of Gradients for Detecting Distributional Shifts in the Wild,
+NeurIPS 2021. Higher = more typical, as printed (the authors' code leaves out the 1/C of the uniform
+distribution, so that its scores are C times these). T = 1 is the paper's choice. Score: one product
+with the head."""
 
 from __future__ import annotations
 

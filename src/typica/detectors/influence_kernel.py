@@ -2,17 +2,17 @@
 
     score(z) = <p' - u, p - u> / (|p' - u| |p - u|) cos(mu_k, z),   k = argmax p
 
-with p = softmax(W z + b), p' = softmax(W mu_k + b), u = 1/C. The gradient of KL(u || p) with respect to W is
-the outer product of p - u and z (the paper has the opposite sign, which leaves the cosine as it is), so that
-the cosine of two gradients is that of the p - u times that of the features. With a one-hot p' it becomes
+with p = softmax(W z + b), p' = softmax(W mu_k + b), u = 1/C. The gradient of KL(u || p) with
+respect to W is the outer product of p - u and z (the paper has the opposite sign, which leaves the
+cosine as it is), so that the cosine of two gradients is that of the p - u times that of the
+features. With a one-hot p' it becomes
 
     (p_k - 1/C) / sqrt((1 - 1/C) (|p|² - 1/C)) cos(mu_k, z)
 
-Nguyen, Nguyen, Ta, Nguyen-Tang, Doan, Thanh-Tung: A Cosine Similarity-based Method for Out-of-Distribution
-Detection, 2023, which prints the second form without the root; a cosine needs it. |p|² - 1/C is
-computed as sum (p - 1/C)². Higher = more typical; between -1 and 1. Fit: one pass. Score: one product with
-the head.
-"""
+Nguyen, Nguyen, Ta, Nguyen-Tang, Doan, Thanh-Tung: A Cosine Similarity-based Method for
+Out-of-Distribution Detection, 2023, which prints the second form without the root; a cosine needs
+it. |p|² - 1/C is computed as sum (p - 1/C)². Higher = more typical; between -1 and 1. Fit: one
+pass. Score: one product with the head."""
 
 from __future__ import annotations
 
@@ -22,7 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Array, like, namespace
-from typica.detectors._headed import MomentsDetector, check_classes, check_known, mean_directions, surplus
+from typica.detectors._headed import (
+    MomentsDetector,
+    check_classes,
+    check_known,
+    mean_directions,
+    surplus,
+)
 from typica.detectors._units import units
 from typica.detectors.base import Tags
 from typica.errors import InputError
@@ -34,8 +40,8 @@ from typica.store import storable
 class InfluenceKernel(MomentsDetector):
     """Influence of the typical feature of the predicted class on the input.
 
-    exact: True takes p' from the head, False takes it to be one-hot. Where a gradient is zero (a zero
-    feature, a uniform p, a head of one class) nothing has influence on it, and the score is 0.
+    exact: True takes p' from the head, False takes it to be one-hot. Where a gradient is zero (a
+    zero feature, a uniform p, a head of one class) nothing has influence on it, and the score is 0.
 
     >>> train, labels = np.array([[2.0, 0.0], [0.0, 4.0]] * 10), [0, 1] * 10
     >>> detector = InfluenceKernel(Head(np.eye(2))).fit(train, labels)
@@ -61,7 +67,9 @@ class InfluenceKernel(MomentsDetector):
     def _check_parameters(self, where: str) -> None:
         super()._check_parameters(where)
         if not isinstance(self.exact, bool | np.bool):
-            raise InputError(f"{where}: exact={self.exact!r} is not a truth value; pass True or False.")
+            raise InputError(
+                f"{where}: exact={self.exact!r} is not a truth value; pass True or False."
+            )
 
     def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
         check_known(labels, self._head, where)
@@ -71,7 +79,11 @@ class InfluenceKernel(MomentsDetector):
         order = check_classes(self.moments_, self._head, where)
         self._directions = mean_directions(self.moments_, where)[order]
         C = len(order)
-        certain = surplus(self._head.logits(self.moments_.means[order])) if self.exact else np.eye(C) - 1 / C
+        certain = (
+            surplus(self._head.logits(self.moments_.means[order]))
+            if self.exact
+            else np.eye(C) - 1 / C
+        )
         self._profiles, _ = units(certain)
 
     def _score(self, Z: Array) -> Array:

@@ -2,10 +2,9 @@
 
     score(z) = -2^(-d(z) / c),   d = mean depth of z in random trees, c = the mean depth to be expected
 
-Liu, Ting, Zhou: Isolation Forest, ICDM 2008. Higher = more typical; between -1 and 0. This is scikit-learn's
-IsolationForest on the features as they are, with its defaults. Fit: grows the trees from samples of 256 rows.
-Score: walks down all trees.
-"""
+Liu, Ting, Zhou: Isolation Forest, ICDM 2008. Higher = more typical; between -1 and 0. This is
+scikit-learn's IsolationForest on the features as they are, with its defaults. Fit: grows the trees
+from samples of 256 rows. Score: walks down all trees."""
 
 from __future__ import annotations
 
@@ -54,7 +53,9 @@ class IsolationForest(Detector):
 
     def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
         check_rows(Z, where)
-        self._model = Forest(n_estimators=int(self.trees), random_state=int(self.seed)).fit(as_floating(Z))
+        self._model = Forest(n_estimators=int(self.trees), random_state=int(self.seed)).fit(
+            as_floating(Z)
+        )
 
     def _score(self, Z: Array) -> Array:
         return like(np.asarray(self._model.score_samples(to_numpy(Z))), Z)

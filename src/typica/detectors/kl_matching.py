@@ -3,12 +3,11 @@
     score(z) = - min_k KL(p || d_k),   p = softmax(l), l = logits of z
     d_k = mean softmax of the training rows that are predicted to be of class k
 
-Hendrycks, Basart, Mazeika, Zou, Kwon, Mostajabi, Steinhardt, Song: Scaling Out-of-Distribution Detection for
-Real-World Settings, ICML 2022. Higher = more typical; the paper prints its negative. No labels are used. Fit on
-held-out rows as in the paper where there are some: on its training set a network is surer of itself than
-elsewhere. A class that is never predicted has no d_k and is left out. Fit: one pass. Score: one product with the
-head and one with the templates.
-"""
+Hendrycks, Basart, Mazeika, Zou, Kwon, Mostajabi, Steinhardt, Song: Scaling Out-of-Distribution
+Detection for Real-World Settings, ICML 2022. Higher = more typical; the paper prints its negative.
+No labels are used. Fit on held-out rows as in the paper where there are some: on its training set a
+network is surer of itself than elsewhere. A class that is never predicted has no d_k and is left
+out. Fit: one pass. Score: one product with the head and one with the templates."""
 
 from __future__ import annotations
 
@@ -24,8 +23,8 @@ from typica.errors import InputError
 from typica.head import Head
 from typica.store import storable
 
-# A probability that is 0 in float64 was below 5e-324 in every row. It counts as the smallest normal float64, so
-# that KL stays finite (at most 708) and nothing that float64 can hold is changed.
+# A probability that is 0 in float64 was below 5e-324 in every row. It counts as the smallest normal
+# float64, so that KL stays finite (at most 708) and nothing that float64 can hold is changed.
 FLOOR = float(np.finfo(np.float64).tiny)
 
 
@@ -70,7 +69,10 @@ class KLMatching(LogitDetector):
     tags = Tags(
         reads="logits",
         mergeable=True,
-        tolerance=(3e-5, 1e-12),  # it is small where the network is sure, and the head's rounding is not
+        tolerance=(
+            3e-5,
+            1e-12,
+        ),  # it is small where the network is sure, and the head's rounding is not
         fit_cost="O(N m C)",
         score_cost="O(m C + C^2)",
         memory="O(m C + C^2)",
@@ -103,7 +105,9 @@ class KLMatching(LogitDetector):
         if hasattr(self, "_log_templates"):
             return
         if not self.counts_.any():
-            raise InputError(f"{where}: no class has a template; fit on rows of the training or validation set.")
+            raise InputError(
+                f"{where}: no class has a template; fit on rows of the training or validation set."
+            )
         self._log_templates = np.log(np.maximum(self.templates_, FLOOR))
 
     @property

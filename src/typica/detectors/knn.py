@@ -2,12 +2,11 @@
 
     score(z) = -|z/|z| - b_(k)|,   b_(1), b_(2), ... = training features of length 1, the nearest first
 
-Sun, Ming, Zhu, Li: Out-of-Distribution Detection with Deep Nearest Neighbors, ICML 2022. Higher = more
-typical, as printed; between -2 and 0. k = 50 is the paper's choice for CIFAR-10 (200 for CIFAR-100, 1000 for
-ImageNet). The search is exact (see `_search.py`), the distance is taken from the difference of the two
-vectors, so that equal ones are at distance 0. Fit: keeps the features. Score: at most one product with all of
-them, block by block.
-"""
+Sun, Ming, Zhu, Li: Out-of-Distribution Detection with Deep Nearest Neighbors, ICML 2022. Higher =
+more typical, as printed; between -2 and 0. k = 50 is the paper's choice for CIFAR-10 (200 for
+CIFAR-100, 1000 for ImageNet). The search is exact (see `_search.py`), the distance is taken from
+the difference of the two vectors, so that equal ones are at distance 0. Fit: keeps the features.
+Score: at most one product with all of them, block by block."""
 
 from __future__ import annotations
 
@@ -48,11 +47,11 @@ def distances(A: Array, B: Array) -> Array:
 class KNN(BankDetector):
     """Distance to the k-th nearest training feature.
 
-    subsample: keep a random sample only, a share (float) or a number (int) of rows; seed: chooses the sample.
-    index: "faiss" searches approximately, in the nearest of about sqrt(N) cells, for banks of millions of
-    rows. Zero features have no direction: they count as 2 away, the farthest there is, from everything. The
-    bank keeps the precision of the training features, and so does the comparison: if either side is float32,
-    both are rounded to it.
+    subsample: keep a random sample only, a share (float) or a number (int) of rows; seed: chooses
+    the sample. index: "faiss" searches approximately, in the nearest of about sqrt(N) cells, for
+    banks of millions of rows. Zero features have no direction: they count as 2 away, the farthest
+    there is, from everything. The bank keeps the precision of the training features, and so does
+    the comparison: if either side is float32, both are rounded to it.
 
     >>> detector = KNN(k=2).fit(np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]] * 10))
     >>> detector.score_samples(np.array([[5.0, 0.0], [-1.0, 0.0]])).round(4)
@@ -68,7 +67,11 @@ class KNN(BankDetector):
     )
 
     def __init__(
-        self, k: int = 50, subsample: float | int | None = None, seed: int = 0, index: str | None = None
+        self,
+        k: int = 50,
+        subsample: float | int | None = None,
+        seed: int = 0,
+        index: str | None = None,
     ) -> None:
         self.k = k
         self.subsample = subsample
@@ -79,7 +82,9 @@ class KNN(BankDetector):
         super()._check_parameters(where)
         check_count(self.k, "k", where)
         if self.index not in (None, "faiss"):
-            raise InputError(f'{where}: index={self.index!r} is unknown; pass None (exact) or "faiss".')
+            raise InputError(
+                f'{where}: index={self.index!r} is unknown; pass None (exact) or "faiss".'
+            )
         if self.index == "faiss":
             _faiss(where)
 
@@ -106,7 +111,8 @@ class KNN(BankDetector):
             return xp.full_like(Z[:, 0], -FARTHEST)
         near = "cpu" in str(array_api_compat.device(Z)).lower()
         narrow = xp.float32 if self._directions.dtype == np.float32 else Z.dtype
-        # In float64, so that a row has the same direction, to the last bit, in the bank and as a query.
+        # In float64, so that a row has the same direction, to the last bit, in the bank and as a
+        # query.
         U, zero = units(xp.astype(Z, xp.float64) if near else Z)
         U = xp.astype(U, narrow)
         if near:
@@ -138,7 +144,9 @@ class Cells:
         cells = max(1, min(round(n**0.5), n // 39))  # faiss wants 39 rows a cell to find the cells
         self._bank = bank
         self._index = faiss.IndexIVFFlat(faiss.IndexFlatL2(m), m, cells)
-        self._index.nprobe = max(8, -(-4 * k * cells // n))  # cells that hold 4k rows or more, on average
+        self._index.nprobe = max(
+            8, -(-4 * k * cells // n)
+        )  # cells that hold 4k rows or more, on average
         rows = bank.astype(np.float32, copy=False)
         self._index.train(rows)
         self._index.add(rows)
@@ -161,5 +169,7 @@ def _faiss(where: str) -> Any:
     try:
         import faiss  # noqa: PLC0415 (an extra)
     except ImportError:
-        raise InputError(f"{where}: index='faiss' needs faiss; install it with pip install 'typica[faiss]'.") from None
+        raise InputError(
+            f"{where}: index='faiss' needs faiss; install it with pip install 'typica[faiss]'."
+        ) from None
     return faiss

@@ -2,11 +2,10 @@
 
     score(z) = -mean over the k nearest training features b of density(b) / density(z)
 
-Breunig, Kriegel, Ng, Sander: LOF: Identifying Density-Based Local Outliers, SIGMOD 2000. Higher = more
-typical; about -1 among the training data. This is scikit-learn's LocalOutlierFactor(novelty=True) on the
-features as they are, with its default k = 20. Fit: searches the neighbours of all training rows. Score: one
-search.
-"""
+Breunig, Kriegel, Ng, Sander: LOF: Identifying Density-Based Local Outliers, SIGMOD 2000. Higher =
+more typical; about -1 among the training data. This is scikit-learn's
+LocalOutlierFactor(novelty=True) on the features as they are, with its default k = 20. Fit: searches
+the neighbours of all training rows. Score: one search."""
 
 from __future__ import annotations
 
@@ -24,9 +23,9 @@ from typica.store import storable
 class LOF(BankDetector):
     """Local outlier factor, by scikit-learn.
 
-    k: how many neighbours, not counting the row itself; where there are fewer, scikit-learn takes them all
-    and warns. subsample: fit on a random sample only, a share (float) or a number (int) of rows; seed:
-    chooses it. What is stored is the training rows; `load` fits again.
+    k: how many neighbours, not counting the row itself; where there are fewer, scikit-learn takes
+    them all and warns. subsample: fit on a random sample only, a share (float) or a number (int) of
+    rows; seed: chooses it. What is stored is the training rows; `load` fits again.
 
     >>> train = np.arange(20.0)[:, None]
     >>> LOF(k=2).fit(train).score_samples(np.array([[9.5], [40.0]])).round(1)
@@ -36,7 +35,10 @@ class LOF(BankDetector):
     tags = Tags(
         differentiable=False,
         mergeable=True,
-        tolerance=(1e-4, 1e-6),  # scikit-learn's distances come from a product, which depends on the batch
+        tolerance=(
+            1e-4,
+            1e-6,
+        ),  # scikit-learn's distances come from a product, which depends on the batch
         fit_cost="O(N^2 m)",
         score_cost="O(N m)",
         memory="O(N m)",

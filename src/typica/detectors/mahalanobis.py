@@ -3,14 +3,13 @@
     score(z) = -min_k (z - mu_k)ᵀ P (z - mu_k) / 2,   mu_k = mean of class k,   P = pinv(S),
     S = sum over all training rows of (z - mu_class)(z - mu_class)ᵀ / N
 
-Lee, Lee, Lee, Shin: A Simple Unified Framework for Detecting Out-of-Distribution Samples and Adversarial
-Attacks, NeurIPS 2018; here on one layer and without its step on the input. Higher = more typical; the score is
-the log density of the nearest class but for a constant.
+Lee, Lee, Lee, Shin: A Simple Unified Framework for Detecting Out-of-Distribution Samples and
+Adversarial Attacks, NeurIPS 2018; here on one layer and without its step on the input. Higher =
+more typical; the score is the log density of the nearest class but for a constant.
 
-Fit: one pass, and the eigendecomposition of S. Score: one product with a factor of P, one with the class means.
-The class is found by expanding the square, its distance is then taken from the difference itself, which does
-not cancel.
-"""
+Fit: one pass, and the eigendecomposition of S. Score: one product with a factor of P, one with the
+class means. The class is found by expanding the square, its distance is then taken from the
+difference itself, which does not cancel."""
 
 from __future__ import annotations
 
@@ -68,14 +67,14 @@ def half_distances(U: Array, V: Array) -> Array:
 class Mahalanobis(ScatterDetector):
     """Mahalanobis distance to the nearest class mean.
 
-    Without labels all rows count as one class. Directions in which the training features do not vary within
-    any class (constant features, fewer rows than features) do not count in the distance, as in scikit-learn's
-    EmpiricalCovariance: a variance of at most 2e-16 * max(m, sqrt(N)) times the largest is none. `Residual` and
-    `PCAReconstruction` watch such directions.
+    Without labels all rows count as one class. Directions in which the training features do not
+    vary within any class (constant features, fewer rows than features) do not count in the
+    distance, as in scikit-learn's EmpiricalCovariance: a variance of at most 2e-16 * max(m,
+    sqrt(N)) times the largest is none. `Residual` and `PCAReconstruction` watch such directions.
 
-    With v the ratio of the largest to the smallest variance of a direction, float32 scores err by about
-    2e-8 sqrt(v) of the largest (2e-5 at v = 1e6; less where features are uncorrelated), float64 ones by less than
-    1e-15 v.
+    With v the ratio of the largest to the smallest variance of a direction, float32 scores err by
+    about 2e-8 sqrt(v) of the largest (2e-5 at v = 1e6; less where features are uncorrelated),
+    float64 ones by less than 1e-15 v.
 
     >>> train = np.array([[0.0, 1.0], [0.0, -1.0], [1.0, 0.0], [9.0, 1.0], [9.0, -1.0], [8.0, 0.0]] * 5)
     >>> detector = Mahalanobis().fit(train, (["left"] * 3 + ["right"] * 3) * 5)
@@ -117,7 +116,9 @@ class Mahalanobis(ScatterDetector):
         return nearest(self._whitened(Z), like(self._means, Z)) / -2
 
     def _similarities(self, Z: Array) -> Array:
-        return overflow_as_minus_infinity(lambda Z: half_distances(self._whitened(Z), like(self._means, Z)), Z)
+        return overflow_as_minus_infinity(
+            lambda Z: half_distances(self._whitened(Z), like(self._means, Z)), Z
+        )
 
     def _score_width(self) -> int:
         return int(max(self._means.shape))

@@ -3,10 +3,9 @@
     score(z) = p_(1) - p_(2),   the two largest of p = softmax(l), l = logits of z    of="probabilities"
     score(z) = l_(1) - l_(2),   the two largest logits                                of="logits"
 
-Scheffer, Decomain, Wrobel: Active Hidden Markov Models for Information Extraction, IDA 2001, which defines the
-margin on probabilities (the default). Higher = more typical. The two order inputs alike where there are two
-classes. Score: one product with the head and a sort.
-"""
+Scheffer, Decomain, Wrobel: Active Hidden Markov Models for Information Extraction, IDA 2001, which
+defines the margin on probabilities (the default). Higher = more typical. The two order inputs alike
+where there are two classes. Score: one product with the head and a sort."""
 
 from __future__ import annotations
 
@@ -43,7 +42,9 @@ def logit_margin(L: Array) -> Array:
     array([3.])
     """
     if L.shape[1] < 2:
-        raise InputError("Margin: one class has no second; pass of='probabilities', where it leads by 1.")
+        raise InputError(
+            "Margin: one class has no second; pass of='probabilities', where it leads by 1."
+        )
     L = descending(L)
     return L[:, 0] - L[:, 1]
 
@@ -73,7 +74,9 @@ class Margin(LogitDetector):
     def _check_parameters(self, where: str) -> None:
         super()._check_parameters(where)
         if self.of not in KINDS:
-            raise InputError(f"{where}: of={self.of!r} is unknown; choose one of {', '.join(KINDS)}.")
+            raise InputError(
+                f"{where}: of={self.of!r} is unknown; choose one of {', '.join(KINDS)}."
+            )
 
     def _score_logits(self, L: Array) -> Array:
         return logit_margin(L) if self.of == "logits" else probability_margin(L)

@@ -2,10 +2,10 @@
 
     score(z) = max_k l_k,   l = logits of z
 
-Hendrycks, Basart, Mazeika, Zou, Kwon, Mostajabi, Steinhardt, Song: Scaling Out-of-Distribution Detection for
-Real-World Settings, ICML 2022. Higher = more typical; the paper prints its negative. Unlike a probability it
-does not fall when several classes share a picture. Score: one product with the head.
-"""
+Hendrycks, Basart, Mazeika, Zou, Kwon, Mostajabi, Steinhardt, Song: Scaling Out-of-Distribution
+Detection for Real-World Settings, ICML 2022. Higher = more typical; the paper prints its negative.
+Unlike a probability it does not fall when several classes share an image. Score: one product with
+the head."""
 
 from __future__ import annotations
 

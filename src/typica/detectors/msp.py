@@ -2,10 +2,9 @@
 
     score(z) = max_k softmax(l / T)_k,   l = logits of z
 
-Hendrycks, Gimpel: A Baseline for Detecting Misclassified and Out-of-Distribution Examples in Neural Networks,
-ICLR 2017. Higher = more typical, as printed. T = 1000 is the feature-side half of ODIN (Liang, Li, Srikant,
-ICLR 2018). Score: one product with the head.
-"""
+Hendrycks, Gimpel: A Baseline for Detecting Misclassified and Out-of-Distribution Examples in Neural
+Networks, ICLR 2017. Higher = more typical, as printed. T = 1000 is the feature-side half of ODIN
+(Liang, Li, Srikant, ICLR 2018). Score: one product with the head."""
 
 from __future__ import annotations
 

@@ -3,10 +3,9 @@
     score(z) = (z - mu)·w_k / |z - mu| + alpha |z|_1,   k = argmax of the logits of z
 
 with w the rows of the head's weight and mu the mean of all training features. Liu, Qin: Detecting
-Out-of-Distribution through the Lens of Neural Collapse, CVPR 2025. Higher = more typical, as printed. The
-authors' code sets alpha = 1e-4 and tries 1e-4, 1e-3, 1e-2, 1e-1 on validation data with outliers. Fit: one
-pass. Score: one product with the head.
-"""
+Out-of-Distribution through the Lens of Neural Collapse, CVPR 2025. Higher = more typical, as
+printed. The authors' code sets alpha = 1e-4 and tries 1e-4, 1e-3, 1e-2, 1e-1 on validation data
+with outliers. Fit: one pass. Score: one product with the head."""
 
 from __future__ import annotations
 
@@ -25,8 +24,8 @@ from typica.store import storable
 class NCI(MomentsDetector):
     """Neural collapse inspired detector.
 
-    alpha: the weight of the feature's L1 length, 0 or more. A row that is equal to the training mean has no
-    direction from it; it counts as pointing away from its class, -|w_k|.
+    alpha: the weight of the feature's L1 length, 0 or more. A row that is equal to the training
+    mean has no direction from it; it counts as pointing away from its class, -|w_k|.
 
     >>> detector = NCI(Head(np.eye(2)), alpha=0.1).fit(np.array([[2.0, 0.0], [0.0, 2.0]] * 10))
     >>> detector.score_samples(np.array([[4.0, 5.0], [1.0, 1.0]]))
@@ -48,13 +47,17 @@ class NCI(MomentsDetector):
 
     def _check_parameters(self, where: str) -> None:
         super()._check_parameters(where)
-        number = isinstance(self.alpha, int | float | np.number) and not isinstance(self.alpha, bool)
+        number = isinstance(self.alpha, int | float | np.number) and not isinstance(
+            self.alpha, bool
+        )
         if not number or not 0 <= self.alpha < np.inf:
             raise InputError(f"{where}: alpha={self.alpha!r} is not a weight; pass alpha>=0.")
 
     def _score(self, Z: Array) -> Array:
         xp = namespace(Z)
-        weights = xp.take(like(self._head.weight, Z), xp.argmax(self._head.logits(Z), axis=1), axis=0)
+        weights = xp.take(
+            like(self._head.weight, Z), xp.argmax(self._head.logits(Z), axis=1), axis=0
+        )
         U, at_mean = units(self._from_mean(Z))
         lengths = xp.sqrt(xp.vecdot(weights, weights))
         along = xp.where(at_mean, -lengths, xp.vecdot(U, weights))

@@ -4,11 +4,10 @@
 the bank
 
 with E(z) = log sum exp of the logits of z. Park, Jung, Teoh: Nearest Neighbor Guidance for
-Out-of-Distribution Detection, ICCV 2023. Higher = more typical, as printed. As in the authors' code, the k
-nearest are those of the largest products. k = 10 and a bank of 1 % of the training data are the paper's
-choices for ImageNet. The method takes for granted that energies are positive. Fit: keeps the sample. Score:
-one product with the head and one with the bank.
-"""
+Out-of-Distribution Detection, ICCV 2023. Higher = more typical, as printed. As in the authors'
+code, the k nearest are those of the largest products. k = 10 and a bank of 1 % of the training data
+are the paper's choices for ImageNet. The method takes for granted that energies are positive. Fit:
+keeps the sample. Score: one product with the head and one with the bank."""
 
 from __future__ import annotations
 
@@ -45,8 +44,9 @@ def mean_of_largest(S: Array, k: int) -> Array:
 class NNGuide(HeadedDetector, BankDetector):
     """Nearest neighbour guidance of the energy.
 
-    subsample: the bank's size, as a share (float) or a number (int) of training rows, or None for all of
-    them; seed: chooses them. A zero feature has no direction, its cosines count as 0, and so does its score.
+    subsample: the bank's size, as a share (float) or a number (int) of training rows, or None for
+    all of them; seed: chooses them. A zero feature has no direction, its cosines count as 0, and so
+    does its score.
 
     >>> train = np.array([[3.0, 0.0], [0.0, 3.0]] * 10)
     >>> detector = NNGuide(Head(2 * np.eye(2)), k=2, subsample=None).fit(train)
@@ -64,7 +64,11 @@ class NNGuide(HeadedDetector, BankDetector):
     )
 
     def __init__(
-        self, head: Head | None = None, k: int = 10, subsample: float | int | None = 0.01, seed: int = 0
+        self,
+        head: Head | None = None,
+        k: int = 10,
+        subsample: float | int | None = 0.01,
+        seed: int = 0,
     ) -> None:
         self.head = head
         self.k = k

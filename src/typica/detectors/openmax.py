@@ -6,12 +6,12 @@
     u = sum_k (l_k - r_k)
     score(z) = - P(unknown) = - exp(u) / (exp(u) + sum_k exp(r_k)),   l = logits of z
 
-Bendale, Boult: Towards Open Set Deep Networks, CVPR 2016, as the authors' code computes it (the paper prints w
-with the opposite sense). Higher = more typical. tail = 20, alpha = 10 and the distance "eucos" = Euclidean / 200 +
-cosine are theirs. Their Weibull fit moves the tail to 10,000 first; here the distances are fitted as they are, so
-that the fit follows their scale (on CIFAR-10 features AUROC moves by 0.15 points at most at the defaults, by 0.5
-otherwise). Fit: two passes. Score: one product with the head, a sort and alpha distances.
-"""
+Bendale, Boult: Towards Open Set Deep Networks, CVPR 2016, as the authors' code computes it (the
+paper prints w with the opposite sense). Higher = more typical. tail = 20, alpha = 10 and the
+distance "eucos" = Euclidean / 200 + cosine are theirs. Their Weibull fit moves the tail to 10,000
+first; here the distances are fitted as they are, so that the fit follows their scale (on CIFAR-10
+features AUROC moves by 0.15 points at most at the defaults, by 0.5 otherwise). Fit: two passes.
+Score: one product with the head, a sort and alpha distances."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ from typica.store import storable
 DISTANCES = ("eucos", "euclidean", "cosine")
 EUCLIDEAN_UNIT = 200.0  # of the authors, for the logits of AlexNet
 MAX_SHAPE = 1e4  # a tail whose distances are all equal is a step, a Weibull of infinite shape; this is near enough
-LEAST_TAIL = 1e-6  # relative to the class mean's own distance from 0; below it distances are rounding errors
+LEAST_TAIL = (
+    1e-6  # relative to the class mean's own distance from 0; below it distances are rounding errors
+)
 
 
 class ClassModels(NamedTuple):
@@ -116,16 +118,24 @@ def revise(L: Array, models: ClassModels, alpha: int, kind: str) -> tuple[Array,
 
     known = shapes > 0
     ones = xp.ones_like(scales)
-    ratio = xp.clip(far / xp.where(known, scales, ones), min=float(xp.finfo(L.dtype).smallest_normal))
+    ratio = xp.clip(
+        far / xp.where(known, scales, ones), min=float(xp.finfo(L.dtype).smallest_normal)
+    )
     power = xp.clip(shapes * xp.log(ratio), max=10.0)  # exp(-exp(10)) is 0
     w = xp.where(known, -xp.expm1(-xp.exp(power)), ones)
 
     falling = descending(L)
     taken = falling[:, :alpha] * w * like(np.arange(alpha, 0, -1) / alpha, L)
-    return order, xp.concat([falling[:, :alpha] - taken, falling[:, alpha:]], axis=1), xp.sum(taken, axis=1)
+    return (
+        order,
+        xp.concat([falling[:, :alpha] - taken, falling[:, alpha:]], axis=1),
+        xp.sum(taken, axis=1),
+    )
 
 
-def unknown_probability(L: Array, models: ClassModels, alpha: int = 10, kind: str = "eucos") -> Array:
+def unknown_probability(
+    L: Array, models: ClassModels, alpha: int = 10, kind: str = "eucos"
+) -> Array:
     """Return P(unknown) for each row of the logits L (n, C); models in the backend and dtype of L."""
     _, revised, unknown = revise(L, models, alpha, kind)
     return softmax(namespace(L).concat([revised, unknown[:, None]], axis=1))[:, -1]
@@ -135,10 +145,11 @@ def unknown_probability(L: Array, models: ClassModels, alpha: int = 10, kind: st
 class OpenMax(LogitDetector):
     """Negative probability of the unknown class.
 
-    Labels are the head's class names; with head=None the positions of the logits. tail: how many of a class's
-    largest distances are fitted (all, if it has fewer). alpha: how many of a row's largest logits are revised
-    (all, if there are fewer). distance: eucos, euclidean or cosine. A class without correctly classified rows has
-    no model, and all of its logit goes to the unknown. `classify` takes the class with the largest revised logit.
+    Labels are the head's class names; with head=None the positions of the logits. tail: how many of
+    a class's largest distances are fitted (all, if it has fewer). alpha: how many of a row's
+    largest logits are revised (all, if there are fewer). distance: eucos, euclidean or cosine. A
+    class without correctly classified rows has no model, and all of its logit goes to the unknown.
+    `classify` takes the class with the largest revised logit.
 
     >>> rng = np.random.default_rng(0)
     >>> labels = np.arange(200) % 2
@@ -161,7 +172,9 @@ class OpenMax(LogitDetector):
     shapes_: NDArray[np.float64]
     scales_: NDArray[np.float64]
 
-    def __init__(self, head: Head | None = None, tail: int = 20, alpha: int = 10, distance: str = "eucos") -> None:
+    def __init__(
+        self, head: Head | None = None, tail: int = 20, alpha: int = 10, distance: str = "eucos"
+    ) -> None:
         self.head = head
         self.tail = tail
         self.alpha = alpha
@@ -172,7 +185,9 @@ class OpenMax(LogitDetector):
         check_count(self.tail, "tail", where, least=2)
         check_count(self.alpha, "alpha", where)
         if self.distance not in DISTANCES:
-            raise InputError(f"{where}: distance={self.distance!r} is unknown; choose one of {', '.join(DISTANCES)}.")
+            raise InputError(
+                f"{where}: distance={self.distance!r} is unknown; choose one of {', '.join(DISTANCES)}."
+            )
 
     def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
         truth = self._class_numbers(labels, len(Z), where)
@@ -191,7 +206,9 @@ class OpenMax(LogitDetector):
         length, direction = polar(means)
         far = np.zeros(len(Z))
         for block, L in self._logit_blocks(Z, where):
-            far[block] = distances(*polar(L), length[truth[block]], direction[truth[block]], self.distance)
+            far[block] = distances(
+                *polar(L), length[truth[block]], direction[truth[block]], self.distance
+            )
         origin = distances(*polar(np.zeros_like(means)), length, direction, self.distance)
         least = np.maximum(LEAST_TAIL * origin, np.finfo(np.float32).tiny)
         shapes, scales = np.zeros(C), np.zeros(C)
@@ -211,7 +228,9 @@ class OpenMax(LogitDetector):
         """Return the position in `classes_` of each of the n labels."""
         if labels is None or labels.shape != (n,):
             shape = None if labels is None else labels.shape
-            raise InputError(f"{where}: labels of shape {shape} for {n} rows; pass one label a row.")
+            raise InputError(
+                f"{where}: labels of shape {shape} for {n} rows; pass one label a row."
+            )
         positions = {name: position for position, name in enumerate(self.classes_.tolist())}
         names, which = np.unique(labels, return_inverse=True)
         unknown = [name for name in names.tolist() if name not in positions]

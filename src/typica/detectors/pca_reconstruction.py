@@ -2,15 +2,15 @@
 
     score(z) = -|(z - mu) - V Vᵀ (z - mu)|
 
-with mu the mean of the training features and the columns of V the leading eigenvectors of their covariance,
-as many as explain a given share of the variance.
+with mu the mean of the training features and the columns of V the leading eigenvectors of their
+covariance, as many as explain a given share of the variance.
 
-Hoffmann: Kernel PCA for novelty detection, Pattern Recognition 2007 (of which this is the linear case); Guan,
-Liu, Zheng, Zhou, Wang: Revisit PCA-based Technique for Out-of-Distribution Detection, ICCV 2023, study it on
-penultimate features. Higher = more typical. On rows of unit length it is CoP of Fang, Tao, Lv, He, Huang, Yang:
-Kernel PCA for Out-of-Distribution Detection, NeurIPS 2024: `make_pipeline(Normalizer(), PCAReconstruction())`.
-Fit: one pass, and an eigendecomposition. Score: one product with the directions left out.
-"""
+Hoffmann: Kernel PCA for novelty detection, Pattern Recognition 2007 (of which this is the linear
+case); Guan, Liu, Zheng, Zhou, Wang: Revisit PCA-based Technique for Out-of-Distribution Detection,
+ICCV 2023, study it on penultimate features. Higher = more typical. On rows of unit length it is CoP
+of Fang, Tao, Lv, He, Huang, Yang: Kernel PCA for Out-of-Distribution Detection, NeurIPS 2024:
+`make_pipeline(Normalizer(), PCAReconstruction())`. Fit: one pass, and an eigendecomposition. Score:
+one product with the directions left out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from typica.detectors._covariance import ResidualDetector, Residuals, directions, overall_mean, total
+from typica.detectors._covariance import (
+    ResidualDetector,
+    Residuals,
+    directions,
+    overall_mean,
+    total,
+)
 from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.store import storable
@@ -28,10 +34,12 @@ from typica.store import storable
 class PCAReconstruction(ResidualDetector):
     """Error of reconstruction from the leading principal components.
 
-    share: of the variance, above 0 and below 1, that the components must exceed. At least one direction is
-    always left out of them, and every direction in which the training features do not vary.
+    share: of the variance, above 0 and below 1, that the components must exceed. At least one
+    direction is always left out of them, and every direction in which the training features do not
+    vary.
 
-    Scores are exact to 1e-6 (float32) and 1e-11 (float64) of the distance from the mean, not of the error.
+    Scores are exact to 1e-6 (float32) and 1e-11 (float64) of the distance from the mean, not of the
+    error.
 
     >>> train = np.array([[1.0, 0.0], [2.0, 0.1], [3.0, -0.1]] * 10)
     >>> PCAReconstruction().fit(train).score_samples(np.array([[2.0, 0.0], [2.0, 3.0]])).round(1)
@@ -53,8 +61,14 @@ class PCAReconstruction(ResidualDetector):
     def _check_parameters(self, where: str) -> None:
         super()._check_parameters(where)
         share: Any = self.share
-        if isinstance(share, bool) or not isinstance(share, int | float | np.number) or not 0 < share < 1:
-            raise InputError(f"{where}: share={share!r} is not a share of the variance; pass a number between 0 and 1.")
+        if (
+            isinstance(share, bool)
+            or not isinstance(share, int | float | np.number)
+            or not 0 < share < 1
+        ):
+            raise InputError(
+                f"{where}: share={share!r} is not a share of the variance; pass a number between 0 and 1."
+            )
 
     def _derive(self, where: str) -> None:
         mean = overall_mean(self.moments_)

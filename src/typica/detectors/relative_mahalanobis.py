@@ -2,18 +2,18 @@
 
     score(z) = -min_k [d_k(z) - d_0(z)],   d_k(z) = (z - mu_k)ᵀ S⁻¹ (z - mu_k),   d_0(z) = (z - mu)ᵀ S_0⁻¹ (z - mu)
 
-with class means mu_k and covariance S within classes as in `Mahalanobis`, and mean mu and covariance S_0 of all
-training rows, whatever their class. Since S_0 = S + B, B being the covariance of the class means, one pass
-serves both. And since both distances are the same across the directions in which the whitened class means do
-not differ, only the at most C - 1 others count: with w the coordinates of z along them, and g the variances of
-the class means there (in units of S),
+with class means mu_k and covariance S within classes as in `Mahalanobis`, and mean mu and
+covariance S_0 of all training rows, whatever their class. Since S_0 = S + B, B being the covariance
+of the class means, one pass serves both. And since both distances are the same across the
+directions in which the whitened class means do not differ, only the at most C - 1 others count:
+with w the coordinates of z along them, and g the variances of the class means there (in units of
+S),
 
     score(z) = sum w² / (1 + g) - min_k |w - w_k|²
 
-Ren, Fort, Liu, Roy, Padhy, Lakshminarayanan: A Simple Fix to Mahalanobis Distance for Improving Near-OOD
-Detection, 2021. Higher = more typical. Fit: one pass, an eigendecomposition of S and one of B. Score: a product
-with an (m, C - 1) matrix and one with the class means.
-"""
+Ren, Fort, Liu, Roy, Padhy, Lakshminarayanan: A Simple Fix to Mahalanobis Distance for Improving
+Near-OOD Detection, 2021. Higher = more typical. Fit: one pass, an eigendecomposition of S and one
+of B. Score: a product with an (m, C - 1) matrix and one with the class means."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from typica.store import storable
 class RelativeMahalanobis(Mahalanobis):
     """Mahalanobis distance to the nearest class mean, less that to the mean of all rows.
 
-    Needs the labels of at least two classes. Directions in which the training features do not vary within any
-    class count in neither distance: in d_0 alone they would make a row the more typical the farther it is. As to
-    rounding, see `Mahalanobis`.
+    Needs the labels of at least two classes. Directions in which the training features do not vary
+    within any class count in neither distance: in d_0 alone they would make a row the more typical
+    the farther it is. As to rounding, see `Mahalanobis`.
 
     >>> train = np.array([[0.0, 1.0], [0.0, -1.0], [1.0, 0.0], [9.0, 1.0], [9.0, -1.0], [8.0, 0.0]] * 5)
     >>> detector = RelativeMahalanobis().fit(train, (["left"] * 3 + ["right"] * 3) * 5)
@@ -58,11 +58,15 @@ class RelativeMahalanobis(Mahalanobis):
     def _derive(self, where: str) -> None:
         moments = self.moments_
         if len(moments.classes) == 1:
-            raise InputError(f"{where}: 1 class is no nearer than all of them; pass labels of two classes or more.")
+            raise InputError(
+                f"{where}: 1 class is no nearer than all of them; pass labels of two classes or more."
+            )
         super()._derive(where)
         mean = overall_mean(moments)
         V = (moments.means - mean) @ self._factor
-        _, roots, axes = np.linalg.svd(np.sqrt(moments.counts / moments.n)[:, None] * V, full_matrices=False)
+        _, roots, axes = np.linalg.svd(
+            np.sqrt(moments.counts / moments.n)[:, None] * V, full_matrices=False
+        )
         axes = axes[: len(V) - 1].T  # the last root is 0: the weighted means sum to 0
         self._factor = self._factor @ axes
         self._means = V @ axes

@@ -2,13 +2,13 @@
 
     score(z) = -|Rᵀ (z - o)|,   o = -pinv(W) b
 
-with W, b the head's weight and bias, and the columns of R the eigenvectors of sum (z - o)(z - o)ᵀ over the
-training rows, less the `dim` leading ones. Not centred at the mean: the subspace passes through o, the point
-where the head's logits vanish.
+with W, b the head's weight and bias, and the columns of R the eigenvectors of sum (z - o)(z - o)ᵀ
+over the training rows, less the `dim` leading ones. Not centred at the mean: the subspace passes
+through o, the point where the head's logits vanish.
 
-Wang, Li, Feng, Zhang: ViM: Out-Of-Distribution with Virtual-logit Matching, CVPR 2022 (its ablation). Higher =
-more typical. Fit: one pass, and an eigendecomposition. Score: one product with R.
-"""
+Wang, Li, Feng, Zhang: ViM: Out-Of-Distribution with Virtual-logit Matching, CVPR 2022 (its
+ablation). Higher = more typical. Fit: one pass, and an eigendecomposition. Score: one product with
+R."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ from typica.store import storable
 class Residual(ResidualDetector):
     """Distance from the principal subspace of the training features.
 
-    head: the classifier's last layer, which sets the origin; None: the origin is zero, as for a head without
-    bias. dim: of the principal subspace; None: 1000 from 2048 features on, 512 from 768 on, else half of them.
-    Directions in which the training features do not vary are never principal, so that whatever leaves the span
-    of the training features counts as residual.
+    head: the classifier's last layer, which sets the origin; None: the origin is zero, as for a
+    head without bias. dim: of the principal subspace; None: 1000 from 2048 features on, 512 from
+    768 on, else half of them. Directions in which the training features do not vary are never
+    principal, so that whatever leaves the span of the training features counts as residual.
 
-    Scores are exact to 1e-6 (float32) and 1e-11 (float64) of the rows' own length, not of the residual's.
+    Scores are exact to 1e-6 (float32) and 1e-11 (float64) of the rows' own length, not of the
+    residual's.
 
     >>> import numpy as np
     >>> train = np.array([[1.0, 0.0], [2.0, 0.1], [2.0, -0.1]] * 10)

@@ -3,10 +3,10 @@
     score(z) = z·mu_k,   k = the class that the head predicts for z,
     mu_k = mean of the training features of class k that the head classifies correctly (the stored pattern)
 
-Zhang, Fu, Chen, Du, Li, Wang, Liu, Han, Zhang: Out-of-Distribution Detection based on In-Distribution Data
-Patterns Memorization with Modern Hopfield Energy, ICLR 2023. Higher = more typical, as printed.
-metric="cosine" is the ablation with the lengths divided out. Fit: one pass. Score: one product with the head.
-"""
+Zhang, Fu, Chen, Du, Li, Wang, Liu, Han, Zhang: Out-of-Distribution Detection based on
+In-Distribution Data Patterns Memorization with Modern Hopfield Energy, ICLR 2023. Higher = more
+typical, as printed. metric="cosine" is the ablation with the lengths divided out. Fit: one pass.
+Score: one product with the head."""
 
 from __future__ import annotations
 
@@ -54,20 +54,28 @@ class SHE(MomentsDetector):
     def _check_parameters(self, where: str) -> None:
         super()._check_parameters(where)
         if self.metric not in ("inner", "cosine"):
-            raise InputError(f'{where}: metric={self.metric!r} is unknown; pass "inner" or "cosine".')
+            raise InputError(
+                f'{where}: metric={self.metric!r} is unknown; pass "inner" or "cosine".'
+            )
 
     def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
         labels = np.asarray(labels)
         if labels.shape != (len(Z),):
-            raise InputError(f"{where}: labels of shape {labels.shape} for {len(Z)} rows; pass one label a row.")
+            raise InputError(
+                f"{where}: labels of shape {labels.shape} for {len(Z)} rows; pass one label a row."
+            )
         check_known(labels, self._head, where)
-        predicted = map_rows(lambda rows: np.argmax(self._head.logits(rows), axis=1), Z, where, self._score_width())
+        predicted = map_rows(
+            lambda rows: np.argmax(self._head.logits(rows), axis=1), Z, where, self._score_width()
+        )
         correct = self._head.classes[predicted] == labels
         super()._learn(Z[correct], labels[correct], where)
 
     def _derive(self, where: str) -> None:
         order = check_classes(self.moments_, self._head, where, "correctly classified samples")
-        patterns = self.moments_.means if self.metric == "inner" else mean_directions(self.moments_, where)
+        patterns = (
+            self.moments_.means if self.metric == "inner" else mean_directions(self.moments_, where)
+        )
         self._patterns = patterns[order]
 
     def _score(self, Z: Array) -> Array:

@@ -3,14 +3,13 @@
     score(z) = logsumexp(l) - alpha |Rᵀ (z - o)|,   l = logits of z
     alpha = sum of max_k l_k / sum of |Rᵀ (z - o)|, both over the training rows
 
-with the residual |Rᵀ (z - o)| as in `Residual`. It is the log odds of the real classes against a virtual class
-whose logit is alpha times the residual.
+with the residual |Rᵀ (z - o)| as in `Residual`. It is the log odds of the real classes against a
+virtual class whose logit is alpha times the residual.
 
-Wang, Li, Feng, Zhang: ViM: Out-Of-Distribution with Virtual-logit Matching, CVPR 2022. Higher = more typical:
-as in the authors' code, which orders rows as the paper's probability of the virtual class does, reversed. Fit:
-two passes, since alpha needs the residuals of all training rows in the final subspace; hence no merging. Score:
-one product with R, one with the head.
-"""
+Wang, Li, Feng, Zhang: ViM: Out-Of-Distribution with Virtual-logit Matching, CVPR 2022. Higher =
+more typical: as in the authors' code, which orders rows as the paper's probability of the virtual
+class does, reversed. Fit: two passes, since alpha needs the residuals of all training rows in the
+final subspace; hence no merging. Score: one product with R, one with the head."""
 
 from __future__ import annotations
 
@@ -40,11 +39,12 @@ from typica.store import storable
 class ViM(ResidualDetector):
     """Virtual-logit matching.
 
-    head: the classifier's last layer. dim: of the principal subspace; None: 1000 from 2048 features on, 512 from
-    768 on, else half of them. The training features must vary in more than `dim` directions.
+    head: the classifier's last layer. dim: of the principal subspace; None: 1000 from 2048 features
+    on, 512 from 768 on, else half of them. The training features must vary in more than `dim`
+    directions.
 
-    The residual is exact to a share of the row's own length, as in `Residual`: where all features lie far from
-    the origin, next to each other, scores lose digits.
+    The residual is exact to a share of the row's own length, as in `Residual`: where all features
+    lie far from the origin, next to each other, scores lose digits.
 
     >>> head = Head(np.eye(2, 3), classes=["right", "up"])
     >>> train = np.array([[4.0, 0.0, 0.1], [4.0, 0.0, -0.1], [0.0, 4.0, 0.1], [0.0, 4.0, -0.1]] * 10)
@@ -104,7 +104,9 @@ class ViM(ResidualDetector):
         return self.head.logits(Z)
 
     def _typicality(self, Z: Array) -> Array:
-        return logsumexp(self._logits(Z)) - self.alpha_ * self._residuals.scale * self._residuals.lengths(Z)
+        return logsumexp(
+            self._logits(Z)
+        ) - self.alpha_ * self._residuals.scale * self._residuals.lengths(Z)
 
     def _similarities(self, Z: Array) -> Array:
         return overflow_as_minus_infinity(self._logits, Z)

@@ -2,9 +2,8 @@
 
     from typica.nets import FeatureExtractor, Guard, ODIN, Perturb, make_runner, open_model, zoo
 
-Needs the extra `torch` (for ONNX files: `onnx` alone), which is loaded with the first name that needs it;
-`import typica.nets` alone loads nothing.
-"""
+Needs the extra `torch` (for ONNX files: `onnx` alone), which is loaded with the first name that
+needs it; `import typica.nets` alone loads nothing."""
 
 from __future__ import annotations
 

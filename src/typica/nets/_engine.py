@@ -1,7 +1,7 @@
 """What runs a network for a Runner.
 
-An engine takes float32 arrays of at most `batch` images and gives float32 arrays. `infer` may be called by `jobs`
-threads at once. Where `pads` is true, it takes `batch` images and no other number.
+An engine takes float32 arrays of at most `batch` images and gives float32 arrays. `infer` may be
+called by `jobs` threads at once. Where `pads` is true, it takes `batch` images and no other number.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ from typica.nets._walk import Walk, find_back
 
 _VIEWS = ("alias", "clone", "detach", "permute", "t", "transpose")  # of a weight
 
-# torch.export.load unpickles, evaluates sizes and guards, builds source text out of names, and looks operations up by
-# name: what of that a file may hold.
+# torch.export.load unpickles, evaluates sizes and guards, builds source text out of names, and
+# looks operations up by name: what of that a file may hold.
 _NATIVE = re.compile(r"/data/aotinductor/|/data/constants/(custom_obj|opaque_obj)")
 _PICKLED = re.compile(r"\.pt$|/serialized_(state_dict|constants)\.json$")
 _PROGRAM = re.compile(r"/models/|/serialized_exported_program\.json$")
@@ -48,12 +48,13 @@ _WORD = re.compile(
 )
 
 
-def load_exported(path: Path, layers: Sequence[str], named: bool, device: Any, where: str) -> Program:
+def load_exported(
+    path: Path, layers: Sequence[str], named: bool, device: Any, where: str
+) -> Program:
     """Check a file of torch.export, which torch.export.load does not, read it and return it as a program.
 
-    layers: names of nodes or of modules, "penultimate" for the head's input; `named` says that a value of that name
-    goes before it.
-    """
+    layers: names of nodes or of modules, "penultimate" for the head's input; `named` says that a
+    value of that name goes before it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -64,7 +65,9 @@ def load_exported(path: Path, layers: Sequence[str], named: bool, device: Any, w
             module = exported.module()
     except FormatError:
         raise
-    except Exception as error:  # what a foreign or damaged archive raises differs between torch's versions
+    except (
+        Exception
+    ) as error:  # what a foreign or damaged archive raises differs between torch's versions
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)[:200]
         raise FormatError(
             f"{where}: {path} is not a program of torch.export that this torch {torch.__version__} reads ({reason}); "
@@ -84,7 +87,9 @@ def _check_archive(path: Path, where: str) -> None:
             found = _found_in_pickle(content) if (content := read()) else None
         elif _PROGRAM.search(name):
             found = _found_in_program(json.loads(read()))
-        elif name.endswith("_config.json") and any(x["use_pickle"] for x in json.loads(read())["config"].values()):
+        elif name.endswith("_config.json") and any(
+            x["use_pickle"] for x in json.loads(read())["config"].values()
+        ):
             found = "pickled weights"
         if found is not None:
             raise FormatError(
@@ -113,7 +118,10 @@ def _found_in_pickle(content: bytes) -> str | None:
     except Exception as error:  # of torch, zip or pickle, as the content is
         return f"a pickle of more than tensors ({next(iter(re.findall(r'GLOBAL [^ ]+', str(error))), 'unknown')})"
     for keys, leaf in torch.utils._pytree.tree_flatten_with_path(loaded)[0]:
-        for text in [*(getattr(key, "key", "") for key in keys), *([leaf] if isinstance(leaf, str) else [])]:
+        for text in [
+            *(getattr(key, "key", "") for key in keys),
+            *([leaf] if isinstance(leaf, str) else []),
+        ]:
             if not _PLAIN.fullmatch(str(text)):
                 return f"the text {text!r}"  # which would become part of a guard
     return None
@@ -130,8 +138,12 @@ def _found_in_program(document: Any) -> str | None:
                 return "a custom object"
             for name, item in value.items():
                 waiting.append(("", name, False))
-                told = is_node and name == "metadata"  # where a node came from, in words that are only kept
-                inner = [part for part in item.values() if not isinstance(part, str)] if told else item
+                told = (
+                    is_node and name == "metadata"
+                )  # where a node came from, in words that are only kept
+                inner = (
+                    [part for part in item.values() if not isinstance(part, str)] if told else item
+                )
                 waiting.append((name, inner, quoted or (is_node and name == "inputs")))
         elif isinstance(value, list):
             waiting += [(key, item, quoted) for item in value]
@@ -152,7 +164,9 @@ def _is_allowed(key: str, text: str, quoted: bool) -> bool:
             return _EXPRESSION.fullmatch(text) is not None and all(map(_WORD.fullmatch, words))
         case "forward_arg_names":
             return _NAME.fullmatch(text) is not None
-        case "as_string" | "as_strings" if quoted:  # an argument of a node, such as the message of an assertion
+        case "as_string" | "as_strings" if (
+            quoted
+        ):  # an argument of a node, such as the message of an assertion
             return True
     return _PLAIN.fullmatch(text) is not None
 
@@ -167,7 +181,9 @@ class _Exported:
         self.inputs = [node for node in nodes if node.op == "placeholder"]
         calls = [node for node in nodes if node.op == "call_function"]
         self.nodes = {node.name: node for node in calls}
-        self.modules = {name: node for node in calls for name in _modules_around(node)}  # the last node in each
+        self.modules = {
+            name: node for node in calls for name in _modules_around(node)
+        }  # the last node in each
         if len(self.inputs) != 1:
             names = ", ".join(node.name for node in self.inputs) or "nothing"
             raise InputError(f"{where}: {path} takes {names}; export a model of images alone.")
@@ -179,21 +195,27 @@ class _Exported:
     def program(self, exported: Any, layers: Sequence[str], named: bool) -> Program:
         """Return the program that gives the layers and then the logits."""
         head = self._head(exported)
-        from_head = PENULTIMATE in layers and not (named and PENULTIMATE in {*self.nodes, *self.modules})
+        from_head = PENULTIMATE in layers and not (
+            named and PENULTIMATE in {*self.nodes, *self.modules}
+        )
         if head is None and from_head:
             raise InputError(
                 f"{self.where}: no linear layer gives the output of {self.path}; "
                 f"pass layer=NAME, one of {closest('', list(self.nodes))}."
             )
         values = [
-            head.args[HEADS[_kind(head)][0]] if from_head and n == PENULTIMATE else self._value(n) for n in layers
+            head.args[HEADS[_kind(head)][0]] if from_head and n == PENULTIMATE else self._value(n)
+            for n in layers
         ]
         logits = head if head is not None else self._returned(exported)
         function = self._returning([*values, *([] if logits is None else [logits])])
         dtype, sizes = self.inputs[0].meta["val"].dtype, _sizes(exported, self.inputs[0])
         if head is None:
             return Program(function, None, None, dtype, sizes, from_head)
-        weight, bias = (self._constant(head.args[i]) if i < len(head.args) else None for i in HEADS[_kind(head)][1:])
+        weight, bias = (
+            self._constant(head.args[i]) if i < len(head.args) else None
+            for i in HEADS[_kind(head)][1:]
+        )
         scales = [head.kwargs.get(name, 1) for name in ("alpha", "beta")]
         made = Program.of(function, weight, bias, scales, turned=_kind(head) == "addmm")
         return made._replace(dtype=dtype, sizes=sizes, from_head=from_head)
@@ -201,15 +223,22 @@ class _Exported:
     def _head(self, exported: Any) -> Any:
         def passes(node: Any) -> bool:
             kind = _kind(node)
-            return kind in PASSES or (kind in SCALES and not isinstance(node.args[1], torch.fx.Node))
+            return kind in PASSES or (
+                kind in SCALES and not isinstance(node.args[1], torch.fx.Node)
+            )
 
         def linear(node: Any) -> Any:
             places = HEADS.get(_kind(node), ())[1:]
-            known = all(i >= len(node.args) or node.args[i] is None or self._is_constant(node.args[i]) for i in places)
+            known = all(
+                i >= len(node.args) or node.args[i] is None or self._is_constant(node.args[i])
+                for i in places
+            )
             return node if places and known else None
 
         walk = Walk(self.nodes, lambda node: (value.name for value in node.all_input_nodes), passes)
-        return find_back(walk, [(name, node.name) for name, node in self._outputs(exported)], linear)
+        return find_back(
+            walk, [(name, node.name) for name, node in self._outputs(exported)], linear
+        )
 
     def _outputs(self, exported: Any) -> list[tuple[str, Any]]:
         """Return the nodes that the program returns, with the names that a dict gives them."""
@@ -219,14 +248,22 @@ class _Exported:
 
     def _returned(self, exported: Any) -> Any:
         """Return the node that gives the logits of a program without a head: of that name, else the first matrix."""
-        found = [(name, n) for name, n in self._outputs(exported) if getattr(n.meta.get("val"), "ndim", 0) == 2]
-        return next((node for name, node in found if name == "logits"), found[0][1] if found else None)
+        found = [
+            (name, n)
+            for name, n in self._outputs(exported)
+            if getattr(n.meta.get("val"), "ndim", 0) == 2
+        ]
+        return next(
+            (node for name, node in found if name == "logits"), found[0][1] if found else None
+        )
 
     def _value(self, name: str) -> Any:
         node = self.nodes.get(name) or self.modules.get(name)
         if node is None:
             names = [*self.modules, *self.nodes]
-            raise InputError(f"{self.where}: {self.path} has no layer {name!r}; closest: {closest(name, names)}.")
+            raise InputError(
+                f"{self.where}: {self.path} has no layer {name!r}; closest: {closest(name, names)}."
+            )
         if not hasattr(node.meta.get("val"), "ndim"):
             raise InputError(f"{self.where}: layer {name!r} gives no single tensor; name another.")
         return node

@@ -1,9 +1,8 @@
 """MNN: converted models, and an engine of processes that run them.
 
-MNN convolves 3 x 3 by Winograd's method, which multiplies less: on networks made of such convolutions it is up to twice
-as quick as the others. Its Python package holds Python's lock while it computes, and prints what it likes, so batches
-run in processes of their own.
-"""
+MNN convolves 3 x 3 by Winograd's method, which multiplies less: on networks made of such
+convolutions it is up to twice as quick as the others. Its Python package holds Python's lock while
+it computes, and prints what it likes, so batches run in processes of their own."""
 
 from __future__ import annotations
 
@@ -39,9 +38,13 @@ class MnnEngine:
 
     pads = True  # shapes that are known in advance are quicker
 
-    def __init__(self, model: Path, name: str, wiring: Wiring, example: NDArray[Any], threads: int) -> None:
+    def __init__(
+        self, model: Path, name: str, wiring: Wiring, example: NDArray[Any], threads: int
+    ) -> None:
         if example.dtype != np.float32:
-            raise InputError(f"make_runner: backend 'mnn' runs models that take float32, not {example.dtype}.")
+            raise InputError(
+                f"make_runner: backend 'mnn' runs models that take float32, not {example.dtype}."
+            )
         each = math.ceil(threads / _MOST)
         self.batch, self.threads, self.jobs = len(example), threads, threads // each
         self.versions = {"mnn": importlib.metadata.version("mnn")}
@@ -49,7 +52,12 @@ class MnnEngine:
         with tempfile.TemporaryDirectory(prefix="typica-") as folder:
             converted = Path(folder, "model.mnn")
             _convert(model, converted)
-            task = {"model": str(converted), "input": name, "outputs": list(wiring.outputs), "shape": example.shape}
+            task = {
+                "model": str(converted),
+                "input": name,
+                "outputs": list(wiring.outputs),
+                "shape": example.shape,
+            }
             processes = [_Process({**task, "threads": each}) for _ in range(self.jobs)]
             for process in processes:  # all of them start at the same time
                 process.wait_until_ready()
@@ -65,7 +73,9 @@ class MnnEngine:
             arrays = process.run(images)
         finally:
             self._idle.put(process)
-        return each_array(self._wiring.assemble(images, arrays), lambda rows: np.asarray(rows, dtype=np.float32))
+        return each_array(
+            self._wiring.assemble(images, arrays), lambda rows: np.asarray(rows, dtype=np.float32)
+        )
 
     def close(self) -> None:
         """Do nothing: the processes wait, and end with this object."""
@@ -121,7 +131,9 @@ def _convert(model: Path, converted: Path) -> None:
         check=False,
     )
     if not converted.exists():
-        lines = [line for line in ended.stderr.splitlines() if line.strip()] or [f"it ended with {ended.returncode}"]
+        lines = [line for line in ended.stderr.splitlines() if line.strip()] or [
+            f"it ended with {ended.returncode}"
+        ]
         raise RuntimeError(f"MNN: {lines[-1].strip()}")
 
 

@@ -30,7 +30,9 @@ def convert(model: str, converted: str) -> None:
     # Not MNN.tools, which sends what it did to its makers.
     import _tools  # type: ignore[import-not-found]  # noqa: PLC0415
 
-    _tools.mnnconvert(["mnnconvert", "-f", "ONNX", "--modelFile", model, "--MNNModel", converted, "--bizCode", ""])
+    _tools.mnnconvert(
+        ["mnnconvert", "-f", "ONNX", "--modelFile", model, "--MNNModel", converted, "--bizCode", ""]
+    )
 
 
 def serve(task: dict[str, Any], batches: BufferedReader, answers: BufferedWriter) -> None:

@@ -13,17 +13,37 @@ from typica.nets._walk import Walk, find_back
 
 # What leaves it plain which logits were there before.
 _PASSES = {
-    *("ArgMax", "AveragePool", "Cast", "Dropout", "Flatten", "Gather", "GlobalAveragePool", "Identity", "LogSoftmax"),
-    *("ReduceMean", "Reshape", "Sigmoid", "Slice", "Softmax", "Squeeze", "TopK", "Transpose", "Unsqueeze"),
+    *(
+        "ArgMax",
+        "AveragePool",
+        "Cast",
+        "Dropout",
+        "Flatten",
+        "Gather",
+        "GlobalAveragePool",
+        "Identity",
+        "LogSoftmax",
+    ),
+    *(
+        "ReduceMean",
+        "Reshape",
+        "Sigmoid",
+        "Slice",
+        "Softmax",
+        "Squeeze",
+        "TopK",
+        "Transpose",
+        "Unsqueeze",
+    ),
 }
 
 
 class Linear(NamedTuple):
     """A linear layer: its name, the tensors before and after it, and logits = features @ weight.T + bias.
 
-    features_turned, logits_turned: whether the tensor holds an input a column, (m, n) or (C, n). maps: whether features
-    are maps (n, m, h, w), as a convolution's are; other inputs of more than two dimensions are tokens.
-    """
+    features_turned, logits_turned: whether the tensor holds an input a column, (m, n) or (C, n).
+    maps: whether features are maps (n, m, h, w), as a convolution's are; other inputs of more than
+    two dimensions are tokens."""
 
     name: str
     features: str
@@ -87,7 +107,9 @@ class Graph:
             need("onnx.reference", "onnx", "OnnxExtractor"),
         )
         tensors = [self._onnx.numpy_helper.from_array(value, key) for key, value in values.items()]
-        graph = helper.make_graph([node], "constant", [], [self._onnx.ValueInfoProto(name=name)], tensors)
+        graph = helper.make_graph(
+            [node], "constant", [], [self._onnx.ValueInfoProto(name=name)], tensors
+        )
         model = helper.make_model(graph, opset_imports=self.model.opset_import)
         return np.asarray(reference.ReferenceEvaluator(model).run([name], {})[0])
 
@@ -101,7 +123,10 @@ class Graph:
 
     def _passes(self, node: Any) -> bool:
         if node.op_type in ("Mul", "Div"):  # by a temperature
-            return any((value := self.constant(name)) is not None and value.size == 1 for name in node.input)
+            return any(
+                (value := self.constant(name)) is not None and value.size == 1
+                for name in node.input
+            )
         return node.op_type in _PASSES
 
     def _linear(self, node: Any) -> Linear | None:
@@ -127,23 +152,38 @@ class Graph:
         return None
 
     def _gemm(self, node: Any) -> Linear | None:
-        options = {attribute.name: self._onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
+        options = {
+            attribute.name: self._onnx.helper.get_attribute_value(attribute)
+            for attribute in node.attribute
+        }
         found = self._product(node, *node.input[:2])
         if found is None:
             return None
         flags = options.get("transA", 0), options.get("transB", 0)
         feature_flag, weight_flag = reversed(flags) if found.logits_turned else flags
-        weight = (found.weight.T if weight_flag else found.weight) * np.float32(options.get("alpha", 1.0))
-        found = found._replace(weight=weight, features_turned=found.features_turned != bool(feature_flag))
+        weight = (found.weight.T if weight_flag else found.weight) * np.float32(
+            options.get("alpha", 1.0)
+        )
+        found = found._replace(
+            weight=weight, features_turned=found.features_turned != bool(feature_flag)
+        )
         if len(node.input) < 3 or not node.input[2]:
             return found
         bias = self._bias(node.input[2], found)
-        return None if bias is None else found._replace(bias=bias * np.float32(options.get("beta", 1.0)))
+        return (
+            None
+            if bias is None
+            else found._replace(bias=bias * np.float32(options.get("beta", 1.0)))
+        )
 
     def _sum(self, node: Any) -> Linear | None:
         for product, other in (node.input, reversed(node.input)):
             before = self.producers.get(product)
-            found = self._product(before, *before.input) if before is not None and before.op_type == "MatMul" else None
+            found = (
+                self._product(before, *before.input)
+                if before is not None and before.op_type == "MatMul"
+                else None
+            )
             bias = None if found is None else self._bias(other, found)
             if found is not None and bias is not None:
                 return found._replace(logits=node.output[0], bias=bias)
@@ -163,11 +203,27 @@ class Graph:
 
     def _conv(self, node: Any) -> Linear | None:
         weight = self.constant(node.input[1])
-        options = {attribute.name: self._onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
-        plain = all(step == 1 for step in options.get("strides", ())) and not any(options.get("pads", ()))
-        grouped = options.get("group", 1) != 1 or options.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID")
-        if weight is None or weight.ndim < 3 or any(side != 1 for side in weight.shape[2:]) or not plain or grouped:
+        options = {
+            attribute.name: self._onnx.helper.get_attribute_value(attribute)
+            for attribute in node.attribute
+        }
+        plain = all(step == 1 for step in options.get("strides", ())) and not any(
+            options.get("pads", ())
+        )
+        grouped = options.get("group", 1) != 1 or options.get("auto_pad", b"NOTSET") not in (
+            b"NOTSET",
+            b"VALID",
+        )
+        if (
+            weight is None
+            or weight.ndim < 3
+            or any(side != 1 for side in weight.shape[2:])
+            or not plain
+            or grouped
+        ):
             return None
         bias = self.constant(node.input[2]) if len(node.input) > 2 and node.input[2] else None
         name = f"Conv {node.name or node.output[0]!r}"
-        return Linear(name, node.input[0], node.output[0], weight.reshape(weight.shape[:2]), bias, maps=True)
+        return Linear(
+            name, node.input[0], node.output[0], weight.reshape(weight.shape[:2]), bias, maps=True
+        )

@@ -27,7 +27,8 @@ class OpenVinoEngine:
             "NUM_STREAMS": threads,
             "INFERENCE_NUM_THREADS": threads,
             "INFERENCE_PRECISION_HINT": "f32",
-            # Pinned to the first cores, two processes with fewer threads than cores would share them.
+            # Pinned to the first cores, two processes with fewer threads than cores would share
+            # them.
             "ENABLE_CPU_PINNING": threads >= cores(),
         }
         self.compiled = openvino.Core().compile_model(model, "CPU", options)
@@ -35,8 +36,9 @@ class OpenVinoEngine:
         for _ in range(self.jobs):
             self._requests.put(self.compiled.create_infer_request())
         self._wiring = wiring
-        # OpenVINO makes some of its types at their first use. Two threads that meet there can wait for each other for
-        # ever: one for Python's lock, the other for what the first one is making.
+        # OpenVINO makes some of its types at their first use. Two threads that meet there can wait
+        # for each other for ever: one for Python's lock, the other for what the first one is
+        # making.
         self.infer(example)
 
     def infer(self, images: NDArray[np.float32]) -> Extraction:
@@ -47,7 +49,9 @@ class OpenVinoEngine:
             request.infer([images], share_inputs=True, share_outputs=True)
             arrays = [request.get_output_tensor(i).data for i in self._wiring.outputs]
             # The request writes its next results where these lie.
-            return each_array(self._wiring.assemble(images, arrays), lambda rows: np.array(rows, dtype=np.float32))
+            return each_array(
+                self._wiring.assemble(images, arrays), lambda rows: np.array(rows, dtype=np.float32)
+            )
         finally:
             self._requests.put(request)
 
@@ -62,7 +66,9 @@ def converted(extractor: Any, example: NDArray[np.float32], threads: int) -> Ope
     from typica.nets._torch_engine import quiet, ready, wired  # noqa: PLC0415 (needs torch, which is an extra)
 
     with quiet(), ready(extractor) as program:
-        traced = torch.jit.freeze(torch.jit.trace(program, (torch.from_numpy(example),), check_trace=False))
+        traced = torch.jit.freeze(
+            torch.jit.trace(program, (torch.from_numpy(example),), check_trace=False)
+        )
         model = openvino.convert_model(traced, input=[(list(example.shape), openvino.Type.f32)])
     return OpenVinoEngine(model, wired(extractor, range(len(model.outputs))), example, threads)
 
@@ -74,5 +80,7 @@ def opened(extractor: Any, example: NDArray[Any], threads: int) -> OpenVinoEngin
     model = openvino.Core().read_model(program if isinstance(program, bytes) else str(program))
     model.reshape(list(example.shape))
     places = {name: i for i, output in enumerate(model.outputs) for name in output.names}
-    wiring = Wiring([places[name] for name in extractor.outputs], extractor.prepared, extractor.extraction)
+    wiring = Wiring(
+        [places[name] for name in extractor.outputs], extractor.prepared, extractor.extraction
+    )
     return OpenVinoEngine(model, wiring, example, threads)

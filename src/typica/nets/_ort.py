@@ -31,13 +31,17 @@ def session(model: bytes | Path, where: str, threads: int | None = None) -> Any:
         return runtime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its kinds of errors share no base
         reason = str(error).splitlines()[0][:300]
-        raise FormatError(f"{where}: ONNX Runtime does not take the model ({reason}); export it again.") from error
+        raise FormatError(
+            f"{where}: ONNX Runtime does not take the model ({reason}); export it again."
+        ) from error
 
 
 class OrtEngine:
     """A model in ONNX Runtime, as many batches at once as there are threads: quicker than all threads on one batch."""
 
-    def __init__(self, model: bytes | Path, wiring: Wiring, batch: int, threads: int, pads: bool) -> None:
+    def __init__(
+        self, model: bytes | Path, wiring: Wiring, batch: int, threads: int, pads: bool
+    ) -> None:
         self.batch, self.threads, self.jobs, self.pads = batch, threads, threads, pads
         self.versions = {"onnxruntime": str(need("onnxruntime", "onnx", "make_runner").__version__)}
         self._session = session(model, "make_runner", 1)
@@ -48,7 +52,9 @@ class OrtEngine:
         """Return what a batch gives."""
         images = self._wiring.prepare(images)
         arrays = self._session.run(self._wiring.outputs, {self._input: images})
-        return each_array(self._wiring.assemble(images, arrays), lambda rows: np.asarray(rows, dtype=np.float32))
+        return each_array(
+            self._wiring.assemble(images, arrays), lambda rows: np.asarray(rows, dtype=np.float32)
+        )
 
     def close(self) -> None:
         """Do nothing: a session changes nothing."""
@@ -59,7 +65,9 @@ def exported(extractor: Any, example: NDArray[np.float32], threads: int) -> OrtE
     need("onnxruntime", "onnx", "make_runner")
     with tempfile.TemporaryDirectory(prefix="typica-") as folder:
         path = Path(folder, "model.onnx")
-        return OrtEngine(path, write_onnx(extractor, example, path), len(example), threads, pads=True)
+        return OrtEngine(
+            path, write_onnx(extractor, example, path), len(example), threads, pads=True
+        )
 
 
 def write_onnx(extractor: Any, example: NDArray[np.float32], path: Path) -> Wiring:
@@ -71,7 +79,13 @@ def write_onnx(extractor: Any, example: NDArray[np.float32], path: Path) -> Wiri
         images = torch.from_numpy(example)
         names = [f"output.{i}" for i in range(len(program(images)))]
         torch.onnx.export(
-            program, (images,), path, input_names=[INPUT], output_names=names, dynamo=False, verbose=False
+            program,
+            (images,),
+            path,
+            input_names=[INPUT],
+            output_names=names,
+            dynamo=False,
+            verbose=False,
         )
     return wired(extractor, names)
 
@@ -79,4 +93,6 @@ def write_onnx(extractor: Any, example: NDArray[np.float32], path: Path) -> Wiri
 def opened(extractor: Any, example: NDArray[Any], threads: int) -> OrtEngine:
     """Return an engine over the ONNX model of an OnnxExtractor."""
     wiring = Wiring(extractor.outputs, extractor.prepared, extractor.extraction)
-    return OrtEngine(extractor.program, wiring, len(example), threads, pads=extractor.sizes[1] is not None)
+    return OrtEngine(
+        extractor.program, wiring, len(example), threads, pads=extractor.sizes[1] is not None
+    )

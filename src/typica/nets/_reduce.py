@@ -26,8 +26,8 @@ def check_reduction(reduce: Any, where: str) -> None:
 def reduced(x: Any, reduce: Reduction, where: str) -> Any:
     """Return one row an input, (n, m), as a tensor of its own: layers after this one may overwrite x in place.
 
-    x, a tensor or a NumPy array: (n, m), returned as it is; tokens (n, t, m); or maps (n, m, h, w), (n, m, d, h, w).
-    """
+    x, a tensor or a NumPy array: (n, m), returned as it is; tokens (n, t, m); or maps (n, m, h, w),
+    (n, m, d, h, w)."""
     if x.ndim == 2:
         return _own(x)
     if callable(reduce):
@@ -40,9 +40,15 @@ def reduced(x: Any, reduce: Reduction, where: str) -> Any:
             )
         return rows
     if x.ndim < 2:
-        raise InputError(f"{where}: an output of shape {tuple(x.shape)} has no features; choose another layer.")
+        raise InputError(
+            f"{where}: an output of shape {tuple(x.shape)} has no features; choose another layer."
+        )
     if reduce == "flatten":
-        return x.reshape(len(x), math.prod(x.shape[1:])) if isinstance(x, np.ndarray) else x.flatten(1).clone()
+        return (
+            x.reshape(len(x), math.prod(x.shape[1:]))
+            if isinstance(x, np.ndarray)
+            else x.flatten(1).clone()
+        )
     if reduce == "cls":
         if x.ndim != 3:
             raise InputError(

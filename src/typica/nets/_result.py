@@ -22,7 +22,9 @@ class Extraction(NamedTuple):
 def wanted_layers(layer: str | None, layers: Sequence[str] | None, where: str) -> list[str]:
     """Return the names of the layers to give, the last of which gives the features."""
     if layers is not None and (layer is not None or isinstance(layers, str) or not layers):
-        raise InputError(f"{where}: layer={layer!r}, layers={layers!r}; pass one name, or layers=[...] of several.")
+        raise InputError(
+            f"{where}: layer={layer!r}, layers={layers!r}; pass one name, or layers=[...] of several."
+        )
     return [PENULTIMATE if layer is None else layer] if layers is None else list(layers)
 
 
@@ -33,7 +35,9 @@ def closest(name: str, names: Sequence[str]) -> str:
 
 def some(names: Sequence[str]) -> str:
     """Return the first few of the names, quoted, and how many more there are."""
-    return ", ".join(repr(name) for name in names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    return ", ".join(repr(name) for name in names[:8]) + (
+        f" and {len(names) - 8} more" if len(names) > 8 else ""
+    )
 
 
 def each_array(extraction: Extraction, function: Callable[[Any], Any]) -> Extraction:

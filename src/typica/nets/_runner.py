@@ -19,9 +19,9 @@ from typica.nets._result import Extraction, each_array, joined
 class Trial(NamedTuple):
     """One way to run a network, as it was tried.
 
-    rate: images a second, None where it was not measured. difference: the largest from the reference's features, layers
-    and logits, as a part of the largest of these. reason: why it was left aside, "" if it could have been taken.
-    """
+    rate: images a second, None where it was not measured. difference: the largest from the
+    reference's features, layers and logits, as a part of the largest of these. reason: why it was
+    left aside, "" if it could have been taken."""
 
     name: str
     batch: int
@@ -34,21 +34,32 @@ class Trial(NamedTuple):
 class Runner:
     """Runs batches of images, several at once, and gives what each one gives, in order.
 
-    `make_runner` makes one. name: the backend. batch: how many images it runs at once; longer batches are cut, so that
-    batches of this size are best. jobs: how many batches it runs at once. settings: JSON values which make an equal
-    runner again, `make_runner(extractor, settings["backend"], batch=settings["batch"], threads=settings["threads"],
+    `make_runner` makes one. name: the backend. batch: how many images it runs at once; longer
+    batches are cut, so that batches of this size are best. jobs: how many batches it runs at once.
+    settings: JSON values which make an equal runner again, `make_runner(extractor,
+    settings["backend"], batch=settings["batch"], threads=settings["threads"],
     ...)`, with equal results to the last bit on the same machine and versions. trials: what was tried, measured and
     left aside.
     """
 
     def __init__(
-        self, name: str, engine: Engine, example: Extraction, shape: tuple[int, ...], more: dict[str, Any] | None = None
+        self,
+        name: str,
+        engine: Engine,
+        example: Extraction,
+        shape: tuple[int, ...],
+        more: dict[str, Any] | None = None,
     ) -> None:
         self.name = name
         self.batch, self.jobs = engine.batch, engine.jobs
         self.trials: list[Trial] = []
         versions = {"numpy": np.__version__, **engine.versions}
-        self.settings = {"backend": name, "batch": engine.batch, "threads": engine.threads, **(more or {})}
+        self.settings = {
+            "backend": name,
+            "batch": engine.batch,
+            "threads": engine.threads,
+            **(more or {}),
+        }
         self.settings["versions"] = versions
         self._engine = engine
         self._empty = each_array(example, lambda rows: rows[:0])
@@ -57,16 +68,17 @@ class Runner:
     def __call__(self, batches: Iterable[NDArray[np.float32]]) -> Iterator[Extraction]:
         """Yield what each batch gives, as float32 arrays.
 
-        Batches are taken from `batches` ahead of what is yielded, in the caller's thread, while others run; a generator
-        that reads images so works at the same time as the network. When the iteration ends, is left or fails, what is
-        under way is finished and nothing is left running.
+        Batches are taken from `batches` ahead of what is yielded, in the caller's thread, while
+        others run; a generator that reads images so works at the same time as the network. When the
+        iteration ends, is left or fails, what is under way is finished and nothing is left running.
         """
         waiting: deque[list[Future[Extraction]]] = deque()
         pool = ThreadPoolExecutor(self.jobs, thread_name_prefix="typica-runner")
         try:
             for images in batches:
                 waiting.append([pool.submit(self._infer, piece) for piece in self._pieces(images)])
-                # Behind the batch that is waited for, every thread has a piece to run and one to go on with.
+                # Behind the batch that is waited for, every thread has a piece to run and one to go
+                # on with.
                 while waiting and (_done(waiting[0]) or _pieces_behind(waiting) >= 2 * self.jobs):
                     yield self._joined(waiting.popleft())
             while waiting:
@@ -78,7 +90,9 @@ class Runner:
     def _pieces(self, images: Any) -> Iterator[NDArray[np.float32]]:
         if not isinstance(images, np.ndarray) or images.shape[1:] != self._shape:
             found = images.shape if isinstance(images, np.ndarray) else type(images).__name__
-            raise InputError(f"Runner: a batch of {found}; pass arrays (n, {', '.join(map(str, self._shape))}).")
+            raise InputError(
+                f"Runner: a batch of {found}; pass arrays (n, {', '.join(map(str, self._shape))})."
+            )
         return (images[start : start + self.batch] for start in range(0, len(images), self.batch))
 
     def _infer(self, piece: NDArray[Any]) -> Extraction:
@@ -94,8 +108,16 @@ class Runner:
 
     def describe(self) -> str:
         """Say in a line what runs the network, and what else was tried."""
-        rates = [f"{t.name} {t.batch}x{t.threads} {t.rate:.0f}" for t in self.trials if t.rate is not None]
-        failed = [f"{trial.name}: {trial.reason}" for trial in self.trials if trial.rate is None and trial.reason]
+        rates = [
+            f"{t.name} {t.batch}x{t.threads} {t.rate:.0f}"
+            for t in self.trials
+            if t.rate is not None
+        ]
+        failed = [
+            f"{trial.name}: {trial.reason}"
+            for trial in self.trials
+            if trial.rate is None and trial.reason
+        ]
         measured = f" (batch x threads, images/s: {', '.join(rates)})" if len(rates) > 1 else ""
         aside = f"; left aside: {'; '.join(failed)}" if failed else ""
         return f"{self.name}, batch {self.batch}, {self._engine.threads} threads{measured}{aside}"

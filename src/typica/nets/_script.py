@@ -19,10 +19,9 @@ _CONTAINERS = ("prim::TupleConstruct", "prim::ListConstruct", "prim::DictConstru
 def load_script(path: Path, device: Any, where: str) -> Program:
     """Read a TorchScript file and return it as a program.
 
-    PyTorch reads it in C++, with an unpickler that knows tensors, containers and the file's own classes and imports
-    nothing of Python. The program itself runs: freezing computes what is constant in it. One that has operations on
-    files is refused before that.
-    """
+    PyTorch reads it in C++, with an unpickler that knows tensors, containers and the file's own
+    classes and imports nothing of Python. The program itself runs: freezing computes what is
+    constant in it. One that has operations on files is refused before that."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that TorchScript is old
         try:
@@ -51,7 +50,9 @@ def load_script(path: Path, device: Any, where: str) -> Program:
             raise in_training(path, where)
     given = list(graph.inputs())
     if len(given) != 2 or given[0].uses():
-        raise InputError(f"{where}: {path} takes more than images, or keeps state; trace a model of images alone.")
+        raise InputError(
+            f"{where}: {path} takes more than images, or keeps state; trace a model of images alone."
+        )
     head = find_back(_walk(nodes), _outputs(graph), lambda node: node if _is_head(node) else None)
     if head is None:
         last = ", ".join(f"{node.kind()}" for node in nodes[-5:])
@@ -62,7 +63,9 @@ def load_script(path: Path, device: Any, where: str) -> Program:
     x, weight, bias = (head.inputsAt(i) for i in HEADS[_kind(head)])
     scales = [head.inputsAt(i).toIValue() for i in (4, 3)] if _kind(head) == "addmm" else [1, 1]
     weight, bias = weight.toIValue(), bias.toIValue()
-    return Program.of(_function(graph, [x, head.output()]), weight, bias, scales, turned=_kind(head) == "addmm")
+    return Program.of(
+        _function(graph, [x, head.output()]), weight, bias, scales, turned=_kind(head) == "addmm"
+    )
 
 
 def _function(graph: Any, values: list[Any]) -> Any:
@@ -84,7 +87,10 @@ def _outputs(graph: Any) -> Iterator[tuple[str, str]]:
         name, value = waiting.pop(0)
         inputs = list(value.node().inputs())
         if value.node().kind() == "prim::DictConstruct":
-            waiting += [(str(key.toIValue()), item) for key, item in zip(inputs[::2], inputs[1::2], strict=True)]
+            waiting += [
+                (str(key.toIValue()), item)
+                for key, item in zip(inputs[::2], inputs[1::2], strict=True)
+            ]
         elif value.node().kind() in _CONTAINERS:
             waiting += [(name, item) for item in inputs]
         else:
@@ -97,14 +103,20 @@ def _walk(nodes: list[Any]) -> Walk:
 
     def passes(node: Any) -> bool:
         kind = _kind(node)
-        return kind in PASSES or (kind in SCALES and node.inputsAt(1).node().kind() == "prim::Constant")
+        return kind in PASSES or (
+            kind in SCALES and node.inputsAt(1).node().kind() == "prim::Constant"
+        )
 
-    return Walk({value.debugName(): node for node in nodes for value in node.outputs()}, inputs, passes)
+    return Walk(
+        {value.debugName(): node for node in nodes for value in node.outputs()}, inputs, passes
+    )
 
 
 def _is_head(node: Any) -> bool:
     places = HEADS.get(_kind(node), ())
-    return bool(places) and all(node.inputsAt(i).node().kind() == "prim::Constant" for i in places[1:])
+    return bool(places) and all(
+        node.inputsAt(i).node().kind() == "prim::Constant" for i in places[1:]
+    )
 
 
 def _kind(node: Any) -> str:

@@ -29,9 +29,13 @@ class TorchEngine:
 
     pads = False
 
-    def __init__(self, extractor: Any, batch: int, threads: int, device: Any, autocast: bool) -> None:
+    def __init__(
+        self, extractor: Any, batch: int, threads: int, device: Any, autocast: bool
+    ) -> None:
         self.extractor, self.batch, self.threads, self.device = extractor, batch, threads, device
-        self.jobs = 2 if device.type == "cuda" else 1  # one batch is fetched while the next one runs
+        self.jobs = (
+            2 if device.type == "cuda" else 1
+        )  # one batch is fetched while the next one runs
         self.versions = {"torch": str(torch.__version__)}
         self._autocast = autocast
         self._before = torch.get_num_threads()
@@ -63,7 +67,14 @@ class CompiledEngine(TorchEngine):
 
     pads = True
 
-    def __init__(self, extractor: Any, example: NDArray[np.float32], threads: int, device: Any, autocast: bool) -> None:
+    def __init__(
+        self,
+        extractor: Any,
+        example: NDArray[np.float32],
+        threads: int,
+        device: Any,
+        autocast: bool,
+    ) -> None:
         super().__init__(extractor, len(example), threads, device, autocast)
         with quiet(), ready(extractor) as program:
             exported = torch.export.export(program, (extractor.prepared(example),), strict=False)
@@ -100,7 +111,9 @@ def wired(extractor: Any, outputs: Sequence[Any]) -> Wiring:
 
     def assemble(_: Any, arrays: Sequence[Any]) -> Extraction:
         rows = dict(zip(layers, arrays, strict=False))
-        return Extraction(rows[layers[-1]], arrays[len(layers)] if len(arrays) > len(layers) else None, rows)
+        return Extraction(
+            rows[layers[-1]], arrays[len(layers)] if len(arrays) > len(layers) else None, rows
+        )
 
     return Wiring(outputs, lambda images: images, assemble)
 

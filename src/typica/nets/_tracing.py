@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from typica.nets._torch import nn, torch
 
-# A pass of an extractor sets hooks and flags on the model, which threads share: one such pass at a time.
+# A pass of an extractor sets hooks and flags on the model, which threads share: one such pass at a
+# time.
 ONE_AT_A_TIME = threading.RLock()
 
 WRAPPERS = ("module.", "_orig_mod.")  # what DataParallel and torch.compile put before names
@@ -44,7 +45,9 @@ def evaluating(model: Any, gradients: bool) -> Iterator[None]:
         stack.callback(_set, modes, flags)
         model.eval()
         if any(getattr(module, "_compiled_call_impl", None) is not None for module, _ in modes):
-            stack.enter_context(torch.compiler.set_stance("force_eager"))  # or every set of hooks is compiled anew
+            stack.enter_context(
+                torch.compiler.set_stance("force_eager")
+            )  # or every set of hooks is compiled anew
         if gradients:
             _set([], [(parameter, False) for parameter, _ in flags])
             stack.enter_context(torch.inference_mode(False))
@@ -66,7 +69,8 @@ def hooked(hooks: Iterable[tuple[Any, Hook]]) -> Iterator[None]:
     thread = threading.get_ident()
 
     def adapted(hook: Hook) -> Callable[..., None]:
-        # With keywords or without: torch leaves them out when another thread has just taken the hook off.
+        # With keywords or without: torch leaves them out when another thread has just taken the
+        # hook off.
         def call(_: Any, args: Any, *rest: Any) -> None:
             if threading.get_ident() == thread:
                 hook(next(iter(args or rest[0].values()), None), rest[-1])
@@ -114,9 +118,8 @@ class Call(NamedTuple):
 class Calls(dict[str, Call]):
     """The last run of each of several Linear modules, in order of execution.
 
-    Outputs with one row an input are kept for all of them, they are small; those of tokens only for the very last, as
-    a transformer's would fill the memory.
-    """
+    Outputs with one row an input are kept for all of them, they are small; those of tokens only for
+    the very last, as a transformer's would fill the memory."""
 
     def keep(self, name: str, call: Call) -> None:
         """Note a run."""
@@ -138,10 +141,9 @@ class Tape:
 def find_head(calls: Calls, output: Any) -> str | None:
     """Return the name of the Linear module that gave the logits of a model's output, or None if none can have.
 
-    That is the one that gave the tensor called "logits", else the last to run whose output is among the model's,
-    else the last to run, if the model's output may come from it: softmax, squeezing and pooling tokens keep the
-    number of values or the number of classes.
-    """
+    That is the one that gave the tensor called "logits", else the last to run whose output is among
+    the model's, else the last to run, if the model's output may come from it: softmax, squeezing
+    and pooling tokens keep the number of values or the number of classes."""
     returned = list(tensors(output))
     for name, call in reversed(calls.items()):
         if any(key == "logits" and call.gave(tensor) for key, tensor in returned):
@@ -161,7 +163,9 @@ def same(x: Any, y: Any) -> bool:
 def may_come_from(output: Any, logits: Any) -> bool:
     """Tell whether a model's output may have been made of these logits, by its shape; yes if it holds no tensor."""
     shapes = [tensor.shape for _, tensor in tensors(output)]
-    return not shapes or any(shape.numel() == logits.numel() or shape[-1:] == logits.shape[-1:] for shape in shapes)
+    return not shapes or any(
+        shape.numel() == logits.numel() or shape[-1:] == logits.shape[-1:] for shape in shapes
+    )
 
 
 def first_tensor(output: Any) -> Any:
@@ -176,6 +180,10 @@ def as_tokens(x: Any) -> Any:
 
 def output_logits(output: Any) -> Any:
     """Return the logits of a model without a Linear head: the tensor of that name, else the first matrix, or None."""
-    found = [(name, tensor) for name, tensor in tensors(output) if tensor.ndim == 2 and tensor.is_floating_point()]
+    found = [
+        (name, tensor)
+        for name, tensor in tensors(output)
+        if tensor.ndim == 2 and tensor.is_floating_point()
+    ]
     named = [tensor for name, tensor in found if name == "logits"]
     return next(iter(named + [tensor for _, tensor in found]), None)

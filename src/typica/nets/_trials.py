@@ -19,10 +19,14 @@ from typica.nets._runner import Runner, Trial
 
 TOLERANCE = 1e-3  # of the largest value: single precision in another order stays far below
 _CHECKED = 16  # images that are compared
-# Images in a batch: on a CPU few stay in its cache, and each stream has its own; PyTorch needs more to be kept busy.
+# Images in a batch: on a CPU few stay in its cache, and each stream has its own; PyTorch needs more
+# to be kept busy.
 _SIZES = {"onnx": 2, "openvino": 2, "mnn": 2, "torch": 8, "compile": 8}
 _ELSEWHERE = 64  # on any other device
-_LARGER = (16, 0.005)  # so many times as many are tried too where a batch takes fewer seconds: calls may cost more then
+_LARGER = (
+    16,
+    0.005,
+)  # so many times as many are tried too where a batch takes fewer seconds: calls may cost more then
 _LARGER_MNN = (4, 0.05)  # as Winograd's method likes larger products
 _SPELL = 0.5  # seconds to time for, where that is more than a batch a thread
 _WORTH = 10.0  # seconds: with less than that to do, to convert the network would take longer than it saves
@@ -43,7 +47,12 @@ class Trials:
     """
 
     def __init__(self, extractor: Any, sample: NDArray[Any], device: Any, autocast: bool) -> None:
-        self.extractor, self.sample, self.device, self.autocast = extractor, sample, device, autocast
+        self.extractor, self.sample, self.device, self.autocast = (
+            extractor,
+            sample,
+            device,
+            autocast,
+        )
         try:
             self._reference = _float32(extractor(sample[:_CHECKED]))
         except InputError:
@@ -65,21 +74,33 @@ class Trials:
         return self._best(list(self._timed(backend, batch, threads)))
 
     def quickest(
-        self, backends: Sequence[str], batch: int | None, threads: int | None, images: int | None = None
+        self,
+        backends: Sequence[str],
+        batch: int | None,
+        threads: int | None,
+        images: int | None = None,
     ) -> Runner:
         """Return the quickest runner of several backends, of which the first must work and the others may fail."""
         self._check(batch)
         found: list[tuple[Runner, Trial]] = []
         for backend in backends:
-            if images is not None and any(images < _WORTH * (trial.rate or 0) for _, trial in found):
+            if images is not None and any(
+                images < _WORTH * (trial.rate or 0) for _, trial in found
+            ):
                 break
-            if backend != backends[0] and self.device is not None and (self.device.type != "cpu" or self.autocast):
+            if (
+                backend != backends[0]
+                and self.device is not None
+                and (self.device.type != "cpu" or self.autocast)
+            ):
                 self._left(backend, batch, threads, "runs on the CPU in single precision")
                 continue
             try:
                 for runner, trial in self._timed(backend, batch, threads):
                     found.append((runner, trial))  # those before a failure stay
-            except Exception as error:  # converters raise anything; the first backend is the reference
+            except (
+                Exception
+            ) as error:  # converters raise anything; the first backend is the reference
                 if backend == backends[0]:
                     raise
                 reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
@@ -87,12 +108,19 @@ class Trials:
         return self._best(found)
 
     def _left(
-        self, backend: str, batch: int | None, threads: int | None, reason: str, difference: float | None = None
+        self,
+        backend: str,
+        batch: int | None,
+        threads: int | None,
+        reason: str,
+        difference: float | None = None,
     ) -> None:
         size = self._size(backend, batch)
         self._trials.append(Trial(backend, size, threads or cores(), None, difference, reason))
 
-    def _timed(self, backend: str, batch: int | None, threads: int | None) -> Iterator[tuple[Runner, Trial]]:
+    def _timed(
+        self, backend: str, batch: int | None, threads: int | None
+    ) -> Iterator[tuple[Runner, Trial]]:
         """Yield runners of a backend with their first time."""
         first, most = self._size(backend, batch), threads or cores()
         runner, trial = self._tried(backend, first, most)
@@ -123,14 +151,19 @@ class Trials:
                 for again, (runner, trial) in zip(close, found, strict=True)
             ]
         runner, chosen = max(found, key=lambda pair: pair[1].rate or 0)
-        slower = [trial._replace(reason="slower") if trial is not chosen else trial for _, trial in found]
+        slower = [
+            trial._replace(reason="slower") if trial is not chosen else trial for _, trial in found
+        ]
         runner.trials = [*slower, *self._trials]
         return runner
 
     def _checked(self, backend: str, batch: int, threads: int) -> tuple[Runner, Trial]:
         """Return a runner that agrees with the reference, with its rate from a cold start; raise if it fails."""
         where = f"make_runner: backend {backend!r}"
-        more = {"device": "cpu" if self.device is None else str(self.device), "autocast": self.autocast}
+        more = {
+            "device": "cpu" if self.device is None else str(self.device),
+            "autocast": self.autocast,
+        }
         checked = self.sample[:_CHECKED]
         try:
             engine = self._engine(backend, batch, threads)
@@ -175,14 +208,22 @@ class Trials:
     def _check(self, batch: int | None) -> None:
         fewest, most = self._sizes
         if batch is not None and not fewest <= batch <= (most or batch):
-            only = f"{fewest} images at once" if fewest == most else f"{fewest} to {most or 'any number of'} images"
-            raise InputError(f"make_runner: batch={batch}, but the model takes {only}; leave batch out.")
+            only = (
+                f"{fewest} images at once"
+                if fewest == most
+                else f"{fewest} to {most or 'any number of'} images"
+            )
+            raise InputError(
+                f"make_runner: batch={batch}, but the model takes {only}; leave batch out."
+            )
 
     def _size(self, backend: str, wanted: int | None) -> int:
         """Return the batch size nearest to the one that is wanted of those that the model takes."""
         fewest, most = self._sizes
         if wanted is None:
-            wanted = _SIZES[backend] if self.device is None or self.device.type == "cpu" else _ELSEWHERE
+            wanted = (
+                _SIZES[backend] if self.device is None or self.device.type == "cpu" else _ELSEWHERE
+            )
         return max(fewest, min(wanted, most or wanted))
 
     def _rate(self, runner: Runner, trial: Trial) -> float:
@@ -206,7 +247,9 @@ class _DiffersError(InputError):
 
 def largest_difference(found: Extraction, reference: Extraction) -> float:
     """Return the largest difference between two extractions' arrays, as a part of the reference's largest value."""
-    if (found.logits is None) != (reference.logits is None) or found.layers.keys() != reference.layers.keys():
+    if (found.logits is None) != (
+        reference.logits is None
+    ) or found.layers.keys() != reference.layers.keys():
         return math.inf
     pairs = [(found.layers[name], reference.layers[name]) for name in reference.layers]
     if reference.logits is not None:

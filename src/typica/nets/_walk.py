@@ -16,11 +16,13 @@ class Walk(NamedTuple):
     passes: Callable[[Any], bool]
 
 
-def find_back(walk: Walk, outputs: Iterable[tuple[str, str]], found: Callable[[Any], Found | None]) -> Found | None:
+def find_back(
+    walk: Walk, outputs: Iterable[tuple[str, str]], found: Callable[[Any], Found | None]
+) -> Found | None:
     """Return what `found` makes of the linear layer that an output comes from, through softmax, reshaping and the like.
 
-    outputs: their names and values. Of several, the one called "logits" counts, else the last layer to run.
-    """
+    outputs: their names and values. Of several, the one called "logits" counts, else the last layer
+    to run."""
     order = {name: i for i, name in enumerate(walk.producers)}
     best: tuple[bool, int, Found] | None = None
     for name, start in outputs:

@@ -39,18 +39,21 @@ _log = logging.getLogger("typica.nets")
 class FeatureExtractor:
     """Runs a model and keeps what its layers give.
 
-    model: any `nn.Module`; DataParallel and torch.compile are taken off. layer: the dotted name of the module whose
-    output is the feature ("" is the model itself); None takes the input of the head. layers: several names at once,
-    "penultimate" for the head's input; the last of them gives `.features`. head: the dotted name of the head; None
-    finds it. reduce: how outputs of more than two dimensions become one row an input: "mean", "max", "flatten", "cls"
-    (of tokens), or a function from a tensor to rows; maps are (n, m, h, w), tokens (n, t, m). Of a module that runs
+    model: any `nn.Module`; DataParallel and torch.compile are taken off. layer: the dotted name of
+    the module whose output is the feature ("" is the model itself); None takes the input of the
+    head. layers: several names at once, "penultimate" for the head's input; the last of them gives
+    `.features`. head: the dotted name of the head; None finds it. reduce: how outputs of more than
+    two dimensions become one row an input: "mean", "max", "flatten", "cls" (of tokens), or a
+    function from a tensor to rows; maps are (n, m, h, w), tokens (n, t, m). Of a module that runs
     several times in a pass, the last run counts.
 
-    The head is the last Linear module to run whose output the model returns, else the last to run. The first batch
-    tells; where there is but one Linear module, `head` is there before. `describe` and the log say what was found.
-    Logits are what the head gives, before any softmax that the model puts after it.
+    The head is the last Linear module to run whose output the model returns, else the last to run.
+    The first batch tells; where there is but one Linear module, `head` is there before. `describe`
+    and the log say what was found. Logits are what the head gives, before any softmax that the
+    model puts after it.
 
-    A pass is made in eval mode and without gradients, unless they are asked for; modes and flags are put back.
+    A pass is made in eval mode and without gradients, unless they are asked for; modes and flags
+    are put back.
 
     >>> model = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
     >>> extractor = FeatureExtractor(model)
@@ -84,26 +87,37 @@ class FeatureExtractor:
             )
         self.reduce = reduce
         self._names = [name for name, _ in self.model.named_modules(remove_duplicate=False)]
-        self._linears = [name for name, module in self.model.named_modules() if isinstance(module, nn.Linear)]
-        # Should a model have a module of that name, the name means it; layer=None still means the head's input.
-        self._from_head = PENULTIMATE in wanted and (layer is layers is None or PENULTIMATE not in self._names)
-        self.layers = [name if self._from_head and name == PENULTIMATE else self._known(name) for name in wanted]
+        self._linears = [
+            name for name, module in self.model.named_modules() if isinstance(module, nn.Linear)
+        ]
+        # Should a model have a module of that name, the name means it; layer=None still means the
+        # head's input.
+        self._from_head = PENULTIMATE in wanted and (
+            layer is layers is None or PENULTIMATE not in self._names
+        )
+        self.layers = [
+            name if self._from_head and name == PENULTIMATE else self._known(name)
+            for name in wanted
+        ]
         self._head_given = head is not None
         self._head = self._linears[0] if len(self._linears) == 1 else None
         if head is not None:
             module = self.model.get_submodule(self._known(head))
-            self._head = next((name for name in self._linears if self.model.get_submodule(name) is module), None)
+            self._head = next(
+                (name for name in self._linears if self.model.get_submodule(name) is module), None
+            )
             if self._head is None:
-                raise InputError(f"{where}: head {head!r} is not a Linear module; name one of {some(self._linears)}.")
+                raise InputError(
+                    f"{where}: head {head!r} is not a Linear module; name one of {some(self._linears)}."
+                )
         self._ran: list[str] | None = None  # what the first pass reached, in order
         self._finding = "no batch has been run yet."
 
     def __call__(self, images: Any, *, gradients: bool = False) -> Extraction:
         """Run one batch: an array or tensor for the model, or a dict of its keyword arguments.
 
-        It is moved to the model's device and floating-point type. With `gradients`, what is returned can be
-        differentiated with respect to `images`.
-        """
+        It is moved to the model's device and floating-point type. With `gradients`, what is
+        returned can be differentiated with respect to `images`."""
         with ONE_AT_A_TIME, evaluating(self.model, gradients):
             return self.run(images)
 
@@ -158,7 +172,9 @@ class FeatureExtractor:
             digest.update(f"\n{name} {type(module).__name__}({module.extra_repr()})".encode())
         for name, tensor in [*self.model.named_parameters(), *self.model.named_buffers()]:
             digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+            digest.update(
+                tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
+            )
         return digest.hexdigest()
 
     def __repr__(self) -> str:
@@ -232,7 +248,9 @@ class FeatureExtractor:
                 "or a dict of the model's keyword arguments."
             )
         weight = next((p for p in self.model.parameters() if p.is_floating_point()), images)
-        return images.to(weight.device, weight.dtype if images.is_floating_point() else images.dtype)
+        return images.to(
+            weight.device, weight.dtype if images.is_floating_point() else images.dtype
+        )
 
     def _extraction(self, tape: Tape, output: Any, head: str | None) -> Extraction:
         call = None if head is None else tape.calls.get(head)
@@ -253,7 +271,9 @@ class FeatureExtractor:
         else:  # of tokens, one row an input, chosen like the features' so that the head relates the two
             logits = call.output
             if logits.ndim > 2:
-                logits = reduced(as_tokens(logits), "cls" if self.reduce == "cls" else "mean", "FeatureExtractor")
+                logits = reduced(
+                    as_tokens(logits), "cls" if self.reduce == "cls" else "mean", "FeatureExtractor"
+                )
         layers = {name: found[name] for name in self.layers}
         return Extraction(layers[self.layers[-1]], logits, layers)
 
@@ -266,19 +286,29 @@ class FeatureExtractor:
     def _told(self, extraction: Extraction, tape: Tape, output: Any) -> str:
         """Say what the first pass has found."""
         name = self.layers[-1]
-        source = "the input of the head" if self._from_head and name == PENULTIMATE else f"the output of {name!r}"
+        source = (
+            "the input of the head"
+            if self._from_head and name == PENULTIMATE
+            else f"the output of {name!r}"
+        )
         features = f"features are {source} ({extraction.features.shape[1]} wide)"
         if self._head is None:
             return f"{features}; there is no Linear head."
         returned = any(tape.calls[self._head].gave(tensor) for _, tensor in tensors(output))
         how = (
-            "whose output the model returns" if returned else "the last Linear to run; the model returns something else"
+            "whose output the model returns"
+            if returned
+            else "the last Linear to run; the model returns something else"
         )
         return f"{features}; the head is {self._head!r} ({self.head_module.out_features} classes), {how}."
 
     def _no_head(self, ran: list[str]) -> InputError:
         unused = [name for name in self._linears if name not in ran]
-        found = f"Linear modules that did not run: {some(unused)}" if unused else "no Linear module that could have"
+        found = (
+            f"Linear modules that did not run: {some(unused)}"
+            if unused
+            else "no Linear module that could have"
+        )
         return InputError(
             f"FeatureExtractor: no Linear module gave the output of {type(self.model).__name__} ({found}); pass "
             f"layer=NAME; the last modules to run were {self._listed(ran)}."
@@ -287,5 +317,9 @@ class FeatureExtractor:
     def _listed(self, ran: list[str]) -> str:
         """Name the last modules that ran, leaves alone, with their types."""
         modules = ((name, self.model.get_submodule(name)) for name in ran)
-        leaves = [f"{name!r} ({type(module).__name__})" for name, module in modules if not list(module.children())]
+        leaves = [
+            f"{name!r} ({type(module).__name__})"
+            for name, module in modules
+            if not list(module.children())
+        ]
         return ", ".join(leaves[-8:]) or "none"

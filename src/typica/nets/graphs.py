@@ -24,19 +24,21 @@ _WHERE = "GraphExtractor"
 class GraphExtractor:
     """Runs a program and keeps what its values hold; called as a FeatureExtractor is, it gives tensors.
 
-    path: a file of torch.jit.save, or of torch.export.save with the ending .pt2. layer: of a .pt2 file, the dotted name
-    of a module, or the name of a node of the graph; None takes the input of the head. Values in TorchScript have no
-    names, so layer must be None there. layers: several names at once, "penultimate" for the head's input; the last of
-    them gives `.features`. reduce: as for a FeatureExtractor. batch: the size of the batches that a TorchScript program
-    was traced for, where it takes no other; of a .pt2 file it is known. device: where to run, the CPU if None.
+    path: a file of torch.jit.save, or of torch.export.save with the ending .pt2. layer: of a .pt2
+    file, the dotted name of a module, or the name of a node of the graph; None takes the input of
+    the head. Values in TorchScript have no names, so layer must be None there. layers: several
+    names at once, "penultimate" for the head's input; the last of them gives `.features`. reduce:
+    as for a FeatureExtractor. batch: the size of the batches that a TorchScript program was traced
+    for, where it takes no other; of a .pt2 file it is known. device: where to run, the CPU if None.
 
-    The head is the last linear layer that leads to an output, through softmax, reshaping and the like; an output called
-    "logits" goes first. Logits are what it gives. Batches that the program does not take are cut or padded.
+    The head is the last linear layer that leads to an output, through softmax, reshaping and the
+    like; an output called "logits" goes first. Logits are what it gives. Batches that the program
+    does not take are cut or padded.
 
-    torch.export.load can run any Python code that a file holds. A .pt2 file is therefore checked first, and refused if
-    it holds pickles of more than tensors, custom objects, compiled code, operations other than PyTorch's own, or names,
-    sizes and guards that are more than that. TorchScript is read in C++, without Python's pickle; one with operations
-    on files is refused.
+    torch.export.load can run any Python code that a file holds. A .pt2 file is therefore checked
+    first, and refused if it holds pickles of more than tensors, custom objects, compiled code,
+    operations other than PyTorch's own, or names, sizes and guards that are more than that.
+    TorchScript is read in C++, without Python's pickle; one with operations on files is refused.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp(), "model.pt2")
@@ -64,7 +66,12 @@ class GraphExtractor:
         self.reduce = reduce
         self.path = existing(path, _WHERE)
         self.device = torch.device("cpu" if device is None else device)
-        self._arguments: dict[str, Any] = {"layer": layer, "layers": layers, "reduce": reduce, "batch": batch}
+        self._arguments: dict[str, Any] = {
+            "layer": layer,
+            "layers": layers,
+            "reduce": reduce,
+            "batch": batch,
+        }
         if self.path.suffix == ".pt2":
             named = layer is not None or layers is not None
             self._program = load_exported(self.path, self.layers, named, self.device, _WHERE)
@@ -100,7 +107,11 @@ class GraphExtractor:
         if self._program.weight is not None and logits is not None and logits.ndim > 2:
             logits = reduced(as_tokens(logits), "cls" if self.reduce == "cls" else "mean", _WHERE)
         layers = {
-            name: reduced(as_tokens(x) if self._is_input(name) else x, self.reduce, f"{_WHERE}, layer {name!r}")
+            name: reduced(
+                as_tokens(x) if self._is_input(name) else x,
+                self.reduce,
+                f"{_WHERE}, layer {name!r}",
+            )
             for name, x in zip(self.layers, values, strict=True)
         }
         rows = len(layers[self.layers[-1]])
@@ -116,8 +127,12 @@ class GraphExtractor:
         if isinstance(images, np.ndarray):
             images = torch.from_numpy(images if images.flags.writeable else images.copy())
         if not isinstance(images, torch.Tensor) or not images.ndim:
-            raise InputError(f"{_WHERE}: got {type(images).__name__}; pass a batch as a tensor or array, (n, ...).")
-        return images.to(self.device, self._program.dtype if images.is_floating_point() else images.dtype)
+            raise InputError(
+                f"{_WHERE}: got {type(images).__name__}; pass a batch as a tensor or array, (n, ...)."
+            )
+        return images.to(
+            self.device, self._program.dtype if images.is_floating_point() else images.dtype
+        )
 
     @property
     def sizes(self) -> tuple[int, int | None]:
@@ -128,18 +143,28 @@ class GraphExtractor:
     def head(self) -> Head:
         """The last linear layer."""
         if self._program.weight is None:
-            raise InputError(f"{_WHERE}: no linear layer gives the output of {self.path}; pass a Head of your own.")
+            raise InputError(
+                f"{_WHERE}: no linear layer gives the output of {self.path}; pass a Head of your own."
+            )
         return Head(self._program.weight, self._program.bias)
 
     def to(self, device: Any) -> GraphExtractor:
         """Return the same program, read anew on a device."""
-        return self if torch.device(device) == self.device else type(self)(self.path, device=device, **self._arguments)
+        return (
+            self
+            if torch.device(device) == self.device
+            else type(self)(self.path, device=device, **self._arguments)
+        )
 
     def describe(self) -> str:
         """Say in a sentence what the features are and where the head was found."""
         name, weight = self.layers[-1], self._program.weight
         source = "the input of the head" if self._is_input(name) else f"the output of {name!r}"
-        told = "there is no linear head" if weight is None else f"the head is a linear layer ({len(weight)} classes)"
+        told = (
+            "there is no linear head"
+            if weight is None
+            else f"the head is a linear layer ({len(weight)} classes)"
+        )
         return f"{self.path.name}: features are {source}; {told}."
 
     def _is_input(self, name: str) -> bool:

@@ -24,12 +24,14 @@ class Guarded(NamedTuple):
 class Guard(nn.Module):
     """A model with its detector: `forward` gives logits, score and verdict.
 
-    model: an `nn.Module`, or a FeatureExtractor where the features are not the head's input. detector: calibrated; a
-    detector of features or logits, or a Pipeline that ends in one. The model is put in eval mode. The verdict is
-    `detector.predict`'s: +1 where the score is at least the threshold at the time of making the guard.
+    model: an `nn.Module`, or a FeatureExtractor where the features are not the head's input.
+    detector: calibrated; a detector of features or logits, or a Pipeline that ends in one. The
+    model is put in eval mode. The verdict is `detector.predict`'s: +1 where the score is at least
+    the threshold at the time of making the guard.
 
-    CTM and CW are copied into buffers and scored without a branch in Python, so that a guard with one of them moves
-    between devices whole, is saved with `state_dict`, and can be exported. Other detectors are called as they are.
+    CTM and CW are copied into buffers and scored without a branch in Python, so that a guard with
+    one of them moves between devices whole, is saved with `state_dict`, and can be exported. Other
+    detectors are called as they are.
 
     >>> import numpy as np, typica
     >>> model = nn.Linear(2, 2)
@@ -92,7 +94,10 @@ class Guard(nn.Module):
 
 def _directions(detector: Any) -> Any:
     """Return the unit directions of CTM or CW as a tensor, or None of another detector."""
-    if not isinstance(detector, CosineDetector) or type(detector)._score is not CosineDetector._score:
+    if (
+        not isinstance(detector, CosineDetector)
+        or type(detector)._score is not CosineDetector._score
+    ):
         return None
     detector._check_fitted("Guard")
     detector._prepare("Guard")

@@ -25,9 +25,9 @@ _FORMS = f"a known architecture ({', '.join(zoo.names())}), a file ({', '.join(_
 class Opened(NamedTuple):
     """A network ready to give features.
 
-    extractor: a FeatureExtractor, GraphExtractor or OnnxExtractor. transform: the preprocessing of its images, where it
-    is known. identity: JSON values that tell its features from those of another network or layer.
-    """
+    extractor: a FeatureExtractor, GraphExtractor or OnnxExtractor. transform: the preprocessing of
+    its images, where it is known. identity: JSON values that tell its features from those of
+    another network or layer."""
 
     extractor: Any
     transform: Any
@@ -49,11 +49,12 @@ def open_model(
     - the name of a known architecture (`zoo.names()`), with the file of its weights, or weights="random";
     - a file: TorchScript (.pt, .pth, .torchscript, .ts), torch.export (.pt2) or ONNX (.onnx);
     - "package.module:function", called with no arguments, or with `weights`, which returns an nn.Module, or a pair of
-      one and its Preprocessing. This runs the code of that module and function; the current directory is searched.
+      one and its Preprocessing. This runs the code of that module and function; the current
+      directory is searched.
     layer, layers, head, reduce: as for a FeatureExtractor.
 
-    A file is a program, whose operations run. A .pt2 file that could run Python code is refused, and so is TorchScript
-    with operations on files.
+    A file is a program, whose operations run. A .pt2 file that could run Python code is refused,
+    and so is TorchScript with operations on files.
 
     >>> opened = open_model("densenet-bc-100", "random")
     >>> opened.extractor.head
@@ -74,7 +75,9 @@ def open_model(
     elif ending in _FILES:
         for name, value in (("weights", weights), ("head", head)):
             if value is not None:
-                raise InputError(f"{where}: {name}={value!r}, but the file holds its own; leave {name} out.")
+                raise InputError(
+                    f"{where}: {name}={value!r}, but the file holds its own; leave {name} out."
+                )
         extractor, transform = _from_file(Path(spec), ending, asked, where), None
     elif by_function:
         model, transform = _from_function(spec, weights, where)
@@ -161,7 +164,11 @@ def _other_file(path: Path, ending: str, where: str, error: FormatError) -> Form
     try:
         read_state(path, where)
     except InputError as other:
-        if ending != ".pt2" and "pickle that needs code" in str(other) and "more than tensors" not in str(other):
+        if (
+            ending != ".pt2"
+            and "pickle that needs code" in str(other)
+            and "more than tensors" not in str(other)
+        ):
             return FormatError(
                 f"{where}: a pickled module needs code, which could do anything, and is refused; where the file is "
                 "trusted, return it from a function of yours and pass package.module:function, or save it as .pt2."
@@ -182,7 +189,9 @@ def _from_function(spec: str, weights: Any, where: str) -> tuple[Any, Any]:
     except InputError:
         raise
     except Exception as error:
-        raise InputError(f"{where}: it raised {type(error).__name__} ({error}); mend the function.") from error
+        raise InputError(
+            f"{where}: it raised {type(error).__name__} ({error}); mend the function."
+        ) from error
     finally:
         with contextlib.suppress(ValueError):
             sys.path.remove(here)
@@ -202,15 +211,25 @@ def _function(module: str, name: str, where: str, weights: Any) -> Callable[...,
         home = importlib.import_module(module)
     except ModuleNotFoundError as error:
         missing = error.name or module
-        what = "pass package.module:function" if module.startswith(missing) else f"{module} needs it"
-        raise InputError(f"{where}: there is no module {missing!r}; {what}; is it installed, or here?") from error
+        what = (
+            "pass package.module:function" if module.startswith(missing) else f"{module} needs it"
+        )
+        raise InputError(
+            f"{where}: there is no module {missing!r}; {what}; is it installed, or here?"
+        ) from error
     function = getattr(home, name, None)
     if not callable(function):
-        names = [key for key, value in vars(home).items() if callable(value) and not key.startswith("_")]
-        raise InputError(f"{where}: {module} has no function {name!r}; it has {closest(name, names) or 'none'}.")
+        names = [
+            key for key, value in vars(home).items() if callable(value) and not key.startswith("_")
+        ]
+        raise InputError(
+            f"{where}: {module} has no function {name!r}; it has {closest(name, names) or 'none'}."
+        )
     try:
         inspect.signature(function).bind(*(() if weights is None else (weights,)))
     except TypeError as error:
         how = "no arguments" if weights is None else "the weights alone"
-        raise InputError(f"{where}: it cannot be called with {how} ({error}); write a function that can.") from None
+        raise InputError(
+            f"{where}: it cannot be called with {how} ({error}); write a function that can."
+        ) from None
     return cast("Callable[..., Any]", function)

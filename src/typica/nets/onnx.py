@@ -35,14 +35,16 @@ _LARGEST = 2**31 - 2**20  # a protobuf message ends at 2 GiB
 class OnnxExtractor:
     """Runs an ONNX model and keeps what its tensors hold; called as a FeatureExtractor is, it gives NumPy arrays.
 
-    model: the path of a file, whose weights may lie beside it, or its bytes. layer: the name of the tensor that is the
-    feature; None takes the input of the head. layers: several names at once, "penultimate" for the head's input; the
-    last of them gives `.features`. reduce: how tensors of more than two dimensions become one row an input, as for a
-    FeatureExtractor; a function is given a NumPy array.
+    model: the path of a file, whose weights may lie beside it, or its bytes. layer: the name of the
+    tensor that is the feature; None takes the input of the head. layers: several names at once,
+    "penultimate" for the head's input; the last of them gives `.features`. reduce: how tensors of
+    more than two dimensions become one row an input, as for a FeatureExtractor; a function is given
+    a NumPy array.
 
-    The head is the last Gemm, MatMul (with an Add or without) or 1x1 Conv with constant weights that leads to an output
-    of the graph, through softmax, reshaping and the like; an output called "logits" goes first. Logits are what it
-    gives. A model that was exported for a fixed batch size is run in batches of that size, the last one padded.
+    The head is the last Gemm, MatMul (with an Add or without) or 1x1 Conv with constant weights
+    that leads to an output of the graph, through softmax, reshaping and the like; an output called
+    "logits" goes first. Logits are what it gives. A model that was exported for a fixed batch size
+    is run in batches of that size, the last one padded.
 
     >>> import onnx.parser
     >>> model = onnx.parser.parse_model('''<ir_version: 8, opset_import: ["" : 17]>
@@ -72,9 +74,12 @@ class OnnxExtractor:
         graph = Graph(proto)
         if len(graph.inputs) != 1:
             names = some([value.name for value in graph.inputs])
-            raise InputError(f"{_WHERE}: {self._source} takes {names}; pass a model with one input, the images.")
+            raise InputError(
+                f"{_WHERE}: {self._source} takes {names}; pass a model with one input, the images."
+            )
         self._head = graph.head()
-        # Should the graph have a tensor of that name, the name means it; layer=None still means the head's input.
+        # Should the graph have a tensor of that name, the name means it; layer=None still means the
+        # head's input.
         asked = layer is layers is None
         self._from_head = PENULTIMATE in self.layers and (asked or PENULTIMATE not in graph.tensors)
         self._check(graph)
@@ -86,16 +91,23 @@ class OnnxExtractor:
         self._returned = graph.outputs
         known = set(graph.outputs)
         proto.graph.output.extend(
-            need("onnx", "onnx", _WHERE).ValueInfoProto(name=name) for name in self.outputs if name not in known
+            need("onnx", "onnx", _WHERE).ValueInfoProto(name=name)
+            for name in self.outputs
+            if name not in known
         )
         self.program = _stored(proto, self)
         self._session = session(self.program, f"{_WHERE}: {self._source}")
         value = self._session.get_inputs()[0]
         self.input, self._type = value.name, _TYPES.get(value.type)
         if self._type is None:
-            raise InputError(f"{_WHERE}: {self._source} takes {value.type}; pass a model that takes images.")
+            raise InputError(
+                f"{_WHERE}: {self._source} takes {value.type}; pass a model that takes images."
+            )
         fixed = value.shape[0] if value.shape and isinstance(value.shape[0], int) else None
-        self.sizes: tuple[int, int | None] = (fixed or 1, fixed)  # the fewest and the most images at once
+        self.sizes: tuple[int, int | None] = (
+            fixed or 1,
+            fixed,
+        )  # the fewest and the most images at once
 
     def __call__(self, images: Any) -> Extraction:
         """Run one batch, an array or tensor, (n, ...)."""
@@ -104,7 +116,9 @@ class OnnxExtractor:
     def prepared(self, images: Any) -> NDArray[Any]:
         """Return a batch as an array of the type that the model takes."""
         if not hasattr(images, "shape") or not len(images.shape):
-            raise InputError(f"{_WHERE}: got {type(images).__name__}; pass a batch as an array or tensor, (n, ...).")
+            raise InputError(
+                f"{_WHERE}: got {type(images).__name__}; pass a batch as an array or tensor, (n, ...)."
+            )
         array = to_numpy(images)
         if (self._type == np.uint8) != (array.dtype == np.uint8):
             raise InputError(
@@ -140,7 +154,9 @@ class OnnxExtractor:
             logits = self._returned_logits(found)
         else:
             rows = _rows(found[head.logits], head, head.logits_turned)
-            logits = reduced(rows, "cls" if self.reduce == "cls" and rows.ndim == 3 else "mean", _WHERE)
+            logits = reduced(
+                rows, "cls" if self.reduce == "cls" and rows.ndim == 3 else "mean", _WHERE
+            )
         return Extraction(layers[self.layers[-1]], logits, layers)
 
     @property
@@ -154,8 +170,16 @@ class OnnxExtractor:
         """Say in a sentence what the features are and where the head was found."""
         name, head = self.layers[-1], self._head
         from_head = self._from_head and name == PENULTIMATE and head is not None
-        source = f"the input of the head ({head.features!r})" if from_head and head else f"the tensor {name!r}"
-        told = "there is no linear head" if head is None else f"the head is {head.name} ({len(head.weight)} classes)"
+        source = (
+            f"the input of the head ({head.features!r})"
+            if from_head and head
+            else f"the tensor {name!r}"
+        )
+        told = (
+            "there is no linear head"
+            if head is None
+            else f"the head is {head.name} ({len(head.weight)} classes)"
+        )
         return f"{self.name}: features are {source}; {told}."
 
     def fingerprint(self) -> str:
@@ -185,7 +209,9 @@ class OnnxExtractor:
 
     def _returned_logits(self, found: dict[str, NDArray[Any]]) -> NDArray[Any] | None:
         names = sorted(self._returned, key=lambda name: name != "logits")
-        matrices = (found[name] for name in names if found[name].ndim == 2 and found[name].dtype.kind == "f")
+        matrices = (
+            found[name] for name in names if found[name].ndim == 2 and found[name].dtype.kind == "f"
+        )
         return next(matrices, None)
 
 
@@ -209,7 +235,9 @@ def _read(model: str | Path | bytes) -> tuple[Any, str, str]:
     except Exception:  # protobuf's own kinds of errors, which differ between its versions
         proto = None
     if proto is None or not proto.graph.node:
-        raise FormatError(f"{_WHERE}: {source} is not an ONNX model; write one with torch.onnx.export.")
+        raise FormatError(
+            f"{_WHERE}: {source} is not an ONNX model; write one with torch.onnx.export."
+        )
     digest = hashlib.sha256(content).hexdigest()
     if path is not None:
         beside = [path.parent / name for name in _external(onnx, proto)]
@@ -225,7 +253,14 @@ def _read(model: str | Path | bytes) -> tuple[Any, str, str]:
 def _external(onnx: Any, proto: Any) -> list[str]:
     """Return the names of the files that hold a model's weights, beside its own."""
     external = filter(onnx.external_data_helper.uses_external_data, proto.graph.initializer)
-    return sorted({entry.value for tensor in external for entry in tensor.external_data if entry.key == "location"})
+    return sorted(
+        {
+            entry.value
+            for tensor in external
+            for entry in tensor.external_data
+            if entry.key == "location"
+        }
+    )
 
 
 def _stored(proto: Any, owner: OnnxExtractor) -> bytes | Path:
@@ -236,5 +271,7 @@ def _stored(proto: Any, owner: OnnxExtractor) -> bytes | Path:
     folder = tempfile.mkdtemp(prefix="typica-")
     weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)
     path = Path(folder, "model.onnx")
-    need("onnx", "onnx", _WHERE).save_model(proto, path, save_as_external_data=True, location="weights")
+    need("onnx", "onnx", _WHERE).save_model(
+        proto, path, save_as_external_data=True, location="weights"
+    )
     return path

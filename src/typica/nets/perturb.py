@@ -2,11 +2,11 @@
 
     x' = x + epsilon * g / std,   g = +1 where d score(x) / d x > 0, else -1
 
-Inputs of known classes gain more from the step than strangers. The step of ODIN (Liang, Li, Srikant: Enhancing the
-Reliability of Out-of-distribution Image Detection in Neural Networks, ICLR 2018) is the one for MSP at T = 1000: the
-gradient of the maximum softmax has the opposite sign of that of the cross-entropy. The step of Lee et al. (A Simple
-Unified Framework, NeurIPS 2018) is the one for Mahalanobis. Cost: two passes forward, one back.
-"""
+Inputs of known classes gain more from the step than strangers. The step of ODIN (Liang, Li,
+Srikant: Enhancing the Reliability of Out-of-distribution Image Detection in Neural Networks, ICLR
+2018) is the one for MSP at T = 1000: the gradient of the maximum softmax has the opposite sign of
+that of the cross-entropy. The step of Lee et al. (A Simple Unified Framework, NeurIPS 2018) is the
+one for Mahalanobis. Cost: two passes forward, one back."""
 
 from __future__ import annotations
 
@@ -24,11 +24,13 @@ from typica.nets.extractor import FeatureExtractor
 class Perturb:
     """Moves inputs along the sign of the score's gradient; scores them where they have moved to.
 
-    extractor: a FeatureExtractor, or a model. detector: ready to score; one of logits without a head reads the
-    model's own. epsilon: the step, in units of pixels from 0 to 1. std: what the preprocessing divides by, one number
-    or one a channel: it brings the step to the scale of the network's input.
+    extractor: a FeatureExtractor, or a model. detector: ready to score; one of logits without a
+    head reads the model's own. epsilon: the step, in units of pixels from 0 to 1. std: what the
+    preprocessing divides by, one number or one a channel: it brings the step to the scale of the
+    network's input.
 
-    Mahalanobis with its step is `Perturb(extractor, Mahalanobis().fit(Z, labels), epsilon=0.005, std=std)`.
+    Mahalanobis with its step is `Perturb(extractor, Mahalanobis().fit(Z, labels), epsilon=0.005,
+    std=std)`.
 
     >>> from typica import MSP
     >>> model = torch.nn.Linear(2, 2, bias=False)
@@ -38,14 +40,24 @@ class Perturb:
     tensor([[3.5000, 0.5000]])
     """
 
-    def __init__(self, extractor: FeatureExtractor | Any, detector: Any, epsilon: float, std: Any = 1.0) -> None:
+    def __init__(
+        self, extractor: FeatureExtractor | Any, detector: Any, epsilon: float, std: Any = 1.0
+    ) -> None:
         where = type(self).__name__
         for step in steps(detector, where):
             tags = getattr(step, "tags", None)
             if tags is None or not tags.differentiable:
-                raise InputError(f"{where}: {type(step).__name__} has no gradient; pass a differentiable detector.")
-        if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 <= epsilon < math.inf:
-            raise InputError(f"{where}: epsilon={epsilon!r} is not a step; pass a number of at least 0.")
+                raise InputError(
+                    f"{where}: {type(step).__name__} has no gradient; pass a differentiable detector."
+                )
+        if (
+            isinstance(epsilon, bool)
+            or not isinstance(epsilon, int | float)
+            or not 0 <= epsilon < math.inf
+        ):
+            raise InputError(
+                f"{where}: epsilon={epsilon!r} is not a step; pass a number of at least 0."
+            )
         self.std = torch.as_tensor(std, dtype=torch.float64)
         if self.std.ndim > 1 or not bool(((self.std > 0) & self.std.isfinite()).all()):
             raise InputError(f"{where}: std={std!r}; pass one positive number, or one a channel.")
@@ -107,7 +119,11 @@ class ODIN(Perturb):
     """
 
     def __init__(
-        self, extractor: FeatureExtractor | Any, T: float = 1000.0, epsilon: float = 0.0014, std: Any = 1.0
+        self,
+        extractor: FeatureExtractor | Any,
+        T: float = 1000.0,
+        epsilon: float = 0.0014,
+        std: Any = 1.0,
     ) -> None:
         check_positive(T, "T", "ODIN")
         super().__init__(extractor, MSP(temperature=T), epsilon, std)

@@ -1,4 +1,4 @@
-"""What a detector remembers of where its features came from, so that it can be shown pictures straight away."""
+"""What a detector remembers of where its features came from, so that it can be shown images straight away."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ class Reopened(NamedTuple):
 
 
 def reopen(
-    source: Mapping[str, Any] | None, where: str, *, model: str | None = None, weights: str | Path | None = None
+    source: Mapping[str, Any] | None,
+    where: str,
+    *,
+    model: str | None = None,
+    weights: str | Path | None = None,
 ) -> Reopened:
     """Open the model of `source` again and check that it is the same.
 
-    model, weights: where they are now, if they have moved. A model that is a function runs its owner's code; a file
-    alone cannot ask for that, so `model` must name it.
-    """
+    model, weights: where they are now, if they have moved. A model that is a function runs its
+    owner's code; a file alone cannot ask for that, so `model` must name it."""
     if source is None:
         raise InputError(
             f"{where}: was fitted on features and remembers no model; fit it on a bank of `typica extract`, or pass "
@@ -35,21 +38,35 @@ def reopen(
         )
     spec = model or str(source["model_file"] or source["model"])
     if model is None and ":" in spec and not Path(spec).exists():
-        raise InputError(f"{where}: its model is the function {spec}, whose code will run; agree with --model {spec}.")
+        raise InputError(
+            f"{where}: its model is the function {spec}, whose code will run; agree with --model {spec}."
+        )
     if model is None and source["model_file"] and not Path(spec).is_file():
-        raise InputError(f"{where}: its model {spec} is not there any more; say where, --model FILE.")
+        raise InputError(
+            f"{where}: its model {spec} is not there any more; say where, --model FILE."
+        )
     file = weights if weights is not None else source["weights_file"]
     if file not in (None, "bundled", "random") and not Path(file).is_file():
-        raise InputError(f"{where}: its weights {file} are not there any more; say where, --weights FILE.")
+        raise InputError(
+            f"{where}: its weights {file} are not there any more; say where, --weights FILE."
+        )
     other = InputError(
         f"{where}: {file or spec} holds other weights than the detector was fitted with; find those, --weights FILE, "
         "or extract and fit again."
     )
     # The fingerprint of these is the file's, so another program need not be opened to be refused.
-    if Path(spec).suffix.lower() in PROGRAMS and Path(spec).is_file() and sha256(Path(spec)) != source["weights"]:
+    if (
+        Path(spec).suffix.lower() in PROGRAMS
+        and Path(spec).is_file()
+        and sha256(Path(spec)) != source["weights"]
+    ):
         raise other
     opened = open_model(
-        spec, file, layer=feature_layer(source["layer"]), head=source.get("head"), reduce=source["reduce"]
+        spec,
+        file,
+        layer=feature_layer(source["layer"]),
+        head=source.get("head"),
+        reduce=source["reduce"],
     )
     if opened.identity["weights"] != source["weights"]:
         raise other

@@ -50,9 +50,9 @@ def row_unit(top: Array) -> Array:
 def sharpening(P: Array, top: Array) -> Array:
     """Return exp(r) (n, 1), r = the sum of a row of P >= 0 over the sum of `top`, its largest numbers.
 
-    r is at least 1, except that it is 0 for a row of zeros, and at most the share of numbers that `top` holds,
-    inverted. It is capped at `LARGEST_EXPONENT`, which takes a percentile above 97, so that float32 suffices.
-    """
+    r is at least 1, except that it is 0 for a row of zeros, and at most the share of numbers that
+    `top` holds, inverted. It is capped at `LARGEST_EXPONENT`, which takes a percentile above 97, so
+    that float32 suffices."""
     xp = namespace(P)
     unit = row_unit(top)
     part = row_sum(top, unit)

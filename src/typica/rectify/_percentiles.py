@@ -13,11 +13,13 @@ from typica.estimator import check_rows
 SAMPLE = 2**25  # the most activations that are sorted; 50,000 rows of 512 features are fewer
 
 
-def percentiles(Z: NDArray[Any], shares: list[float], where: str, axis: int | None = None) -> NDArray[np.float64]:
+def percentiles(
+    Z: NDArray[Any], shares: list[float], where: str, axis: int | None = None
+) -> NDArray[np.float64]:
     """Return NumPy's (interpolated) percentiles of the activations Z (n, m), all together or by feature (axis=0).
 
-    Exact for up to `SAMPLE` activations; of more, as many whole rows as hold that many are drawn at random,
-    always the same ones. All rows are checked to be finite.
+    Exact for up to `SAMPLE` activations; of more, as many whole rows as hold that many are drawn at
+    random, always the same ones. All rows are checked to be finite.
 
     >>> percentiles(np.arange(11.0)[:, None], [90], "demo")
     array([9.])
@@ -28,4 +30,6 @@ def percentiles(Z: NDArray[Any], shares: list[float], where: str, axis: int | No
         Z = Z[np.sort(np.random.default_rng(0).choice(len(Z), rows, replace=False))]
     # A copy that may be reordered, so that the percentile needs no second one.
     work = np.array(as_floating(Z))
-    return np.asarray(np.percentile(work, shares, axis=axis, overwrite_input=True), dtype=np.float64)
+    return np.asarray(
+        np.percentile(work, shares, axis=axis, overwrite_input=True), dtype=np.float64
+    )

@@ -4,22 +4,30 @@
     B   rectified(z)_j = Σ_i z_i / |T|  for j in T, else 0
     S   rectified(z)_j = z_j exp(r)     for j in T, else 0,   r = Σ_i z_i / Σ_{i in T} z_i
 
-T holds the k largest activations of z, those above the percentile p of the row: k = m - round(m p / 100), at least
-1. Djurisic, Bozanic, Ashok, Liu: Extremely Simple Activation Shaping for Out-of-Distribution Detection, ICLR 2023.
-The default, S at p = 90, is the authors' for ImageNet; there they take p = 65 for B and p = 60 for P.
+T holds the k largest activations of z, those above the percentile p of the row: k = m - round(m p /
+100), at least 1. Djurisic, Bozanic, Ashok, Liu: Extremely Simple Activation Shaping for
+Out-of-Distribution Detection, ICLR 2023. The default, S at p = 90, is the authors' for ImageNet;
+there they take p = 65 for B and p = 60 for P.
 
-The paper takes activations after a ReLU. Here negative activations count as zero, which is the same after a ReLU.
-An activation of zero is never in T; where the k-th largest occurs more than once, all of its kind are (the authors'
-code keeps exactly k, arbitrary ones of these, and in B fills zeros and divides by k). A row
-without positive activations becomes zero. Nothing is learnt. Transform: one selection a row.
-"""
+The paper takes activations after a ReLU. Here negative activations count as zero, which is the same
+after a ReLU. An activation of zero is never in T; where the k-th largest occurs more than once, all
+of its kind are (the authors' code keeps exactly k, arbitrary ones of these, and in B fills zeros
+and divides by k). A row without positive activations becomes zero. Nothing is learnt. Transform:
+one selection a row."""
 
 from __future__ import annotations
 
 from typica.arrays import Array, namespace
 from typica.errors import InputError
 from typica.estimator import Tags
-from typica.rectify._activations import kept_count, largest, positive_part, row_sum, row_unit, sharpening
+from typica.rectify._activations import (
+    kept_count,
+    largest,
+    positive_part,
+    row_sum,
+    row_unit,
+    sharpening,
+)
 from typica.rectify.base import SameWidth, check_percentile
 from typica.store import storable
 
@@ -42,7 +50,11 @@ def shape(Z: Array, percentile: float, variant: str) -> Array:
     if variant == "b":
         count = xp.sum(xp.astype(keep, Z.dtype), axis=1, keepdims=True)
         unit = row_unit(top)
-        P = unit * (row_sum(P, unit) / xp.where(count > 0, count, xp.ones_like(count))) * xp.ones_like(P)
+        P = (
+            unit
+            * (row_sum(P, unit) / xp.where(count > 0, count, xp.ones_like(count)))
+            * xp.ones_like(P)
+        )
     elif variant == "s":
         P = P * sharpening(P, top)
     return xp.where(keep, P, xp.zeros_like(P))
@@ -72,9 +84,13 @@ class ASH(SameWidth):
     def _check_parameters(self, where: str) -> None:
         super()._check_parameters(where)
         if self.variant not in VARIANTS:
-            raise InputError(f"{where}: variant={self.variant!r} is unknown; choose 's', 'b' or 'p'.")
+            raise InputError(
+                f"{where}: variant={self.variant!r} is unknown; choose 's', 'b' or 'p'."
+            )
         if self.percentile is not None:
             check_percentile(self.percentile, "percentile", where)
 
     def _rectify(self, Z: Array) -> Array:
-        return shape(Z, VARIANTS[self.variant] if self.percentile is None else self.percentile, self.variant)
+        return shape(
+            Z, VARIANTS[self.variant] if self.percentile is None else self.percentile, self.variant
+        )

@@ -1,9 +1,9 @@
 """The contract that every rectifier keeps, written once.
 
-A rectifier is one file beside this one: its formula, a pure kernel, a thin subclass of `Rectifier` with its
-`Tags`, whose `score_cost` is the cost of transforming one row. The subclass says how to change a block of rows
-(`_rectify`); validation, blocks and storage are here and in `typica.estimator`.
-"""
+A rectifier is one file beside this one: its formula, a pure kernel, a thin subclass of `Rectifier`
+with its `Tags`, whose `score_cost` is the cost of transforming one row. The subclass says how to
+change a block of rows (`_rectify`); validation, blocks and storage are here and in
+`typica.estimator`."""
 
 from __future__ import annotations
 
@@ -61,5 +61,11 @@ class NewWidth(ClassNamePrefixFeaturesOutMixin, Rectifier):
 
 def check_percentile(value: Any, name: str, where: str) -> None:
     """Raise unless the parameter `name` is a number from 0 to 100."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value <= 100:
-        raise InputError(f"{where}: {name}={value!r} is not a percentile; pass a number from 0 to 100.")
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float | np.number)
+        or not 0 <= value <= 100
+    ):
+        raise InputError(
+            f"{where}: {name}={value!r} is not a percentile; pass a number from 0 to 100."
+        )

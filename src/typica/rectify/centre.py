@@ -2,9 +2,8 @@
 
     rectified(z) = z - mean
 
-The mean is kept in float64 and streams and merges. Before CTM it makes the score the cosine as seen from the
-middle of the training data. Fit: one pass. Transform: one subtraction.
-"""
+The mean is kept in float64 and streams and merges. Before CTM it makes the score the cosine as seen
+from the middle of the training data. Fit: one pass. Transform: one subtraction."""
 
 from __future__ import annotations
 

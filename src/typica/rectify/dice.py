@@ -2,12 +2,12 @@
 
     rectified(z) = (M ∘ W) z + b,   M_kj = 1 where V_kj = W_kj mean_j exceeds the percentile p of all of V, else 0
 
-W (C, m) and b are the head's, mean is that of the training features. The output is logits: put a detector of logits
-without a head behind it, `make_pipeline(DICE(head), Energy())`. Sun, Li: DICE: Leveraging Sparsification for
-Out-of-Distribution Detection, ECCV 2022; p = 90 is their choice for CIFAR, 70 for ImageNet. Where more weights than
-that contribute equally, as little as nothing, fewer may be kept. Fit: one pass for the mean, which streams and
-merges. Transform: one product with the head.
-"""
+W (C, m) and b are the head's, mean is that of the training features. The output is logits: put a
+detector of logits without a head behind it, `make_pipeline(DICE(head), Energy())`. Sun, Li: DICE:
+Leveraging Sparsification for Out-of-Distribution Detection, ECCV 2022; p = 90 is their choice for
+CIFAR, 70 for ImageNet. Where more weights than that contribute equally, as little as nothing, fewer
+may be kept. Fit: one pass for the mean, which streams and merges. Transform: one product with the
+head."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from typica.rectify.base import NewWidth, check_percentile
 from typica.store import storable
 
 
-def sparsify(weight: NDArray[np.floating], mean: NDArray[np.floating], percentile: float) -> NDArray[np.float64]:
+def sparsify(
+    weight: NDArray[np.floating], mean: NDArray[np.floating], percentile: float
+) -> NDArray[np.float64]:
     """Return the weight (C, m) with zeros where weight * mean is at or below its percentile.
 
     >>> sparsify(np.array([[1.0, 2.0], [3.0, 4.0]]), np.ones(2), 50)

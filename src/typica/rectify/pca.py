@@ -2,11 +2,10 @@
 
     rectified(z) = Vᵀ (z - mean),   V = the d directions of largest variance of the training features, (m, d)
 
-Each direction is given the sign that makes its largest entry positive. Unlike scikit-learn's PCA it streams, merges
-and takes tensors, with gradients. Pearson: On Lines and Planes of Closest Fit to Systems of Points in Space,
-Philosophical Magazine 1901. Fit: one pass for the moments and one eigendecomposition. Transform: one product with
-an (m, d) matrix.
-"""
+Each direction is given the sign that makes its largest entry positive. Unlike scikit-learn's PCA it
+streams, merges and takes tensors, with gradients. Pearson: On Lines and Planes of Closest Fit to
+Systems of Points in Space, Philosophical Magazine 1901. Fit: one pass for the moments and one
+eigendecomposition. Transform: one product with an (m, d) matrix."""
 
 from __future__ import annotations
 
@@ -27,8 +26,9 @@ from typica.store import storable
 class PCA(LearnsMoments, NewWidth):
     """Project on the leading principal directions `components_` (d, m).
 
-    n_components: d as a whole number; or a share below 1, to keep as few directions as hold that share of the
-    variance; or None, to keep all in which the training features vary. Never more than these.
+    n_components: d as a whole number; or a share below 1, to keep as few directions as hold that
+    share of the variance; or None, to keep all in which the training features vary. Never more than
+    these.
 
     >>> train = np.array([[0.0, 1.0], [4.0, 1.0], [8.0, 1.0]])
     >>> PCA(n_components=1).fit(train).transform(np.array([[5.0, 1.0], [4.0, 9.0]]))
@@ -76,7 +76,8 @@ class PCA(LearnsMoments, NewWidth):
         signs = np.sign(vectors[np.argmax(np.abs(vectors), axis=0), np.arange(vectors.shape[1])])
         self._basis = vectors * signs
         mean = overall_mean(moments)
-        # Moved by what float32 holds exactly, so that rows with a large offset lose no digits to it.
+        # Moved by what float32 holds exactly, so that rows with a large offset lose no digits to
+        # it.
         self._centre = anchor(mean)
         self._shift = (mean - self._centre) @ self._basis
 

@@ -2,14 +2,14 @@
 
     rectified(z) = z exp(r),   r = Σ_j z_j / Σ_{j in T} z_j,   T = the k largest activations of z
 
-k is what lies above the percentile p of the row: m - round(m p / 100), at least 1. Xu, Chen, Franchi, Yao: Scaling
-for Training Time and Post-hoc Out-of-distribution Detection Enhancement, ICLR 2024; p = 85 as there.
+k is what lies above the percentile p of the row: m - round(m p / 100), at least 1. Xu, Chen,
+Franchi, Yao: Scaling for Training Time and Post-hoc Out-of-distribution Detection Enhancement, ICLR
+2024; p = 85 as there.
 
-The paper takes activations after a ReLU. Here the sums run over the positive activations, which is the same after
-a ReLU; negative ones are scaled with the rest of their row. A row without positive activations stays as it is.
-The direction of a row stays: a score of cosines (CTM) sees no difference. Nothing is learnt. Transform: one
-selection a row.
-"""
+The paper takes activations after a ReLU. Here the sums run over the positive activations, which is
+the same after a ReLU; negative ones are scaled with the rest of their row. A row without positive
+activations stays as it is. The direction of a row stays: a score of cosines (CTM) sees no
+difference. Nothing is learnt. Transform: one selection a row."""
 
 from __future__ import annotations
 

@@ -3,11 +3,10 @@
     rectified(z)_j = 0 if z_j < a_j,   z_j if a_j <= z_j <= b_j,   b_j if z_j > b_j
     a_j, b_j = percentiles of the training activations of feature j
 
-Xu, Lian, Liu, Tao: VRA: Variational Rectified Activation for Out-of-distribution Detection, NeurIPS 2023. The
-defaults, 60 and 90, are its authors' for CIFAR-10; for CIFAR-100 they take 60 and 95. The percentiles are exact
-for up to 2^25 activations; of more data, as many rows as hold that many are drawn, always the same ones.
-Fit: one selection a feature. Transform: two comparisons.
-"""
+Xu, Lian, Liu, Tao: VRA: Variational Rectified Activation for Out-of-distribution Detection, NeurIPS
+2023. The defaults, 60 and 90, are its authors' for CIFAR-10; for CIFAR-100 they take 60 and 95. The
+percentiles are exact for up to 2^25 activations; of more data, as many rows as hold that many are
+drawn, always the same ones. Fit: one selection a feature. Transform: two comparisons."""
 
 from __future__ import annotations
 

@@ -2,12 +2,12 @@
 
     rectified(z) = S^(-1/2) (z - mean),   S = covariance of the training features (divided by their number)
 
-S^(-1/2) is the symmetric root (ZCA): it has no signs or order to choose, so that a merged fit equals a single one.
-Directions in which the training features do not vary become zero. With `within_classes` S is the tied covariance
-about the class means; Euclidean distances between whitened features are Mahalanobis distances then.
-Kessy, Lewin, Strimmer: Optimal Whitening and Decorrelation, The American Statistician 2018. Fit: one pass for the
-moments, which stream and merge, and one eigendecomposition. Transform: one product with an (m, m) matrix.
-"""
+S^(-1/2) is the symmetric root (ZCA): it has no signs or order to choose, so that a merged fit
+equals a single one. Directions in which the training features do not vary become zero. With
+`within_classes` S is the tied covariance about the class means; Euclidean distances between
+whitened features are Mahalanobis distances then. Kessy, Lewin, Strimmer: Optimal Whitening and
+Decorrelation, The American Statistician 2018. Fit: one pass for the moments, which stream and
+merge, and one eigendecomposition. Transform: one product with an (m, m) matrix."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ class Whiten(LearnsMoments, SameWidth):
             )
         vectors = vectors[:, : len(variances)]
         self._matrix = vectors / np.sqrt(variances) @ vectors.T
-        # Moved by what float32 holds exactly, so that rows with a large offset lose no digits to it.
+        # Moved by what float32 holds exactly, so that rows with a large offset lose no digits to
+        # it.
         self._centre = anchor(mean)
         self._shift = (mean - self._centre) @ self._matrix
 

@@ -1,4 +1,4 @@
-"""Put the report together: one HTML file with its style, its script, its pictures and its data inside."""
+"""Put the report together: one HTML file with its style, its script, its images and its data inside."""
 
 from __future__ import annotations
 
@@ -20,18 +20,27 @@ from typica.bench.report.experiments import Section, analysis_html, experiment_s
 from typica.bench.report.folder import BenchResult, number, open_result
 from typica.bench.report.html import percent, plain, typeset
 from typica.bench.report.payload import EXACT_UP_TO, payload, script_json
-from typica.bench.report.tables import LABELS, detail_table, heat_map, main_table, paper_table, parameter_table
+from typica.bench.report.tables import (
+    LABELS,
+    detail_table,
+    heat_map,
+    main_table,
+    paper_table,
+    parameter_table,
+)
 from typica.errors import InputError
 from typica.metrics import CONVENTIONS
 from typica.store import atomic_path
 
-KINDS = {  # of a gallery's pictures -> heading, and what they are
-    "typical": ("Most typical", "In-distribution pictures with the highest scores."),
-    "borderline": ("Borderline", "Pictures whose scores lie nearest to the threshold."),
-    "missed": ("Missed", "OOD pictures that are accepted as typical."),
-    "false alarm": ("False alarms", "In-distribution pictures that are rejected."),
+KINDS = {  # of a gallery's images -> heading, and what they are
+    "typical": ("Most typical", "In-distribution images with the highest scores."),
+    "borderline": ("Borderline", "Images whose scores lie nearest to the threshold."),
+    "missed": ("Missed", "OOD images that are accepted as typical."),
+    "false alarm": ("False alarms", "In-distribution images that are rejected."),
 }
-LARGEST_PICTURE = 256  # pixels a side; larger ones are scaled down, for they are shown at half of that
+LARGEST_PICTURE = (
+    256  # pixels a side; larger ones are scaled down, for they are shown at half of that
+)
 
 
 def write_report(result_folder: str | os.PathLike[str], out_html: str | os.PathLike[str]) -> Path:
@@ -72,7 +81,9 @@ def build(result: BenchResult) -> str:
     parts = {
         "title": escape(result.title),
         "suite": escape(str(result.document.get("suite") or "")),
-        "nav": "".join(f'<li><a href="#{key}">{name}</a></li>' for key, name in sections.items() if name),
+        "nav": "".join(
+            f'<li><a href="#{key}">{name}</a></li>' for key, name in sections.items() if name
+        ),
         "tiles": _tiles(result),
         "main_table": main_table(result) + paper_table(result),
         "main_note": _main_note(result),
@@ -117,15 +128,23 @@ def _tiles(result: BenchResult) -> str:
     for metric, label in {"auroc": "Best AUROC", "fpr": f"Lowest {result.fpr_name}"}.items():
         values = {m: v for m in result.methods if (v := result.value(m, None, metric)) is not None}
         if values:
-            best = (max if LABELS[metric].endswith("↑") else min)(values, key=lambda name: values[name])
+            best = (max if LABELS[metric].endswith("↑") else min)(
+                values, key=lambda name: values[name]
+            )
             tiles.append((label, f"{percent(values[best])} %", f"{best}, {covered}"))
-    accuracy = {key: v for key, value in result.part("accuracy").items() if (v := number(value)) is not None}
+    accuracy = {
+        key: v for key, value in result.part("accuracy").items() if (v := number(value)) is not None
+    }
     if accuracy:
         first, *others = accuracy
         note = ", ".join(f"{name} {percent(accuracy[name])} %" for name in others) or first
         tiles.append(("Accuracy of the network", f"{percent(accuracy[first])} %", note))
     sizes = result.part("n")
-    test = f"{sizes['test']:,} ID test inputs" if isinstance(sizes.get("test"), int) else ", ".join(result.sets)
+    test = (
+        f"{sizes['test']:,} ID test inputs"
+        if isinstance(sizes.get("test"), int)
+        else ", ".join(result.sets)
+    )
     tiles.append(("Methods and OOD sets", f"{len(result.methods)} on {len(result.sets)}", test))
     return "".join(
         f"<div><dt>{escape(label)}</dt><dd>{escape(value)}</dd><dd class=note>{escape(note)}</dd></div>"
@@ -149,8 +168,12 @@ def _main_note(result: BenchResult) -> str:
 def _score_note(result: BenchResult, data: Mapping[str, Any]) -> str:
     """Say what the interactive numbers are counted from, where that is not every score of every method."""
     notes = []
-    if any((result.value(m, ood, "subsets") or 1) > 1 for m in result.methods for ood in result.sets):
-        notes.append("The tables average over random subsets of large sets; here every input is counted.")
+    if any(
+        (result.value(m, ood, "subsets") or 1) > 1 for m in result.methods for ood in result.sets
+    ):
+        notes.append(
+            "The tables average over random subsets of large sets; here every input is counted."
+        )
     without = sorted(set(result.methods) - {method["name"] for method in data["methods"]})
     if without:
         notes.append(f"No scores were kept for {', '.join(without)}.")
@@ -165,9 +188,11 @@ def _score_note(result: BenchResult, data: Mapping[str, Any]) -> str:
 
 
 def _gallery(result: BenchResult) -> str:
-    """The pictures by kind, each with its set, its nearest class and its score."""
+    """The images by kind, each with its set, its nearest class and its score."""
     groups: dict[str, list[str]] = {}
-    entries = [e for e in result.gallery if isinstance(e, Mapping) and isinstance(e.get("file"), str)]
+    entries = [
+        e for e in result.gallery if isinstance(e, Mapping) and isinstance(e.get("file"), str)
+    ]
     for entry in entries:
         groups.setdefault(str(entry.get("kind", "other")), []).append(_figure(result, entry))
     methods = sorted({str(entry["method"]) for entry in entries if entry.get("method")})
@@ -206,15 +231,20 @@ def _figure(result: BenchResult, entry: Mapping[str, Any]) -> str:
 
 
 def _picture(folder: Path, name: str) -> tuple[str, bool]:
-    """Return a picture as a data URI, and whether it is so small that its pixels should stay visible."""
+    """Return an image as a data URI, and whether it is so small that its pixels should stay visible."""
     path = folder / name
     if not path.resolve().is_relative_to(folder.resolve()):
-        raise InputError(f"{folder}/gallery.json: names {name!r}, which lies outside; copy it into the folder.")
+        raise InputError(
+            f"{folder}/gallery.json: names {name!r}, which lies outside; copy it into the folder."
+        )
     try:
         with Image.open(path) as image:
             image.load()
             small = max(image.size) < LARGEST_PICTURE // 4
-            if image.format in ("PNG", "JPEG", "WEBP", "GIF") and max(image.size) <= LARGEST_PICTURE:
+            if (
+                image.format in ("PNG", "JPEG", "WEBP", "GIF")
+                and max(image.size) <= LARGEST_PICTURE
+            ):
                 mime, content = f"image/{image.format.lower()}", path.read_bytes()
             else:
                 reduced = image.convert("RGB")
@@ -223,7 +253,9 @@ def _picture(folder: Path, name: str) -> tuple[str, bool]:
                 reduced.save(buffer, "JPEG", quality=85)
                 mime, content = "image/jpeg", buffer.getvalue()
     except (OSError, UnidentifiedImageError, ValueError) as error:
-        raise InputError(f"{path}: the gallery's picture cannot be read ({error}); run the benchmark again.") from None
+        raise InputError(
+            f"{path}: the gallery's image cannot be read ({error}); run the benchmark again."
+        ) from None
     return f"data:{mime};base64,{base64.b64encode(content).decode('ascii')}", small
 
 
@@ -234,11 +266,16 @@ def _protocol(result: BenchResult) -> str:
         for key, a in result.part("accuracy").items()
         if (v := number(a)) is not None
     }
-    rows |= {f"inputs in {key}": f"{n:,}" if isinstance(n, int) else n for key, n in result.part("n").items()}
+    rows |= {
+        f"inputs in {key}": f"{n:,}" if isinstance(n, int) else n
+        for key, n in result.part("n").items()
+    }
     near = result.document.get("near")
     rows |= {"near OOD sets": near} if isinstance(near, list) and near else {}
     lines = [
-        f"<div><dt>{escape(str(k))}</dt><dd>{escape(plain(v))}</dd></div>" for k, v in rows.items() if v is not None
+        f"<div><dt>{escape(str(k))}</dt><dd>{escape(plain(v))}</dd></div>"
+        for k, v in rows.items()
+        if v is not None
     ]
     return f"<dl class=facts>{''.join(lines)}</dl>"
 
@@ -247,5 +284,8 @@ def _skipped(result: BenchResult) -> str:
     skipped = result.part("skipped")
     if not skipped:
         return ""
-    lines = [f"<div><dt>{escape(name)}</dt><dd>{escape(plain(why))}</dd></div>" for name, why in skipped.items()]
+    lines = [
+        f"<div><dt>{escape(name)}</dt><dd>{escape(plain(why))}</dd></div>"
+        for name, why in skipped.items()
+    ]
     return f"<h3>Skipped</h3><dl class=facts>{''.join(lines)}</dl>"

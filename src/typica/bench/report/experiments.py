@@ -15,7 +15,15 @@ from typica.bench.cells import Cell as Value
 from typica.bench.cells import Column, Table
 from typica.bench.render import text_of
 from typica.bench.report.folder import BenchResult
-from typica.bench.report.html import Cell, capital, points_cell, sortable, text_cell, typeset, value_cell
+from typica.bench.report.html import (
+    Cell,
+    capital,
+    points_cell,
+    sortable,
+    text_cell,
+    typeset,
+    value_cell,
+)
 from typica.bench.results import result_file
 from typica.bench.tables import fpr_note, tables_of
 from typica.errors import FormatError
@@ -46,7 +54,11 @@ WORDS = {
         "Accuracy and detection by the network's largest logit (Standard), and by the largest cosine to its weights "
         "(CW) and to the class means (CM).",
     ),
-    "layers": ("Depth", "CTM at each depth", "The same method on the features of every layer, from the input on."),
+    "layers": (
+        "Depth",
+        "CTM at each depth",
+        "The same method on the features of every layer, from the input on.",
+    ),
     "misclassification": (
         "Mistakes",
         "The network's own mistakes",
@@ -58,7 +70,9 @@ WORDS = {
 def experiment_sections(result: BenchResult) -> dict[str, Section]:
     """Return the sections of what was found, by the name of the experiment."""
     documents: dict[str, Mapping[str, Any]] = dict(result.experiments)
-    if any("aurc" in entry for entry in result.document["results"].values()) and "test" in result.part("n"):
+    if any(
+        "aurc" in entry for entry in result.document["results"].values()
+    ) and "test" in result.part("n"):
         defaults = {"accuracy": {}, "published": {}, "title": result.title}
         # What could not be measured has its place under the protocol.
         documents["misclassification"] = defaults | dict(result.document) | {"skipped": {}}
@@ -67,7 +81,9 @@ def experiment_sections(result: BenchResult) -> dict[str, Section]:
         tables = _tables(result, key, document)
         charts = '<div class="pair" id="layers-charts"></div>' if key == "layers" else ""
         ranked = key == "misclassification"
-        html = "".join(table_html(f"{key}-{i}", table, best_first=ranked) for i, table in enumerate(tables))
+        html = "".join(
+            table_html(f"{key}-{i}", table, best_first=ranked) for i, table in enumerate(tables)
+        )
         made[key] = Section(*WORDS[key], html + charts)
     return made
 
@@ -97,8 +113,12 @@ def depth_charts(result: BenchResult) -> list[dict[str, Any]]:
             ours = [average_over(document["results"][layer], names)[metric] for layer in layers]
             theirs = [published.get(layer, {}).get("average", {}).get(metric) for layer in layers]
             lines = {"measured": ours} | ({"published": theirs} if None not in theirs else {})
-            series = [{"name": name, "x": list(range(len(layers))), "y": y} for name, y in lines.items()]
-            charts.append({"title": title, "names": layers, "series": series, "x_label": "", "y_label": ""})
+            series = [
+                {"name": name, "x": list(range(len(layers))), "y": y} for name, y in lines.items()
+            ]
+            charts.append(
+                {"title": title, "names": layers, "series": series, "x_label": "", "y_label": ""}
+            )
     return charts
 
 
@@ -113,7 +133,14 @@ def table_html(key: str, table: Table, *, best_first: bool = False) -> str:
         rows.sort(key=lambda row: row[1].key if isinstance(row[1].key, float) else math.inf)
     headings = [_HEADINGS.get(column.heading, column.heading) for column in table.columns]
     headings[0] = capital(headings[0])
-    made = sortable(key, capital(table.title), headings, rows, sorted_by=1 if best_first else -1, ascending=best_first)
+    made = sortable(
+        key,
+        capital(table.title),
+        headings,
+        rows,
+        sorted_by=1 if best_first else -1,
+        ascending=best_first,
+    )
     notes = f'<p class="muted">{escape(" ".join(table.notes))}</p>' if table.notes else ""
     return f"<div{_WIDE if len(headings) > MOST_COLUMNS else ''}>{made}{notes}</div>"
 
@@ -122,7 +149,11 @@ def _tables(result: BenchResult, key: str, document: Mapping[str, Any]) -> list[
     """Return the tables of an experiment, without what the page says elsewhere."""
     with _reading(result, key):
         absent = document.get("absent", ())
-        skipped = {name: why for name, why in document["skipped"].items() if name.partition(":")[0] not in absent}
+        skipped = {
+            name: why
+            for name, why in document["skipped"].items()
+            if name.partition(":")[0] not in absent
+        }
         kept = {**document, "experiment": key, "skipped": skipped}
         said = "" if key == "misclassification" else fpr_note(kept)
         return [
@@ -154,5 +185,9 @@ def _reading(result: BenchResult, experiment: str) -> Iterator[None]:
     try:
         yield
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
-        where = f"{result_file(result.folder, experiment)}: not what `--experiment {experiment}` writes"
-        raise FormatError(f"{where} ({type(error).__name__}: {error}); run the benchmark again.") from None
+        where = (
+            f"{result_file(result.folder, experiment)}: not what `--experiment {experiment}` writes"
+        )
+        raise FormatError(
+            f"{where} ({type(error).__name__}: {error}); run the benchmark again."
+        ) from None

@@ -43,12 +43,18 @@ class BenchResult:
     @property
     def methods(self) -> list[str]:
         """The methods that were measured, the best mean AUROC first."""
-        return sorted(self.document["results"], key=lambda name: -(self.value(name, None, "auroc") or 0))
+        return sorted(
+            self.document["results"], key=lambda name: -(self.value(name, None, "auroc") or 0)
+        )
 
     @property
     def sets(self) -> list[str]:
         """The OOD sets, in the order of the suite."""
-        return list(dict.fromkeys(name for entry in self.document["results"].values() for name in entry["ood"]))
+        return list(
+            dict.fromkeys(
+                name for entry in self.document["results"].values() for name in entry["ood"]
+            )
+        )
 
     @property
     def title(self) -> str:
@@ -60,7 +66,9 @@ class BenchResult:
         """The share of ID that FPR is measured at."""
         found = number(self.part("protocol").get("tpr", 0.95))
         if found is None or not 0 < found <= 1:
-            raise FormatError(f"{self.folder}: result.json has a tpr of {found}; run the benchmark again.")
+            raise FormatError(
+                f"{self.folder}: result.json has a tpr of {found}; run the benchmark again."
+            )
         return found
 
     @property
@@ -79,9 +87,17 @@ class BenchResult:
         found = self.document.get(key)
         return found if isinstance(found, Mapping) else {}
 
-    def value(self, method: str, ood: str | None, metric: str, source: str = "results") -> float | None:
+    def value(
+        self, method: str, ood: str | None, metric: str, source: str = "results"
+    ) -> float | None:
         """Return one measured number, or a published one, of a set or (None) of the average; None if absent."""
-        keys = [method, "average"] if ood is None else [method, "ood", ood] if source == "results" else [method, ood]
+        keys = (
+            [method, "average"]
+            if ood is None
+            else [method, "ood", ood]
+            if source == "results"
+            else [method, ood]
+        )
         found: Any = self.part(source)
         for key in [*keys, metric]:
             found = found.get(key) if isinstance(found, Mapping) else None
@@ -126,7 +142,9 @@ def open_result(folder: str | os.PathLike[str]) -> BenchResult:
         raise FormatError(f"{folder}/result.json: has no results; run the benchmark again.")
     for name, entry in results.items():
         if not isinstance(entry, dict) or not isinstance(entry.get("ood"), dict):
-            raise FormatError(f"{folder}/result.json: {name!r} has no results on OOD sets; run the benchmark again.")
+            raise FormatError(
+                f"{folder}/result.json: {name!r} has no results on OOD sets; run the benchmark again."
+            )
     gallery, analysis = (_read_json(folder / name) for name in ("gallery.json", "analysis.json"))
     beside = [name for name in ("ablation", "layers") if result_file(folder, name).is_file()]
     return BenchResult(
@@ -151,7 +169,9 @@ def number(value: Any) -> float | None:
 
 def _checked(array: NDArray[Any], what: str) -> NDArray[Any]:
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "fiub":
-        raise FormatError(f"{what} is {array.dtype} of shape {array.shape}, not a row of scores; run it again.")
+        raise FormatError(
+            f"{what} is {array.dtype} of shape {array.shape}, not a row of scores; run it again."
+        )
     if np.isnan(array).any():
         raise FormatError(f"{what} has NaN among its scores; run the benchmark again.")
     return array

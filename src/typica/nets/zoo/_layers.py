@@ -9,7 +9,9 @@ from typica.nets._torch import nn
 
 def conv(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> Any:
     """Return a convolution without bias that keeps the size of the map but for its stride."""
-    return nn.Conv2d(inputs, outputs, kernel, stride=stride, padding=kernel // 2, groups=groups, bias=False)
+    return nn.Conv2d(
+        inputs, outputs, kernel, stride=stride, padding=kernel // 2, groups=groups, bias=False
+    )
 
 
 def initialised(model: Any) -> Any:

@@ -1,8 +1,8 @@
 """Checkpoints in: tensors only, never code.
 
-A file is read with `torch.load(..., weights_only=True)` or as safetensors. The state dict may lie under a key such as
-`state_dict`, and every key may carry a prefix that a wrapper has left (`module.`, `_orig_mod.`, `model.`).
-"""
+A file is read with `torch.load(..., weights_only=True)` or as safetensors. The state dict may lie
+under a key such as `state_dict`, and every key may carry a prefix that a wrapper has left
+(`module.`, `_orig_mod.`, `model.`)."""
 
 from __future__ import annotations
 
@@ -35,9 +35,13 @@ def read_state(weights: Any, where: str) -> dict[str, Any]:
         if not state and isinstance(content, Mapping):
             state = _tensors(content.get(place))
     if not state:
-        raise FormatError(f"{where}: {source} holds no tensors; pass a state dict, model.state_dict().")
+        raise FormatError(
+            f"{where}: {source} holds no tensors; pass a state dict, model.state_dict()."
+        )
     # Wrappers may be nested, so prefixes are taken off until none is on every key.
-    while prefix := next((prefix for prefix in _PREFIXES if all(key.startswith(prefix) for key in state)), ""):
+    while prefix := next(
+        (prefix for prefix in _PREFIXES if all(key.startswith(prefix) for key in state)), ""
+    ):
         state = {key.removeprefix(prefix): value for key, value in state.items()}
     return state
 
@@ -57,10 +61,14 @@ def _read(path: Path, where: str) -> Any:
         try:
             return load_file(path)
         except SafetensorError as error:
-            raise FormatError(f"{where}: {path} is not a safetensors file ({error}); download it again.") from None
+            raise FormatError(
+                f"{where}: {path} is not a safetensors file ({error}); download it again."
+            ) from None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # about TorchScript and pickle protocols: said below
+            warnings.simplefilter(
+                "ignore", UserWarning
+            )  # about TorchScript and pickle protocols: said below
             return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         found = re.search(r"GLOBAL (\S+)", str(error))
@@ -69,7 +77,15 @@ def _read(path: Path, where: str) -> Any:
             f"{where}: {path} is a pickle that needs code ({what}), which could do anything and is refused; "
             "where the file is trusted, load it and torch.save(model.state_dict(), FILE)."
         ) from None
-    except (RuntimeError, EOFError, LookupError, ValueError, TypeError, AttributeError, OSError) as error:
+    except (
+        RuntimeError,
+        EOFError,
+        LookupError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        OSError,
+    ) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0][:120]
         raise FormatError(
             f"{where}: {path} is not a readable checkpoint ({reason}); "
@@ -90,11 +106,17 @@ def fill(model: Any, state: Mapping[str, Any], where: str, source: str) -> None:
     ]
     found = [
         f"{len(keys)} key(s) {what}: {_some(keys)}"
-        for keys, what in ((missing, "missing"), (unexpected, "unexpected"), (misshaped, "of another shape"))
+        for keys, what in (
+            (missing, "missing"),
+            (unexpected, "unexpected"),
+            (misshaped, "of another shape"),
+        )
         if keys
     ]
     if found:
-        raise InputError(f"{where}: {source} does not fit; {'; '.join(found)}; pass a checkpoint of this architecture.")
+        raise InputError(
+            f"{where}: {source} does not fit; {'; '.join(found)}; pass a checkpoint of this architecture."
+        )
     model.load_state_dict(dict(state), strict=False)
 
 

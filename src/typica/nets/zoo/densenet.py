@@ -1,10 +1,9 @@
-"""DenseNet-BC for 32 x 32 pictures, depth 100, growth 12.
+"""DenseNet-BC for 32 x 32 images, depth 100, growth 12.
 
-Huang, Liu, van der Maaten, Weinberger: Densely Connected Convolutional Networks, CVPR 2017. Three dense blocks of 16
-bottleneck layers (BN, ReLU, 1x1 convolution to 4k maps, BN, ReLU, 3x3 convolution to k maps, joined to the input),
-with transitions between them that halve maps and sides. Feature: ReLU(BN) of the last block, averaged over space,
-342 wide.
-"""
+Huang, Liu, van der Maaten, Weinberger: Densely Connected Convolutional Networks, CVPR 2017. Three
+dense blocks of 16 bottleneck layers (BN, ReLU, 1x1 convolution to 4k maps, BN, ReLU, 3x3
+convolution to k maps, joined to the input), with transitions between them that halve maps and
+sides. Feature: ReLU(BN) of the last block, averaged over space, 342 wide."""
 # mypy: allow-subclassing-any
 
 from __future__ import annotations
@@ -37,7 +36,9 @@ class Block(nn.Module):
 
     def __init__(self, inputs: int, growth: int, layers: int) -> None:
         super().__init__()
-        self.layer = nn.Sequential(*(Bottleneck(inputs + i * growth, growth) for i in range(layers)))
+        self.layer = nn.Sequential(
+            *(Bottleneck(inputs + i * growth, growth) for i in range(layers))
+        )
 
     def forward(self, x: Any) -> Any:
         """Return x with the maps of all layers joined to it."""
@@ -60,7 +61,9 @@ class Transition(nn.Module):
 class DenseNet(nn.Module):
     """DenseNet-BC; (n, 3, 32, 32) to logits (n, num_classes)."""
 
-    def __init__(self, num_classes: int, depth: int = 100, growth: int = 12, reduction: float = 0.5) -> None:
+    def __init__(
+        self, num_classes: int, depth: int = 100, growth: int = 12, reduction: float = 0.5
+    ) -> None:
         super().__init__()
         layers = (depth - 4) // 6
         width = 2 * growth

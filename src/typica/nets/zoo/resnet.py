@@ -1,9 +1,8 @@
 """ResNet-50 under torchvision's key names.
 
-He, Zhang, Ren, Sun: Deep Residual Learning for Image Recognition, CVPR 2016. As in torchvision, the stride of a
-block is on its 3x3 convolution, not on the first 1x1. Feature: the last block's output, averaged over space, 2,048
-wide.
-"""
+He, Zhang, Ren, Sun: Deep Residual Learning for Image Recognition, CVPR 2016. As in torchvision, the
+stride of a block is on its 3x3 convolution, not on the first 1x1. Feature: the last block's output,
+averaged over space, 2,048 wide."""
 # mypy: allow-subclassing-any
 
 from __future__ import annotations
@@ -27,7 +26,11 @@ class Bottleneck(nn.Module):
         self.conv3 = conv(width, outputs, 1)
         self.bn3 = nn.BatchNorm2d(outputs)
         same = stride == 1 and inputs == outputs
-        self.downsample = None if same else nn.Sequential(conv(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs))
+        self.downsample = (
+            None
+            if same
+            else nn.Sequential(conv(inputs, outputs, 1, stride), nn.BatchNorm2d(outputs))
+        )
 
     def forward(self, x: Any) -> Any:
         """Return (n, 4 width, h / stride, w / stride)."""

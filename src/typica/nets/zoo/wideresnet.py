@@ -1,8 +1,7 @@
-"""WideResNet-40-2 for 32 x 32 pictures, of the outlier-exposure family.
+"""WideResNet-40-2 for 32 x 32 images, of the outlier-exposure family.
 
-Zagoruyko, Komodakis: Wide Residual Networks, BMVC 2016. Three groups of 6 pre-activation blocks, 32, 64 and 128 maps
-wide. Feature: ReLU(BN) of the last group, averaged over space, 128 wide.
-"""
+Zagoruyko, Komodakis: Wide Residual Networks, BMVC 2016. Three groups of 6 pre-activation blocks,
+32, 64 and 128 maps wide. Feature: ReLU(BN) of the last group, averaged over space, 128 wide."""
 # mypy: allow-subclassing-any
 
 from __future__ import annotations
@@ -37,7 +36,9 @@ class Group(nn.Module):
     def __init__(self, inputs: int, outputs: int, blocks: int, stride: int) -> None:
         super().__init__()
         first = PreActivation(inputs, outputs, stride)
-        self.layer = nn.Sequential(first, *(PreActivation(outputs, outputs, 1) for _ in range(blocks - 1)))
+        self.layer = nn.Sequential(
+            first, *(PreActivation(outputs, outputs, 1) for _ in range(blocks - 1))
+        )
 
     def forward(self, x: Any) -> Any:
         """Return the output of the last block."""
