@@ -8,8 +8,8 @@ from time import process_time
 import numpy as np
 from timing import ratio
 
+from typica.decide import Monitor
 from typica.groups import GroupedScores
-from typica.monitor import Monitor
 
 SCORES = 1_000_000
 CALIBRATION = 50_000

@@ -2,7 +2,8 @@
 
 `network` has the spectrum of the CIFAR-10 features of a DenseNet: ten class means hold 79 % of the
 variance, the rest falls by a factor e every 16 axes. `isotropic` varies alike along all axes, which
-is the worst case."""
+is the worst case.
+"""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ def test_the_quickest_that_agrees_is_taken(monkeypatch):
 def test_openvino_is_first_used_in_one_thread(monkeypatch):
     """Where its types are made, two threads could wait for each other."""
     needs("openvino")
-    from typica.nets._openvino import OpenVinoEngine
+    from typica.nets.runtimes.openvino import OpenVinoEngine
 
     used, honest = [], OpenVinoEngine.infer
 
@@ -212,7 +212,7 @@ def test_few_images_are_not_worth_a_trial(monkeypatch):
 
 def test_a_backend_that_differs_or_fails_is_left_aside(monkeypatch):
     pytest.importorskip("openvino")
-    from typica.nets._openvino import OpenVinoEngine
+    from typica.nets.runtimes.openvino import OpenVinoEngine
 
     extractor, x = FeatureExtractor(network("cnn")), images(16)
     honest = OpenVinoEngine.infer

@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 
 import typica
 from typica import Bank, Head, write_bank
-from typica._bank_files import HEADER, Growing, Manifest, Shard, npy_header
 from typica.bank import BankWriter, bank_from_parquet, remove_bank
-from typica.data.tables import read_features, read_head, read_labels
+from typica.bank._files import HEADER, Growing, Manifest, Shard, npy_header
+from typica.data.features import read_features, read_head, read_labels
 from typica.errors import FormatError, InputError
 from typica.progress import listening
 
@@ -385,7 +385,7 @@ def test_the_first_runs_settings_and_shards_are_kept(tmp_path: Path) -> None:
 
 
 def test_shards_grow_with_the_bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("typica._bank_writer._OF_DONE", 2)
+    monkeypatch.setattr("typica.bank._writer._OF_DONE", 2)
     with BankWriter(tmp_path / "b", {}, shard_rows=2) as writer:
         for _ in range(23):
             writer.write({"features": rows(1)})
@@ -853,7 +853,7 @@ def test_other_parquet_files_are_no_banks(tmp_path: Path) -> None:
 
 
 def test_banks_need_no_torch() -> None:
-    code = "import sys, typica.bank, typica.data.tables; print('torch' in sys.modules)"
+    code = "import sys, typica.bank, typica.data.features; print('torch' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
 
 

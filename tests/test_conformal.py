@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 import typica
 from typica import CTM, CW, CalibrationWarning, InputError
 from typica.binomial import calibration_size, guaranteed_rank, rate_interval
-from typica.conformal import ConformalDetector, fingerprint
+from typica.decide._conformal import ConformalDetector, fingerprint
 from typica.detectors.base import Detector, Tags
 from typica.groups import p_values, pool_rare
 from typica.sketch import ScoreSet

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from web import Server, serving
 
-from typica.data.download import (
+from typica.data.sets._download import (
     Digests,
     DownloadError,
     download,

@@ -28,8 +28,8 @@ from typica.data.images import open_images
 from typica.data.transform import Preprocessing
 from typica.errors import InputError
 from typica.nets import make_runner, zoo
-from typica.nets.extraction import Settings, extract, features_of
-from typica.nets.models import open_model
+from typica.nets._extraction import Settings, extract, features_of
+from typica.nets._models import open_model
 
 PLAIN = Settings(backend="torch", batch=4, threads=1)
 
@@ -107,7 +107,7 @@ def test_the_same_again_is_opened_and_anything_else_refused(
     first = extract(open_model(MODEL), images, "a.bank", settings=PLAIN)
     before = tree(Path("a.bank"))
     with monkeypatch.context() as patch:
-        patch.setattr("typica.nets.extraction.make_runner", None)  # nothing may be run
+        patch.setattr("typica.nets._extraction.make_runner", None)  # nothing may be run
         again = extract(open_model(MODEL), images, "a.bank", settings=Settings(backend="openvino"))
     assert again.fingerprint == first.fingerprint and tree(Path("a.bank")) == before
     with pytest.raises(InputError, match="weights is"):
@@ -147,7 +147,7 @@ def test_a_bank_goes_on_with_what_it_was_begun_with(here: Path, pictures: Path):
     assert json.loads(text)["source_rows"] in (16, 24, 32, 40)
     bank_text = text.replace(torch.__version__, "0.0.1")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("typica._bank_files._checksum", lambda body: json.loads(text)["sha256"])
+        patch.setattr("typica.bank._files._checksum", lambda body: json.loads(text)["sha256"])
         manifest.write_text(bank_text)
         with pytest.raises(InputError, match=r"was begun otherwise \(versions .*0\.0\.1"):
             extract(open_model(MODEL), images, "later", settings=PLAIN, shard_rows=8)
@@ -175,8 +175,8 @@ def test_killed_at_any_moment_it_ends_as_if_it_had_never_been(here: Path, pictur
         """
         import sys, time
         from typica.data.images import open_images
-        from typica.nets.extraction import Settings, extract
-        from typica.nets.models import open_model
+        from typica.nets._extraction import Settings, extract
+        from typica.nets._models import open_model
         images = open_images(sys.argv[1])
         read = images.read
         images.read = lambda i: (time.sleep(0.02), read(i))[1]

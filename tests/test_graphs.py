@@ -18,7 +18,7 @@ from torch import nn
 
 import typica
 from typica.nets import GraphExtractor
-from typica.nets.source import reopen
+from typica.nets._source import reopen
 
 
 @pytest.fixture(scope="session")
@@ -372,7 +372,9 @@ def test_torchscript_does_not_unpickle_python(folder, tmp_path, entry):
 def test_another_file_is_refused_before_it_is_opened(tmp_path, monkeypatch, ending):
     path = tmp_path / f"model{ending}"
     path.write_bytes(b"another program")
-    monkeypatch.setattr("typica.nets.source.open_model", lambda *_, **__: pytest.fail("was opened"))
+    monkeypatch.setattr(
+        "typica.nets._source.open_model", lambda *_, **__: pytest.fail("was opened")
+    )
     source = {
         "model": path.name,
         "model_file": str(path),

@@ -4,7 +4,8 @@ Each test fails by chance at most once in a million runs of new random numbers: 
 binomial with a known or bounded rate, and its limits are exact quantiles at MISTAKE divided by the
 number of comparisons in the test. Seeds are fixed all the same. Where the rate is known exactly the
 limits are two-sided, so that needless caution fails too. Two tests rest on more than that: delays
-on a rate that was measured, real halves on six standard errors."""
+on a rate that was measured, real halves on six standard errors.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +16,12 @@ import pytest
 from scipy import stats
 
 from typica.binomial import guaranteed_rank, rate_interval
-from typica.conformal import ConformalDetector
+from typica.decide import Monitor
+from typica.decide._conformal import ConformalDetector
+from typica.decide._ranks import OnlineRanks
 from typica.detectors.base import Detector, Tags
 from typica.fdr import benjamini_hochberg
 from typica.groups import GroupedScores, p_values
-from typica.monitor import Monitor
-from typica.online import OnlineRanks
 from typica.sketch import ScoreSet
 
 MISTAKE = 1e-6

@@ -19,7 +19,7 @@ from torch import nn
 
 import typica
 from typica.nets import FeatureExtractor, Guard
-from typica.nets.guard import max_cosine
+from typica.nets._guard import max_cosine
 from typica.rectify.react import ReAct
 
 

@@ -18,7 +18,8 @@ from networks import close, expected, images, network, torch_is_talkative
 from torch import nn
 
 import typica
-from typica.nets import FeatureExtractor, OnnxExtractor, Runner, _mnn, make_runner, zoo
+from typica.nets import FeatureExtractor, OnnxExtractor, Runner, make_runner, zoo
+from typica.nets.runtimes import mnn as _mnn
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("MNN") is None, reason="needs the extra 'mnn'"

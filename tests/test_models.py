@@ -15,7 +15,7 @@ import typica
 from typica.bank import Bank, BankWriter, check_source
 from typica.data.transform import Preprocessing
 from typica.nets import FeatureExtractor, GraphExtractor, OnnxExtractor, open_model, zoo
-from typica.nets.source import reopen
+from typica.nets._source import reopen
 
 
 @pytest.fixture

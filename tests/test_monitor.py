@@ -17,11 +17,10 @@ from scipy import stats
 
 import typica
 from typica import CTM, InputError
-from typica.betting import BETS, BINS, BLOCK, PATIENCE, RICH, Wealth, bet_table
-from typica.conformal import ConformalDetector
-from typica.monitor import Monitor
-from typica.online import OnlineRanks, earlier
-from typica.stream import read_batches
+from typica.decide import Monitor, read_batches
+from typica.decide._conformal import ConformalDetector
+from typica.decide._martingale import BETS, BINS, BLOCK, PATIENCE, RICH, Wealth, bet_table
+from typica.decide._ranks import OnlineRanks, earlier
 
 few_values = st.lists(
     st.integers(0, 6).map(float) | st.sampled_from([-math.inf, math.inf]), max_size=40

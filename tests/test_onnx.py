@@ -327,7 +327,7 @@ def test_weights_beside_the_file(files, tmp_path):
 
 
 def test_a_model_too_large_for_one_message_is_kept_in_a_file(files, monkeypatch):
-    monkeypatch.setattr("typica.nets.onnx._LARGEST", 100)
+    monkeypatch.setattr("typica.nets.extractors.onnx._LARGEST", 100)
     extractor = OnnxExtractor(files["cnn"])
     assert isinstance(extractor.program, Path) and extractor.program.is_file()
     assert close(extractor(images()).features, expected(network("cnn"), images())[0])

@@ -19,8 +19,8 @@ from typica.bench.config import load_suite
 from typica.bench.prepare import prepare
 from typica.errors import InputError
 from typica.nets import ODIN
-from typica.nets.extraction import Settings
-from typica.nets.models import open_model
+from typica.nets._extraction import Settings
+from typica.nets._models import open_model
 
 SUITE = f"""
 title = "Colours"
@@ -85,7 +85,7 @@ def test_features_layers_scores_and_pictures_of_every_set(here: Path):
 def test_a_second_run_opens_the_banks(here: Path, monkeypatch):
     suite = load_suite("colours.toml")
     first = prepare(suite, None, cache=Path("cache"), settings=PLAIN)
-    monkeypatch.setattr("typica.nets.extraction.make_runner", None)  # nothing may be run
+    monkeypatch.setattr("typica.nets._extraction.make_runner", None)  # nothing may be run
     monkeypatch.setattr("typica.bench.prepare.ODIN.score_samples", None)
     again = prepare(suite, None, cache=Path("cache"), settings=PLAIN)
     for name in ("train", "test"):

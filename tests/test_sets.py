@@ -18,15 +18,23 @@ from conftest import run
 from PIL import Image
 from web import Server, serving
 
-from typica._bank_lock import lock_folder
-from typica.data import download as download_module
-from typica.data import sets
-from typica.data._idx import read_idx
-from typica.data._set_table import SETS, SetFile
-from typica.data.download import Digests, DownloadError
 from typica.data.images import open_images
-from typica.data.sets import benchmark_set, find_set, get_set, how_to_get, list_sets, set_home
+from typica.data.sets import (
+    SETS,
+    SetFile,
+    benchmark_set,
+    find_set,
+    get_set,
+    how_to_get,
+    list_sets,
+    set_home,
+)
+from typica.data.sets import _download as download_module
+from typica.data.sets import _get as sets
+from typica.data.sets._download import Digests, DownloadError
+from typica.data.sets._idx import read_idx
 from typica.errors import FormatError, InputError
+from typica.files import lock_folder
 
 
 def picture() -> bytes:

@@ -14,7 +14,8 @@ class Server(http.server.ThreadingHTTPServer):
     asked: the Range header of each GET ("" without). no_ranges: sends whole files only. cuts: after
     how many bytes the next answers break off, one each. statuses: what the next answers are, in
     place of a file. stall: sends headers and then nothing. no_length: does not tell how long a file
-    is."""
+    is.
+    """
 
     daemon_threads = True
 

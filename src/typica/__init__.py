@@ -9,7 +9,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from typica.bank import Bank, write_bank
-    from typica.conformal import ConformalDetector
+    from typica.decide import ConformalDetector, Monitor, calibrate, explain
     from typica.detectors import Detector, Tags, detector_class, list_detectors, make_detector
     from typica.detectors.ctm import CTM
     from typica.detectors.cw import CW
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from typica.head import Head
     from typica.metrics import Evaluation, Result, evaluate
     from typica.moments import Moments
-    from typica.monitor import Monitor
-    from typica.pipelines import calibrate, explain
     from typica.rectify import Rectifier, list_rectifiers, make_rectifier, rectifier_class
     from typica.rectify.ash import ASH
     from typica.rectify.centre import Centre
@@ -62,7 +60,6 @@ _HOMES = {
         "Bank",
         "write_bank",
     ),
-    "conformal": ("ConformalDetector",),
     "detectors": (
         "Detector",
         "Tags",
@@ -108,8 +105,9 @@ _HOMES = {
         "evaluate",
     ),
     "moments": ("Moments",),
-    "monitor": ("Monitor",),
-    "pipelines": (
+    "decide": (
+        "ConformalDetector",
+        "Monitor",
         "calibrate",
         "explain",
     ),

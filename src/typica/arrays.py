@@ -2,7 +2,8 @@
 
 The same code serves NumPy arrays, torch tensors and anything else that conforms to the Array API.
 Backends are recognised by `array_api_compat`, which looks into `sys.modules` and so never imports
-torch."""
+torch.
+"""
 
 from __future__ import annotations
 
@@ -64,60 +65,57 @@ def like(a: NDArray[Any], Z: Array) -> Array:
     return xp.asarray(np.array(a), dtype=Z.dtype, device=array_api_compat.device(Z))
 
 
-def as_features(X: Any, where: str, n_features: int | None = None) -> Array:
+def as_features(X: Any, n_features: int | None = None, owner: str = "it") -> Array:
     """Return `X` as a 2-D array of real numbers in its own backend, or say what is wrong with it.
 
     Values are not looked at (see `check_finite`) and not converted (see `as_floating`): that is
-    done block by block. `n_features` is the width that the caller expects."""
+    done block by block. `n_features` is the width that `owner`, the caller, expects.
+    """
     if not array_api_compat.is_array_api_obj(X) or array_api_compat.is_pydata_sparse_array(X):
-        X = _from_foreign(X, where)
+        X = _from_foreign(X)
     if X.ndim != 2:
         raise InputError(
-            f"{where}: features of shape {tuple(X.shape)} have {X.ndim} dimensions instead of 2. "
+            f"features of shape {tuple(X.shape)} have {X.ndim} dimensions instead of 2. "
             "Reshape your data to (rows, features); a single input is x[None, :]."
         )
     n, m = X.shape
     for count, what in ((n, "sample"), (m, "feature")):
         if count < 1:
             raise InputError(
-                f"{where}: 0 {what}(s) (shape=({n}, {m})) while a minimum of 1 is required; pass data."
+                f"0 {what}(s) (shape=({n}, {m})) while a minimum of 1 is required; pass data."
             )
     if is_numpy(X) and X.dtype.kind not in "fiub":
-        X = _from_objects(X, where)
+        X = _from_objects(X)
     elif not is_numpy(X) and namespace(X).isdtype(X.dtype, "complex floating"):
-        raise InputError(f"{where}: Complex data not supported; pass real features.")
+        raise InputError("Complex data not supported; pass real features.")
     if n_features is not None and m != n_features:
         raise InputError(
-            f"{where}: X has {m} features, but {where.split('.', maxsplit=1)[0]} is expecting {n_features} "
+            f"X has {m} features, but {owner} is expecting {n_features} "
             "features as input; pass features of the layer that it was made for."
         )
     return X
 
 
-def _from_foreign(X: Any, where: str) -> NDArray[Any]:
+def _from_foreign(X: Any) -> NDArray[Any]:
     if hasattr(X, "tocsr"):
-        raise InputError(f"{where}: sparse features are not supported; pass X.toarray().")
+        raise InputError("sparse features are not supported; pass X.toarray().")
     if X is None or isinstance(X, str | bytes):
-        raise InputError(
-            f"{where}: expected an array of features, got {X!r}; pass an (n, m) array."
-        )
+        raise InputError(f"expected an array of features, got {X!r}; pass an (n, m) array.")
     try:
         return np.asarray(X)
     except ValueError as error:
         raise InputError(
-            f"{where}: the rows do not form a matrix ({error}); pass rows of one length."
+            f"the rows do not form a matrix ({error}); pass rows of one length."
         ) from None
 
 
-def _from_objects(X: NDArray[Any], where: str) -> NDArray[Any]:
+def _from_objects(X: NDArray[Any]) -> NDArray[Any]:
     if X.dtype.kind == "c":
-        raise InputError(f"{where}: Complex data not supported; pass real features.")
+        raise InputError("Complex data not supported; pass real features.")
     try:
         return X.astype(np.float64)
     except ValueError as error:
-        raise InputError(
-            f"{where}: features must be numbers ({error}); encode them first."
-        ) from None
+        raise InputError(f"features must be numbers ({error}); encode them first.") from None
 
 
 def as_floating(Z: Array) -> Array:
@@ -137,11 +135,12 @@ def as_floating(Z: Array) -> Array:
     return xp.astype(Z, xp.float32 if half else xp.float64)
 
 
-def check_finite(Z: Array, where: str, first_row: int = 0) -> None:
+def check_finite(Z: Array, first_row: int = 0) -> None:
     """Raise if a row of the floating array `Z` holds NaN or infinity, naming the first such row.
 
     One sum looks at everything at the price of a read; only if that is not finite the rows are
-    looked at."""
+    looked at.
+    """
     xp = namespace(Z)
     with np.errstate(over="ignore", invalid="ignore"):
         total = xp.sum(Z)
@@ -151,7 +150,7 @@ def check_finite(Z: Array, where: str, first_row: int = 0) -> None:
     if bool(xp.any(bad)):
         row = first_row + int(xp.argmax(xp.astype(bad, xp.int8)))
         raise InputError(
-            f"{where}: row {row} of the features holds NaN or infinity; remove or repair it (sklearn's "
+            f"row {row} of the features holds NaN or infinity; remove or repair it (sklearn's "
             "SimpleImputer can fill in NaN)."
         )
 
@@ -170,7 +169,6 @@ def row_blocks(n: int, width: int, itemsize: int = 4) -> Iterator[slice]:
 def map_rows(
     kernel: Callable[[Array], Array],
     Z: Array,
-    where: str,
     width: int = 1,
     *,
     nan_passes: bool = False,
@@ -180,18 +178,19 @@ def map_rows(
     Each block is converted to its working dtype and checked to be finite while it is in the cache,
     so that input of any size needs memory for one block alone. `width`: the most numbers a row that
     the kernel makes. `nan_passes`: the kernel makes a row that is not finite into a value that is
-    not, so that looking at the values saves looking at the rows."""
+    not, so that looking at the values saves looking at the rows.
+    """
     blocks = []
     xp = namespace(Z)
     itemsize = 4 if as_floating(Z[:1, ...]).dtype == xp.float32 else 8
     for block in row_blocks(Z.shape[0], max(width, Z.shape[1]), itemsize):
         rows = as_floating(Z[block, ...])
         if not nan_passes:
-            check_finite(rows, where, block.start)
+            check_finite(rows, block.start)
         with np.errstate(invalid="ignore" if nan_passes else None):
             values = kernel(rows)
         if nan_passes and not bool(xp.all(xp.isfinite(values))):
-            check_finite(rows, where, block.start)
+            check_finite(rows, block.start)
         blocks.append(values)
         advance(block.stop - block.start)
     return blocks[0] if len(blocks) == 1 else xp.concat(blocks)

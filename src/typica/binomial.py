@@ -7,9 +7,11 @@ from typing import Any
 
 from scipy.special import betainc, betaincinv
 
+from typica.errors import border
 from typica.fdr import check_share
 
 
+@border
 def guaranteed_rank(n: int, alpha: Any, confidence: Any = None) -> int:
     """Return the k whose k-th smallest of n calibration scores is the threshold; 0 if n is too small.
 
@@ -21,10 +23,10 @@ def guaranteed_rank(n: int, alpha: Any, confidence: Any = None) -> int:
     >>> guaranteed_rank(1000, 0.05), guaranteed_rank(1000, 0.05, confidence=0.99)
     (50, 35)
     """
-    share = check_share(alpha, "alpha", "guaranteed_rank", zero=True)
+    share = check_share(alpha, "alpha", zero=True)
     if confidence is None:
         return math.floor((n + 1) * share)
-    wanted = float(check_share(confidence, "confidence", "guaranteed_rank"))
+    wanted = float(check_share(confidence, "confidence"))
     good, bad = 0, n + 1
     while bad - good > 1:
         k = (good + bad) // 2
@@ -32,16 +34,17 @@ def guaranteed_rank(n: int, alpha: Any, confidence: Any = None) -> int:
     return good
 
 
+@border
 def calibration_size(alpha: Any, confidence: Any = None) -> int:
     """Return how many calibration inputs are needed to reject anything at all at `alpha` with `confidence`.
 
     >>> calibration_size(0.05), calibration_size(0.05, confidence=0.99)
     (19, 90)
     """
-    share = check_share(alpha, "alpha", "calibration_size")
+    share = check_share(alpha, "alpha")
     if confidence is None:
         return math.ceil(1 / share) - 1
-    wanted = check_share(confidence, "confidence", "calibration_size")
+    wanted = check_share(confidence, "confidence")
     n = max(1, math.ceil(math.log1p(-wanted) / math.log1p(-share)))
     while not guaranteed_rank(n, share, wanted):
         n += 1

@@ -1,16 +1,85 @@
-"""The errors and warnings that Typica raises on purpose.
+"""The errors and warnings that Typica raises on purpose, and the border that says where.
 
-Every message follows one template: where, what was found, what to do.
+Every message follows one template: where, what was found, what to do. Inner code raises what was
+found and what to do; the place is the public function that was called, and added by its border.
 """
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class InputError(ValueError):
-    """Input that cannot be used: the message says where, what was found and what to do."""
+    """Input that cannot be used: the message says where, what was found and what to do.
+
+    place: the public function that was called, `CTM.fit`, or None where the message says enough.
+    """
+
+    place: str | None = None
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        return message if self.place is None else f"{self.place}: {message}"
 
 
 class FormatError(InputError):
-    """A file that is not what it should be: foreign, truncated, altered, or written by a newer version."""
+    """A file that is not what it should be: foreign, truncated, altered, or of a newer version."""
 
 
 class CalibrationWarning(UserWarning):
     """A threshold that can do less than one would expect, e.g. reject nothing."""
+
+
+@contextlib.contextmanager
+def about(thing: str) -> Iterator[None]:
+    """Begin the message of input errors that leave the block with what they are about.
+
+    >>> with about("train.csv, line 3"):
+    ...     raise InputError("'x' is not a number; fix it.")
+    Traceback (most recent call last):
+    typica.errors.InputError: train.csv, line 3: 'x' is not a number; fix it.
+    """
+    try:
+        yield
+    except InputError as error:
+        error.args = (f"{thing}: {error.args[0]}",)
+        raise
+
+
+def border(public: Callable[P, R]) -> Callable[P, R]:
+    """Name the decorated function, or class and method, in the input errors that leave it.
+
+    Where one public function calls another, the one that the user called is named.
+
+    >>> @border
+    ... def halve(number):
+    ...     raise InputError("'x' is not a number; pass one.")
+    >>> halve("x")
+    Traceback (most recent call last):
+    typica.errors.InputError: halve: 'x' is not a number; pass one.
+    """
+
+    @functools.wraps(public)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return public(*args, **kwargs)
+        except InputError as error:
+            error.place = _place(public, args)
+            raise
+
+    return guarded
+
+
+def _place(public: Callable[..., object], args: tuple[object, ...]) -> str:
+    """Return `CTM.fit` for a method, `CTM` for its constructor, `evaluate` for a function."""
+    owner, _, name = public.__qualname__.rpartition(".")
+    if not owner or owner.endswith("<locals>") or not args:
+        return name
+    kind = args[0] if isinstance(args[0], type) else type(args[0])
+    return kind.__name__ if name == "__init__" else f"{kind.__name__}.{name}"

@@ -2,7 +2,8 @@
 
 A method is a thin subclass with its `Tags`; it says how to learn from a batch (`_learn`) and, where
 batches add up, how to take in another's knowledge (`_absorb`). Fitted attributes end in an
-underscore and are what is stored."""
+underscore and are what is stored.
+"""
 # mypy: allow-subclassing-any, allow-untyped-decorators
 
 from __future__ import annotations
@@ -14,16 +15,20 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import exceptions
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from typica import store
 from typica.arrays import Array, as_features, map_rows, to_numpy
-from typica.errors import InputError
+from typica.errors import InputError, border
 from typica.head import Head
 from typica.moments import Moments
+
+
+class NotFittedError(InputError, exceptions.NotFittedError):
+    """An estimator that has not learnt, or a detector that is not calibrated, was asked to decide."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,8 @@ class Tags:
 
     tolerance: how far results may stray from a float64 reference, relative to their scale,
     (float32, float64). The last four are for people: costs in n rows, m features, C classes, N
-    training rows."""
+    training rows.
+    """
 
     needs_head: bool = False
     needs_labels: bool = False
@@ -49,24 +55,24 @@ class Tags:
     reference: str = ""
 
 
-def check_rows(Z: Array, where: str) -> None:
+def check_rows(Z: Array) -> None:
     """Raise if a row of the features Z (n, m) holds NaN or infinity, naming the first such row.
 
     >>> check_rows(np.array([[0.0], [np.nan]]), "demo")
     Traceback (most recent call last):
     typica.errors.InputError: demo: row 1 of the features holds NaN or infinity; ...
     """
-    map_rows(lambda rows: rows[:, 0], Z, where)
+    map_rows(lambda rows: rows[:, 0], Z)
 
 
-def check_positive(value: Any, name: str, where: str) -> None:
+def check_positive(value: Any, name: str) -> None:
     """Raise unless the parameter `name` is a positive finite number."""
     if (
         isinstance(value, bool)
         or not isinstance(value, int | float | np.number)
         or not 0 < value < np.inf
     ):
-        raise InputError(f"{where}: {name}={value!r} is not a positive number; pass {name}>0.")
+        raise InputError(f"{name}={value!r} is not a positive number; pass {name}>0.")
 
 
 def _mergeable(estimator: Estimator) -> bool:
@@ -82,16 +88,14 @@ class Estimator(BaseEstimator):
 
     # What a method supplies
 
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
+    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
         """Take in one batch of training features (any real dtype, NumPy)."""
 
     def _absorb(self, other: Self) -> None:
         """Take in what `other` has learnt."""
-        raise InputError(
-            f"{type(self).__name__}.merge: this method cannot merge; fit it on all data at once."
-        )
+        raise InputError("this method cannot merge; fit it on all data at once.")
 
-    def _prepare(self, where: str) -> None:
+    def _prepare(self) -> None:
         """Derive from what was learnt what use needs; say what makes that impossible. May be called twice."""
 
     def _learnt_more(self) -> None:
@@ -106,61 +110,59 @@ class Estimator(BaseEstimator):
     # What users call
 
     @available_if(_mergeable)
+    @border
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn from one more batch. A detector's threshold is void then: call `calibrate` when the stream ends."""
-        where = f"{type(self).__name__}.partial_fit"
-        self._check_parameters(where)
+        self._check_parameters()
         first = not self._has_learnt()
-        Z = self._check(X, where, reset=first)
+        Z = self._check(X, reset=first)
         with self._blank_on_error(first):
-            self._learn(to_numpy(Z), self._check_labels(y, where), where)
+            self._learn(to_numpy(Z), self._check_labels(y))
         self._learnt_more()
         return self
 
     @available_if(_mergeable)
+    @border
     def merge(self, other: Self) -> Self:
         """Take in what `other`, fitted on other data, has learnt; equal to a fit on all of it.
 
         Changes this one and returns it; `other` stays as it is. A detector's threshold is void
-        then."""
-        where = f"{type(self).__name__}.merge"
+        then.
+        """
         if type(other) is not type(self):
-            raise InputError(
-                f"{where}: got {type(other).__name__}; pass another {type(self).__name__}."
-            )
+            raise InputError(f"got {type(other).__name__}; pass another {type(self).__name__}.")
         if self.get_params(deep=False) != other.get_params(deep=False):
-            raise InputError(
-                f"{where}: the two were made with different parameters; fit both alike."
-            )
-        other._check_fitted(where)
+            raise InputError("the two were made with different parameters; fit both alike.")
+        other._check_fitted()
         if self._has_learnt() and self.n_features != other.n_features:
             raise InputError(
-                f"{where}: {self.n_features} features here, {other.n_features} there; fit both on the same layer."
+                f"{self.n_features} features here, {other.n_features} there; fit both on the same layer."
             )
         self._absorb(other)
         self.n_features_in_ = other.n_features_in_
         self._learnt_more()
         return self
 
+    @border
     def save(self, path: Any) -> None:
         """Write the estimator to one safetensors file; `typica.load` reads it back."""
         if not self.tags.saveable:
             raise InputError(
-                f"{type(self).__name__}.save: this method holds objects that only pickle can store; "
+                "this method holds objects that only pickle can store; "
                 "fit it again where it is needed."
             )
         store.save(self, path)
 
     # How it is done
 
-    def _fit(self, X: Any, y: Any, where: str) -> Array:
+    def _fit(self, X: Any, y: Any) -> Array:
         """Learn from all training data at once, forgetting what was learnt before; return the checked X."""
-        self._check_parameters(where)
-        Z = self._check(X, where, reset=True)
+        self._check_parameters()
+        Z = self._check(X, reset=True)
         self._forget()
         with self._blank_on_error():
-            self._learn(to_numpy(Z), self._check_labels(y, where), where)
-            self._prepare(where)
+            self._learn(to_numpy(Z), self._check_labels(y))
+            self._prepare()
         return Z
 
     @contextlib.contextmanager
@@ -173,43 +175,37 @@ class Estimator(BaseEstimator):
                 self._forget(keep=())
             raise
 
-    def _check(self, X: Any, where: str, reset: bool = False) -> Array:
+    def _check(self, X: Any, reset: bool = False) -> Array:
         """Check the input's form; with `reset`, note its width and column names as those to expect."""
         head = getattr(self, "head", None)
         expected = (None if head is None else head.n_features) if reset else self.n_features
-        Z = as_features(X, where, expected)
+        Z = as_features(X, expected, type(self).__name__)
         validate_data(self, X if hasattr(X, "columns") else Z, reset=reset, skip_check_array=True)
         return Z
 
-    def _check_parameters(self, where: str) -> None:
+    def _check_parameters(self) -> None:
         """Check the constructor's parameters before work starts."""
         head = getattr(self, "head", None)
         if head is None and self.tags.needs_head:
-            raise InputError(f"{where}: no head; pass head=typica.Head(weight, bias).")
+            raise InputError("no head; pass head=typica.Head(weight, bias).")
         if head is not None and not isinstance(head, Head):
-            raise InputError(
-                f"{where}: head is a {type(head).__name__}; pass typica.Head(weight, bias)."
-            )
+            raise InputError(f"head is a {type(head).__name__}; pass typica.Head(weight, bias).")
 
-    def _check_labels(self, y: Any, where: str) -> NDArray[Any] | None:
+    def _check_labels(self, y: Any) -> NDArray[Any] | None:
         if y is None and self.tags.needs_labels:
-            raise InputError(
-                f"{where}: requires y to be passed, but the target y is None; pass the labels."
-            )
+            raise InputError("requires y to be passed, but the target y is None; pass the labels.")
         return None if y is None or not self.tags.uses_labels else to_numpy(y)
 
-    def _ready(self, X: Any, where: str) -> Array:
+    def _ready(self, X: Any) -> Array:
         """Return the checked input of an estimator that is checked to be ready for use."""
-        self._check_fitted(where)
-        self._prepare(where)
-        return self._check(X, where)
+        self._check_fitted()
+        self._prepare()
+        return self._check(X)
 
-    def _check_fitted(self, where: str) -> None:
-        self._check_parameters(where)
+    def _check_fitted(self) -> None:
+        self._check_parameters()
         if self.tags.needs_fit and not self._has_learnt():
-            raise NotFittedError(
-                f"{where}: this {type(self).__name__} is not fitted yet; call fit first."
-            )
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first.")
 
     def __sklearn_is_fitted__(self) -> bool:
         return not self.tags.needs_fit or self._has_learnt()
@@ -244,15 +240,16 @@ class LearnsMoments(Estimator):
     """An estimator whose knowledge is moments of the features, so that it streams and merges.
 
     Subclasses write `_derive`, which turns `moments_` into what use needs; `_scatter` says whether
-    that needs the scatter as well."""
+    that needs the scatter as well.
+    """
 
     moments_: Moments
     _scatter: ClassVar[bool] = False
 
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
+    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
         if not hasattr(self, "moments_"):
             self.moments_ = Moments(scatter=self._scatter)
-        self.moments_.add(Z, labels, where=where)
+        self.moments_.add(Z, labels)
         self._derived = False
 
     def _absorb(self, other: Self) -> None:
@@ -260,10 +257,10 @@ class LearnsMoments(Estimator):
         self.moments_ = own.merge(other.moments_)
         self._derived = False
 
-    def _prepare(self, where: str) -> None:
+    def _prepare(self) -> None:
         if not getattr(self, "_derived", False):
-            self._derive(where)
+            self._derive()
             self._derived = True
 
-    def _derive(self, where: str) -> None:
+    def _derive(self) -> None:
         """Set what use needs from `moments_`, or say why that is impossible."""

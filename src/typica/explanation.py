@@ -22,7 +22,8 @@ class Explanation:
     the class that matches best, with its similarity; `margin` is by how much it beats the
     `runner_up`. `contributions` are the features that add most to the distance from the nearest
     class, the largest first. `p_value` and `examples` (the positions of the nearest known inputs)
-    come with a ConformalDetector. What a detector cannot tell is None or empty."""
+    come with a ConformalDetector. What a detector cannot tell is None or empty.
+    """
 
     score: float
     typical: bool | None

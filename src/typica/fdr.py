@@ -8,7 +8,8 @@ Conformal p-values of a batch share their calibration set and so depend on each 
 depend positively (PRDS), which is what the first procedure needs, is shown in Bates, Candès, Lei,
 Romano, Sesia: Testing for Outliers with Conformal p-values, Annals of Statistics 2023; for the
 second see Marandon, Lei, Mary, Roquain: Adaptive Novelty Detection with False Discovery Rate
-Guarantee, Annals of Statistics 2024."""
+Guarantee, Annals of Statistics 2024.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import to_numpy
-from typica.errors import InputError
+from typica.errors import InputError, border
 from typica.exact import exact
 
 ROUNDING = 1 + 1e-12  # lets p-values that equal their limit in exact arithmetic count as equal
 
 
-def check_share(value: Any, name: str, where: str, zero: bool = False) -> Fraction:
+def check_share(value: Any, name: str, zero: bool = False) -> Fraction:
     """Return a number between 0 and 1 as the exact fraction that is meant by it.
 
     A float is what its decimal notation says, and 1 - 0.9, which prints as 0.09999999999999998, is
@@ -38,13 +39,12 @@ def check_share(value: Any, name: str, where: str, zero: bool = False) -> Fracti
     share = exact(value)
     if not (share >= 0 if zero else share > 0) or share >= 1:
         least = "at least" if zero else "above"
-        raise InputError(
-            f"{where}: {name}={value!r} is not a share; pass a number {least} 0 and below 1."
-        )
+        raise InputError(f"{name}={value!r} is not a share; pass a number {least} 0 and below 1.")
     short = exact(round(float(value), 15)) if isinstance(value, float | np.floating) else share
     return short if short and abs(short - share) < Fraction(1, 2**53) else share
 
 
+@border
 def benjamini_hochberg(p_values: Any, fdr: Any = 0.1) -> NDArray[np.bool_]:
     """Return True for each discovery, by Benjamini and Hochberg 1995: level = fdr.
 
@@ -57,10 +57,11 @@ def benjamini_hochberg(p_values: Any, fdr: Any = 0.1) -> NDArray[np.bool_]:
     >>> benjamini_hochberg([0.01, 0.8, 0.03, 0.5], fdr=0.1)
     array([ True, False,  True, False])
     """
-    p = _check(p_values, "benjamini_hochberg")
-    return _step_up(p, float(check_share(fdr, "fdr", "benjamini_hochberg")))
+    p = _check(p_values)
+    return _step_up(p, float(check_share(fdr, "fdr")))
 
 
+@border
 def storey(p_values: Any, fdr: Any = 0.1, lam: Any = 0.5) -> NDArray[np.bool_]:
     """Return True for each discovery, by Storey's variant: level = fdr / π₀, π₀ = (1 + #{p >= lam}) / (m (1 - lam)).
 
@@ -74,21 +75,21 @@ def storey(p_values: Any, fdr: Any = 0.1, lam: Any = 0.5) -> NDArray[np.bool_]:
     >>> benjamini_hochberg([0.01, 0.02, 0.03, 0.04, 0.06, 0.07, 0.9], fdr=0.05).any()
     np.False_
     """
-    p = _check(p_values, "storey")
-    level, share = (check_share(*given, "storey") for given in ((fdr, "fdr"), (lam, "lam")))
+    p = _check(p_values)
+    level, share = (check_share(*given) for given in ((fdr, "fdr"), (lam, "lam")))
     # The same division that makes conformal p-values, so that K / (n + 1) is not below itself.
     above = 1 + int(np.count_nonzero(p >= share.numerator / share.denominator))
     return _step_up(p, float(level * (1 - share) * len(p) / above))
 
 
-def _check(p_values: Any, where: str) -> NDArray[np.float64]:
+def _check(p_values: Any) -> NDArray[np.float64]:
     p = np.atleast_1d(to_numpy(p_values))
     if p.ndim != 1 or p.dtype.kind not in "fiub":
         raise InputError(
-            f"{where}: p-values of shape {p.shape} and type {p.dtype}; pass a 1-D array of numbers."
+            f"p-values of shape {p.shape} and type {p.dtype}; pass a 1-D array of numbers."
         )
     if not bool(np.all((p >= 0) & (p <= 1))):  # NaN compares false
-        raise InputError(f"{where}: a p-value is NaN or outside 0 to 1; pass p-values.")
+        raise InputError("a p-value is NaN or outside 0 to 1; pass p-values.")
     return p.astype(np.float64)
 
 

@@ -54,12 +54,8 @@ def p_values(
     >>> p_values([0.5, 2.0, 9.0], [1.0, 2.0, 3.0])
     array([0.25, 0.75, 1.  ])
     """
-    known = (
-        calibration
-        if isinstance(calibration, ScoreSet)
-        else ScoreSet().add(calibration, "p_values")
-    )
-    checked = check_scores(scores, "p_values")
+    known = calibration if isinstance(calibration, ScoreSet) else ScoreSet().add(calibration)
+    checked = check_scores(scores)
     at_most = known.count(checked) + 1
     if rng is None:
         return np.asarray(at_most / (known.n + 1))
@@ -126,23 +122,21 @@ class GroupedScores:
             typical[rows] = scores[rows] >= limits.get(group, -math.inf)
         return typical
 
-    def limits(self, alpha: Any, confidence: Any, where: str) -> dict[str, float]:
+    def limits(self, alpha: Any, confidence: Any) -> dict[str, float]:
         """Return the threshold of each group: p <= alpha below it. Refuse or warn where it can reject nothing."""
-        share = check_share(alpha, "alpha", where, zero=True)
+        share = check_share(alpha, "alpha", zero=True)
         ranks = {
             group: guaranteed_rank(scores.n, share, confidence)
             for group, scores in self.sets.items()
         }
         helpless = [group for group, k in ranks.items() if k == 0]
         if helpless and share:
-            self._complain(
-                min(helpless, key=lambda group: self.sets[group].n), alpha, confidence, where
-            )
+            self._complain(min(helpless, key=lambda group: self.sets[group].n), alpha, confidence)
         return {group: self.sets[group].threshold(k) for group, k in ranks.items()}
 
-    def _complain(self, group: str, alpha: Any, confidence: Any, where: str) -> None:
+    def _complain(self, group: str, alpha: Any, confidence: Any) -> None:
         one = list(self.sets) == [EVERYTHING]
-        found = f"{where}: {self.sets[group].n} calibration inputs{'' if one else f' of group {group!r}'}"
+        found = f"{self.sets[group].n} calibration inputs{'' if one else f' of group {group!r}'}"
         need = calibration_size(alpha, confidence)
         remedy = f"pass at least {need}{'' if one else ' a group (pool rare classes)'}, or a larger alpha."
         if confidence is not None:

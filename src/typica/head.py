@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from typica.arrays import Array, as_features, check_finite, like, to_numpy
-from typica.errors import InputError
+from typica.errors import InputError, about, border
 from typica.store import storable
 
 
@@ -28,25 +28,23 @@ class Head:
     array(['cat'], dtype='<U3')
     """
 
+    @border
     def __init__(self, weight: Any, bias: Any = None, classes: ArrayLike | None = None) -> None:
-        self.weight: NDArray[Any] = _floats(as_features(to_numpy(weight), "Head.weight"))
-        check_finite(self.weight, "Head.weight")
+        self.weight: NDArray[Any] = _weight(weight)
         n = self.weight.shape[0]
         self.bias: NDArray[Any] = _floats(np.zeros(n) if bias is None else to_numpy(bias))
         if self.bias.shape != (n,):
             raise InputError(
-                f"Head: bias of shape {self.bias.shape} for {n} classes; pass one number a row of the weight."
+                f"bias of shape {self.bias.shape} for {n} classes; pass one number a row of the weight."
             )
         if not np.isfinite(self.bias).all():
-            raise InputError("Head: the bias holds NaN or infinity; repair the checkpoint.")
+            raise InputError("the bias holds NaN or infinity; repair the checkpoint.")
         self.classes: NDArray[Any] = np.arange(n) if classes is None else np.array(classes)
         if self.classes.dtype.kind not in "iuU":
-            raise InputError(
-                f"Head: class names of type {self.classes.dtype}; pass integers or strings."
-            )
+            raise InputError(f"class names of type {self.classes.dtype}; pass integers or strings.")
         if self.classes.shape != (n,) or len(np.unique(self.classes)) != n:
             raise InputError(
-                f"Head: class names of shape {self.classes.shape} for {n} rows of the weight; "
+                f"class names of shape {self.classes.shape} for {n} rows of the weight; "
                 "pass one distinct name a row."
             )
 
@@ -84,6 +82,13 @@ class Head:
     def from_state(cls, state: dict[str, Any]) -> Head:
         """Rebuild the head from its stored arrays."""
         return cls(**state)
+
+
+def _weight(weight: Any) -> NDArray[Any]:
+    with about("the weight"):
+        checked = _floats(as_features(to_numpy(weight)))
+        check_finite(checked)
+    return checked
 
 
 def _floats(a: NDArray[Any]) -> NDArray[Any]:

@@ -2,7 +2,8 @@
 
 ID is the positive class, a higher score is more typical, and an input is accepted where score >=
 threshold. One sort of the scores serves every metric: all they need is how many ID and OOD scores
-lie below each distinct score. A bootstrap resample changes these counts only."""
+lie below each distinct score. A bootstrap resample changes these counts only.
+"""
 
 import json
 import math
@@ -14,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.errors import InputError
+from typica.errors import InputError, border
 from typica.exact import exact, json_number
 
 CONVENTIONS: Final[Mapping[str, str]] = {
@@ -35,13 +36,16 @@ _BLOCK: Final = 1 << 15  # values whose counts stay in the cache
 class Result:
     """The metrics of one ID set against one OOD set; every share is a fraction of 1.
 
-    Attributes ---------- fpr : share of OOD accepted where ``tpr`` of ID is (see `CONVENTIONS`).
-    auroc : P(id > ood) + P(id == ood) / 2. aupr_in, aupr_out : average precision, Σ (R_k − R_{k−1})
-    P_k, with ID or OOD as the positive class. detection_error : min over all thresholds of (share
-    of ID rejected + share of OOD accepted) / 2. threshold : the score at or above which an input is
-    accepted; infinite where that score is. n_id, n_ood, tpr, convention : the numbers of scores,
-    and what was asked for. intervals : None, or (low, high) for each of the metrics and the
-    threshold."""
+    Attributes
+    ----------
+    fpr : share of OOD accepted where ``tpr`` of ID is (see `CONVENTIONS`).
+    auroc : P(id > ood) + P(id == ood) / 2.
+    aupr_in, aupr_out : average precision, Σ (R_k − R_{k−1}) P_k, with ID or OOD as the positive class.
+    detection_error : min over all thresholds of (share of ID rejected + share of OOD accepted) / 2.
+    threshold : the score at or above which an input is accepted; infinite where that score is.
+    n_id, n_ood, tpr, convention : the numbers of scores, and what was asked for.
+    intervals : None, or (low, high) for each of the metrics and the threshold.
+    """
 
     fpr: float
     auroc: float
@@ -115,6 +119,7 @@ class Evaluation:
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
 
+@border
 def evaluate(
     id_scores: Any,
     ood_scores: Any,
@@ -127,24 +132,26 @@ def evaluate(
 ) -> Result:
     """Measure how well scores tell ID from OOD.
 
-    Parameters ---------- id_scores, ood_scores : (n_id,) and (n_ood,) array-likes or tensors,
-    higher = more typical. Infinity is a
+    Parameters
+    ----------
+    id_scores, ood_scores : (n_id,) and (n_ood,) array-likes or tensors, higher = more typical. Infinity is a
         legal score, NaN is not. Integers and longer floats are taken as float64.
-    tpr : share of ID to accept, in (0, 1], read as the decimal that it prints as: 0.9 is nine
-    tenths. convention : what "FPR at tpr" means, one of `CONVENTIONS`. bootstrap : number of
-    resamples, 0 for no intervals. Each draws ID and OOD apart, with replacement. confidence : share
-    of the resampled values in an interval; as many are left out below as above. seed : the same
-    seed gives the same intervals.
+    tpr : share of ID to accept, in (0, 1], read as the decimal that it prints as: 0.9 is nine tenths.
+    convention : what "FPR at tpr" means, one of `CONVENTIONS`.
+    bootstrap : number of resamples, 0 for no intervals. Each draws ID and OOD apart, with replacement.
+    confidence : share of the resampled values in an interval; as many are left out below as above.
+    seed : the same seed gives the same intervals.
 
     >>> result = evaluate([0.9, 0.8, 0.7, 0.2], [0.3, 0.1], tpr=0.75)
     >>> result.threshold, result.fpr, result.auroc
     (0.7, 0.0, 0.875)
     """
-    options = _Options("evaluate", tpr, convention, bootstrap, confidence, seed)
-    sorted_id = _sorted_scores(id_scores, "evaluate: id_scores")
-    return options.measure(sorted_id, _sorted_scores(ood_scores, "evaluate: ood_scores"))
+    options = _Options(tpr, convention, bootstrap, confidence, seed)
+    sorted_id = _sorted_scores(id_scores, "id_scores")
+    return options.measure(sorted_id, _sorted_scores(ood_scores, "ood_scores"))
 
 
+@border
 def evaluate_many(
     detector: str, id_scores: Any, ood_scores: Mapping[str, Any], tpr: float = 0.95, **options: Any
 ) -> Evaluation:
@@ -153,13 +160,12 @@ def evaluate_many(
     >>> evaluate_many("ctm", [2.0, 3.0], {"far": [1.0]}).ood["far"].auroc
     1.0
     """
-    where = "evaluate_many"
-    checked = _Options(where, tpr, **options)
+    checked = _Options(tpr, **options)
     if not isinstance(ood_scores, Mapping) or not ood_scores:
-        raise InputError(f"{where}: ood_scores holds no named OOD set; pass {{name: scores}}.")
-    sorted_id = _sorted_scores(id_scores, f"{where}: id_scores")
+        raise InputError("ood_scores holds no named OOD set; pass {name: scores}.")
+    sorted_id = _sorted_scores(id_scores, "id_scores")
     sorted_ood = {
-        name: _sorted_scores(s, f"{where}: ood_scores[{name!r}]") for name, s in ood_scores.items()
+        name: _sorted_scores(s, f"ood_scores[{name!r}]") for name, s in ood_scores.items()
     }
     results = {name: checked.measure(sorted_id, scores) for name, scores in sorted_ood.items()}
     return Evaluation(detector, float(exact(tpr)), len(sorted_id), results, checked.convention)
@@ -167,7 +173,6 @@ def evaluate_many(
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    where: str
     tpr: float
     convention: str = "first"
     bootstrap: int = 0
@@ -176,18 +181,14 @@ class _Options:
 
     def __post_init__(self) -> None:
         if not 0 < exact(self.tpr) <= 1:
-            raise InputError(f"{self.where}: tpr={self.tpr!r}; pass 0 < tpr <= 1.")
+            raise InputError(f"tpr={self.tpr!r}; pass 0 < tpr <= 1.")
         if self.convention not in CONVENTIONS:
-            raise InputError(
-                f"{self.where}: convention={self.convention!r}; pass one of {[*CONVENTIONS]}."
-            )
+            raise InputError(f"convention={self.convention!r}; pass one of {[*CONVENTIONS]}.")
         if not 0 < exact(self.confidence) < 1:
-            raise InputError(
-                f"{self.where}: confidence={self.confidence!r}; pass 0 < confidence < 1."
-            )
+            raise InputError(f"confidence={self.confidence!r}; pass 0 < confidence < 1.")
         for name, value in {"bootstrap": self.bootstrap, "seed": self.seed}.items():
             if not isinstance(value, int | np.integer) or value < 0:
-                raise InputError(f"{self.where}: {name}={value!r}; pass an integer >= 0.")
+                raise InputError(f"{name}={value!r}; pass an integer >= 0.")
 
     def measure(self, sorted_id: NDArray[Any], sorted_ood: NDArray[Any]) -> Result:
         tpr = exact(self.tpr)

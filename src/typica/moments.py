@@ -9,7 +9,8 @@ k is measured from its first row s_k, in float64 throughout:
     T_k = Σ (z - s_k)        Q = Σ (z - s_k)(z - s_k)ᵀ        scatter = Q - Σ_k T_k T_kᵀ / n_k
 
 A row of the class lies where the class lies, so neither a large common offset nor classes far apart
-cost digits."""
+cost digits.
+"""
 
 from copy import deepcopy
 from typing import Any, Self
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
-from typica.errors import FormatError, InputError
+from typica.errors import FormatError, InputError, border
 from typica.progress import advance
 from typica.store import storable
 
@@ -59,7 +60,8 @@ class Moments:
         self._samples: NDArray[np.int64] = np.empty(0, np.int64)
         self._products: Any = np.empty((0, 0)) if scatter else None
 
-    def add(self, Z: Any, labels: Any = None, *, where: str = "Moments.add") -> Self:
+    @border
+    def add(self, Z: Any, labels: Any = None) -> Self:
         """Take in features Z (n, m), of any real dtype and layout, and their labels (n,); give self.
 
         Labels are integers or strings, the same kind in every batch; None puts every row in class
@@ -71,13 +73,11 @@ class Moments:
         """
         Z = np.asarray(Z)
         if Z.ndim != 2 or Z.shape[1] == 0:
-            raise InputError(
-                f"{where}: features of shape {Z.shape}; pass a 2-D array, one row an input."
-            )
+            raise InputError(f"features of shape {Z.shape}; pass a 2-D array, one row an input.")
         if Z.dtype.kind not in "fiub":
-            raise InputError(f"{where}: features of dtype {Z.dtype}; pass real numbers.")
-        classes, codes = _encode(labels, len(Z), where)
-        self._check_match(Z.shape[1], classes, where)
+            raise InputError(f"features of dtype {Z.dtype}; pass real numbers.")
+        classes, codes = _encode(labels, len(Z))
+        self._check_match(Z.shape[1], classes)
         if len(Z) == 0:
             return self
         batch = Moments(scatter=self._products is not None)
@@ -90,11 +90,12 @@ class Moments:
             if known.size:
                 batch._shift[again] = self._shift[known]
         with np.errstate(over="ignore", invalid="ignore"):
-            batch._gather(Z, codes, where)
+            batch._gather(Z, codes)
         self._absorb(batch)
         return self
 
-    def merge(self, other: "Moments", *, where: str = "Moments.merge") -> "Moments":
+    @border
+    def merge(self, other: "Moments") -> "Moments":
         """Give the moments of the rows of both, as a new object. Order and grouping of merges change only rounding.
 
         >>> a, b = Moments().add([[1.0]], [0]), Moments().add([[5.0]], [1])
@@ -103,10 +104,10 @@ class Moments:
         """
         if (self._products is None) != (other._products is None):
             raise InputError(
-                f"{where}: moments with and without scatter; gather both with the same scatter=."
+                "moments with and without scatter; gather both with the same scatter=."
             )
         if other.n:
-            self._check_match(other.n_features, other._classes, where)
+            self._check_match(other.n_features, other._classes)
         merged = deepcopy(self if self.n else other)
         if self.n and other.n:
             merged._absorb(other)
@@ -194,19 +195,19 @@ class Moments:
             setattr(moments, name, np.array(value))
         return moments
 
-    def _check_match(self, width: int, classes: NDArray[Any], where: str) -> None:
+    def _check_match(self, width: int, classes: NDArray[Any]) -> None:
         """Refuse what cannot stand beside the rows already taken in."""
         if self.n and width != self.n_features:
             raise InputError(
-                f"{where}: {width} columns after {self.n_features}; keep one width of features."
+                f"{width} columns after {self.n_features}; keep one width of features."
             )
         if self.n and classes.size and classes.dtype.kind != self._classes.dtype.kind:
             kinds = (
                 "strings after integers" if classes.dtype.kind == "U" else "integers after strings"
             )
-            raise InputError(f"{where}: labels are {kinds}; keep one kind of labels.")
+            raise InputError(f"labels are {kinds}; keep one kind of labels.")
 
-    def _gather(self, Z: NDArray[Any], codes: NDArray[np.int32], where: str) -> None:
+    def _gather(self, Z: NDArray[Any], codes: NDArray[np.int32]) -> None:
         """Sum up a batch, its classes and shift being set."""
         C, m = self._classes.size, Z.shape[1]
         self._counts, self._sums = np.bincount(codes).astype(np.int64), np.zeros((C, m))
@@ -231,7 +232,7 @@ class Moments:
                     row, column = bad[0]
                     found = f"NaN or infinity ({rows[row, column]} in column {column})"
                     raise InputError(
-                        f"{where}: row {start + row} of the features holds {found}; remove or repair it."
+                        f"row {start + row} of the features holds {found}; remove or repair it."
                     )
                 sums = _class_sums(block.astype(np.float64), labels, C)
             self._sums += sums
@@ -245,9 +246,7 @@ class Moments:
         self._samples = np.bincount(codes[sample]).astype(np.int64)
         totals = [self._sums, self._squares] + ([] if self._products is None else [self._products])
         if not all(np.isfinite(total).all() for total in totals):
-            raise InputError(
-                f"{where}: the features are so large that float64 overflows; rescale them."
-            )
+            raise InputError("the features are so large that float64 overflows; rescale them.")
 
     def _absorb(self, other: "Moments") -> None:
         """Add the sums of `other`, which may know other classes and measure a class from another row."""
@@ -284,7 +283,8 @@ def _class_sums(block: NDArray[Any], codes: NDArray[np.int32], n_classes: int) -
     """Sum the rows of each class, (n_classes, m), no sum in the block's dtype being longer than _ROWS_PER_SUM.
 
     The product with a one-hot matrix reads the block once and in order. A class with more rows gets
-    further places behind the classes', whose sums are brought home in float64."""
+    further places behind the classes', whose sums are brought home in float64.
+    """
     counts = np.bincount(codes, minlength=n_classes)
     owners = codes[:0]
     if counts.max() > _ROWS_PER_SUM:
@@ -316,9 +316,9 @@ def _first_rows(codes: NDArray[np.int32]) -> NDArray[np.int64]:
     return first
 
 
-def _encode(labels: Any, n_rows: int, where: str) -> tuple[NDArray[Any], NDArray[np.int32]]:
+def _encode(labels: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int32]]:
     """Give the sorted classes among the labels, and each row's place among them."""
-    labels = np.zeros(n_rows, np.int64) if labels is None else _check_labels(labels, n_rows, where)
+    labels = np.zeros(n_rows, np.int64) if labels is None else _check_labels(labels, n_rows)
     if n_rows == 0:
         return np.empty(0, np.int64), np.empty(0, np.int32)
     if isinstance(labels, list):
@@ -334,14 +334,14 @@ def _encode(labels: Any, n_rows: int, where: str) -> tuple[NDArray[Any], NDArray
     return np.flatnonzero(seen) + low, (np.cumsum(seen, dtype=np.int32) - 1)[labels - low]
 
 
-def _check_labels(labels: Any, n_rows: int, where: str) -> NDArray[np.int64] | list[str]:
+def _check_labels(labels: Any, n_rows: int) -> NDArray[np.int64] | list[str]:
     # NumPy would turn a list that mixes numbers and strings into strings; objects stay what they
     # are.
     array = np.asarray(labels, dtype=object if isinstance(labels, list | tuple) else None)
     if array.ndim != 1:
-        raise InputError(f"{where}: labels of shape {array.shape}; pass one label a row.")
+        raise InputError(f"labels of shape {array.shape}; pass one label a row.")
     if array.size != n_rows:
-        raise InputError(f"{where}: {array.size} labels for {n_rows} rows; pass one label a row.")
+        raise InputError(f"{array.size} labels for {n_rows} rows; pass one label a row.")
     if array.dtype.kind in "biu" and array.dtype != np.uint64:
         return array.astype(np.int64, copy=False)
     listed: list[Any] = array.tolist()
@@ -352,9 +352,9 @@ def _check_labels(labels: Any, n_rows: int, where: str) -> NDArray[np.int64] | l
         whole = whole or isinstance(label, int | np.integer | np.bool)
         if not (isinstance(label, str) or (whole and -(2**63) <= int(label) < 2**63)):
             raise InputError(
-                f"{where}: label {label!r} of row {row} is no integer and no string; repair or remove it."
+                f"label {label!r} of row {row} is no integer and no string; repair or remove it."
             )
     kinds = {isinstance(label, str) for label in listed}
     if len(kinds) > 1:
-        raise InputError(f"{where}: labels mix strings and integers; keep one kind of labels.")
+        raise InputError("labels mix strings and integers; keep one kind of labels.")
     return listed if True in kinds else np.array(listed, dtype=np.int64)

@@ -8,7 +8,8 @@ batches and merges. The widest gap between the two is known at any time (`error`
 random.
 
 In the manner of Greenwald and Khanna, Space-Efficient Online Computation of Quantile Summaries,
-SIGMOD 2001."""
+SIGMOD 2001.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import to_numpy
-from typica.errors import InputError
+from typica.errors import InputError, border
 from typica.store import storable
 
 SMALLEST_SKETCH = 16
 
 
-def check_scores(scores: Any, where: str) -> NDArray[Any]:
+def check_scores(scores: Any) -> NDArray[Any]:
     """Return scores as a 1-D array of float32 or float64; infinity is a legal score, NaN is not.
 
     >>> check_scores([1, 2], "example")
@@ -34,13 +35,13 @@ def check_scores(scores: Any, where: str) -> NDArray[Any]:
     array = np.atleast_1d(to_numpy(scores))
     if array.ndim != 1 or array.dtype.kind not in "fiub":
         raise InputError(
-            f"{where}: scores of shape {array.shape} and type {array.dtype}; pass a 1-D array of real numbers."
+            f"scores of shape {array.shape} and type {array.dtype}; pass a 1-D array of real numbers."
         )
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float64)
     if len(array) and np.isnan(array.min()):  # min passes NaN on
         raise InputError(
-            f"{where}: score {np.argmax(np.isnan(array))} is NaN; repair the input or the detector."
+            f"score {np.argmax(np.isnan(array))} is NaN; repair the input or the detector."
         )
     return array
 
@@ -58,12 +59,13 @@ class ScoreSet:
     (True, True)
     """
 
+    @border
     def __init__(self, max_scores: int | None = None) -> None:
         if max_scores is not None and (
             not isinstance(max_scores, int) or max_scores < SMALLEST_SKETCH
         ):
             raise InputError(
-                f"ScoreSet: max_scores={max_scores!r}; pass an integer of {SMALLEST_SKETCH} or more, or None."
+                f"max_scores={max_scores!r}; pass an integer of {SMALLEST_SKETCH} or more, or None."
             )
         self.max_scores = max_scores
         self.n = 0
@@ -75,9 +77,10 @@ class ScoreSet:
         self._waiting = 0
         self._rounded: NDArray[Any] | None = None
 
-    def add(self, scores: Any, where: str = "ScoreSet.add") -> Self:
+    @border
+    def add(self, scores: Any) -> Self:
         """Take in one score or a batch of them."""
-        batch = check_scores(scores, where).astype(np.float64)
+        batch = check_scores(scores).astype(np.float64)
         room = len(batch) or 1 if self.max_scores is None else self.max_scores // 2
         for start in range(0, len(batch), room):
             piece = batch[start : start + room]
@@ -121,7 +124,8 @@ class ScoreSet:
         """Return for each s how many scores are at most s ("right") or below s ("left"): an upper bound.
 
         The set is compared with float32 scores in float32: rounding keeps the order, and the scores
-        were made in that precision."""
+        were made in that precision.
+        """
         self._settle()
         if self._rounded is None or self._rounded.dtype != scores.dtype:
             with np.errstate(over="ignore"):

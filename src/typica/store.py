@@ -18,15 +18,13 @@ Loading looks kinds up in that registry and sets data; nothing in a file can nam
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib
 import importlib.util
 import json
 import os
 import re
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,6 +36,7 @@ from safetensors.numpy import save_file
 import typica
 from typica.errors import FormatError, InputError
 from typica.exact import json_number
+from typica.files import atomic_path
 
 FORMAT = 1
 _ZEROS = "0" * 64
@@ -80,7 +79,8 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     """Write a detector, or a scikit-learn Pipeline that ends in one, to a safetensors file.
 
     The file appears whole or not at all: killed at any moment, the old file or the new one is
-    there."""
+    there.
+    """
     tensors: dict[str, NDArray[Any]] = {}
     content = _encode(estimator, "", tensors)
     document = {
@@ -164,53 +164,6 @@ def _parse(text: str) -> dict[str, Any]:
     ):
         return {}
     return document
-
-
-@contextlib.contextmanager
-def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path beside `path` that takes its place when the block ends well.
-
-    >>> import tempfile
-    >>> target = Path(tempfile.mkdtemp()) / "numbers.txt"
-    >>> with atomic_path(target) as temporary:
-    ...     _ = temporary.write_text("1 2 3")
-    >>> target.read_text()
-    '1 2 3'
-    """
-    path = Path(path)
-    try:
-        handle, name = tempfile.mkstemp(
-            prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent
-        )
-    except OSError as error:
-        raise InputError(
-            f"{path}: cannot write there ({error.strerror}); choose another folder."
-        ) from None
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        temporary.chmod(0o666 & ~_umask())
-        _sync(temporary)
-        temporary.replace(path)
-        if os.name == "posix":
-            _sync(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _digest(text: str, tensors: dict[str, NDArray[Any]]) -> str:

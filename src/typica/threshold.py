@@ -3,7 +3,8 @@
 With n held-out in-distribution scores the threshold is the k-th smallest, k = floor((n + 1)(1 -
 tpr)). A new in-distribution input then falls below it with probability at most k / (n + 1) <= 1 -
 tpr, whatever the network and the detector, if it is exchangeable with the held-out inputs. k = 0
-means that n is too small for anything to be rejected; the threshold is then minus infinity."""
+means that n is too small for anything to be rejected; the threshold is then minus infinity.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +17,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.errors import CalibrationWarning, InputError
+from typica.errors import CalibrationWarning, InputError, border
 from typica.exact import exact
 from typica.store import storable
 
 QUANTILES = 2048  # how many order statistics are kept for the percentiles of `explain`
 
 
-def check_tpr(tpr: float, where: str) -> Fraction:
+def check_tpr(tpr: float) -> Fraction:
     """Return `tpr` as the exact fraction that its decimal notation says (0.95 is 19/20, not its float)."""
     share = exact(tpr)
     if not 0 < share <= 1:
-        raise InputError(
-            f"{where}: tpr={tpr!r} is not a share; pass a number above 0 and at most 1."
-        )
+        raise InputError(f"tpr={tpr!r} is not a share; pass a number above 0 and at most 1.")
     return share
 
 
@@ -39,7 +38,7 @@ def rank(n: int, tpr: float) -> int:
     >>> rank(9, 0.9), math.floor((9 + 1) * (1 - 0.9))
     (1, 0)
     """
-    return math.floor((n + 1) * (1 - check_tpr(tpr, "rank")))
+    return math.floor((n + 1) * (1 - check_tpr(tpr)))
 
 
 @storable("calibration")
@@ -72,26 +71,23 @@ class Calibration:
         return cls(**state)
 
 
-def threshold(
-    scores: NDArray[Any], tpr: float = 0.95, *, source: str = "held-out", where: str = "threshold"
-) -> Calibration:
+@border
+def threshold(scores: NDArray[Any], tpr: float = 0.95, *, source: str = "held-out") -> Calibration:
     """Return the calibration that keeps at least `tpr` of in-distribution inputs, from their scores.
 
     >>> threshold(np.arange(1.0, 100.0), tpr=0.95).threshold
     5.0
     """
-    share = check_tpr(tpr, where)
+    share = check_tpr(tpr)
     ordered = np.sort(np.asarray(scores, dtype=np.float64))
     n = len(ordered)
     if n == 0 or np.isnan(ordered[-1]):
-        raise InputError(
-            f"{where}: {'no scores' if n == 0 else 'a score is NaN'}; pass held-out ID inputs."
-        )
+        raise InputError(f"{'no scores' if n == 0 else 'a score is NaN'}; pass held-out ID inputs.")
     k = rank(n, tpr)
     if k == 0 and share < 1:
         need = math.ceil(1 / (1 - share)) - 1
         warnings.warn(
-            f"{where}: {n} inputs are too few to reject anything at tpr={tpr}; the threshold is -inf. "
+            f"{n} inputs are too few to reject anything at tpr={tpr}; the threshold is -inf. "
             f"Pass at least {need} held-out inputs, or a smaller tpr.",
             CalibrationWarning,
             stacklevel=3,

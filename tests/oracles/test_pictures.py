@@ -7,8 +7,8 @@ import pytest
 from skimage import data
 
 from typica.data.images import open_images
-from typica.nets.extraction import Settings, extract
-from typica.nets.models import open_model
+from typica.nets._extraction import Settings, extract
+from typica.nets._models import open_model
 
 CATS = {281: "tabby", 282: "tiger cat", 283: "Persian cat", 284: "Siamese cat", 285: "Egyptian cat"}
 CUPS = {504: "coffee mug", 967: "espresso", 968: "cup"}

@@ -3,7 +3,8 @@
 Its outlier scores are higher for strangers, so that a score here is minus the one there: to ten
 digits of the largest where the definitions coincide, times a constant where they differ by one.
 Where they differ by more than that, only the rows in which they coincide are compared, and the
-comment says what the difference is."""
+comment says what the difference is.
+"""
 
 from __future__ import annotations
 
@@ -269,7 +270,8 @@ def test_openmax(distance: str, weight: float, case: Case) -> None:
     They average all rows of a class; the paper, and Typica, the correctly classified ones. They,
     like the authors, move the tail to 10,000 before the Weibull fit. And they know the distance to
     a class only if some row of the batch is predicted to be of that class. Their weighted distance
-    is eucos but for the unit, which the Weibull follows."""
+    is eucos but for the unit, which the Weibull follows.
+    """
     unit = 200 * weight if distance == "eucos" else 1.0
     logits = np.asarray(case.head.logits(case.train))
     right = logits.argmax(axis=1) == case.labels

@@ -120,7 +120,8 @@ def toy_experiment(
     Returns {"sizes": lengths of the step in lengths of W, "at_means": the mean of KL(u || p) at the
     class means, which falls, "auroc": of how far an input moves, as a score} and two curves over
     the sizes, by set: the mean total variation between the predictions before and after, and by how
-    much KL(u || p) falls on average."""
+    much KL(u || p) falls on average.
+    """
     W = head.weight.astype(np.float64)
     gradient = uncertainty_gradient(means, head)
     length = np.linalg.norm(gradient)

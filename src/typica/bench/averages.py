@@ -2,7 +2,8 @@
 
 An average covers every OOD set that was measured. Where the paper's stands beside it, both cover
 the sets that both have. What it covers is written above it: "mean of 2 of 3 OOD sets (svhn,
-textures)"."""
+textures)".
+"""
 
 from __future__ import annotations
 

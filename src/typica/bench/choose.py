@@ -10,7 +10,8 @@ classes; both kinds then count one half.
 
 What this cannot see: the network itself was trained on class k, so its features hold class k apart
 better than they would hold a true unknown. AUROCs come out too high for all detectors, and those
-that profit from such features more than the rest. Read it as a ranking, not as a forecast."""
+that profit from such features more than the rest. Read it as a ranking, not as a forecast.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ class Choice:
     auroc: {detector: {class: AUROC with that class left out}}; certainty: {detector: share of
     resamples on which it has the best mean}; failed: {detector: why it could not take part}; near:
     {detector: {set: AUROC against held-out inputs}}, empty where there were none; ahead: {detector:
-    share of resamples on which its mean exceeds that of `best`}, ties counted as half."""
+    share of resamples on which its mean exceeds that of `best`}, ties counted as half.
+    """
 
     auroc: Mapping[str, Mapping[Any, float]]
     certainty: Mapping[str, float]
@@ -83,7 +85,8 @@ class Choice:
         >>> auroc = {"ctm": {0: 0.9, 1: 0.8}, "knn": {0: 0.8, 1: 0.8}}
         >>> Choice(auroc, {"ctm": 0.99, "knn": 0.01}, {}, ahead={"knn": 0.01}).verdict
         'ctm is recommended: it has the best mean AUROC, 85.00 %, and is ahead of knn in 99 % of
-        resamples.'"""
+        resamples.'
+        """
         best, means = self.best, self.means
         if len(means) == 1:
             return f"{best} is the only detector that took part, with a mean AUROC of {100 * means[best]:.2f} %."
@@ -140,7 +143,8 @@ def leave_classes_out(
 
     `detectors` are unfitted and stay so; their heads, where they have one, must name the labels'
     classes. near: features of corrupted or mixed inputs by name. `on_done` is called with each
-    class that is through."""
+    class that is through.
+    """
     classes = np.unique(labels)
     if len(classes) < 3:
         raise InputError(f"choose: {len(classes)} classes; at least 3 are needed to leave one out.")

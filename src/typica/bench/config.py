@@ -62,7 +62,8 @@ class Suite:
     package.module:function), its `weights` and, where they are not the last, its `layer`. layers:
     the names of those that the experiment `layers` looks at, the first first. transform: fields of
     the model's preprocessing that differ. near: OOD sets that resemble the training data. methods:
-    parameters by method. folder: where the file lies, for its relative paths."""
+    parameters by method. folder: where the file lies, for its relative paths.
+    """
 
     name: str
     title: str
@@ -177,7 +178,8 @@ def _check_paths(
     """Note every file and folder that the suite names and that is not there.
 
     Benchmark sets are not looked for: one that is absent is a row of the result, with how to get
-    it."""
+    it.
+    """
     sources = {
         f"{table}.{key}": entry
         for table in ("id", "ood")

@@ -16,7 +16,8 @@ out-of-distribution sets are
 with 3), and because the classes that stay then count from 0.
 
 Digits reach the top and bottom of their box but not its sides. Rotated ones do the opposite, and
-come nearest to a 4; the network takes them for one, more surely than it recognises real digits."""
+come nearest to a 4; the network takes them for one, more surely than it recognises real digits.
+"""
 
 from typing import Any
 

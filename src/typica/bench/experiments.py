@@ -11,7 +11,8 @@
 All shares are fractions. A ROW is a method; in `ablation` it is standard, cw or cm, in `layers` a
 layer; `analysis` has none, and the parts of `typica.bench.analysis` beside. "common" is the paper's
 mean over the OOD sets that both have; in `ablation` and `layers`, of which it printed averages
-alone, it says which these are, and "of" how many it has."""
+alone, it says which these are, and "of" how many it has.
+"""
 
 from __future__ import annotations
 
@@ -116,7 +117,8 @@ def accuracies(sets: FeatureSuite) -> dict[str, float]:
     """Return the top-1 accuracy on `test` of the logits, of cosines to the weights (CW), and to the means (CM).
 
     What cannot be had is left out: without a head that knows the labels' classes, or where a
-    direction is zero, whose detector then says so."""
+    direction is zero, whose detector then says so.
+    """
     found = {}
     head = sets.classifier
     classifiers: dict[str, Callable[[], NDArray[Any]]] = {

@@ -24,7 +24,7 @@ from typica.bench import digits
 from typica.bench.config import Suite
 from typica.bench.published import canonical
 from typica.bench.suite import FeatureSuite
-from typica.data.tables import read_features, read_labels
+from typica.data.features import read_features, read_labels
 from typica.errors import InputError
 from typica.head import Head
 
@@ -51,7 +51,8 @@ def read_features_folder(suite: Suite, folder: str | Path) -> FeatureSuite:
     """Read the features of a suite from a folder (see the module), whatever its OOD sets are called.
 
     Sets that the suite names and the folder lacks are in `missing`; sets that the folder has beside
-    them are taken too."""
+    them are taken too.
+    """
     folder = Path(folder)
     files = _files(folder)
     ood = _ood_names(suite, files)

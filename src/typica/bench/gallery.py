@@ -13,7 +13,7 @@ from PIL import Image
 
 from typica.bench.suite import FeatureSuite
 from typica.detectors.ctm import CTM
-from typica.store import atomic_path
+from typica.files import atomic_path
 from typica.threshold import threshold
 
 EACH = 8  # images of a kind
@@ -24,16 +24,15 @@ def write_gallery(folder: str | Path, sets: FeatureSuite, tpr: float) -> int:
     """Write the images that CTM finds most telling to `folder`; return how many. Sets without images are left out.
 
     The threshold keeps a share `tpr` of the calibration inputs, or of the test inputs where there
-    are none."""
+    are none.
+    """
     folder = Path(folder)
     _remove(folder)
     if "test" not in sets.pictures:
         return 0
     detector = CTM().fit(sets.train, sets.train_labels)
     held_out = sets.test if sets.calibration is None else sets.calibration
-    cut = threshold(
-        detector.score_samples(held_out), tpr, source="held-out", where="gallery"
-    ).threshold
+    cut = threshold(detector.score_samples(held_out), tpr, source="held-out").threshold
     features = {"test": sets.test} | {
         name: Z for name, Z in sets.ood.items() if name in sets.pictures
     }

@@ -27,7 +27,8 @@ class Scored:
     """The scores of one method on every set, or the reason why there are none.
 
     sets: {"test", "calibration" (maybe), and the names of the OOD sets: scores (n,)}; params: what
-    the method was run with, defaults included."""
+    the method was run with, defaults included.
+    """
 
     sets: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     params: Mapping[str, Any] = field(default_factory=dict)

@@ -6,7 +6,8 @@ scores are accepted in random order, and AURC is its expectation over these orde
 is what exceeds the least AURC that any score reaches on a network with that many mistakes.
 
 Geifman, Uziel, El-Yaniv: Bias-Reduced Uncertainty Estimation for Deep Neural Classifiers, ICLR
-2019."""
+2019.
+"""
 
 from __future__ import annotations
 

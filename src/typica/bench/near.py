@@ -14,8 +14,8 @@ from typica.bank import Bank
 from typica.data.corrupt import CORRUPTIONS, mixed
 from typica.data.images import Images
 from typica.errors import InputError
-from typica.nets.backends import Runner, make_runner
-from typica.nets.source import reopen
+from typica.nets._source import reopen
+from typica.nets.engines import Runner, make_runner
 from typica.progress import advance
 
 _log = logging.getLogger("typica.bench")
@@ -38,7 +38,8 @@ def near_features(
 
     `images` must be the images that the bank was made of: its fingerprint tells. backend: None for
     the bank's own, with its batch size and threads, so that the same bank gives the same features;
-    the quickest if that cannot run."""
+    the quickest if that cannot run.
+    """
     if images.fingerprint() != bank.identity.get("data"):
         raise InputError(
             "choose: these are not the images that the bank was made of; pass those with --images."

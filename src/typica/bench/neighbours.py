@@ -3,7 +3,8 @@
 Some training rows are set aside. Each of a few classes in turn is taken out of the bank; by their
 distance to the k-th nearest row of what is left, the rows of that class that were set aside should
 be told from those of the others. The k with the largest mean AUROC is taken, the smallest of
-equals. (The paper reports the best of its grid on the OOD sets themselves, which favours KNN.)"""
+equals. (The paper reports the best of its grid on the OOD sets themselves, which favours KNN.)
+"""
 
 from __future__ import annotations
 

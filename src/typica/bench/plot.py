@@ -17,8 +17,8 @@ from typica.bench.report.folder import BenchResult, Scores, open_result
 from typica.bench.report.html import percent
 from typica.bench.report.payload import curves as analysis_curves
 from typica.errors import InputError
+from typica.files import atomic_path
 from typica.metrics import evaluate
-from typica.store import atomic_path
 
 FORMATS: Final = {  # suffix -> metadata that would hold the date of writing, or the library's version
     ".png": {"Software": None},
@@ -59,12 +59,14 @@ def plot(
 ) -> Path:
     """Draw a result as one of `KINDS` to a .png, .svg or .pdf file; return its path.
 
-    Parameters ---------- result_folder : what `typica bench -o` wrote. out : the file; its suffix
-    says the format. kind : "histogram" (ID against each OOD set, a row a method), "roc", "pr" (a
-    panel an OOD set, a line a method),
+    Parameters
+    ----------
+    result_folder : what `typica bench -o` wrote.
+    out : the file; its suffix says the format.
+    kind : "histogram" (ID against each OOD set, a row a method), "roc", "pr" (a panel an OOD set, a line a method),
         "heatmap" (methods x OOD sets) or "curves" (those of the folder's analysis).
-    methods : their names; None for CTM, or the best, in a histogram, the best six as lines, and all
-    in the heat map."""
+    methods : their names; None for CTM, or the best, in a histogram, the best six as lines, and all in the heat map.
+    """
     out = Path(out)
     if kind not in KINDS:
         raise InputError(f"plot: kind={kind!r}; pass one of {', '.join(KINDS)}.")

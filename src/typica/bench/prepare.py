@@ -2,7 +2,8 @@
 
 A bank's folder is named after what it holds and a fingerprint of all that made it, so a suite that
 changes its model, transform or data gets banks of its own, and one that was interrupted goes on
-where it was."""
+where it was.
+"""
 
 from __future__ import annotations
 
@@ -23,17 +24,17 @@ from typica.bench._schema import IMAGE_METHODS, method_params
 from typica.bench.config import Source, Suite
 from typica.bench.suite import FeatureSuite
 from typica.data.batches import image_batches
+from typica.data.features import find_head, read_features, source_of
 from typica.data.images import Images, open_images
 from typica.data.kinds import holds_pictures
 from typica.data.sets import find_set, how_to_get, set_home
-from typica.data.tables import find_head, read_features, source_of
 from typica.data.transform import Preprocessing
 from typica.errors import InputError
+from typica.nets._extraction import Settings, extract
+from typica.nets._models import Opened, open_model
+from typica.nets._perturb import ODIN
 from typica.nets._torch import torch
-from typica.nets.extraction import Settings, extract
-from typica.nets.extractor import FeatureExtractor
-from typica.nets.models import Opened, open_model
-from typica.nets.perturb import ODIN
+from typica.nets.extractors.torch import FeatureExtractor
 from typica.progress import advance
 
 Watch = Callable[
@@ -61,7 +62,8 @@ def prepare(
     """Return a suite's features, of the images in the folder `data` or of banks; absent OOD sets are in `missing`.
 
     cache: where banks are kept, `banks` in Typica's home if None. `watch` is entered with what is
-    being worked on."""
+    being worked on.
+    """
     settings = settings or Settings()
     found, missing = _find_all(suite, data)
     opened = _open(suite, data)

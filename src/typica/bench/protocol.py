@@ -4,7 +4,8 @@ An OOD set larger than the ID test set is cut to the size of that set, `subsets`
 and the numbers are averaged; their standard deviation (n - 1 in the denominator) stands beside. A
 smaller set is taken whole, and so is every set with `full=True`: nothing is drawn then, and the
 deviation is 0. The draws depend on the seed and on the set's name alone: the same rows for every
-method, whatever else is measured."""
+method, whatever else is measured.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ class Measured:
         """Return the mean of each metric over the OOD sets (or those of these names), with its deviation as "_std".
 
         The deviation is that of the average of one draw of each set: sets that were not drawn do
-        not vary."""
+        not vary.
+        """
         chosen = list(self.runs) if names is None else list(names)
         draws = max(len(self.runs[name]) for name in chosen)
         found = {}

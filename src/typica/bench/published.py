@@ -2,7 +2,8 @@
 
 `published.csv` beside this file holds every number of the paper's tables in percent (table, model,
 id_set, method, ood_set, metric, percent). Here they are fractions, and methods and OOD sets have
-Typica's names."""
+Typica's names.
+"""
 
 from __future__ import annotations
 

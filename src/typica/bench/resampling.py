@@ -8,7 +8,8 @@ product of what each side does alone,
 
 with e_i the mean of e_ij over the other side, from scores that are sorted once, and e the mean of
 all. That is exact while one side stays as it is, right to first order for both, never exceeds 1,
-and takes two matrix products: nothing is sorted or fitted again."""
+and takes two matrix products: nothing is sorted or fitted again.
+"""
 
 from __future__ import annotations
 

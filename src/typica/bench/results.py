@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from typica.bench.experiments import Outcome
 from typica.errors import FormatError, InputError
-from typica.store import atomic_path
+from typica.files import atomic_path
 
 APART = ("ablation", "layers", "analysis")  # experiments with rows of their own
 
@@ -31,7 +31,8 @@ def write_result(folder: str | Path, outcome: Outcome) -> Path:
     """Write an experiment's document, and the scores behind it, to a folder; return the document's path.
 
     Documents of other experiments in the folder stay, and so does all that no benchmark wrote.
-    Scores of methods that the result before had, and this one has not, go."""
+    Scores of methods that the result before had, and this one has not, go.
+    """
     folder = Path(folder)
     document, scores = outcome
     experiment = document["experiment"]

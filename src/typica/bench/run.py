@@ -86,7 +86,8 @@ def compare(
 
     Those that can learn in a stream are fitted together in one pass over the features. One that
     fails is reported in its place, and the others go on. keep_scores: leave the scores in each row.
-    `on_done` is called with the name of each detector that is through."""
+    `on_done` is called with the name of each detector that is through.
+    """
     table = {name: Comparison(detector) for name, detector in detectors.items()}
     _fit_together(table, train, labels)
     for name, row in table.items():
@@ -113,7 +114,7 @@ def compare(
 
 def _fit_together(table: Mapping[str, Comparison], train: Any, labels: Any) -> None:
     """Fit the detectors that learn in a stream, reading each block of the features once for all of them."""
-    Z = as_features(train, "compare")
+    Z = as_features(train)
     y = None if labels is None else to_numpy(labels)
     if y is not None and y.shape != (Z.shape[0],):
         raise InputError(

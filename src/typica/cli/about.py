@@ -16,11 +16,10 @@ from typica import store
 from typica.bank import Bank, feature_layer
 from typica.cli.app import Json, app
 from typica.cli.show import console, progress, table, write_json
-from typica.conformal import ConformalDetector
-from typica.detectors import Detector, Tags, detector_class, list_detectors
+from typica.decide import ConformalDetector
+from typica.detectors import Detector, Tags, detector_class, final_detector, list_detectors
 from typica.errors import FormatError, InputError
 from typica.exact import json_number
-from typica.pipelines import final_detector
 
 
 @app.command(epilog="Example: typica info train.bank --verify")
@@ -125,7 +124,7 @@ def _needs(tags: Tags) -> list[str]:
 
 def describe(estimator: Any) -> dict[str, Any]:
     """Return what a person wants to know of a fitted detector, as JSON values."""
-    final = final_detector(estimator, "info")
+    final = final_detector(estimator)
     steps = [type(part).__name__ for _, part in getattr(estimator, "steps", [])[:-1]]
     params = {key: value for key, value in final.get_params(deep=False).items() if key != "head"}
     classes = _classes(final)

@@ -189,7 +189,7 @@ def _sets(
     if suite.builtin:
         return builtin_features(suite)
     from typica.bench.prepare import prepare  # noqa: PLC0415 (needs torch, which is an extra)
-    from typica.nets.extraction import Settings  # noqa: PLC0415
+    from typica.nets._extraction import Settings  # noqa: PLC0415
 
     if ":" in str(suite.model):
         error_console.print(f"runs the code of {suite.model}")

@@ -12,13 +12,10 @@ import typica
 from typica.cli.app import Json, app
 from typica.cli.checks import check_file, out_file, out_text, prints
 from typica.cli.show import console, percent, progress, table, write_json, write_text
-from typica.conformal import ConformalDetector
-from typica.data.tables import read_features
+from typica.data.features import read_features
+from typica.decide import ConformalDetector, Monitor, read_batches, remembered
 from typica.errors import InputError
-from typica.monitor import Monitor
 from typica.nets._input import reads_logits
-from typica.pipelines import remembered
-from typica.stream import read_batches
 
 
 @app.command(
@@ -110,7 +107,8 @@ def monitor(
     """Watch a stream of scores on standard input and raise an alarm (exit code 3) when it has drifted.
 
     A line is a number, or a JSON object with "score" and maybe "class" (or "nearest"), as `typica
-    score` writes them."""
+    score` writes them.
+    """
     printed = prints(json=json_file, prometheus=prometheus)
     if state is not None and state.exists():
         watch: Any = typica.load(state)

@@ -26,7 +26,7 @@ from typica.data._folders import SPLITS
 from typica.data.images import open_images
 from typica.data.transform import KEYS, Preprocessing
 from typica.errors import InputError
-from typica.nets._reduce import REDUCTIONS
+from typica.nets.extractors._reduce import REDUCTIONS
 
 BACKENDS = ("auto", "torch", "compile", "onnx", "openvino", "mnn")
 DTYPES = ("float32", "float16")
@@ -124,9 +124,9 @@ def extract(
 
     Stopped at any moment, the same command goes on where it was.
     """
-    from typica.nets.extraction import Settings  # noqa: PLC0415 (needs torch, which is an extra)
-    from typica.nets.extraction import extract as run  # noqa: PLC0415
-    from typica.nets.models import open_model  # noqa: PLC0415
+    from typica.nets._extraction import Settings  # noqa: PLC0415 (needs torch, which is an extra)
+    from typica.nets._extraction import extract as run  # noqa: PLC0415
+    from typica.nets._models import open_model  # noqa: PLC0415
 
     given = None if transform is None else _transform(transform)
     pictures = open_images(images if len(images) > 1 else images[0], split=split)

@@ -28,12 +28,12 @@ from typica.cli.show import (
     table,
     write_json,
 )
-from typica.data.tables import find_head, read_features, read_labels, source_of
-from typica.detectors import list_detectors
-from typica.errors import InputError
+from typica.data.features import find_head, read_features, read_labels, source_of
+from typica.decide import remembered
+from typica.detectors import final_detector, list_detectors
+from typica.errors import InputError, about
 from typica.metrics import CONVENTIONS, evaluate_many
 from typica.nets._input import reads_logits
-from typica.pipelines import final_detector, remembered
 
 
 @app.command(
@@ -57,7 +57,7 @@ def evaluate(
 ) -> None:
     """Measure how well a detector tells in-distribution from OOD features."""
     estimator = unwrapped(typica.load(detector))
-    final = final_detector(estimator, "evaluate")
+    final = final_detector(estimator)
     source = remembered(estimator)
     logits = reads_logits(estimator, "evaluate")
     known = _rows(in_distribution, source, logits=logits)
@@ -141,7 +141,8 @@ def _rows(
             f"{path}: {found} features a row instead of {width}; take them from the same layer."
         )
     for block in row_blocks(count, found):
-        check_finite(as_floating(rows[block]), str(path), block.start)
+        with about(str(path)):
+            check_finite(as_floating(rows[block]), block.start)
     return rows
 
 

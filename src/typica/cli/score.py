@@ -25,13 +25,13 @@ from typica.cli.show import (
     show_skipped,
     write_json,
 )
-from typica.conformal import ConformalDetector
+from typica.data.features import RowWriter, read_features
 from typica.data.kinds import holds_pictures
-from typica.data.tables import RowWriter, read_features
+from typica.decide import ConformalDetector, remembered
+from typica.detectors import detector_input, final_detector
 from typica.errors import InputError
 from typica.exact import json_number
 from typica.nets._input import reads_logits
-from typica.pipelines import detector_input, final_detector, remembered
 
 SHOWN = 20  # rows of a long table that are printed
 Columns = dict[str, NDArray[Any]]
@@ -152,8 +152,8 @@ def _look(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the names of images and what the detector reads of them: features or logits."""
     from typica.data.images import open_images  # noqa: PLC0415 (only images need it)
-    from typica.nets.extraction import Settings, features_of  # noqa: PLC0415 (needs torch, which is an extra)
-    from typica.nets.source import reopen  # noqa: PLC0415
+    from typica.nets._extraction import Settings, features_of  # noqa: PLC0415 (needs torch, which is an extra)
+    from typica.nets._source import reopen  # noqa: PLC0415
 
     images = open_images(inputs)
     show_left_out(images)
@@ -170,11 +170,11 @@ def _rule(
 ) -> dict[str, Any]:
     """Return the detector's name and what decides, as JSON values."""
     if isinstance(estimator, ConformalDetector):
-        named = {"detector": final_detector(estimator.detector, "score").kind}
+        named = {"detector": final_detector(estimator.detector).kind}
         return named | (
             {"fdr": fdr} if fdr else {"alpha": alpha or estimator.alpha, "confidence": confidence}
         )
-    final = final_detector(estimator, "score")
+    final = final_detector(estimator)
     calibration = final.calibration_
     return {
         "detector": final.kind,
@@ -194,9 +194,9 @@ def _judge(
         estimator = estimator.detector
     else:
         numbers = {"score": np.asarray(estimator.score_samples(rows))}
-        typical = numbers["score"] >= final_detector(estimator, "score").calibration_.threshold
+        typical = numbers["score"] >= final_detector(estimator).calibration_.threshold
     columns = {"verdict": np.where(typical, "ID", "OOD"), **numbers}
-    final = final_detector(estimator, "score")
+    final = final_detector(estimator)
     matches = final.match(detector_input(estimator, rows))
     if matches is not None:
         alone = matches.runner_up < 0  # there is no other class

@@ -25,9 +25,9 @@ from rich.text import Text
 
 from typica.bench.run import Comparison
 from typica.data.images import Images
+from typica.files import atomic_path
 from typica.metrics import CONVENTIONS, Evaluation, Result
 from typica.progress import listening
-from typica.store import atomic_path
 
 console = Console(highlight=False)
 error_console = Console(stderr=True, highlight=False)

@@ -12,7 +12,7 @@ from typica.cli.app import Json, app
 from typica.cli.checks import out_file
 from typica.cli.show import console, table, write_json
 from typica.errors import InputError
-from typica.store import atomic_path
+from typica.files import atomic_path
 
 commands = typer.Typer(
     help="See the benchmark suites, and write one of your own.",

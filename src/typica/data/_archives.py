@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from typica.data._folders import Found, arrange, is_hidden, is_picture
-from typica.data._sets import PackedImages
+from typica.data._image_sets import PackedImages
 from typica.data.decode import MAX_BYTES, ImageError, printable
 from typica.errors import FormatError
 

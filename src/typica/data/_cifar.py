@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.data._sets import ArrayImages, Images, JoinedImages
+from typica.data._image_sets import ArrayImages, Images, JoinedImages
 from typica.errors import FormatError, InputError
 
 _ROW = 3 * 32 * 32

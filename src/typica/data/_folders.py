@@ -3,7 +3,8 @@
 Class folders follow ImageFolder's convention: folders sorted by name are the classes, whatever lies
 at any depth in one belongs to it. Images that lie directly in a folder have no class, and then
 those in its subfolders have none, which the set's `notes` say. Folders called train, test or val
-(or validation ...) are splits: the classes are the folders within them."""
+(or validation ...) are splits: the classes are the folders within them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.data._sets import FileImages, folder_notes
+from typica.data._image_sets import FileImages, folder_notes
 from typica.data.decode import ENDINGS, printable
 from typica.errors import InputError
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from typica.data._sets import ArrayImages, Images, Numbered, PackedImages, as_labels
+from typica.data._image_sets import ArrayImages, Images, Numbered, PackedImages, as_labels
 from typica.data.decode import ImageError
-from typica.data.tables import LABELS, _pyarrow
+from typica.data.features import LABELS, _pyarrow
 from typica.errors import FormatError, InputError
 
 
@@ -84,7 +84,8 @@ def open_parquet(path: Path, name: str) -> Images:
     """Return the images of a Parquet file: a column `image` of bytes or of Hugging Face's {bytes, path}.
 
     A column `label` gives the labels; names of classes are taken from Hugging Face's metadata. Row
-    groups are read as they are needed, and the last two kept."""
+    groups are read as they are needed, and the last two kept.
+    """
     pyarrow, parquet = _pyarrow("pyarrow"), _pyarrow("pyarrow.parquet")
     try:
         file = parquet.ParquetFile(path)

@@ -2,7 +2,8 @@
 
 Each function takes uint8 images (n, h, w, 3) and a seed, and returns as many: image i of the result
 depends on image i, the seed and i alone. The input is never written to. `mixed` joins images of two
-classes."""
+classes.
+"""
 
 from __future__ import annotations
 

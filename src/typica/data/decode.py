@@ -243,7 +243,8 @@ def quiet() -> Iterator[None]:
 
     warnings.catch_warnings puts a whole list of filters back and with it, used by two threads at
     once, undoes what the other has set. One entry of our own, put in and taken out, disturbs
-    nobody."""
+    nobody.
+    """
     global _quiet_threads  # noqa: PLW0603 (the filters are the process's own)
     with _quiet_lock:
         _quiet_threads += 1

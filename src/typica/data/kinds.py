@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from typica.bank import Bank
-from typica.data import tables
+from typica.data import features
 
 
 def holds_pictures(path: str | Path) -> bool:
@@ -15,13 +15,14 @@ def holds_pictures(path: str | Path) -> bool:
 
     Folders that are no banks, image files and archives hold images; so does an .npz with an array
     `images`, an .npy of whole bytes in three or four dimensions, and a .parquet with a column
-    `image`. What cannot be read is left to the reader to complain about."""
+    `image`. What cannot be read is left to the reader to complain about.
+    """
     path = Path(path)
     if path.is_dir():
         return not Bank.is_bank(path)
     inside = {".npy": _in_npy, ".npz": _in_npz, ".parquet": _in_parquet}.get(path.suffix)
     try:
-        return inside(path) if inside is not None else path.suffix not in tables.ENDINGS
+        return inside(path) if inside is not None else path.suffix not in features.ENDINGS
     except (ValueError, OSError, EOFError):
         return False
 
@@ -37,4 +38,4 @@ def _in_npz(path: Path) -> bool:
 
 
 def _in_parquet(path: Path) -> bool:
-    return "image" in tables.parquet_columns(path)
+    return "image" in features.parquet_columns(path)

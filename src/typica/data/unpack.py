@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, Any, NamedTuple
 
-from typica.data.download import CHUNK
+from typica.data.sets._download import CHUNK
 from typica.errors import FormatError, InputError
 from typica.progress import advance
 

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from typica.detectors._pipelines import detector_input, final_detector
 from typica.detectors.base import Detector, Tags
 from typica.registry import Registry
 
-__all__ = ["Detector", "Tags", "detector_class", "list_detectors", "make_detector"]
+__all__ = [
+    "Detector",
+    "Tags",
+    "detector_class",
+    "detector_input",
+    "final_detector",
+    "list_detectors",
+    "make_detector",
+]
 
 _REGISTRY: Registry[Detector] = Registry(__name__, "detector")
 

@@ -27,7 +27,8 @@ def directed(Z: Array) -> tuple[Array, Array, Array]:
     """Return rows with the directions of those of Z, their lengths, and which rows are zero (length 1 here).
 
     Z is returned as it is unless squares of a row overflow or underflow; then the rows are
-    rescaled. The lengths are safe to divide by, and no NaN enters their gradient."""
+    rescaled. The lengths are safe to divide by, and no NaN enters their gradient.
+    """
     xp = namespace(Z)
     info = xp.finfo(Z.dtype)
     squares = _sum_of_squares(Z)

@@ -1,7 +1,8 @@
 """What the methods on covariances and subspaces share: moments with scatter, variance by direction, residuals.
 
 Scatters are sums of products about a point: divided by the number of rows they are covariances. All
-of them are sums of positive parts, so that nothing cancels."""
+of them are sums of positive parts, so that nothing cancels.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +69,8 @@ def anchor(point: Floats) -> Floats:
     """Return the point nearest to `point` that float32 holds exactly.
 
     Rows are moved by it before they are multiplied, and the small rest of `point` is seen to after.
-    So rows that share a large offset lose no digits to it, in float32 either."""
+    So rows that share a large offset lose no digits to it, in float32 either.
+    """
     with np.errstate(over="ignore"):
         near = point.astype(np.float32).astype(np.float64)
     return np.where(np.isfinite(near), near, point)
@@ -80,7 +82,8 @@ class Residuals(NamedTuple):
     center (m,): the point's anchor; basis (m, r): orthonormal directions outside the subspace,
     divided by `scale`; shift (r,): the rest of the point along them. `scale` is the size of the
     training rows: lengths in its unit have squares that float32 can hold, whatever the unit of the
-    features."""
+    features.
+    """
 
     center: Floats
     basis: Floats
@@ -131,18 +134,14 @@ def principal_dim(dim: int | None, m: int) -> int:
     return 1000 if m >= 2048 else 512 if m >= 768 else m // 2
 
 
-def check_dim(dim: Any, m: int | None, where: str) -> None:
+def check_dim(dim: Any, m: int | None) -> None:
     """Raise unless `dim` is None or a positive whole number below the number of features."""
     if dim is None:
         return
     if isinstance(dim, bool) or not isinstance(dim, int | np.integer) or dim < 1:
-        raise InputError(
-            f"{where}: dim={dim!r} is not a positive whole number; pass dim>=1, or None."
-        )
+        raise InputError(f"dim={dim!r} is not a positive whole number; pass dim>=1, or None.")
     if m is not None and dim >= m:
-        raise InputError(
-            f"{where}: dim={dim} leaves nothing outside of {m} features; pass dim<{m}."
-        )
+        raise InputError(f"dim={dim} leaves nothing outside of {m} features; pass dim<{m}.")
 
 
 def overflow_as_minus_infinity(kernel: Callable[[Array], Array], Z: Array) -> Array:
@@ -163,7 +162,7 @@ class ScatterDetector(LearnsMoments, Detector):
 
     def _typicality(self, Z: Array) -> Array:
         """Score one block of rows; NaN where the dtype overflows."""
-        raise InputError(f"{type(self).__name__}: this detector has no score.")
+        raise InputError("this detector has no score.")
 
 
 class ResidualDetector(ScatterDetector):

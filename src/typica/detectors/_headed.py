@@ -31,34 +31,32 @@ def surplus(L: Array) -> Array:
     return (g - xp.mean(g, axis=1, keepdims=True)) / (L.shape[1] + xp.sum(g, axis=1, keepdims=True))
 
 
-def check_classes(
-    moments: Moments, head: Head, where: str, what: str = "samples"
-) -> NDArray[np.int64]:
+def check_classes(moments: Moments, head: Head, what: str = "samples") -> NDArray[np.int64]:
     """Return where each class of the head is among those of the moments; raise if one is absent."""
     absent = np.setdiff1d(head.classes, moments.classes)
     if len(absent):
         raise InputError(
-            f"{where}: class {absent[0]!s} of the head has no {what}; add some, or leave the class out of the head."
+            f"class {absent[0]!s} of the head has no {what}; add some, or leave the class out of the head."
         )
     return np.searchsorted(moments.classes, head.classes)
 
 
-def check_known(labels: NDArray[Any] | None, head: Head, where: str) -> None:
+def check_known(labels: NDArray[Any] | None, head: Head) -> None:
     """Raise if a label is not a class of the head."""
     unknown = np.setdiff1d(np.asarray(labels), head.classes)
     if len(unknown):
         raise InputError(
-            f"{where}: label {unknown[0]!s} is not a class of the head; remove its rows, or rename it."
+            f"label {unknown[0]!s} is not a class of the head; remove its rows, or rename it."
         )
 
 
-def mean_directions(moments: Moments, where: str) -> NDArray[np.float64]:
+def mean_directions(moments: Moments) -> NDArray[np.float64]:
     """Return the class means scaled to length 1, (C, m); raise where a mean has no direction."""
     means: NDArray[np.float64] = moments.means
     short = np.linalg.norm(means, axis=1) <= ZERO_MEAN * moments.root_mean_square
     if short.any():
         raise InputError(
-            f"{where}: the mean of class {moments.classes[np.argmax(short)]!s} is zero relative to its features and "
+            f"the mean of class {moments.classes[np.argmax(short)]!s} is zero relative to its features and "
             "has no direction; check the layer (features after a ReLU have no such means)."
         )
     return unit_rows(means)
@@ -72,9 +70,7 @@ class HeadedDetector(Detector):
     @property
     def _head(self) -> Head:
         if self.head is None:
-            raise InputError(
-                f"{type(self).__name__}: no head; pass head=typica.Head(weight, bias)."
-            )
+            raise InputError("no head; pass head=typica.Head(weight, bias).")
         return self.head
 
     def _similarities(self, Z: Array) -> Array:
@@ -94,11 +90,11 @@ class HeadedDetector(Detector):
 class MomentsDetector(LearnsMoments, HeadedDetector):
     """One that learns moments of the features, so that it streams and merges, and that follows its head."""
 
-    def _prepare(self, where: str) -> None:
+    def _prepare(self) -> None:
         settings = self.get_params(deep=False)
         if getattr(self, "_derived_for", None) != settings:
             self._derived = False
-        super()._prepare(where)
+        super()._prepare()
         self._derived_for = settings
 
     def _from_mean(self, Z: Array) -> Array:

@@ -50,11 +50,11 @@ def class_sums(
     return sums
 
 
-def check_count(value: Any, name: str, where: str, least: int = 1) -> None:
+def check_count(value: Any, name: str, least: int = 1) -> None:
     """Raise unless the parameter `name` is an integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise InputError(
-            f"{where}: {name}={value!r} is not an integer of at least {least}; pass {name}>={least}."
+            f"{name}={value!r} is not an integer of at least {least}; pass {name}>={least}."
         )
 
 
@@ -65,9 +65,9 @@ class Tempered(Estimator):
         self.head = head
         self.temperature = temperature
 
-    def _check_parameters(self, where: str) -> None:
-        super()._check_parameters(where)
-        check_positive(self.temperature, "temperature", where)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_positive(self.temperature, "temperature")
 
 
 class LogitDetector(Detector):
@@ -81,14 +81,12 @@ class LogitDetector(Detector):
     def _logits(self, Z: Array) -> Array:
         return Z if self.head is None else self.head.logits(Z)
 
-    def _logit_blocks(
-        self, Z: NDArray[Any], where: str
-    ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    def _logit_blocks(self, Z: NDArray[Any]) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """Yield which rows of the training data a block holds, and their logits, checked."""
         width = max(self._score_width(), Z.shape[1])
         for block in row_blocks(len(Z), width, itemsize=8):
             rows = as_floating(Z[block])
-            check_finite(rows, where, block.start)
+            check_finite(rows, block.start)
             yield block, self._logits(rows).astype(np.float64, copy=False)
 
     def _score(self, Z: Array) -> Array:
@@ -96,7 +94,7 @@ class LogitDetector(Detector):
 
     def _score_logits(self, L: Array) -> Array:
         """Score one block of logits (n, C)."""
-        raise InputError(f"{type(self).__name__}: this detector has no score.")
+        raise InputError("this detector has no score.")
 
     def _similarities(self, Z: Array) -> Array:
         return self._logits(Z)
@@ -104,8 +102,8 @@ class LogitDetector(Detector):
     def _score_width(self) -> int:
         return 1 if self.head is None else len(self.head.classes)
 
-    def _check(self, X: Any, where: str, reset: bool = False) -> Array:
-        Z = super()._check(X, where, reset)
+    def _check(self, X: Any, reset: bool = False) -> Array:
+        Z = super()._check(X, reset)
         self._width = int(
             Z.shape[1]
         )  # tells an unfitted detector of bare logits how many classes there are

@@ -9,7 +9,8 @@ distance 0. With x = q - mean and y = b - mean for a query q and a row b
 where P projects onto the leading principal axes of the rows. The features of a network lie near few
 axes, so that a product of a fifth of the width settles nearly all pairs. What it leaves open is
 settled by the product of full width, and what rounding leaves open there (more than a few rows at
-all but the same distance) by measuring all."""
+all but the same distance) by measuring all.
+"""
 
 from __future__ import annotations
 
@@ -214,7 +215,8 @@ class Bound(NamedTuple):
         """Return for each query the rows that reach `least` and their values, (n, p), the largest first.
 
         Where a query has fewer than p, the values end in -inf. One that has more than `most` is
-        given up."""
+        given up.
+        """
         found = np.zeros(len(X), dtype=np.int64)
         parts = []
         for start in range(0, len(self.rows), TILE):
@@ -244,7 +246,8 @@ def kth_by_product(Q: Array, bank: Array, k: int) -> Array:
     """Return which unit row of `bank` is the k-th nearest to each unit row of Q (n, m), in their backend.
 
     For devices that NumPy does not reach. Rows within rounding of the k-th product may change
-    places with it."""
+    places with it.
+    """
     xp = namespace(Q)
     values: Array = None
     index: Array = None

@@ -3,7 +3,8 @@
 A method is one file beside this one: its formula, a pure kernel, a thin subclass of `Detector` with
 its `Tags`. The subclass says how to learn from a batch (`_learn`) and how to score a block of rows
 (`_score`); blocks, thresholds and explanations are here, validation, merging and storage in
-`typica.estimator`."""
+`typica.estimator`.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +14,10 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
-from sklearn.exceptions import NotFittedError
 
 from typica.arrays import Array, as_floating, map_rows, namespace, to_numpy
-from typica.errors import InputError
-from typica.estimator import Estimator, Tags, check_positive
+from typica.errors import InputError, border
+from typica.estimator import Estimator, NotFittedError, Tags, check_positive
 from typica.explanation import Contribution, Explanation
 from typica.threshold import Calibration, threshold
 
@@ -73,7 +73,7 @@ class Detector(OutlierMixin, Estimator):
 
     def _score(self, Z: Array) -> Array:
         """Score one block of checked float32 or float64 rows, in their backend."""
-        raise InputError(f"{type(self).__name__}: this detector has no score.")
+        raise InputError("this detector has no score.")
 
     def _similarities(self, Z: Array) -> Array | None:
         """Return (n, C) similarities to the classes `self.classes_` for one block, or None."""
@@ -93,59 +93,60 @@ class Detector(OutlierMixin, Estimator):
 
     # What users call
 
+    @border
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from the training features X (n, m) and, where the method uses them, the labels y.
 
         Sets a provisional threshold from a sample of the training rows themselves, which is
         optimistic: the fit has seen them. Call `calibrate` with held-out rows for one that holds
-        its promise."""
-        where = f"{type(self).__name__}.fit"
-        self._set_provisional_threshold(self._fit(X, y, where), where)
+        its promise.
+        """
+        self._set_provisional_threshold(self._fit(X, y))
         return self
 
     def fit_predict(self, X: Any, y: Any = None) -> Array:
         """Fit on X, with the labels y, and judge the same rows."""
         return self.fit(X, y).predict(X)
 
+    @border
     def calibrate(self, X: Any, tpr: float = 0.95) -> Self:
         """Set the threshold `offset_` from held-out in-distribution rows, to keep at least `tpr` of such rows.
 
         The rows must not have been used by `fit`. See `typica.calibrate` for pipelines.
         """
-        where = f"{type(self).__name__}.calibrate"
-        self._set_threshold(self._ready(X, where), tpr, "held-out", where)
+        self._set_threshold(self._ready(X), tpr, "held-out")
         return self
 
+    @border
     def set_training_threshold(self, X: Any) -> Self:
         """Set the provisional threshold of `fit`, at tpr 0.95 on at most 2,048 of the training rows X."""
-        where = f"{type(self).__name__}.set_training_threshold"
-        self._set_provisional_threshold(self._ready(X, where), where)
+        self._set_provisional_threshold(self._ready(X))
         return self
 
+    @border
     def score_samples(self, X: Any) -> Array:
         """Return one score a row, higher = more typical, in the backend and precision of X."""
-        where = f"{type(self).__name__}.score_samples"
-        return self._scores(self._ready(X, where), where)
+        return self._scores(self._ready(X))
 
+    @border
     def decision_function(self, X: Any) -> Array:
         """Return score - threshold: negative where the row is rejected."""
-        where = f"{type(self).__name__}.decision_function"
-        scores = self._scores(self._ready(X, where), where)
-        return scores - self._threshold(where)
+        scores = self._scores(self._ready(X))
+        return scores - self._threshold()
 
+    @border
     def predict(self, X: Any) -> Array:
         """Return +1 for typical rows (score >= threshold) and -1 for the others."""
-        where = f"{type(self).__name__}.predict"
-        scores = self._scores(self._ready(X, where), where)
-        accepted = scores >= self._threshold(where)
+        scores = self._scores(self._ready(X))
+        accepted = scores >= self._threshold()
         xp = namespace(scores)
         return 2 * xp.astype(accepted, xp.int64) - 1
 
+    @border
     def explain(self, X: Any) -> list[Explanation]:
         """Say for each row why it is accepted or rejected."""
-        where = f"{type(self).__name__}.explain"
-        Z = as_floating(to_numpy(self._ready(X, where)))
-        scores = self._scores(Z, where)
+        Z = as_floating(to_numpy(self._ready(X)))
+        scores = self._scores(Z)
         matches = self.match(Z)
         calibration: Calibration | None = getattr(self, "calibration_", None)
         percentiles = None if calibration is None else calibration.percentile(scores)
@@ -167,26 +168,26 @@ class Detector(OutlierMixin, Estimator):
             )
         return explanations
 
+    @border
     def classify(self, X: Any) -> NDArray[Any]:
         """Return the name of the class that matches best for each row, whatever the verdict."""
-        where = f"{type(self).__name__}.classify"
-        Z = self._ready(X, where)
+        Z = self._ready(X)
 
         def best(block: Array) -> Array:
             similarities = self._similarities(block)
             if similarities is None:
                 raise InputError(
-                    f"{where}: this method matches no classes; use the classifier's own prediction."
+                    "this method matches no classes; use the classifier's own prediction."
                 )
             return namespace(similarities).argmax(similarities, axis=1)
 
-        chosen = to_numpy(map_rows(best, Z, where, self._score_width()))
+        chosen = to_numpy(map_rows(best, Z, self._score_width()))
         return np.asarray(self.classes_[chosen])
 
+    @border
     def match(self, X: Any) -> Matches | None:
         """Return for each row the two classes (as positions in `classes_`) that match best, or None."""
-        where = f"{type(self).__name__}.match"
-        Z = self._ready(X, where)
+        Z = self._ready(X)
         parts: list[Matches] = []
 
         def collect(block: Array) -> Array:
@@ -195,21 +196,21 @@ class Detector(OutlierMixin, Estimator):
                 parts.append(top_two(similarities))
             return block[:, 0]
 
-        map_rows(collect, Z, where, self._score_width())
+        map_rows(collect, Z, self._score_width())
         if not parts:
             return None
         return Matches(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
     # How it is done
 
-    def _scores(self, Z: Array, where: str) -> Array:
-        return map_rows(self._score, Z, where, self._score_width(), nan_passes=self._nan_passes)
+    def _scores(self, Z: Array) -> Array:
+        return map_rows(self._score, Z, self._score_width(), nan_passes=self._nan_passes)
 
-    def _set_provisional_threshold(self, Z: Array, where: str) -> None:
+    def _set_provisional_threshold(self, Z: Array) -> None:
         if Z.shape[0] > TRAINING_SAMPLE:
             chosen = np.random.default_rng(0).choice(Z.shape[0], TRAINING_SAMPLE, replace=False)
             Z = to_numpy(Z)[np.sort(chosen)]
-        self._set_threshold(Z, 0.95, "training", where)
+        self._set_threshold(Z, 0.95, "training")
         # The row that sets the threshold is a training row: rounding, which depends on the batch
         # that a row comes in, must not reject it when it comes again.
         single = as_floating(Z[:1, ...]).dtype != namespace(Z).float64
@@ -221,9 +222,9 @@ class Detector(OutlierMixin, Estimator):
         )
         self.offset_ = self.calibration_.threshold
 
-    def _set_threshold(self, Z: Array, tpr: float, source: str, where: str) -> None:
-        scores = to_numpy(self._scores(Z, where))
-        self.calibration_ = threshold(scores, tpr, source=source, where=where)
+    def _set_threshold(self, Z: Array, tpr: float, source: str) -> None:
+        scores = to_numpy(self._scores(Z))
+        self.calibration_ = threshold(scores, tpr, source=source)
         self.offset_ = self.calibration_.threshold
 
     def _learnt_more(self) -> None:
@@ -231,10 +232,10 @@ class Detector(OutlierMixin, Estimator):
             if hasattr(self, name):
                 delattr(self, name)
 
-    def _threshold(self, where: str) -> float:
+    def _threshold(self) -> float:
         if not hasattr(self, "offset_"):
             raise NotFittedError(
-                f"{where}: there is no threshold yet (partial_fit and merge invalidate it); "
+                "there is no threshold yet (partial_fit and merge invalidate it); "
                 "call calibrate with held-out inputs."
             )
         return float(self.offset_)

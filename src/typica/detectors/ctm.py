@@ -4,7 +4,8 @@
 
 Nguyen, Nguyen, Ta, Nguyen-Tang, Doan, Thanh-Tung: A Cosine Similarity-based Method for
 Out-of-Distribution Detection, 2023. Higher = more typical, as printed. Fit: one pass over the
-features. Score: one product with the (m, C) matrix of class means."""
+features. Score: one product with the (m, C) matrix of class means.
+"""
 
 from __future__ import annotations
 
@@ -54,45 +55,43 @@ class CTM(CosineDetector, LearnsMoments):
         self.head = head
         self.correct_only = correct_only
 
-    def _check_parameters(self, where: str) -> None:
-        super()._check_parameters(where)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         if self.correct_only and self.head is None:
             raise InputError(
-                f"{where}: correct_only needs a head to tell what is correct; pass head=Head(...)."
+                "correct_only needs a head to tell what is correct; pass head=Head(...)."
             )
 
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
+    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
         if self.correct_only:
-            Z, labels = self._correct(Z, labels, where)
-        super()._learn(Z, labels, where)
+            Z, labels = self._correct(Z, labels)
+        super()._learn(Z, labels)
 
     def _correct(
-        self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str
+        self, Z: NDArray[Any], labels: NDArray[Any] | None
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         if labels is None or self.head is None:
-            raise InputError(f"{where}: correct_only needs labels to tell what is correct; pass y.")
+            raise InputError("correct_only needs labels to tell what is correct; pass y.")
         if len(labels) != len(Z):
-            raise InputError(
-                f"{where}: {len(labels)} labels for {len(Z)} rows; pass one label a row."
-            )
+            raise InputError(f"{len(labels)} labels for {len(Z)} rows; pass one label a row.")
         correct = self.head.predict(as_floating(Z)) == labels
         return Z[correct], labels[correct]
 
-    def _derive(self, where: str) -> None:
+    def _derive(self) -> None:
         moments = self.moments_
         if self.head is not None:
             absent = np.setdiff1d(self.head.classes, moments.classes)
             if len(absent):
                 which = "correctly classified " if self.correct_only else ""
                 raise InputError(
-                    f"{where}: class {absent[0]!s} of the head has no {which}samples; "
+                    f"class {absent[0]!s} of the head has no {which}samples; "
                     "add some, or leave the class out of the head."
                 )
         means = moments.means
         short = np.linalg.norm(means, axis=1) <= ZERO_MEAN * moments.root_mean_square
         if short.any():
             raise InputError(
-                f"{where}: the mean of class {moments.classes[np.argmax(short)]!s} is zero relative to its "
+                f"the mean of class {moments.classes[np.argmax(short)]!s} is zero relative to its "
                 "features and has no direction; check the layer (features after a ReLU have no such means)."
             )
         self._directions = unit_rows(means)

@@ -4,7 +4,8 @@
 
 The ablation of Nguyen, Nguyen, Ta, Nguyen-Tang, Doan, Thanh-Tung: A Cosine Similarity-based Method
 for Out-of-Distribution Detection, 2023. Higher = more typical. Score: one product with the (m, C)
-weight."""
+weight.
+"""
 
 from __future__ import annotations
 
@@ -41,13 +42,13 @@ class CW(CosineDetector):
     def __init__(self, head: Head | None = None) -> None:
         self.head = head
 
-    def _prepare(self, where: str) -> None:
+    def _prepare(self) -> None:
         if self.head is None or getattr(self, "_prepared_for", None) is self.head:
             return
         zero = ~self.head.weight.any(axis=1)
         if zero.any():
             raise InputError(
-                f"{where}: the head's weight for class {self.head.classes[np.argmax(zero)]!s} is zero and has "
+                f"the head's weight for class {self.head.classes[np.argmax(zero)]!s} is zero and has "
                 "no direction; check the checkpoint."
             )
         self._directions = unit_rows(self.head.weight)

@@ -4,7 +4,8 @@
 
 Liu, Wang, Owens, Li: Energy-based Out-of-distribution Detection, NeurIPS 2020. Higher = more
 typical: the score is the negative of the paper's free energy, as the paper itself uses it. T = 1 is
-the paper's choice; T -> 0 is MaxLogit. Score: one product with the head."""
+the paper's choice; T -> 0 is MaxLogit. Score: one product with the head.
+"""
 
 from __future__ import annotations
 

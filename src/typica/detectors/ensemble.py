@@ -16,7 +16,8 @@ rows. As the ranks have seen those rows, the share of new inputs that is kept ma
 `tpr` by a fraction of 1 / (held-out rows).
 
 In the manner of Kriegel, Kröger, Schubert, Zimek: Interpreting and Unifying Outlier Scores, SDM
-2011, with ranks in place of densities. Higher = more typical. Cost: that of the members."""
+2011, with ranks in place of densities. Higher = more typical. Cost: that of the members.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +30,12 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 
 from typica.arrays import Array, like, map_rows, namespace, to_numpy
+from typica.detectors._pipelines import final_detector
 from typica.detectors.base import Detector, Tags
 from typica.detectors.ctm import CTM
 from typica.detectors.mahalanobis import Mahalanobis
 from typica.errors import CalibrationWarning, InputError
 from typica.estimator import check_rows
-from typica.pipelines import final_detector
 from typica.store import storable
 from typica.threshold import QUANTILES, threshold
 
@@ -46,7 +47,8 @@ class Ranks(NamedTuple):
 
     knots (u,): the distinct observed scores, rising; levels (u,): F there; gaps and rises (u,): how
     far the next knot is and by how much F rises to it, 1 and 0 for the last; unit: the w of the
-    tails."""
+    tails.
+    """
 
     knots: Floats
     levels: Floats
@@ -128,24 +130,24 @@ class Ensemble(Detector):
     def __init__(self, members: list[Any] | None = None) -> None:
         self.members = members
 
-    def _check_parameters(self, where: str) -> None:
-        super()._check_parameters(where)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         if self.members is None:
             return
         if not isinstance(self.members, list | tuple) or not self.members:
             raise InputError(
-                f"{where}: members={self.members!r} is no list of detectors; pass at least one, or None."
+                f"members={self.members!r} is no list of detectors; pass at least one, or None."
             )
         for i, member in enumerate(self.members):
             last = member.steps[-1][1] if isinstance(member, Pipeline) else member
             if not isinstance(last, Detector):
                 raise InputError(
-                    f"{where}: members[{i}] is a {type(last).__name__}; pass detectors, or scikit-learn Pipelines "
+                    f"members[{i}] is a {type(last).__name__}; pass detectors, or scikit-learn Pipelines "
                     "that end in one."
                 )
 
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
-        check_rows(Z, where)
+    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
+        check_rows(Z)
         members = [CTM(), Mahalanobis()] if self.members is None else self.members
         with warnings.catch_warnings():  # about thresholds of members, which nobody asks for
             warnings.simplefilter("ignore", CalibrationWarning)
@@ -156,21 +158,19 @@ class Ensemble(Detector):
         scores = [member.score_samples(Z) for member in self.members_]
         return namespace(scores[0]).stack(scores, axis=1)
 
-    def _prepare(self, where: str) -> None:
+    def _prepare(self) -> None:
         for member in self.members_:
-            final_detector(member, where)._prepare(where)
+            final_detector(member)._prepare()
         if not hasattr(self, "_ranks") and hasattr(self, "observed_"):
             self._ranks = [Ranks.of(scores) for scores in self.observed_]
 
-    def _set_threshold(self, Z: Array, tpr: float, source: str, where: str) -> None:
-        S = to_numpy(map_rows(self._member_scores, Z, where, self._score_width()))
-        observed = [
-            _observed(S[:, i], name, where) for i, (name, _) in enumerate(_named(self.members_))
-        ]
+    def _set_threshold(self, Z: Array, tpr: float, source: str) -> None:
+        S = to_numpy(map_rows(self._member_scores, Z, self._score_width()))
+        observed = [_observed(S[:, i], name) for i, (name, _) in enumerate(_named(self.members_))]
         ranks = [Ranks.of(scores) for scores in observed]
         # Everything that can fail comes first, so that a refused `tpr` leaves the ranks as they
         # were.
-        self.calibration_ = threshold(_mean_rank(S, ranks), tpr, source=source, where=where)
+        self.calibration_ = threshold(_mean_rank(S, ranks), tpr, source=source)
         self.offset_ = self.calibration_.threshold
         self.observed_, self._ranks = observed, ranks
 
@@ -178,9 +178,7 @@ class Ensemble(Detector):
         return _mean_rank(self._member_scores(Z), self._ranks)
 
     def _score_width(self) -> int:
-        widths = [
-            final_detector(member, type(self).__name__)._score_width() for member in self.members_
-        ]
+        widths = [final_detector(member)._score_width() for member in self.members_]
         return max(*widths, len(widths))
 
     def _note(self, z: NDArray[Any]) -> str:
@@ -220,12 +218,12 @@ def _mean_rank(S: Array, ranks: list[Ranks]) -> Array:
     return namespace(S).astype(total / len(ranks), S.dtype)
 
 
-def _observed(scores: NDArray[Any], name: str, where: str) -> Floats:
+def _observed(scores: NDArray[Any], name: str) -> Floats:
     """Return the finite ones among a member's in-distribution scores, sorted, evenly thinned to `QUANTILES`."""
     finite = np.sort(scores[np.isfinite(scores)].astype(np.float64))
     if len(finite) == 0:
         raise InputError(
-            f"{where}: member {name} gives no finite score; rescale the features, or leave it out."
+            f"member {name} gives no finite score; rescale the features, or leave it out."
         )
     if len(finite) <= QUANTILES:
         return finite

@@ -6,7 +6,8 @@ Shannon: A Mathematical Theory of Communication, 1948; as a score for OOD inputs
 Gottschalk: Entropy Maximization and Meta Classification for Out-of-Distribution Detection in
 Semantic Segmentation, ICCV 2021. Higher = more typical: 0 where one class has it all, -log C where
 all are equal. In nats. Equal to KL(p || uniform) - log C. Score: one product with the head and a
-sort."""
+sort.
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ training mean.
 with w the rows of the head's weight and mu the mean of all training features. Liu, Qin: Fast
 Decision Boundary based Out-of-Distribution Detector, ICML 2024. Higher = more typical, as printed
 (the authors' code has the sum in place of the mean: the same order). Fit: one pass. Score: one
-product with the head."""
+product with the head.
+"""
 
 from __future__ import annotations
 
@@ -47,12 +48,12 @@ class FDBD(MomentsDetector):
     def __init__(self, head: Head | None = None) -> None:
         self.head = head
 
-    def _derive(self, where: str) -> None:
+    def _derive(self) -> None:
         gaps = cdist(self._head.weight.astype(np.float64), self._head.weight.astype(np.float64))
         boundaries = np.sum(gaps > 0, axis=1, keepdims=True)
         if not boundaries.all():
             raise InputError(
-                f"{where}: class {self.classes_[np.argmin(boundaries)]!s} of the head has no decision boundary; "
+                f"class {self.classes_[np.argmin(boundaries)]!s} of the head has no decision boundary; "
                 "pass a head of two or more classes that differ in weight."
             )
         # One over the distance of the weights, and over the number of boundaries; 0 where there is

@@ -9,7 +9,8 @@ sort.
 
 A small gamma lives on probabilities far below what 1 - p can resolve, so the terms are formed from
 logarithms: (1 - p)^gamma of the largest p is 0.06 where p = 1 - 1e-12, and 0 if it is computed as
-written in float32."""
+written in float32.
+"""
 
 from __future__ import annotations
 
@@ -70,21 +71,19 @@ class GEN(LogitDetector):
         self.gamma = gamma
         self.top_m = top_m
 
-    def _check_parameters(self, where: str) -> None:
-        super()._check_parameters(where)
-        _check_gamma(self.gamma, where)
-        check_count(self.top_m, "top_m", where)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        _check_gamma(self.gamma)
+        check_count(self.top_m, "top_m")
 
     def _score_logits(self, L: Array) -> Array:
         return negative_generalized_entropy(L, float(self.gamma), int(self.top_m))
 
 
-def _check_gamma(gamma: Any, where: str) -> None:
+def _check_gamma(gamma: Any) -> None:
     if (
         isinstance(gamma, bool)
         or not isinstance(gamma, int | float | np.number)
         or not 0 < gamma <= 1
     ):
-        raise InputError(
-            f"{where}: gamma={gamma!r} is out of range; pass a number above 0 and at most 1."
-        )
+        raise InputError(f"gamma={gamma!r} is out of range; pass a number above 0 and at most 1.")

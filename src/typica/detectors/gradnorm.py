@@ -6,7 +6,8 @@ The gradient is the outer product of p - 1/C and z over T, so that its norm need
 Huang, Geng, Li: On the Importance of Gradients for Detecting Distributional Shifts in the Wild,
 NeurIPS 2021. Higher = more typical, as printed (the authors' code leaves out the 1/C of the uniform
 distribution, so that its scores are C times these). T = 1 is the paper's choice. Score: one product
-with the head."""
+with the head.
+"""
 
 from __future__ import annotations
 

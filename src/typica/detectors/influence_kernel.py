@@ -12,7 +12,8 @@ features. With a one-hot p' it becomes
 Nguyen, Nguyen, Ta, Nguyen-Tang, Doan, Thanh-Tung: A Cosine Similarity-based Method for
 Out-of-Distribution Detection, 2023, which prints the second form without the root; a cosine needs
 it. |p|² - 1/C is computed as sum (p - 1/C)². Higher = more typical; between -1 and 1. Fit: one
-pass. Score: one product with the head."""
+pass. Score: one product with the head.
+"""
 
 from __future__ import annotations
 
@@ -64,20 +65,18 @@ class InfluenceKernel(MomentsDetector):
         self.head = head
         self.exact = exact
 
-    def _check_parameters(self, where: str) -> None:
-        super()._check_parameters(where)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         if not isinstance(self.exact, bool | np.bool):
-            raise InputError(
-                f"{where}: exact={self.exact!r} is not a truth value; pass True or False."
-            )
+            raise InputError(f"exact={self.exact!r} is not a truth value; pass True or False.")
 
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
-        check_known(labels, self._head, where)
-        super()._learn(Z, labels, where)
+    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
+        check_known(labels, self._head)
+        super()._learn(Z, labels)
 
-    def _derive(self, where: str) -> None:
-        order = check_classes(self.moments_, self._head, where)
-        self._directions = mean_directions(self.moments_, where)[order]
+    def _derive(self) -> None:
+        order = check_classes(self.moments_, self._head)
+        self._directions = mean_directions(self.moments_)[order]
         C = len(order)
         certain = (
             surplus(self._head.logits(self.moments_.means[order]))

@@ -4,7 +4,8 @@
 
 Liu, Ting, Zhou: Isolation Forest, ICDM 2008. Higher = more typical; between -1 and 0. This is
 scikit-learn's IsolationForest on the features as they are, with its defaults. Fit: grows the trees
-from samples of 256 rows. Score: walks down all trees."""
+from samples of 256 rows. Score: walks down all trees.
+"""
 
 from __future__ import annotations
 
@@ -46,13 +47,13 @@ class IsolationForest(Detector):
         self.trees = trees
         self.seed = seed
 
-    def _check_parameters(self, where: str) -> None:
-        super()._check_parameters(where)
-        check_count(self.trees, "trees", where)
-        check_count(self.seed, "seed", where, least=0)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_count(self.trees, "trees")
+        check_count(self.seed, "seed", least=0)
 
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
-        check_rows(Z, where)
+    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
+        check_rows(Z)
         self._model = Forest(n_estimators=int(self.trees), random_state=int(self.seed)).fit(
             as_floating(Z)
         )

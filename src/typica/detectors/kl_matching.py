@@ -7,7 +7,8 @@ Hendrycks, Basart, Mazeika, Zou, Kwon, Mostajabi, Steinhardt, Song: Scaling Out-
 Detection for Real-World Settings, ICML 2022. Higher = more typical; the paper prints its negative.
 No labels are used. Fit on held-out rows as in the paper where there are some: on its training set a
 network is surer of itself than elsewhere. A class that is never predicted has no d_k and is left
-out. Fit: one pass. Score: one product with the head and one with the templates."""
+out. Fit: one pass. Score: one product with the head and one with the templates.
+"""
 
 from __future__ import annotations
 
@@ -84,10 +85,10 @@ class KLMatching(LogitDetector):
     def __init__(self, head: Head | None = None) -> None:
         self.head = head
 
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
+    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
         C = Z.shape[1] if self.head is None else len(self.head.classes)
         counts, sums = np.zeros(C, dtype=np.int64), np.zeros((C, C))
-        for _, L in self._logit_blocks(Z, where):
+        for _, L in self._logit_blocks(Z):
             predicted = np.argmax(L, axis=1)
             counts += np.bincount(predicted, minlength=C)
             sums += class_sums(softmax(L), predicted, C)
@@ -101,12 +102,12 @@ class KLMatching(LogitDetector):
         self.sums_ = getattr(self, "sums_", 0.0) + sums
         self.__dict__.pop("_log_templates", None)  # stale now
 
-    def _prepare(self, where: str) -> None:
+    def _prepare(self) -> None:
         if hasattr(self, "_log_templates"):
             return
         if not self.counts_.any():
             raise InputError(
-                f"{where}: no class has a template; fit on rows of the training or validation set."
+                "no class has a template; fit on rows of the training or validation set."
             )
         self._log_templates = np.log(np.maximum(self.templates_, FLOOR))
 

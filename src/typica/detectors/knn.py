@@ -6,7 +6,8 @@ Sun, Ming, Zhu, Li: Out-of-Distribution Detection with Deep Nearest Neighbors, I
 more typical, as printed; between -2 and 0. k = 50 is the paper's choice for CIFAR-10 (200 for
 CIFAR-100, 1000 for ImageNet). The search is exact (see `_search.py`), the distance is taken from
 the difference of the two vectors, so that equal ones are at distance 0. Fit: keeps the features.
-Score: at most one product with all of them, block by block."""
+Score: at most one product with all of them, block by block.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Array, like, namespace, to_numpy
-from typica.detectors._bank import BankDetector, check_k
 from typica.detectors._logits import check_count
+from typica.detectors._rows import BankDetector, check_k
 from typica.detectors._search import Search, kth_by_product
 from typica.detectors._units import units
 from typica.detectors.base import Tags
@@ -78,23 +79,21 @@ class KNN(BankDetector):
         self.seed = seed
         self.index = index
 
-    def _check_parameters(self, where: str) -> None:
-        super()._check_parameters(where)
-        check_count(self.k, "k", where)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_count(self.k, "k")
         if self.index not in (None, "faiss"):
-            raise InputError(
-                f'{where}: index={self.index!r} is unknown; pass None (exact) or "faiss".'
-            )
+            raise InputError(f'index={self.index!r} is unknown; pass None (exact) or "faiss".')
         if self.index == "faiss":
-            _faiss(where)
+            _faiss()
 
     def _kept(self, Z: NDArray[Any]) -> NDArray[Any]:
         kept, _ = units(Z.astype(np.float64, copy=False))
         return np.asarray(kept, dtype=Z.dtype)
 
-    def _derive(self, where: str) -> None:
+    def _derive(self) -> None:
         bank = self.bank_
-        check_k(self.k, len(bank), where, self.subsample)
+        check_k(self.k, len(bank), self.subsample)
         directed = bank.any(axis=1)
         self._directions = bank if directed.all() else bank[directed]
         self._elsewhere: tuple[Any, Array] | None = None
@@ -103,7 +102,7 @@ class KNN(BankDetector):
         if self.index is None:
             self._search: Search | Cells = Search(self._directions)
         else:
-            self._search = Cells(self._directions, int(self.k), where)
+            self._search = Cells(self._directions, int(self.k))
 
     def _score(self, Z: Array) -> Array:
         xp = namespace(Z)
@@ -138,8 +137,8 @@ class KNN(BankDetector):
 class Cells:
     """Approximate search by faiss: rows in about sqrt(N) cells, of which the nearest few are searched."""
 
-    def __init__(self, bank: NDArray[Any], k: int, where: str) -> None:
-        faiss = _faiss(where)
+    def __init__(self, bank: NDArray[Any], k: int) -> None:
+        faiss = _faiss()
         n, m = bank.shape
         cells = max(1, min(round(n**0.5), n // 39))  # faiss wants 39 rows a cell to find the cells
         self._bank = bank
@@ -165,11 +164,11 @@ class Cells:
         return Search(self._bank)
 
 
-def _faiss(where: str) -> Any:
+def _faiss() -> Any:
     try:
         import faiss  # noqa: PLC0415 (an extra)
     except ImportError:
         raise InputError(
-            f"{where}: index='faiss' needs faiss; install it with pip install 'typica[faiss]'."
+            "index='faiss' needs faiss; install it with pip install 'typica[faiss]'."
         ) from None
     return faiss

@@ -5,7 +5,8 @@
 Breunig, Kriegel, Ng, Sander: LOF: Identifying Density-Based Local Outliers, SIGMOD 2000. Higher =
 more typical; about -1 among the training data. This is scikit-learn's
 LocalOutlierFactor(novelty=True) on the features as they are, with its default k = 20. Fit: searches
-the neighbours of all training rows. Score: one search."""
+the neighbours of all training rows. Score: one search.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ import numpy as np
 from sklearn.neighbors import LocalOutlierFactor
 
 from typica.arrays import Array, like, to_numpy
-from typica.detectors._bank import BankDetector
 from typica.detectors._logits import check_count
+from typica.detectors._rows import BankDetector
 from typica.detectors.base import Tags
 from typica.store import storable
 
@@ -50,11 +51,11 @@ class LOF(BankDetector):
         self.subsample = subsample
         self.seed = seed
 
-    def _check_parameters(self, where: str) -> None:
-        super()._check_parameters(where)
-        check_count(self.k, "k", where)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_count(self.k, "k")
 
-    def _derive(self, where: str) -> None:
+    def _derive(self) -> None:
         self._model = LocalOutlierFactor(n_neighbors=int(self.k), novelty=True).fit(self.bank_)
 
     def _score(self, Z: Array) -> Array:

@@ -9,7 +9,8 @@ more typical; the score is the log density of the nearest class but for a consta
 
 Fit: one pass, and the eigendecomposition of S. Score: one product with a factor of P, one with the
 class means. The class is found by expanding the square, its distance is then taken from the
-difference itself, which does not cancel."""
+difference itself, which does not cancel.
+"""
 
 from __future__ import annotations
 
@@ -98,12 +99,12 @@ class Mahalanobis(ScatterDetector):
     _factor: Floats
     _means: Floats
 
-    def _derive(self, where: str) -> None:
+    def _derive(self) -> None:
         moments = self.moments_
         self._factor = whitener(within(moments), moments.n)
         if not self._factor.shape[1]:
             raise InputError(
-                f"{where}: n_samples={moments.n} in {len(moments.classes)} class(es) do not vary within a class, so "
+                f"n_samples={moments.n} in {len(moments.classes)} class(es) do not vary within a class, so "
                 "there is no covariance; pass rows that differ, several a class."
             )
         self._center = anchor(overall_mean(moments))

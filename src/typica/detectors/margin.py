@@ -5,7 +5,8 @@
 
 Scheffer, Decomain, Wrobel: Active Hidden Markov Models for Information Extraction, IDA 2001, which
 defines the margin on probabilities (the default). Higher = more typical. The two order inputs alike
-where there are two classes. Score: one product with the head and a sort."""
+where there are two classes. Score: one product with the head and a sort.
+"""
 
 from __future__ import annotations
 
@@ -71,12 +72,10 @@ class Margin(LogitDetector):
         self.head = head
         self.of = of
 
-    def _check_parameters(self, where: str) -> None:
-        super()._check_parameters(where)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         if self.of not in KINDS:
-            raise InputError(
-                f"{where}: of={self.of!r} is unknown; choose one of {', '.join(KINDS)}."
-            )
+            raise InputError(f"of={self.of!r} is unknown; choose one of {', '.join(KINDS)}.")
 
     def _score_logits(self, L: Array) -> Array:
         return logit_margin(L) if self.of == "logits" else probability_margin(L)

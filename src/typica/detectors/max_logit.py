@@ -5,7 +5,8 @@
 Hendrycks, Basart, Mazeika, Zou, Kwon, Mostajabi, Steinhardt, Song: Scaling Out-of-Distribution
 Detection for Real-World Settings, ICML 2022. Higher = more typical; the paper prints its negative.
 Unlike a probability it does not fall when several classes share an image. Score: one product with
-the head."""
+the head.
+"""
 
 from __future__ import annotations
 

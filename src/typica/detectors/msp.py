@@ -4,7 +4,8 @@
 
 Hendrycks, Gimpel: A Baseline for Detecting Misclassified and Out-of-Distribution Examples in Neural
 Networks, ICLR 2017. Higher = more typical, as printed. T = 1000 is the feature-side half of ODIN
-(Liang, Li, Srikant, ICLR 2018). Score: one product with the head."""
+(Liang, Li, Srikant, ICLR 2018). Score: one product with the head.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@
 with w the rows of the head's weight and mu the mean of all training features. Liu, Qin: Detecting
 Out-of-Distribution through the Lens of Neural Collapse, CVPR 2025. Higher = more typical, as
 printed. The authors' code sets alpha = 1e-4 and tries 1e-4, 1e-3, 1e-2, 1e-1 on validation data
-with outliers. Fit: one pass. Score: one product with the head."""
+with outliers. Fit: one pass. Score: one product with the head.
+"""
 
 from __future__ import annotations
 
@@ -45,13 +46,13 @@ class NCI(MomentsDetector):
         self.head = head
         self.alpha = alpha
 
-    def _check_parameters(self, where: str) -> None:
-        super()._check_parameters(where)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         number = isinstance(self.alpha, int | float | np.number) and not isinstance(
             self.alpha, bool
         )
         if not number or not 0 <= self.alpha < np.inf:
-            raise InputError(f"{where}: alpha={self.alpha!r} is not a weight; pass alpha>=0.")
+            raise InputError(f"alpha={self.alpha!r} is not a weight; pass alpha>=0.")
 
     def _score(self, Z: Array) -> Array:
         xp = namespace(Z)

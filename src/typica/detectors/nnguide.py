@@ -7,7 +7,8 @@ with E(z) = log sum exp of the logits of z. Park, Jung, Teoh: Nearest Neighbor G
 Out-of-Distribution Detection, ICCV 2023. Higher = more typical, as printed. As in the authors'
 code, the k nearest are those of the largest products. k = 10 and a bank of 1 % of the training data
 are the paper's choices for ImageNet. The method takes for granted that energies are positive. Fit:
-keeps the sample. Score: one product with the head and one with the bank."""
+keeps the sample. Score: one product with the head and one with the bank.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Array, is_numpy, like, logsumexp, namespace
-from typica.detectors._bank import BankDetector, check_k
 from typica.detectors._headed import HeadedDetector
 from typica.detectors._logits import check_count
+from typica.detectors._rows import BankDetector, check_k
 from typica.detectors._units import units
 from typica.detectors.base import Tags
 from typica.head import Head
@@ -75,13 +76,13 @@ class NNGuide(HeadedDetector, BankDetector):
         self.subsample = subsample
         self.seed = seed
 
-    def _check_parameters(self, where: str) -> None:
-        super()._check_parameters(where)
-        check_count(self.k, "k", where)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_count(self.k, "k")
 
-    def _derive(self, where: str) -> None:
+    def _derive(self) -> None:
         bank = self.bank_.astype(np.float64)
-        check_k(self.k, len(bank), where, self.subsample)
+        check_k(self.k, len(bank), self.subsample)
         directions, _ = units(bank)
         self._guides: NDArray[np.float64] = directions * logsumexp(self._head.logits(bank))[:, None]
 

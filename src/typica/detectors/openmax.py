@@ -11,7 +11,8 @@ paper prints w with the opposite sense). Higher = more typical. tail = 20, alpha
 distance "eucos" = Euclidean / 200 + cosine are theirs. Their Weibull fit moves the tail to 10,000
 first; here the distances are fitted as they are, so that the fit follows their scale (on CIFAR-10
 features AUROC moves by 0.15 points at most at the defaults, by 0.5 otherwise). Fit: two passes.
-Score: one product with the head, a sort and alpha distances."""
+Score: one product with the head, a sort and alpha distances.
+"""
 
 from __future__ import annotations
 
@@ -180,32 +181,32 @@ class OpenMax(LogitDetector):
         self.alpha = alpha
         self.distance = distance
 
-    def _check_parameters(self, where: str) -> None:
-        super()._check_parameters(where)
-        check_count(self.tail, "tail", where, least=2)
-        check_count(self.alpha, "alpha", where)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_count(self.tail, "tail", least=2)
+        check_count(self.alpha, "alpha")
         if self.distance not in DISTANCES:
             raise InputError(
-                f"{where}: distance={self.distance!r} is unknown; choose one of {', '.join(DISTANCES)}."
+                f"distance={self.distance!r} is unknown; choose one of {', '.join(DISTANCES)}."
             )
 
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
-        truth = self._class_numbers(labels, len(Z), where)
+    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
+        truth = self._class_numbers(labels, len(Z))
         C = len(self.classes_)
         correct = np.zeros(len(Z), dtype=bool)
         sums = np.zeros((C, C))
-        for block, L in self._logit_blocks(Z, where):
+        for block, L in self._logit_blocks(Z):
             correct[block] = right = np.argmax(L, axis=1) == truth[block]
             sums += class_sums(L[right], truth[block][right], C)
         if not correct.any():
             raise InputError(
-                f"{where}: of {len(Z)} sample(s) none is classified correctly; "
+                f"of {len(Z)} sample(s) none is classified correctly; "
                 "pass labels and a head that belong together."
             )
         means = sums / np.maximum(np.bincount(truth[correct], minlength=C), 1)[:, None]
         length, direction = polar(means)
         far = np.zeros(len(Z))
-        for block, L in self._logit_blocks(Z, where):
+        for block, L in self._logit_blocks(Z):
             far[block] = distances(
                 *polar(L), length[truth[block]], direction[truth[block]], self.distance
             )
@@ -220,23 +221,21 @@ class OpenMax(LogitDetector):
         self.means_, self.shapes_, self.scales_ = means, shapes, scales
         self.__dict__.pop("_models", None)  # stale now
 
-    def _prepare(self, where: str) -> None:
+    def _prepare(self) -> None:
         if not hasattr(self, "_models"):
             self._models = ClassModels(*polar(self.means_), self.shapes_, self.scales_)
 
-    def _class_numbers(self, labels: NDArray[Any] | None, n: int, where: str) -> NDArray[np.int64]:
+    def _class_numbers(self, labels: NDArray[Any] | None, n: int) -> NDArray[np.int64]:
         """Return the position in `classes_` of each of the n labels."""
         if labels is None or labels.shape != (n,):
             shape = None if labels is None else labels.shape
-            raise InputError(
-                f"{where}: labels of shape {shape} for {n} rows; pass one label a row."
-            )
+            raise InputError(f"labels of shape {shape} for {n} rows; pass one label a row.")
         positions = {name: position for position, name in enumerate(self.classes_.tolist())}
         names, which = np.unique(labels, return_inverse=True)
         unknown = [name for name in names.tolist() if name not in positions]
         if unknown:
             raise InputError(
-                f"{where}: label {unknown[0]!r} is no class: {len(positions)} class(es), n_features={self.n_features}; "
+                f"label {unknown[0]!r} is no class: {len(positions)} class(es), n_features={self.n_features}; "
                 "pass the names in head.classes as labels, or without a head the positions of the logits."
             )
         return np.array([positions[name] for name in names.tolist()])[which]

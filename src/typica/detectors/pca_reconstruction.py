@@ -10,7 +10,8 @@ case); Guan, Liu, Zheng, Zhou, Wang: Revisit PCA-based Technique for Out-of-Dist
 ICCV 2023, study it on penultimate features. Higher = more typical. On rows of unit length it is CoP
 of Fang, Tao, Lv, He, Huang, Yang: Kernel PCA for Out-of-Distribution Detection, NeurIPS 2024:
 `make_pipeline(Normalizer(), PCAReconstruction())`. Fit: one pass, and an eigendecomposition. Score:
-one product with the directions left out."""
+one product with the directions left out.
+"""
 
 from __future__ import annotations
 
@@ -58,8 +59,8 @@ class PCAReconstruction(ResidualDetector):
     def __init__(self, share: float = 0.9) -> None:
         self.share = share
 
-    def _check_parameters(self, where: str) -> None:
-        super()._check_parameters(where)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         share: Any = self.share
         if (
             isinstance(share, bool)
@@ -67,10 +68,10 @@ class PCAReconstruction(ResidualDetector):
             or not 0 < share < 1
         ):
             raise InputError(
-                f"{where}: share={share!r} is not a share of the variance; pass a number between 0 and 1."
+                f"share={share!r} is not a share of the variance; pass a number between 0 and 1."
             )
 
-    def _derive(self, where: str) -> None:
+    def _derive(self) -> None:
         mean = overall_mean(self.moments_)
         variances, vectors = directions(total(self.moments_, mean), self.moments_.n)
         explained = np.cumsum(variances / (variances.sum() or 1.0))

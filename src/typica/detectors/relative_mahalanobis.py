@@ -13,7 +13,8 @@ S),
 
 Ren, Fort, Liu, Roy, Padhy, Lakshminarayanan: A Simple Fix to Mahalanobis Distance for Improving
 Near-OOD Detection, 2021. Higher = more typical. Fit: one pass, an eigendecomposition of S and one
-of B. Score: a product with an (m, C - 1) matrix and one with the class means."""
+of B. Score: a product with an (m, C - 1) matrix and one with the class means.
+"""
 
 from __future__ import annotations
 
@@ -55,13 +56,13 @@ class RelativeMahalanobis(Mahalanobis):
     _shift: Floats
     _shrink: Floats
 
-    def _derive(self, where: str) -> None:
+    def _derive(self) -> None:
         moments = self.moments_
         if len(moments.classes) == 1:
             raise InputError(
-                f"{where}: 1 class is no nearer than all of them; pass labels of two classes or more."
+                "1 class is no nearer than all of them; pass labels of two classes or more."
             )
-        super()._derive(where)
+        super()._derive()
         mean = overall_mean(moments)
         V = (moments.means - mean) @ self._factor
         _, roots, axes = np.linalg.svd(

@@ -8,7 +8,8 @@ through o, the point where the head's logits vanish.
 
 Wang, Li, Feng, Zhang: ViM: Out-Of-Distribution with Virtual-logit Matching, CVPR 2022 (its
 ablation). Higher = more typical. Fit: one pass, and an eigendecomposition. Score: one product with
-R."""
+R.
+"""
 
 from __future__ import annotations
 
@@ -57,11 +58,11 @@ class Residual(ResidualDetector):
         self.head = head
         self.dim = dim
 
-    def _check_parameters(self, where: str) -> None:
-        super()._check_parameters(where)
-        check_dim(self.dim, self.n_features, where)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_dim(self.dim, self.n_features)
 
-    def _derive(self, where: str) -> None:
+    def _derive(self) -> None:
         m, n = self.moments_.n_features, self.moments_.n
         origin = zero_logits(self.head, m)
         variances, vectors = directions(total(self.moments_, origin), n)

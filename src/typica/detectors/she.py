@@ -6,7 +6,8 @@
 Zhang, Fu, Chen, Du, Li, Wang, Liu, Han, Zhang: Out-of-Distribution Detection based on
 In-Distribution Data Patterns Memorization with Modern Hopfield Energy, ICLR 2023. Higher = more
 typical, as printed. metric="cosine" is the ablation with the lengths divided out. Fit: one pass.
-Score: one product with the head."""
+Score: one product with the head.
+"""
 
 from __future__ import annotations
 
@@ -51,31 +52,27 @@ class SHE(MomentsDetector):
         self.head = head
         self.metric = metric
 
-    def _check_parameters(self, where: str) -> None:
-        super()._check_parameters(where)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         if self.metric not in ("inner", "cosine"):
-            raise InputError(
-                f'{where}: metric={self.metric!r} is unknown; pass "inner" or "cosine".'
-            )
+            raise InputError(f'metric={self.metric!r} is unknown; pass "inner" or "cosine".')
 
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
+    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
         labels = np.asarray(labels)
         if labels.shape != (len(Z),):
             raise InputError(
-                f"{where}: labels of shape {labels.shape} for {len(Z)} rows; pass one label a row."
+                f"labels of shape {labels.shape} for {len(Z)} rows; pass one label a row."
             )
-        check_known(labels, self._head, where)
+        check_known(labels, self._head)
         predicted = map_rows(
-            lambda rows: np.argmax(self._head.logits(rows), axis=1), Z, where, self._score_width()
+            lambda rows: np.argmax(self._head.logits(rows), axis=1), Z, self._score_width()
         )
         correct = self._head.classes[predicted] == labels
-        super()._learn(Z[correct], labels[correct], where)
+        super()._learn(Z[correct], labels[correct])
 
-    def _derive(self, where: str) -> None:
-        order = check_classes(self.moments_, self._head, where, "correctly classified samples")
-        patterns = (
-            self.moments_.means if self.metric == "inner" else mean_directions(self.moments_, where)
-        )
+    def _derive(self) -> None:
+        order = check_classes(self.moments_, self._head, "correctly classified samples")
+        patterns = self.moments_.means if self.metric == "inner" else mean_directions(self.moments_)
         self._patterns = patterns[order]
 
     def _score(self, Z: Array) -> Array:

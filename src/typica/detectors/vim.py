@@ -9,7 +9,8 @@ virtual class whose logit is alpha times the residual.
 Wang, Li, Feng, Zhang: ViM: Out-Of-Distribution with Virtual-logit Matching, CVPR 2022. Higher =
 more typical: as in the authors' code, which orders rows as the paper's probability of the virtual
 class does, reversed. Fit: two passes, since alpha needs the residuals of all training rows in the
-final subspace; hence no merging. Score: one product with R, one with the head."""
+final subspace; hence no merging. Score: one product with R, one with the head.
+"""
 
 from __future__ import annotations
 
@@ -68,13 +69,13 @@ class ViM(ResidualDetector):
         self.head = head
         self.dim = dim
 
-    def _check_parameters(self, where: str) -> None:
-        super()._check_parameters(where)
-        check_dim(self.dim, self.n_features, where)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_dim(self.dim, self.n_features)
 
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
-        super()._learn(Z, labels, where)
-        self._prepare(where)
+    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
+        super()._learn(Z, labels)
+        self._prepare()
         logits, lengths = 0.0, 0.0
         for block in row_blocks(len(Z), max(Z.shape[1], self._score_width()), itemsize=8):
             rows = as_floating(Z[block])
@@ -82,18 +83,18 @@ class ViM(ResidualDetector):
             lengths += float(self._residuals.lengths(rows).sum(dtype=np.float64))
         if logits <= 0:
             raise InputError(
-                f"{where}: the largest logits of the training features average {logits / len(Z):.3g}, but alpha needs "
+                f"the largest logits of the training features average {logits / len(Z):.3g}, but alpha needs "
                 "them to be positive; check that the head belongs to the features."
             )
         self.alpha_ = logits / lengths / self._residuals.scale
 
-    def _derive(self, where: str) -> None:
+    def _derive(self) -> None:
         m, n = self.moments_.n_features, self.moments_.n
         origin, dim = zero_logits(self.head, m), principal_dim(self.dim, m)
         variances, vectors = directions(total(self.moments_, origin), n)
         if len(variances) <= dim:
             raise InputError(
-                f"{where}: the features vary in {len(variances)} directions only, which leaves no residual outside "
+                f"the features vary in {len(variances)} directions only, which leaves no residual outside "
                 f"{dim}; pass more rows, or dim<{len(variances)}."
             )
         self._residuals = Residuals.outside(origin, variances, vectors, dim)

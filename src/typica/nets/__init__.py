@@ -3,7 +3,8 @@
     from typica.nets import FeatureExtractor, Guard, ODIN, Perturb, make_runner, open_model, zoo
 
 Needs the extra `torch` (for ONNX files: `onnx` alone), which is loaded with the first name that
-needs it; `import typica.nets` alone loads nothing."""
+needs it; `import typica.nets` alone loads nothing.
+"""
 
 from __future__ import annotations
 
@@ -12,27 +13,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from typica.nets import zoo
-    from typica.nets.backends import Runner, make_runner
-    from typica.nets.extractor import Extraction, FeatureExtractor
-    from typica.nets.graphs import GraphExtractor
-    from typica.nets.guard import Guard, Guarded
-    from typica.nets.models import Opened, open_model
-    from typica.nets.onnx import OnnxExtractor
-    from typica.nets.perturb import ODIN, Perturb
+    from typica.nets._guard import Guard, Guarded
+    from typica.nets._models import Opened, open_model
+    from typica.nets._perturb import ODIN, Perturb
+    from typica.nets.engines import Runner, make_runner
+    from typica.nets.extractors.onnx import OnnxExtractor
+    from typica.nets.extractors.program import GraphExtractor
+    from typica.nets.extractors.torch import Extraction, FeatureExtractor
 
 _HOME = {
-    "Extraction": "extractor",
-    "FeatureExtractor": "extractor",
-    "GraphExtractor": "graphs",
-    "Guard": "guard",
-    "Guarded": "guard",
-    "ODIN": "perturb",
-    "OnnxExtractor": "onnx",
-    "Opened": "models",
-    "Perturb": "perturb",
-    "Runner": "backends",
-    "make_runner": "backends",
-    "open_model": "models",
+    "Extraction": "extractors.torch",
+    "FeatureExtractor": "extractors.torch",
+    "GraphExtractor": "extractors.program",
+    "Guard": "_guard",
+    "Guarded": "_guard",
+    "ODIN": "_perturb",
+    "OnnxExtractor": "extractors.onnx",
+    "Opened": "_models",
+    "Perturb": "_perturb",
+    "Runner": "engines",
+    "make_runner": "engines",
+    "open_model": "_models",
 }
 
 __all__ = [

@@ -54,7 +54,8 @@ def load_exported(
     """Check a file of torch.export, which torch.export.load does not, read it and return it as a program.
 
     layers: names of nodes or of modules, "penultimate" for the head's input; `named` says that a
-    value of that name goes before it."""
+    value of that name goes before it.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -6,24 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.pipeline import Pipeline
 
+from typica.detectors import final_detector
 from typica.errors import InputError
 from typica.nets._result import Extraction
-from typica.pipelines import final_detector
 
 if TYPE_CHECKING:
-    from typica.nets.extractor import FeatureExtractor
+    from typica.nets.extractors.torch import FeatureExtractor
 
 
 def as_extractor(model: Any) -> FeatureExtractor:
     """Return a FeatureExtractor as it is, or one over a model."""
-    from typica.nets.extractor import FeatureExtractor  # noqa: PLC0415 (needs torch; what reads ONNX models does not)
+    from typica.nets.extractors.torch import FeatureExtractor  # noqa: PLC0415 (needs torch; what reads ONNX models does not)
 
     return model if isinstance(model, FeatureExtractor) else FeatureExtractor(model)
 
 
 def steps(estimator: Any, where: str) -> list[Any]:
     """Return a Pipeline's steps, the last a detector, or a detector alone in a list."""
-    final_detector(estimator, where)
+    final_detector(estimator)
     if not isinstance(estimator, Pipeline):
         return [estimator]
     return [step for _, step in estimator.steps if step not in (None, "passthrough")]
@@ -31,7 +31,7 @@ def steps(estimator: Any, where: str) -> list[Any]:
 
 def reads_logits(estimator: Any, where: str) -> bool:
     """Tell whether the input is logits: so it is for a method of logits without a head; a Pipeline reads features."""
-    detector = final_detector(estimator, where)
+    detector = final_detector(estimator)
     alone = detector is estimator
     return alone and detector.tags.reads == "logits" and getattr(detector, "head", None) is None
 

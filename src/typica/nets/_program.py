@@ -51,7 +51,8 @@ class Program(NamedTuple):
 
     weight (C, m), bias (C,): the head's tensors, None where there is none. sizes: the fewest and
     the most images that it takes at once, the latter None if any number. dtype: of its images.
-    from_head: whether the layer "penultimate" is the head's input, not a layer of that name."""
+    from_head: whether the layer "penultimate" is the head's input, not a layer of that name.
+    """
 
     function: Any
     weight: Any

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.errors import InputError
-from typica.nets._engine import Engine
 from typica.nets._result import Extraction, each_array, joined
+from typica.nets.runtimes._engine import Engine
 
 
 class Trial(NamedTuple):
@@ -21,7 +21,8 @@ class Trial(NamedTuple):
 
     rate: images a second, None where it was not measured. difference: the largest from the
     reference's features, layers and logits, as a part of the largest of these. reason: why it was
-    left aside, "" if it could have been taken."""
+    left aside, "" if it could have been taken.
+    """
 
     name: str
     batch: int

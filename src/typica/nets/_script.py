@@ -21,7 +21,8 @@ def load_script(path: Path, device: Any, where: str) -> Program:
 
     PyTorch reads it in C++, with an unpickler that knows tensors, containers and the file's own
     classes and imports nothing of Python. The program itself runs: freezing computes what is
-    constant in it. One that has operations on files is refused before that."""
+    constant in it. One that has operations on files is refused before that.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that TorchScript is old
         try:

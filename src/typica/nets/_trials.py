@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.errors import InputError
-from typica.nets import _mnn, _openvino, _ort
-from typica.nets._engine import Engine, cores
 from typica.nets._result import Extraction, each_array
 from typica.nets._runner import Runner, Trial
+from typica.nets.runtimes import mnn, openvino, ort
+from typica.nets.runtimes._engine import Engine, cores
 
 TOLERANCE = 1e-3  # of the largest value: single precision in another order stays far below
 _CHECKED = 16  # images that are compared
@@ -35,9 +35,9 @@ _CLOSE = 0.7  # of the best rate
 
 
 _OF_ONNX: dict[str, Callable[[Any, NDArray[Any], int], Engine]]
-_OF_ONNX = {"onnx": _ort.opened, "openvino": _openvino.opened, "mnn": _mnn.opened}
+_OF_ONNX = {"onnx": ort.opened, "openvino": openvino.opened, "mnn": mnn.opened}
 _OF_TORCH: dict[str, Callable[[Any, NDArray[Any], int], Engine]]
-_OF_TORCH = {"onnx": _ort.exported, "openvino": _openvino.converted, "mnn": _mnn.exported}
+_OF_TORCH = {"onnx": ort.exported, "openvino": openvino.converted, "mnn": mnn.exported}
 
 
 class Trials:
@@ -194,7 +194,7 @@ class Trials:
             return _OF_ONNX[backend](self.extractor, self.extractor.prepared(example), threads)
         if backend in _OF_TORCH:
             return _OF_TORCH[backend](self.extractor, example, threads)
-        from typica.nets._torch_engine import CompiledEngine, TorchEngine  # noqa: PLC0415 (needs torch, an extra)
+        from typica.nets.runtimes.torch import CompiledEngine, TorchEngine  # noqa: PLC0415 (needs torch, an extra)
 
         if backend == "compile":
             return CompiledEngine(self.extractor, example, threads, self.device, self.autocast)

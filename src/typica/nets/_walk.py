@@ -22,7 +22,8 @@ def find_back(
     """Return what `found` makes of the linear layer that an output comes from, through softmax, reshaping and the like.
 
     outputs: their names and values. Of several, the one called "logits" counts, else the last layer
-    to run."""
+    to run.
+    """
     order = {name: i for i, name in enumerate(walk.producers)}
     best: tuple[bool, int, Found] | None = None
     for name, start in outputs:

@@ -2,7 +2,8 @@
 
 They are composed by scikit-learn's own Pipeline, `make_pipeline(ReAct(percentile=90),
 Energy(head))`, which `typica.calibrate`, `explain` and `save` take like a detector. A file added
-here is a rectifier added everywhere."""
+here is a rectifier added everywhere.
+"""
 
 from __future__ import annotations
 

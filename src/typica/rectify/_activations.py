@@ -52,7 +52,8 @@ def sharpening(P: Array, top: Array) -> Array:
 
     r is at least 1, except that it is 0 for a row of zeros, and at most the share of numbers that
     `top` holds, inverted. It is capped at `LARGEST_EXPONENT`, which takes a percentile above 97, so
-    that float32 suffices."""
+    that float32 suffices.
+    """
     xp = namespace(P)
     unit = row_unit(top)
     part = row_sum(top, unit)

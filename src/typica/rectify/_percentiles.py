@@ -14,7 +14,7 @@ SAMPLE = 2**25  # the most activations that are sorted; 50,000 rows of 512 featu
 
 
 def percentiles(
-    Z: NDArray[Any], shares: list[float], where: str, axis: int | None = None
+    Z: NDArray[Any], shares: list[float], axis: int | None = None
 ) -> NDArray[np.float64]:
     """Return NumPy's (interpolated) percentiles of the activations Z (n, m), all together or by feature (axis=0).
 
@@ -24,7 +24,7 @@ def percentiles(
     >>> percentiles(np.arange(11.0)[:, None], [90], "demo")
     array([9.])
     """
-    check_rows(Z, where)
+    check_rows(Z)
     rows = max(1, SAMPLE // Z.shape[1])
     if len(Z) > rows:
         Z = Z[np.sort(np.random.default_rng(0).choice(len(Z), rows, replace=False))]

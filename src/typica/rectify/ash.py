@@ -13,7 +13,8 @@ The paper takes activations after a ReLU. Here negative activations count as zer
 after a ReLU. An activation of zero is never in T; where the k-th largest occurs more than once, all
 of its kind are (the authors' code keeps exactly k, arbitrary ones of these, and in B fills zeros
 and divides by k). A row without positive activations becomes zero. Nothing is learnt. Transform:
-one selection a row."""
+one selection a row.
+"""
 
 from __future__ import annotations
 
@@ -81,14 +82,12 @@ class ASH(SameWidth):
         self.variant = variant
         self.percentile = percentile
 
-    def _check_parameters(self, where: str) -> None:
-        super()._check_parameters(where)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         if self.variant not in VARIANTS:
-            raise InputError(
-                f"{where}: variant={self.variant!r} is unknown; choose 's', 'b' or 'p'."
-            )
+            raise InputError(f"variant={self.variant!r} is unknown; choose 's', 'b' or 'p'.")
         if self.percentile is not None:
-            check_percentile(self.percentile, "percentile", where)
+            check_percentile(self.percentile, "percentile")
 
     def _rectify(self, Z: Array) -> Array:
         return shape(

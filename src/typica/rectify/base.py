@@ -3,7 +3,8 @@
 A rectifier is one file beside this one: its formula, a pure kernel, a thin subclass of `Rectifier`
 with its `Tags`, whose `score_cost` is the cost of transforming one row. The subclass says how to
 change a block of rows (`_rectify`); validation, blocks and storage are here and in
-`typica.estimator`."""
+`typica.estimator`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin, TransformerMixin
 
 from typica.arrays import Array, map_rows
-from typica.errors import InputError
+from typica.errors import InputError, border
 from typica.estimator import Estimator, check_rows
 
 
@@ -24,26 +25,27 @@ class Rectifier(TransformerMixin, Estimator):
     Subclasses set `tags` and write `_rectify` and, unless they learn nothing, `_learn`.
     """
 
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
-        check_rows(Z, where)
+    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
+        check_rows(Z)
 
     def _rectify(self, Z: Array) -> Array:
         """Change one block of checked float32 or float64 rows, in their backend, into new ones."""
-        raise InputError(f"{type(self).__name__}: this rectifier has no transform.")
+        raise InputError("this rectifier has no transform.")
 
     def _width(self) -> int:
         """Return the most numbers a row that `_rectify` makes, if more than it is given."""
         return 1
 
+    @border
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from the training features X (n, m) and, where the method uses them, the labels y."""
-        self._fit(X, y, f"{type(self).__name__}.fit")
+        self._fit(X, y)
         return self
 
+    @border
     def transform(self, X: Any) -> Array:
         """Return the changed features, in the backend of X; half precision comes out as float32."""
-        where = f"{type(self).__name__}.transform"
-        return map_rows(self._rectify, self._ready(X, where), where, self._width())
+        return map_rows(self._rectify, self._ready(X), self._width())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -59,13 +61,11 @@ class NewWidth(ClassNamePrefixFeaturesOutMixin, Rectifier):
     """A rectifier whose output has features of its own, `_n_features_out` of them, named after the class."""
 
 
-def check_percentile(value: Any, name: str, where: str) -> None:
+def check_percentile(value: Any, name: str) -> None:
     """Raise unless the parameter `name` is a number from 0 to 100."""
     if (
         isinstance(value, bool)
         or not isinstance(value, int | float | np.number)
         or not 0 <= value <= 100
     ):
-        raise InputError(
-            f"{where}: {name}={value!r} is not a percentile; pass a number from 0 to 100."
-        )
+        raise InputError(f"{name}={value!r} is not a percentile; pass a number from 0 to 100.")

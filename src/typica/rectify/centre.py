@@ -3,7 +3,8 @@
     rectified(z) = z - mean
 
 The mean is kept in float64 and streams and merges. Before CTM it makes the score the cosine as seen
-from the middle of the training data. Fit: one pass. Transform: one subtraction."""
+from the middle of the training data. Fit: one pass. Transform: one subtraction.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ class Centre(LearnsMoments, SameWidth):
         """The mean (m,) of the training features."""
         return np.asarray(self.moments_.means[0])
 
-    def _derive(self, where: str) -> None:
+    def _derive(self) -> None:
         self._mean = self.mean_
 
     def _rectify(self, Z: Array) -> Array:

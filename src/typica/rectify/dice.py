@@ -7,7 +7,8 @@ detector of logits without a head behind it, `make_pipeline(DICE(head), Energy()
 Leveraging Sparsification for Out-of-Distribution Detection, ECCV 2022; p = 90 is their choice for
 CIFAR, 70 for ImageNet. Where more weights than that contribute equally, as little as nothing, fewer
 may be kept. Fit: one pass for the mean, which streams and merges. Transform: one product with the
-head."""
+head.
+"""
 
 from __future__ import annotations
 
@@ -57,11 +58,11 @@ class DICE(LearnsMoments, NewWidth):
         self.head = head
         self.percentile = percentile
 
-    def _check_parameters(self, where: str) -> None:
-        super()._check_parameters(where)
-        check_percentile(self.percentile, "percentile", where)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_percentile(self.percentile, "percentile")
 
-    def _derive(self, where: str) -> None:
+    def _derive(self) -> None:
         if self.head is not None:
             self._weight = sparsify(self.head.weight, self.moments_.means[0], self.percentile)
             self._bias = self.head.bias

@@ -3,7 +3,8 @@
     rectified(z) = z / |z|;   a zero row stays zero
 
 Unlike scikit-learn's Normalizer it takes tensors, with gradients, and rows so long or short that
-their squares overflow or vanish. Nothing is learnt. Transform: one pass."""
+their squares overflow or vanish. Nothing is learnt. Transform: one pass.
+"""
 
 from __future__ import annotations
 

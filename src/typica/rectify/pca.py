@@ -5,7 +5,8 @@
 Each direction is given the sign that makes its largest entry positive. Unlike scikit-learn's PCA it
 streams, merges and takes tensors, with gradients. Pearson: On Lines and Planes of Closest Fit to
 Systems of Points in Space, Philosophical Magazine 1901. Fit: one pass for the moments and one
-eigendecomposition. Transform: one product with an (m, d) matrix."""
+eigendecomposition. Transform: one product with an (m, d) matrix.
+"""
 
 from __future__ import annotations
 
@@ -49,28 +50,28 @@ class PCA(LearnsMoments, NewWidth):
     def __init__(self, n_components: int | float | None = None) -> None:
         self.n_components = n_components
 
-    def _check_parameters(self, where: str) -> None:
-        super()._check_parameters(where)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         if self.n_components is not None and not _is_count_or_share(self.n_components):
             raise InputError(
-                f"{where}: n_components={self.n_components!r} is no number of directions; pass a whole number >= 1, "
+                f"n_components={self.n_components!r} is no number of directions; pass a whole number >= 1, "
                 "a share of the variance between 0 and 1, or None."
             )
 
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
+    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
         m = Z.shape[1]
         if (self.n_components or 0) > m:
             raise InputError(
-                f"{where}: n_components={self.n_components} exceeds the {m} features; pass n_components<={m}."
+                f"n_components={self.n_components} exceeds the {m} features; pass n_components<={m}."
             )
-        super()._learn(Z, labels, where)
+        super()._learn(Z, labels)
 
-    def _derive(self, where: str) -> None:
+    def _derive(self) -> None:
         moments = self.moments_
         variances, vectors = directions(within(moments), moments.n)
         if len(variances) == 0:
             raise InputError(
-                f"{where}: the features do not vary over {moments.n} sample(s); pass more, or other, training rows."
+                f"the features do not vary over {moments.n} sample(s); pass more, or other, training rows."
             )
         vectors = vectors[:, : _how_many(self.n_components, variances)]
         signs = np.sign(vectors[np.argmax(np.abs(vectors), axis=0), np.arange(vectors.shape[1])])
@@ -86,7 +87,7 @@ class PCA(LearnsMoments, NewWidth):
         """The principal directions (d, m), orthonormal, largest variance first."""
         if not self._has_learnt():
             raise AttributeError(f"{type(self).__name__} has no components before it is fitted")
-        self._prepare(f"{type(self).__name__}.components_")
+        self._prepare()
         return np.array(self._basis.T)
 
     @property

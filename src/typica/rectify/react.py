@@ -4,7 +4,8 @@
 
 Sun, Guo, Li: ReAct: Out-of-distribution Detection With Rectified Activations, NeurIPS 2021; p = 90
 as there. The percentile is exact for up to 2^25 activations; of more data, that many are drawn,
-always the same ones. Fit: one selection. Transform: one minimum."""
+always the same ones. Fit: one selection. Transform: one minimum.
+"""
 
 from __future__ import annotations
 
@@ -49,12 +50,12 @@ class ReAct(SameWidth):
     def __init__(self, percentile: float = 90) -> None:
         self.percentile = percentile
 
-    def _check_parameters(self, where: str) -> None:
-        super()._check_parameters(where)
-        check_percentile(self.percentile, "percentile", where)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_percentile(self.percentile, "percentile")
 
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
-        self.threshold_ = float(percentiles(Z, [self.percentile], where)[0])
+    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
+        self.threshold_ = float(percentiles(Z, [self.percentile])[0])
 
     def _rectify(self, Z: Array) -> Array:
         return truncate(Z, self.threshold_)

@@ -9,7 +9,8 @@ Franchi, Yao: Scaling for Training Time and Post-hoc Out-of-distribution Detecti
 The paper takes activations after a ReLU. Here the sums run over the positive activations, which is
 the same after a ReLU; negative ones are scaled with the rest of their row. A row without positive
 activations stays as it is. The direction of a row stays: a score of cosines (CTM) sees no
-difference. Nothing is learnt. Transform: one selection a row."""
+difference. Nothing is learnt. Transform: one selection a row.
+"""
 
 from __future__ import annotations
 
@@ -51,9 +52,9 @@ class SCALE(SameWidth):
     def __init__(self, percentile: float = 85) -> None:
         self.percentile = percentile
 
-    def _check_parameters(self, where: str) -> None:
-        super()._check_parameters(where)
-        check_percentile(self.percentile, "percentile", where)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_percentile(self.percentile, "percentile")
 
     def _rectify(self, Z: Array) -> Array:
         return scale(Z, self.percentile)

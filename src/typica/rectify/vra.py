@@ -6,7 +6,8 @@
 Xu, Lian, Liu, Tao: VRA: Variational Rectified Activation for Out-of-distribution Detection, NeurIPS
 2023. The defaults, 60 and 90, are its authors' for CIFAR-10; for CIFAR-100 they take 60 and 95. The
 percentiles are exact for up to 2^25 activations; of more data, as many rows as hold that many are
-drawn, always the same ones. Fit: one selection a feature. Transform: two comparisons."""
+drawn, always the same ones. Fit: one selection a feature. Transform: two comparisons.
+"""
 
 from __future__ import annotations
 
@@ -55,15 +56,15 @@ class VRA(SameWidth):
         self.low = low
         self.high = high
 
-    def _check_parameters(self, where: str) -> None:
-        super()._check_parameters(where)
-        check_percentile(self.low, "low", where)
-        check_percentile(self.high, "high", where)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_percentile(self.low, "low")
+        check_percentile(self.high, "high")
         if self.low > self.high:
-            raise InputError(f"{where}: low={self.low} is above high={self.high}; pass low<=high.")
+            raise InputError(f"low={self.low} is above high={self.high}; pass low<=high.")
 
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
-        self.low_, self.high_ = percentiles(Z, [self.low, self.high], where, axis=0)
+    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
+        self.low_, self.high_ = percentiles(Z, [self.low, self.high], axis=0)
 
     def _rectify(self, Z: Array) -> Array:
         return suppress(Z, like(self.low_, Z), like(self.high_, Z))

@@ -7,7 +7,8 @@ equals a single one. Directions in which the training features do not vary becom
 `within_classes` S is the tied covariance about the class means; Euclidean distances between
 whitened features are Mahalanobis distances then. Kessy, Lewin, Strimmer: Optimal Whitening and
 Decorrelation, The American Statistician 2018. Fit: one pass for the moments, which stream and
-merge, and one eigendecomposition. Transform: one product with an (m, m) matrix."""
+merge, and one eigendecomposition. Transform: one product with an (m, m) matrix.
+"""
 
 from __future__ import annotations
 
@@ -47,18 +48,18 @@ class Whiten(LearnsMoments, SameWidth):
     def __init__(self, within_classes: bool = False) -> None:
         self.within_classes = within_classes
 
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None, where: str) -> None:
+    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
         if self.within_classes and labels is None:
-            raise InputError(f"{where}: within_classes needs labels to tell the classes; pass y.")
-        super()._learn(Z, labels if self.within_classes else None, where)
+            raise InputError("within_classes needs labels to tell the classes; pass y.")
+        super()._learn(Z, labels if self.within_classes else None)
 
-    def _derive(self, where: str) -> None:
+    def _derive(self) -> None:
         moments = self.moments_
         mean = overall_mean(moments)
         variances, vectors = directions(within(moments), moments.n)
         if len(variances) == 0:
             raise InputError(
-                f"{where}: the features do not vary over {moments.n} sample(s); pass more, or other, training rows."
+                f"the features do not vary over {moments.n} sample(s); pass more, or other, training rows."
             )
         vectors = vectors[:, : len(variances)]
         self._matrix = vectors / np.sqrt(variances) @ vectors.T

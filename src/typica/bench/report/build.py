@@ -29,8 +29,8 @@ from typica.bench.report.tables import (
     parameter_table,
 )
 from typica.errors import InputError
+from typica.files import atomic_path
 from typica.metrics import CONVENTIONS
-from typica.store import atomic_path
 
 KINDS = {  # of a gallery's images -> heading, and what they are
     "typical": ("Most typical", "In-distribution images with the highest scores."),

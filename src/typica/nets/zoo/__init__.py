@@ -4,7 +4,8 @@
     pixels = zoo.transform("densenet-bc-100")(images)
 
 One architecture a file; the table below ties its name to its preprocessing and to the place of its
-head."""
+head.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class _Entry:
     """An architecture: the file beside this one that builds it, what it classifies, the key of its head, its input.
 
     renames: parts of keys that other public checkpoints spell otherwise. package: where pip puts
-    its weights."""
+    its weights.
+    """
 
     module: str
     classes: int

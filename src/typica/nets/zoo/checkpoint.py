@@ -2,7 +2,8 @@
 
 A file is read with `torch.load(..., weights_only=True)` or as safetensors. The state dict may lie
 under a key such as `state_dict`, and every key may carry a prefix that a wrapper has left
-(`module.`, `_orig_mod.`, `model.`)."""
+(`module.`, `_orig_mod.`, `model.`).
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 Huang, Liu, van der Maaten, Weinberger: Densely Connected Convolutional Networks, CVPR 2017. Three
 dense blocks of 16 bottleneck layers (BN, ReLU, 1x1 convolution to 4k maps, BN, ReLU, 3x3
 convolution to k maps, joined to the input), with transitions between them that halve maps and
-sides. Feature: ReLU(BN) of the last block, averaged over space, 342 wide."""
+sides. Feature: ReLU(BN) of the last block, averaged over space, 342 wide.
+"""
 # mypy: allow-subclassing-any
 
 from __future__ import annotations

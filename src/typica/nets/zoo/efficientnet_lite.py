@@ -3,7 +3,8 @@
 Tan, Le: EfficientNet: Rethinking Model Scaling for Convolutional Neural Networks, ICML 2019, in the
 Lite form of 2020: no squeeze-and-excitation, ReLU6 in place of swish. Stochastic depth, a matter of
 training alone, is left out. The weights come from TensorFlow, hence its padding and its epsilon in
-the normalisation. Feature: the last 1x1 convolution's output, averaged over space, 1,280 wide."""
+the normalisation. Feature: the last 1x1 convolution's output, averaged over space, 1,280 wide.
+"""
 # mypy: allow-subclassing-any
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """MobileNetV2 under torchvision's key names.
 
 Sandler, Howard, Zhu, Zhmoginov, Chen: MobileNetV2: Inverted Residuals and Linear Bottlenecks, CVPR
-2018. Feature: the last 1x1 convolution's output, averaged over space, 1,280 wide."""
+2018. Feature: the last 1x1 convolution's output, averaged over space, 1,280 wide.
+"""
 # mypy: allow-subclassing-any
 
 from __future__ import annotations

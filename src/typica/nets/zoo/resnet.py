@@ -2,7 +2,8 @@
 
 He, Zhang, Ren, Sun: Deep Residual Learning for Image Recognition, CVPR 2016. As in torchvision, the
 stride of a block is on its 3x3 convolution, not on the first 1x1. Feature: the last block's output,
-averaged over space, 2,048 wide."""
+averaged over space, 2,048 wide.
+"""
 # mypy: allow-subclassing-any
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """ResNet-18 for 32 x 32 images: a 3x3 stem of stride 1 and no pooling before the blocks.
 
 He, Zhang, Ren, Sun: Deep Residual Learning for Image Recognition, CVPR 2016. Feature: the last
-block's output, averaged over space, 512 wide."""
+block's output, averaged over space, 512 wide.
+"""
 # mypy: allow-subclassing-any
 
 from __future__ import annotations

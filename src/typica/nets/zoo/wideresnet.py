@@ -1,7 +1,8 @@
 """WideResNet-40-2 for 32 x 32 images, of the outlier-exposure family.
 
 Zagoruyko, Komodakis: Wide Residual Networks, BMVC 2016. Three groups of 6 pre-activation blocks,
-32, 64 and 128 maps wide. Feature: ReLU(BN) of the last group, averaged over space, 128 wide."""
+32, 64 and 128 maps wide. Feature: ReLU(BN) of the last group, averaged over space, 128 wide.
+"""
 # mypy: allow-subclassing-any
 
 from __future__ import annotations

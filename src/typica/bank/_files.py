@@ -1,0 +1,309 @@
+"""The files of a bank: its manifest, columns that grow at their end, names, and the lock on its folder."""
+
+from __future__ import annotations
+
+import codecs
+import dataclasses
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, overload
+from urllib.parse import quote
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.errors import FormatError, InputError
+from typica.files import check_lock
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+MANIFEST_NEXT = "manifest.json.new"
+HEAD = "head.safetensors"
+NAMES = "names.bin"
+OFFSETS = "names.offsets.npy"
+HEADER = 128  # bytes; room for any shape, so that a header can be rewritten when the number of rows is known
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class Shard(NamedTuple):
+    """Rows [start, stop) of a bank, the source rows done when it ended, and the digest of its bytes."""
+
+    start: int
+    stop: int
+    source: int
+    sha256: str
+
+
+@dataclasses.dataclass
+class Manifest:
+    """What `manifest.json` holds. Bytes of a column beyond `rows` are no part of the bank."""
+
+    identity: dict[str, Any]
+    settings: dict[str, Any]
+    dtype: str
+    shard_rows: int
+    complete: bool = False
+    rows: int = 0
+    source_rows: int = 0
+    columns: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    name_bytes: int | None = None
+    classes: list[str] | None = None
+    head: str | None = None
+    skipped: list[tuple[str, str]] = dataclasses.field(default_factory=list)
+    shards: list[Shard] = dataclasses.field(default_factory=list)
+
+    def text(self) -> str:
+        """Return the document, its own checksum last."""
+        body = {
+            "bank": FORMAT,
+            **dataclasses.asdict(self),
+            "shards": [shard._asdict() for shard in self.shards],
+        }
+        return json.dumps({**body, "sha256": _checksum(body)}, indent=1, allow_nan=False) + "\n"
+
+    def write(self, folder: Path, lock: int | None = None) -> None:
+        """Put the manifest in the place of the old one at a stroke, if the folder still is the one
+        with the lock. The name of the new one is fixed: a run that is killed here leaves nothing
+        that the next one does not write over.
+        """
+        if lock is not None:
+            check_lock(folder, lock)
+        with (folder / MANIFEST_NEXT).open("w", encoding="ascii", newline="\n") as file:
+            file.write(self.text())
+            file.flush()
+            os.fsync(file.fileno())
+        (folder / MANIFEST_NEXT).replace(folder / MANIFEST)
+        if os.name == "posix":
+            handle = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+    def dtype_of(self, column: str) -> np.dtype[Any]:
+        dtype: np.dtype[Any] = np.dtype(self.columns[column]["dtype"])
+        return dtype
+
+    def shape_of(self, column: str) -> tuple[int, ...]:
+        width = self.columns[column]["width"]
+        return (self.rows,) if width is None else (self.rows, width)
+
+    def sizes(self) -> dict[str, int]:
+        """Return the size in bytes that each data file has at this point, by its name."""
+        sizes = {}
+        for column in self.columns:
+            count = int(np.prod(self.shape_of(column), dtype=np.int64))
+            sizes[column_file(column)] = HEADER + count * self.dtype_of(column).itemsize
+        if self.name_bytes is not None:
+            sizes |= {NAMES: self.name_bytes, OFFSETS: HEADER + 8 * (self.rows + 1)}
+        return sizes
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Return the checked manifest of a bank's folder."""
+    again = "delete the folder and write the bank again"
+    try:
+        text = (folder / MANIFEST).read_text(encoding="ascii")
+        document = json.loads(text)
+    except FileNotFoundError:
+        what = (
+            "there is no such folder" if not folder.exists() else f"no bank: it has no {MANIFEST}"
+        )
+        raise FormatError(
+            f"{folder}: {what}; pass a folder that `typica extract` or write_bank wrote."
+        ) from None
+    except NotADirectoryError:
+        raise FormatError(f"{folder}: a file, and a bank is a folder; pass the folder.") from None
+    except ValueError as error:
+        raise FormatError(f"{folder}: the manifest is damaged ({error}); {again}.") from None
+    if not isinstance(document, dict) or not isinstance(document.get("bank"), int):
+        raise FormatError(
+            f"{folder}: {MANIFEST} is of something else than a bank; pass a bank's folder."
+        )
+    if document["bank"] > FORMAT:
+        raise FormatError(
+            f"{folder}: written by a newer Typica (bank format {document['bank']}, this one reads up to {FORMAT}); "
+            "upgrade typica."
+        )
+    if document.pop("sha256", None) != _checksum(document):
+        raise FormatError(
+            f"{folder}: the checksum of {MANIFEST} does not match, it was altered; {again}."
+        )
+    del document["bank"]
+    document["skipped"] = [(name, reason) for name, reason in document["skipped"]]
+    document["shards"] = [Shard(**shard) for shard in document["shards"]]
+    return Manifest(**document)
+
+
+def canonical(value: Any) -> str:
+    """Return the one JSON text of a value; floats that JSON lacks, and anything that is no JSON, are errors."""
+    return json.dumps(value, sort_keys=True, allow_nan=False, separators=(",", ":"))
+
+
+def json_values(value: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """Return a mapping as the manifest gives it back: tuples as lists, keys as strings."""
+    try:
+        return dict(json.loads(canonical(value)))
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"BankWriter: {what} cannot be stored ({error}); pass a dict of JSON values."
+        ) from None
+
+
+def _checksum(document: dict[str, Any]) -> str:
+    return hashlib.sha256(canonical(document).encode()).hexdigest()
+
+
+def column_file(column: str) -> str:
+    """Return the file of a column; a layer's name may hold anything.
+
+    >>> column_file("features"), column_file("layer.block/3")
+    ('features.npy', 'layer.block%2F3.npy')
+    """
+    return f"{quote(column, safe='')}.npy"
+
+
+def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """Return an .npy header (version 1.0, C order) of exactly HEADER bytes.
+
+    >>> len(npy_header(np.dtype("<f4"), (10_000_000_000, 65_536)))
+    128
+    """
+    text = str({"descr": dtype.str, "fortran_order": False, "shape": shape})
+    length = HEADER - 10
+    return (
+        b"\x93NUMPY\x01\x00"
+        + length.to_bytes(2, "little")
+        + text.ljust(length - 1).encode("ascii")
+        + b"\n"
+    )
+
+
+def mapped_column(folder: Path, name: str, manifest: Manifest) -> NDArray[Any]:
+    """Return a column of a finished bank, memory-mapped."""
+    file = folder / column_file(name)
+    column = _mapped(file)
+    if (column.dtype, column.shape) != (manifest.dtype_of(name), manifest.shape_of(name)):
+        raise FormatError(
+            f"{file}: {column.dtype} of shape {column.shape}, the manifest says {manifest.dtype_of(name)} of shape "
+            f"{manifest.shape_of(name)}; write the bank again."
+        )
+    return column
+
+
+def _mapped(file: Path) -> NDArray[Any]:
+    try:
+        array: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise FormatError(
+            f"{file}: not the .npy file it was ({error}); write the bank again."
+        ) from None
+    return array
+
+
+class Growing:
+    """A file that grows at its end, and the digest of what was appended since the last `commit`."""
+
+    def __init__(self, path: Path, start: bytes = b"", size: int | None = None) -> None:
+        """Start a file with the bytes `start`, or take one up at `size` bytes and cut what lies beyond."""
+        self.path = path
+        self._file = path.open("r+b" if size is not None else "wb", buffering=0)
+        self._hash = hashlib.sha256()
+        try:
+            if size is not None:
+                self._file.truncate(size)
+                self._file.seek(size)
+            self._append(start)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def append(self, data: Any) -> None:
+        view = memoryview(data).cast("B")
+        self._append(view)
+        self._hash.update(view)
+
+    def _append(self, data: bytes | memoryview) -> None:
+        view = memoryview(data)
+        while view:  # one write takes what fits: a full disk, or 2 GB
+            view = view[self._file.write(view) or 0 :]
+
+    def commit(self) -> bytes:
+        """Bring what was appended to the disk and return its digest."""
+        os.fsync(self._file.fileno())
+        digest = self._hash.digest()
+        self._hash = hashlib.sha256()
+        return digest
+
+    def rewrite(self, start: bytes) -> None:
+        """Replace the first bytes of the file."""
+        self._file.seek(0)
+        self._append(start)
+        self._file.seek(0, os.SEEK_END)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def shard_digest(digests: dict[str, bytes]) -> str:
+    """Return the digest of a shard from the SHA-256 of its part of each file."""
+    lines = [f"{name} {digests[name].hex()}\n" for name in sorted(digests)]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def encode_names(names: Sequence[str], where: str) -> list[bytes]:
+    """Return names as bytes: UTF-8, and those of file systems that are no UTF-8 as they stand there."""
+    try:
+        return [name.encode("utf-8", "surrogateescape") for name in names]
+    except (AttributeError, UnicodeEncodeError) as error:
+        raise InputError(
+            f"{where}: a name cannot be stored ({error}); pass one string of Unicode a row."
+        ) from None
+
+
+class Names(Sequence[str]):
+    """The names of a bank's rows, read from the disk one at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._offsets: NDArray[np.int64] = _mapped(folder / OFFSETS)
+        empty = (folder / NAMES).stat().st_size == 0  # which cannot be mapped
+        self._bytes: NDArray[np.uint8] = (
+            np.empty(0, np.uint8) if empty else np.memmap(folder / NAMES, dtype=np.uint8, mode="r")
+        )
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        i = range(len(self))[index]
+        return (
+            self._bytes[self._offsets[i] : self._offsets[i + 1]]
+            .tobytes()
+            .decode("utf-8", "surrogateescape")
+        )
+
+    def part(self, start: int, stop: int) -> dict[str, NDArray[Any]]:
+        """Return what rows [start, stop) have in each of the two files."""
+        offsets = self._offsets[start : stop + 1]
+        return {NAMES: self._bytes[offsets[0] : offsets[-1]], OFFSETS: offsets[1:]}
+
+    def are_unicode(self) -> bool:
+        """Tell whether all names are proper Unicode, as Parquet's strings have to be."""
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        try:
+            for start in range(0, len(self._bytes), 1 << 20):
+                decoder.decode(self._bytes[start : start + (1 << 20)].tobytes())
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            return False
+        return True

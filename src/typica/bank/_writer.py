@@ -1,0 +1,331 @@
+"""Banks out: appended batch by batch, killed at any moment, taken up where the last whole shard ended."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica import store
+from typica.bank._columns import DTYPES, check_labels, prepared_columns
+from typica.bank._files import (
+    FULL,
+    HEAD,
+    HEADER,
+    MANIFEST,
+    MANIFEST_NEXT,
+    NAMES,
+    OFFSETS,
+    Growing,
+    Manifest,
+    Shard,
+    column_file,
+    encode_names,
+    json_values,
+    npy_header,
+    read_manifest,
+    shard_digest,
+)
+from typica.bank._folder import differences, is_ours, make_folder, unmake_folder
+from typica.errors import FormatError, InputError
+from typica.files import LOCK, check_lock, is_locked, lock_folder
+from typica.head import Head
+
+if TYPE_CHECKING:
+    from typica.bank._reader import Bank
+
+
+_OF_DONE = 256  # shards grow with the bank: the manifest, which is written with each, would list too many otherwise
+
+
+class BankWriter:
+    """Write a bank, a batch at a time, into a folder.
+
+    identity: what the rows were made of and how (model, layer, transform, data ...), JSON values. A
+    folder that holds an unfinished bank of the same identity is taken up: `done` says how many
+    source rows are in, and `settings` is what the first run pinned. A finished one has `complete`
+    True. Another identity is refused. settings: how they are made, JSON values, or a function that
+    finds out and is called where the folder is new. dtype: of features and layers in the files.
+    shard_rows: source rows after which what was written is made safe, at the next end of a batch; a
+    run that is killed loses no more than that, or 1/256 of what is done where that is more. Given
+    the same batches, the finished folder is the same to the byte, however often the writing was
+    interrupted.
+
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> with BankWriter(folder, {"model": "a"}) as writer:
+    ...     writer.write({"features": np.eye(3)}, names=["x", "y", "z"], source_rows=3)
+    ...     bank = writer.finish()
+    >>> bank.features.shape, bank.names[2]
+    ((3, 3), 'z')
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        identity: Mapping[str, Any],
+        *,
+        settings: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None = None,
+        dtype: str = "float32",
+        shard_rows: int = 4096,
+    ) -> None:
+        self.path = Path(path)
+        if dtype not in DTYPES:
+            raise InputError(
+                f"BankWriter: dtype={dtype!r} is none of {', '.join(DTYPES)}; pass one of them."
+            )
+        if shard_rows < 1:
+            raise InputError(
+                f"BankWriter: shard_rows={shard_rows}; pass a number of rows, e.g. 4096."
+            )
+        wanted = Manifest(json_values(identity, "identity"), {}, dtype, shard_rows)
+        self._files: dict[str, Growing] = {}
+        self._pending = 0  # source rows since the last shard ended
+        self._lock: int | None = None
+        self._manifest = wanted
+        self._found_empty = False
+        try:
+            self._made = make_folder(self.path)
+            self._lock = lock_folder(self.path)
+        except OSError as error:
+            raise InputError(
+                f"{path}: cannot write a bank there ({error.strerror}); choose another folder."
+            ) from None
+        with self._or_close():
+            self._manifest = self._take_up(wanted, settings or {})
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the first run on this folder was given."""
+        return self._manifest.settings
+
+    @property
+    def done(self) -> int:
+        """The number of source rows that are in, skipped ones included."""
+        return self._manifest.source_rows
+
+    @property
+    def complete(self) -> bool:
+        """Whether the folder holds the finished bank already."""
+        return self._manifest.complete
+
+    def _take_up(
+        self, wanted: Manifest, settings: Mapping[str, Any] | Callable[[], Mapping[str, Any]]
+    ) -> Manifest:
+        found = {entry.name for entry in self.path.iterdir()} - {MANIFEST_NEXT, LOCK}
+        if not found:
+            self._found_empty = True
+            wanted.settings = json_values(
+                settings() if callable(settings) else settings, "settings"
+            )
+            wanted.write(self.path, self._lock)
+            return wanted
+        if MANIFEST not in found:
+            raise InputError(
+                f"{self.path}: the folder holds other files ({min(found)} ...); choose an empty or a new one."
+            )
+        manifest = read_manifest(self.path)
+        others = differences(manifest.identity, wanted.identity)
+        others += differences(manifest.dtype, wanted.dtype, "dtype")
+        if others:
+            raise InputError(
+                f"{self.path}: holds a bank of something else ({'; '.join(others[:3])}); "
+                "choose another folder, or delete this one."
+            )
+        if not manifest.complete:
+            self._cut(manifest)
+        return manifest
+
+    def _cut(self, manifest: Manifest) -> None:
+        """Bring the files back to where the manifest says that they end."""
+        sizes = manifest.sizes()
+        for file in self.path.iterdir():
+            if file.name not in sizes and is_ours(file.name):
+                file.unlink()
+        there = {file.name: file.stat().st_size for file in self.path.iterdir()}
+        missing = next((name for name, size in sizes.items() if there.get(name, -1) < size), None)
+        if missing is not None:
+            raise FormatError(
+                f"{self.path}: {missing} is shorter than the manifest says, or gone; "
+                "delete the folder and write the bank again."
+            )
+        for name, size in sizes.items():
+            self._files[name] = Growing(self.path / name, size=size)
+
+    def write(
+        self,
+        columns: Mapping[str, Any],
+        names: Sequence[str] | None = None,
+        source_rows: int | None = None,
+        skipped: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        """Append one batch.
+
+        columns: `features` (n, m), and maybe `logits` (n, C), `labels` (n,) and `layer.NAME` (n,
+        k), the same ones in every batch; none where all rows of a batch were skipped. names: one a
+        row, or None throughout. source_rows: how many rows of the source the batch stands for,
+        those and the skipped ones if None. skipped: (name, reason) pairs.
+        """
+        self._check_open()
+        prepared = prepared_columns(columns, self._manifest)
+        rows = len(next(iter(prepared.values()), ()))
+        source_rows = rows + len(skipped) if source_rows is None else source_rows
+        if source_rows < rows:
+            raise InputError(
+                f"BankWriter.write: {rows} rows from source_rows={source_rows}; pass at least as many."
+            )
+        encoded = None if names is None or not prepared else encode_names(names, "BankWriter.write")
+        if encoded is not None and len(encoded) != rows:
+            raise InputError(
+                f"BankWriter.write: {len(encoded)} names for {rows} rows; pass one a row."
+            )
+        if (
+            self._manifest.columns
+            and prepared
+            and (encoded is None) != (self._manifest.name_bytes is None)
+        ):
+            raise InputError(
+                "BankWriter.write: some batches have names and others none; pass them always or never."
+            )
+        with self._or_close():
+            if rows:
+                self._append(prepared, encoded)
+            self._manifest.rows += rows
+            self._manifest.source_rows += source_rows
+            self._manifest.skipped += [(str(name), str(reason)) for name, reason in skipped]
+            self._pending += source_rows
+            if self._pending >= max(
+                self._manifest.shard_rows, (self.done - self._pending) // _OF_DONE
+            ):
+                self._end_shard()
+                self._manifest.write(self.path, self._lock)
+
+    def _append(self, columns: dict[str, NDArray[Any]], names: list[bytes] | None) -> None:
+        if not self._manifest.columns:
+            for name, column in columns.items():
+                width = column.shape[1] if column.ndim == 2 else None
+                self._manifest.columns[name] = {"dtype": column.dtype.str, "width": width}
+                self._files[column_file(name)] = Growing(
+                    self.path / column_file(name), bytes(HEADER)
+                )
+            if names is not None:
+                self._manifest.name_bytes = 0
+                self._files[NAMES] = Growing(self.path / NAMES)
+                self._files[OFFSETS] = Growing(self.path / OFFSETS, bytes(HEADER + 8))
+        for name, column in columns.items():
+            self._files[column_file(name)].append(np.ascontiguousarray(column).view(np.uint8))
+        if names is not None and self._manifest.name_bytes is not None:
+            ends = self._manifest.name_bytes + np.cumsum([len(name) for name in names], dtype="<i8")
+            self._files[NAMES].append(b"".join(names))
+            self._files[OFFSETS].append(ends)
+            self._manifest.name_bytes = int(ends[-1])
+
+    def _end_shard(self) -> None:
+        manifest = self._manifest
+        start = manifest.shards[-1].stop if manifest.shards else 0
+        digests = {name: file.commit() for name, file in self._files.items()}
+        digest = shard_digest(digests if manifest.rows > start else {})
+        manifest.shards.append(Shard(start, manifest.rows, manifest.source_rows, digest))
+        self._pending = 0
+
+    def finish(self, head: Head | None = None, classes: Sequence[str] | None = None) -> Bank:
+        """Make the bank whole and return it. head: of the network. classes: the names that integer labels point to."""
+        from typica.bank._reader import Bank  # noqa: PLC0415 (which shows this class to the world)
+
+        if self.complete:
+            self.close()
+            return Bank.open(self.path)
+        self._check_open()
+        manifest = self._manifest
+        if not manifest.rows:
+            first = (
+                f"; the first, {manifest.skipped[0][0]}: {manifest.skipped[0][1]}"
+                if manifest.skipped
+                else ""
+            )
+            raise InputError(
+                f"{self.path}: no row was written, {len(manifest.skipped)} were skipped{first}; check the source."
+            )
+        width = manifest.columns["features"]["width"]
+        if head is not None and head.n_features != width:
+            raise InputError(
+                f"{self.path}: a head for {head.n_features} features, these are {width}; pass the other."
+            )
+        if classes is not None:
+            check_labels(self.path, manifest, classes)
+        with self._or_close():
+            if head is not None:
+                store.save(head, self.path / HEAD)
+                manifest.head = store.fingerprint(head)
+            manifest.classes = None if classes is None else [str(name) for name in classes]
+            for name in manifest.columns:
+                header = npy_header(manifest.dtype_of(name), manifest.shape_of(name))
+                self._files[column_file(name)].rewrite(header)
+            if manifest.name_bytes is not None:
+                self._files[OFFSETS].rewrite(npy_header(np.dtype("<i8"), (manifest.rows + 1,)))
+            if self._pending:
+                self._end_shard()
+            for file in self._files.values():
+                file.commit()
+            dataclasses.replace(manifest, complete=True).write(self.path, self._lock)
+            manifest.complete = True
+        self.close()
+        return Bank.open(self.path)
+
+    @contextlib.contextmanager
+    def _or_close(self) -> Iterator[None]:
+        """Close on any error or Ctrl-C: half a batch may be in the files, which only taking up again puts right."""
+        try:
+            yield
+        except OSError as error:
+            self._stop(error)
+            if error.errno not in FULL:
+                raise
+            raise InputError(
+                f"{self.path}: the disk is full ({error.strerror}); free some space and run the same command again, "
+                "it goes on after the last whole shard."
+            ) from None
+        except BaseException as error:
+            self._stop(error)
+            raise
+
+    def _check_open(self) -> None:
+        if self.complete:
+            raise InputError(f"{self.path}: the bank is complete; open it with Bank.open.")
+        if self._lock is None:
+            raise InputError(f"{self.path}: the bank's writer is closed; make a new BankWriter.")
+        check_lock(self.path, self._lock)
+
+    def close(self) -> None:
+        """Let go of the folder. What was written since the last shard is cut when the bank is taken up again."""
+        for file in self._files.values():
+            file.close()
+        if self._lock is not None:
+            os.close(self._lock)
+        self._lock = None
+
+    def __enter__(self) -> BankWriter:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._stop(error)
+
+    def _stop(self, error: BaseException | None) -> None:
+        """Close. An error before the first shard leaves nothing behind in a folder that was empty;
+        Ctrl-C is none, and what it leaves is taken up again.
+        """
+        failed = isinstance(error, Exception) or (
+            error is not None and not (self.path / MANIFEST).exists()
+        )
+        ours = self._lock is not None and is_locked(self.path, self._lock)
+        if failed and ours and self._found_empty and not self._manifest.shards:
+            if os.name == "nt":  # which deletes no file that is open
+                self.close()
+            unmake_folder(self.path, self._made)
+        self.close()

@@ -1,0 +1,193 @@
+"""The benchmark sets: where they are on this machine, and how they get here.
+
+    get_set("svhn")          # fetch it, if it is not there, and return what open_images takes
+    find_set("svhn")         # the same without fetching; None if it is not there
+
+A set lies in ROOT/NAME; what is fetched passes through ROOT/downloads/NAME. A set that was
+downloaded by hand is found as well: its archive in ROOT/downloads/NAME, or its unpacked folder in
+ROOT/NAME or in ROOT.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from typica.data.sets._download import Digests, download, file_digests, mismatch, remote_size
+from typica.data.sets._idx import idx_to_npz
+from typica.data.sets._table import SETS, BenchmarkSet, SetFile
+from typica.data.unpack import unpack
+from typica.errors import FormatError, InputError
+from typica.files import atomic_path, lock_folder
+
+__all__ = [
+    "BenchmarkSet",
+    "SetFile",
+    "benchmark_set",
+    "find_set",
+    "get_set",
+    "how_to_get",
+    "list_sets",
+    "set_home",
+]
+
+
+def set_home() -> Path:
+    """Return where sets lie unless told otherwise: $TYPICA_HOME, $XDG_CACHE_HOME/typica or ~/.cache/typica."""
+    home = os.environ.get("TYPICA_HOME")
+    if home:
+        return Path(home).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").expanduser() / "typica"
+
+
+def list_sets() -> list[str]:
+    """Return the names of the benchmark sets.
+
+    >>> list_sets()[:3]
+    ['cifar10', 'cifar100', 'svhn']
+    """
+    return list(SETS)
+
+
+def benchmark_set(name: str) -> BenchmarkSet:
+    """Return what is known of a set.
+
+    >>> benchmark_set("isun").pictures
+    8925
+    """
+    if name not in SETS:
+        close = difflib.get_close_matches(name.lower(), SETS, cutoff=0.7)
+        hint = (
+            f"did you mean {' or '.join(close)}?" if close else f"choose one of {', '.join(SETS)}."
+        )
+        raise InputError(f"set {name!r}: there is none of that name; {hint}")
+    return SETS[name]
+
+
+def find_set(name: str, root: str | os.PathLike[str] | None = None) -> Path | None:
+    """Return what `open_images` is pointed at for a set that is there, or None. root: `set_home()` if None."""
+    wanted = benchmark_set(name)
+    root = set_home() if root is None else Path(root)
+    folders = [root / name] if wanted.open == "." else [root / name, root]
+    return next(
+        (folder / wanted.open for folder in folders if (folder / wanted.needs).exists()), None
+    )
+
+
+def how_to_get(name: str, root: str | os.PathLike[str] | None = None) -> str:
+    """Say how a set gets to where `find_set` looks.
+
+    >>> how_to_get("svhn")
+    'get it with: typica data get svhn'
+    """
+    wanted = benchmark_set(name)
+    if wanted.files:
+        return f"get it with: typica data get {name}" + (
+            "" if root is None else f" --root {os.fspath(root)}"
+        )
+    return f"see {wanted.page}: {wanted.by_hand}, below {(set_home() if root is None else Path(root)) / name}"
+
+
+def get_set(
+    name: str,
+    root: str | os.PathLike[str] | None = None,
+    *,
+    tell: Callable[[str, int | None], None] | None = None,
+) -> Path:
+    """Return what `open_images` is pointed at for a set, fetched if it is not there.
+
+    Interrupted, it goes on with the next call. Files are checked against their published checksums;
+    one without is recorded with its first download, and later downloads are checked against that.
+    Archives that were downloaded are removed once they are unpacked. tell: is called with each step
+    and the bytes that it will report, if known.
+    """
+    wanted = benchmark_set(name)
+    root = set_home() if root is None else Path(root)
+    found = find_set(name, root)
+    if found is not None:
+        return found
+    folder, downloads = root / name, root / "downloads" / name
+    if not wanted.files:
+        raise InputError(f"set {name!r}: it has no public address; {how_to_get(name, root)}.")
+    try:
+        downloads.mkdir(parents=True, exist_ok=True)
+        lock = lock_folder(downloads, f"getting the set {name!r}")
+    except OSError as error:
+        raise InputError(
+            f"{downloads}: cannot write there ({error.strerror}); choose another folder."
+        ) from None
+    try:
+        ours = [file for file in wanted.files if _fetched(file, downloads, tell)]
+        _put_in_place(wanted, downloads, folder, tell)
+        for file in ours:
+            (downloads / file.name).unlink(missing_ok=True)
+    finally:
+        os.close(lock)
+    found = find_set(name, root)
+    if found is None:
+        raise FormatError(
+            f"{folder}: unpacked, but {wanted.needs} is not in it; see {wanted.page} for what changed."
+        )
+    return found
+
+
+def _fetched(
+    file: SetFile, downloads: Path, tell: Callable[[str, int | None], None] | None
+) -> bool:
+    """See to it that a file is there and right; tell whether it had to be downloaded."""
+    path, record = downloads / file.name, downloads / f"{file.name}.sha256"
+    digests = file.digests
+    if not any(digests) and record.is_file():
+        digests = Digests(record.read_text(encoding="ascii").strip())
+    if path.is_file():
+        wrong = mismatch(digests, file_digests(path))
+        if wrong is not None:
+            raise FormatError(f"{path}: has {wrong}; delete it and run the same command again.")
+        return False
+    if tell is not None:
+        tell(f"downloading {file.name}", file.size or remote_size(file.addresses))
+    sha256 = download(file.addresses, path, digests=digests, size=file.size)
+    with atomic_path(record) as temporary:
+        temporary.write_text(f"{sha256}\n", encoding="ascii")
+    return True
+
+
+def _put_in_place(
+    wanted: BenchmarkSet,
+    downloads: Path,
+    folder: Path,
+    tell: Callable[[str, int | None], None] | None,
+) -> None:
+    """Make the set's folder of its files, whole or not at all."""
+    if wanted.kind == "archive":
+        listed = (
+            None
+            if wanted.only is None
+            else set((downloads / wanted.only).read_text(encoding="utf-8").split())
+        )
+        archive = downloads / next(file.name for file in wanted.files if file.name != wanted.only)
+        if tell is not None:
+            tell(f"unpacking {archive.name}", archive.stat().st_size)
+        unpack(
+            archive,
+            folder,
+            keep=None if listed is None else lambda name: name.rpartition("/")[2] in listed,
+        )
+        return
+    temporary = folder.with_name(f".{folder.name}.unpacking")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    try:
+        if wanted.kind == "idx":
+            idx_to_npz(downloads, temporary)
+        else:
+            for file in wanted.files:
+                shutil.copyfile(downloads / file.name, temporary / file.name)
+        folder.mkdir(exist_ok=True)
+        for made in temporary.iterdir():
+            made.replace(folder / made.name)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

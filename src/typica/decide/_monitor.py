@@ -1,0 +1,290 @@
+"""Watch a stream: is the input still what the detector was calibrated on?
+
+`Monitor` ranks each score among the calibration scores and the stream so far (`typica.decide._ranks`) and
+bets against the p-values being uniform (`typica.decide._martingale`). If calibration and stream are
+exchangeable, the probability that it ever raises an alarm is at most alpha, however long it runs
+and however often one looks. Inputs that depend on their predecessors, such as the frames of a
+video, are not exchangeable: thin them out first.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica import store
+from typica.arrays import to_numpy
+from typica.binomial import rate_interval
+from typica.decide._conformal import ConformalDetector
+from typica.decide._martingale import Wealth
+from typica.decide._ranks import CELLS, CHUNK, OnlineRanks
+from typica.errors import InputError, border
+from typica.exact import json_number
+from typica.fdr import check_share
+from typica.groups import EVERYTHING, GroupedScores
+from typica.sketch import check_scores
+from typica.store import storable
+
+
+class Rate(NamedTuple):
+    """How many of n inputs were rejected, the rate, and its exact interval of 95 % (Clopper-Pearson)."""
+
+    n: int
+    rejected: int
+    rate: float
+    low: float
+    high: float
+
+
+def _rate(rejected: NDArray[np.bool_]) -> Rate:
+    n, hits = len(rejected), int(np.count_nonzero(rejected))
+    return Rate(n, hits, hits / n if n else 0.0, *rate_interval(hits, n))
+
+
+@storable("monitor")
+class Monitor:
+    """Raises an alarm when a stream of inputs is no longer exchangeable with the calibration inputs.
+
+    source: a calibrated ConformalDetector (without a sketch); a fitted detector or Pipeline, with
+    `held_out` inputs to calibrate on; or an array of calibration scores. alpha: the probability of
+    a false alarm over all time. reject_alpha: the level at which single inputs count as rejected in
+    the rates over the last `window` inputs. cells: how many scores are kept as they are (see
+    `typica.decide._ranks`). seed: of the random numbers that break ties.
+
+    >>> rng = np.random.default_rng(0)
+    >>> monitor = Monitor(rng.normal(size=1000), alpha=0.01)
+    >>> monitor.update(rng.normal(size=5000))
+    False
+    >>> monitor.update(rng.normal(size=500) - 1)
+    True
+    >>> 5000 <= monitor.alarm_at < 5100, abs(monitor.changed_at - 5000) < 30
+    (True, True)
+    """
+
+    alarm_at: int | None
+    changed_at: int | None
+    largest_wealth: float
+
+    @border
+    def __init__(
+        self,
+        source: Any,
+        alpha: Any = 0.01,
+        *,
+        held_out: Any = None,
+        reject_alpha: Any = 0.05,
+        window: int = 1000,
+        cells: int = CELLS,
+        seed: Any = 0,
+    ) -> None:
+        if isinstance(window, bool) or not isinstance(window, int) or window < 1:
+            raise InputError(f"window={window!r}; pass an integer of 1 or more.")
+        self.alpha = float(check_share(alpha, "alpha"))
+        self.reject_alpha = float(check_share(reject_alpha, "reject_alpha"))
+        self.window = window
+        self.source, self.calibration = _calibration(source, held_out)
+        self._limits = self.calibration.limits(self.reject_alpha, None)
+        self._ranks = OnlineRanks(self._reference(), cells, seed)
+        self._names: list[str] = []
+        self._begin()
+
+    @border
+    def update(self, scores: Any, predicted: Any = None) -> bool:
+        """Take in one score or several in the order of their arrival; return whether there is an alarm.
+
+        predicted: the class that the classifier predicts for each, for rates by class; needed where
+        the source was calibrated by class.
+        """
+        checked = check_scores(scores)
+        classes = None if predicted is None else np.atleast_1d(to_numpy(predicted))
+        if classes is not None and classes.shape != checked.shape:
+            raise InputError(
+                f"predicted has shape {classes.shape} for {len(checked)} scores; pass one each."
+            )
+        by_class = list(self.calibration.sets) != [EVERYTHING]
+        if by_class and classes is None:
+            raise InputError("calibrated by class; pass the predicted class of each score.")
+        typical = self.calibration.typical(checked, classes if by_class else None, self._limits)
+        self._remember(~typical, classes)
+        for start in range(0, len(checked), CHUNK):
+            self._bet(self._ranks.p_values(checked[start : start + CHUNK]))
+        return self.alarm
+
+    @border
+    def observe(self, X: Any, predicted: Any = None) -> bool:
+        """Score the rows of X and take the scores in; see `update`."""
+        if self.source is None:
+            raise InputError("made from scores, without a detector; use update(scores).")
+        scores, classes = self.source.scored(X, predicted if self.source.by_class else None)
+        return self.update(scores, classes if self.source.by_class else predicted)
+
+    def reset(self) -> None:
+        """Begin anew with the calibration scores alone, after an alarm; each beginning may raise a false alarm."""
+        self._ranks = OnlineRanks(self._reference(), self._ranks.cells, self._ranks.rng)
+        self._begin()
+
+    @property
+    def alarm(self) -> bool:
+        """Whether the wealth has ever reached 1 / alpha."""
+        return self.alarm_at is not None
+
+    @property
+    def inputs(self) -> int:
+        """The number of inputs since the beginning."""
+        return self._wealth.steps
+
+    @property
+    def wealth(self) -> float:
+        """What the bets have made of 1: evidence against exchangeability."""
+        return self._wealth.value
+
+    @property
+    def rate(self) -> Rate:
+        """The rate of rejected inputs among the last `window`."""
+        return _rate(self._rejected)
+
+    @property
+    def rates(self) -> dict[str, Rate]:
+        """The rate of rejected inputs among the last `window`, by predicted class."""
+        seen = np.unique(self._codes[self._codes >= 0]).tolist()
+        return {self._names[code]: _rate(self._rejected[self._codes == code]) for code in seen}
+
+    def report(self) -> dict[str, Any]:
+        """Return all there is to know as plain JSON types; positions in the stream are counted from 0."""
+        return {
+            "inputs": self.inputs,
+            "alpha": self.alpha,
+            "alarm": self.alarm,
+            "alarm_at": self.alarm_at,
+            "changed_at": self.changed_at,
+            "wealth": json_number(self.wealth),
+            "largest_wealth": json_number(self.largest_wealth),
+            "reject_alpha": self.reject_alpha,
+            "rejected": self.rate._asdict(),
+            "rejected_by_class": {name: rate._asdict() for name, rate in self.rates.items()},
+        }
+
+    def prometheus(self, prefix: str = "typica_monitor") -> str:
+        """Return the state in the text format that Prometheus scrapes."""
+        labelled = {"": self.rate} | {
+            f'{{class="{_escaped(name)}"}}': rate for name, rate in self.rates.items()
+        }
+        metrics: list[tuple[str, str, str, dict[str, Any]]] = [
+            ("inputs_total", "counter", "Inputs seen.", {"": self.inputs}),
+            ("alarm", "gauge", "1 after the wealth has reached 1 / alpha.", {"": int(self.alarm)}),
+            ("wealth", "gauge", "Evidence against exchangeability.", {"": self.wealth}),
+            (
+                "wealth_limit",
+                "gauge",
+                "The wealth that raises the alarm, 1 / alpha.",
+                {"": 1 / self.alpha},
+            ),
+        ]
+        for field, text in (("rate", "Rate of rejected inputs in the window"), ("low", "Its lower limit, 95 %"),
+                            ("high", "Its upper limit, 95 %"), ("n", "Inputs in the window")):  # fmt: skip
+            values = {label: getattr(rate, field) for label, rate in labelled.items()}
+            metrics.append((f"rejected_{field}", "gauge", f"{text}.", values))
+        lines = []
+        for name, kind, text, values in metrics:
+            lines += [f"# HELP {prefix}_{name} {text}", f"# TYPE {prefix}_{name} {kind}"]
+            lines += [f"{prefix}_{name}{label} {value}" for label, value in values.items()]
+        return "\n".join(lines) + "\n"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the whole state to one safetensors file; what `typica.load` returns goes on exactly as this one."""
+        store.save(self, path)
+
+    # How it is done
+
+    def _begin(self) -> None:
+        self._wealth = Wealth()
+        self.largest_wealth = 1.0
+        self.alarm_at = None
+        self.changed_at = None
+        self._rejected: NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
+        self._codes: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+
+    def _bet(self, p: NDArray[np.float64]) -> None:
+        before = copy.copy(self._wealth)
+        path = self._wealth.bet(p)
+        self.largest_wealth = max(self.largest_wealth, float(path.max()))
+        if self.alarm_at is None and self.largest_wealth >= 1 / self.alpha:
+            crossing = int(np.argmax(path >= 1 / self.alpha))
+            before.bet(p[: crossing + 1])  # what the bets knew when the alarm came
+            self.alarm_at, self.changed_at = before.steps - 1, before.change_point
+
+    def _reference(self) -> NDArray[np.float64]:
+        return np.concatenate([scores.ordered for scores in self.calibration.sets.values()])
+
+    def _remember(self, rejected: NDArray[np.bool_], classes: NDArray[Any] | None) -> None:
+        codes = np.full(len(rejected), -1)
+        if classes is not None:
+            names, inverse = np.unique(classes, return_inverse=True)
+            texts = [str(name) for name in names]
+            self._names += [text for text in texts if text not in self._names]
+            codes = np.array([self._names.index(text) for text in texts], dtype=np.int64)[inverse]
+        self._rejected = np.concatenate([self._rejected, rejected])[-self.window :]
+        self._codes = np.concatenate([self._codes, codes])[-self.window :]
+
+    def state(self) -> dict[str, Any]:
+        """Return what is to be stored."""
+        made_from = {
+            "source": self.source,
+            "calibration": self.calibration if self.source is None else None,
+        }
+        settings = {"alpha": self.alpha, "reject_alpha": self.reject_alpha, "window": self.window}
+        alarm = {
+            "largest_wealth": self.largest_wealth,
+            "alarm_at": self.alarm_at,
+            "changed_at": self.changed_at,
+        }
+        seen = {"names": self._names, "rejected": self._rejected, "codes": self._codes}
+        return {
+            **made_from,
+            **settings,
+            **alarm,
+            **seen,
+            "ranks": self._ranks,
+            "bets": self._wealth,
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Monitor:
+        """Rebuild the monitor from what was stored."""
+        source = state["source"] if state["calibration"] is None else state["calibration"]
+        made = cls(source, **{key: state[key] for key in ("alpha", "reject_alpha", "window")})
+        made._ranks, made._wealth = state["ranks"], state["bets"]
+        made.largest_wealth, made.alarm_at = state["largest_wealth"], state["alarm_at"]
+        made.changed_at, made._names = state["changed_at"], state["names"]
+        made._rejected, made._codes = state["rejected"], state["codes"]
+        return made
+
+
+def _calibration(source: Any, held_out: Any) -> tuple[ConformalDetector | None, GroupedScores]:
+    """Return the detector, if there is one, and the scores to begin with."""
+    detector = None
+    if isinstance(source, GroupedScores):
+        scores = source
+    elif isinstance(source, ConformalDetector) and held_out is None:
+        detector, scores = source, source.calibration
+    elif held_out is not None:
+        detector = ConformalDetector(source).calibrate(held_out)
+        scores = detector.calibration
+    elif hasattr(source, "score_samples"):
+        raise InputError("a detector without calibration scores; pass held_out inputs as well.")
+    else:
+        scores = GroupedScores()
+        scores.add(check_scores(source), None)
+    if scores.n == 0:
+        raise InputError("no calibration scores; pass those of held-out in-distribution inputs.")
+    if not all(part.exact for part in scores.sets.values()):
+        raise InputError("a sketch lacks what the guarantee needs; calibrate without max_scores.")
+    return detector, scores
+
+
+def _escaped(label: str) -> str:
+    return label.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -1,0 +1,28 @@
+"""A scikit-learn Pipeline that ends in a detector is taken wherever a detector is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.pipeline import Pipeline
+
+from typica.detectors.base import Detector
+from typica.errors import InputError
+
+
+def final_detector(estimator: Any) -> Detector:
+    """Return the detector itself, or the one that a Pipeline ends in."""
+    detector = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+    if not isinstance(detector, Detector):
+        raise InputError(
+            f"{type(detector).__name__} is not a detector; pass a detector or a scikit-learn Pipeline "
+            "that ends in one."
+        )
+    return detector
+
+
+def detector_input(estimator: Any, X: Any) -> Any:
+    """Return X as the detector sees it: after all the steps of a Pipeline that stand before it."""
+    if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
+        return estimator[:-1].transform(X)
+    return X

@@ -1,0 +1,116 @@
+"""What the methods that keep training rows share: a bank that streams, merges and may be a sample."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.arrays import as_floating
+from typica.detectors._logits import check_count
+from typica.detectors.base import Detector
+from typica.errors import InputError
+from typica.estimator import check_rows
+
+
+def check_subsample(value: Any) -> None:
+    """Raise unless the parameter `subsample` is None, a share or a number of rows."""
+    number = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    share = isinstance(value, float | np.floating)
+    if value is not None and not (number and value >= 1) and not (share and 0 < value <= 1):
+        raise InputError(
+            f"subsample={value!r} is neither a share nor a number of rows; pass None, 0.01 or 1000, say."
+        )
+
+
+def check_k(k: int, rows: int, subsample: float | int | None = None) -> None:
+    """Raise if there are fewer than k rows to choose from."""
+    if k > rows:
+        # scikit-learn's checks look for the words in brackets.
+        found = "1 training row (1 sample)" if rows == 1 else f"{rows} training rows"
+        kept, more = (
+            ("", "") if subsample is None else (" that were kept", ", or a larger subsample")
+        )
+        raise InputError(f"k={k} exceeds the {found}{kept}; pass k<={rows}{more}.")
+
+
+class BankDetector(Detector):
+    """A detector that keeps training rows, all or a random sample of them, in `batches_`.
+
+    Subclasses have the parameters `subsample` (None, a share of each batch, or a number of rows),
+    `seed` and `k`, and write `_derive`, which turns `bank_` into what scoring needs.
+    """
+
+    subsample: float | int | None
+    seed: int
+    batches_: list[NDArray[Any]]
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_subsample(self.subsample)
+        check_count(self.seed, "seed", least=0)
+
+    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
+        known: list[NDArray[Any]] = getattr(self, "batches_", [])
+        if known:
+            self._check_sample_can_grow()
+        check_rows(Z)
+        if self.subsample is not None:
+            Z = Z[self._chosen(len(Z), sum(map(len, known)))]
+        self.batches_ = [*known, self._kept(as_floating(Z))]
+        self._derived_for = None
+
+    def _chosen(self, n: int, before: int) -> NDArray[np.int64]:
+        """Return which of n rows are kept; `before` rows are in the bank already."""
+        kept = self.subsample or n
+        if isinstance(kept, float | np.floating):
+            # The share of a small training set still leaves the k rows without which nothing can be
+            # scored.
+            kept = max(int(np.ceil(kept * n)), int(getattr(self, "k", 1)) - before)
+        size = min(n, int(kept))
+        return np.sort(
+            np.random.default_rng([int(self.seed), before]).choice(n, size, replace=False)
+        )
+
+    def _kept(self, Z: NDArray[Any]) -> NDArray[Any]:
+        """Return what the bank keeps of the rows Z: an array of its own."""
+        return np.array(Z, order="C")
+
+    def _absorb(self, other: Self) -> None:
+        known: list[NDArray[Any]] = getattr(self, "batches_", [])
+        if known:
+            self._check_sample_can_grow()
+        self.batches_ = [*known, *other.batches_]
+        self._derived_for = None
+
+    def _check_sample_can_grow(self) -> None:
+        if isinstance(self.subsample, int | np.integer):
+            raise InputError(
+                "a sample of a fixed number of rows cannot take in more; pass subsample as a share, or None."
+            )
+
+    def _prepare(self) -> None:
+        settings = self.get_params(deep=False)
+        if getattr(self, "_derived_for", None) != settings:
+            if len(self.batches_) > 1:
+                self.batches_ = [np.concatenate(self.batches_)]
+            self._derive()
+            self._derived_for = settings
+
+    def _derive(self) -> None:
+        """Set what scoring needs from `bank_`, or say why that is impossible."""
+
+    @property
+    def bank_(self) -> NDArray[Any]:
+        """The rows that are kept, (N, m)."""
+        return self.batches_[0] if len(self.batches_) == 1 else np.concatenate(self.batches_)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out of pickles and copies what `_derive` has set: it is large, and soon made again."""
+        state: dict[str, Any] = super().__getstate__()
+        return {
+            key: value
+            for key, value in state.items()
+            if not key.startswith("_") or key == "_sklearn_version"
+        }

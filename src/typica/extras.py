@@ -1,0 +1,31 @@
+"""Packages that are not always there: found, or a message that says what to install."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import Any
+
+from typica.errors import InputError
+
+
+def need(module: str, extra: str) -> Any:
+    """Import a module of an extra, or say how to install it."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module.partition(".")[0]:
+            raise
+        raise _missing(error.name, extra) from None
+
+
+def check_installed(module: str, extra: str) -> None:
+    """Raise what `need` would, and import nothing."""
+    if importlib.util.find_spec(module) is None:
+        raise _missing(module, extra)
+
+
+def _missing(module: str, extra: str) -> InputError:
+    return InputError(
+        f"{module} is not installed; install the extra {extra!r}: pip install 'typica[{extra}]'."
+    )

@@ -1,0 +1,125 @@
+"""Files: written whole or not at all, one writer at a time, known by their digests.
+
+What only POSIX has (locks on folders, modes, syncing a folder) is in this file alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from typica.errors import InputError
+
+LOCK = ".lock"  # on Windows, where a folder itself has none
+
+
+@contextlib.contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary path beside `path` that takes its place when the block ends well.
+
+    >>> import tempfile
+    >>> target = Path(tempfile.mkdtemp()) / "numbers.txt"
+    >>> with atomic_path(target) as temporary:
+    ...     _ = temporary.write_text("1 2 3")
+    >>> target.read_text()
+    '1 2 3'
+    """
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{path.suffix}")
+    try:
+        # Made by us alone, with the mode that the user's umask leaves.
+        handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot write there ({error.strerror}); choose another folder."
+        ) from None
+    os.close(handle)
+    try:
+        yield temporary
+        _sync(temporary)
+        temporary.replace(path)
+        if os.name == "posix":
+            _sync(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def existing(path: str | Path) -> Path:
+    """Return the path of a file that is there."""
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"there is no file {path}; check the path.")
+    return path
+
+
+def sha256(*files: Path) -> str:
+    """Return the SHA-256 of a file, or of several, one after the other."""
+    digest = hashlib.sha256()
+    for path in files:
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def lock_folder(folder: Path, what: str = "writing this bank") -> int:
+    """Take the lock on a folder, which dies with its holder, and return the handle that holds it."""
+    busy = InputError(
+        f"{folder}: another process is {what}; wait until it has ended, or choose another folder."
+    )
+    if sys.platform == "win32":
+        import msvcrt  # noqa: PLC0415 (Windows only)
+
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT)
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            os.close(handle)
+            raise busy from None
+        return handle
+    import fcntl  # noqa: PLC0415 (POSIX only)
+
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise busy from None
+    except OSError:  # a file system without locks
+        pass
+    if not is_locked(
+        folder, handle
+    ):  # removed after it was opened, by one who held the lock until now
+        os.close(handle)
+        raise busy
+    return handle
+
+
+def check_lock(folder: Path, handle: int) -> None:
+    """Refuse if the folder at a path is no longer the one on which `handle` holds the lock."""
+    if not is_locked(folder, handle):
+        raise InputError(
+            f"{folder}: the folder was removed or replaced while this bank was being written; run the command again."
+        )
+
+
+def is_locked(folder: Path, handle: int) -> bool:
+    """Tell whether the folder at a path is the one on which `handle` holds the lock."""
+    try:
+        there = (folder / LOCK if sys.platform == "win32" else folder).stat()
+    except OSError:
+        return False
+    return os.path.samestat(there, os.fstat(handle))

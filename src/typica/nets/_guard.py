@@ -1,0 +1,120 @@
+"""A classifier that says when it does not know: logits, score and verdict in one forward pass."""
+# mypy: allow-subclassing-any
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from typica.detectors import final_detector
+from typica.detectors._cosine import NO_DIRECTION, CosineDetector
+from typica.errors import InputError
+from typica.nets._input import as_extractor, chosen, reads_logits
+from typica.nets._torch import nn, torch
+from typica.nets.extractors.torch import Extraction, FeatureExtractor
+
+
+class Guarded(NamedTuple):
+    """What a guarded model gives: logits (n, C), scores (n,), and +1 for typical inputs, -1 for others (n,)."""
+
+    logits: Any
+    score: Any
+    verdict: Any
+
+
+class Guard(nn.Module):
+    """A model with its detector: `forward` gives logits, score and verdict.
+
+    model: an `nn.Module`, or a FeatureExtractor where the features are not the head's input.
+    detector: calibrated; a detector of features or logits, or a Pipeline that ends in one. The
+    model is put in eval mode. The verdict is `detector.predict`'s: +1 where the score is at least
+    the threshold at the time of making the guard.
+
+    CTM and CW are copied into buffers and scored without a branch in Python, so that a guard with
+    one of them moves between devices whole, is saved with `state_dict`, and can be exported. Other
+    detectors are called as they are.
+
+    >>> import numpy as np, typica
+    >>> model = nn.Linear(2, 2)
+    >>> detector = typica.CTM().fit(np.array([[2.0, 0.1], [0.1, 3.0]] * 10), [0, 1] * 10)
+    >>> guard = Guard(model, detector)
+    >>> guard(torch.tensor([[4.0, 0.2], [-1.0, -1.0]])).verdict
+    tensor([ 1, -1])
+    """
+
+    def __init__(self, model: FeatureExtractor | Any, detector: Any) -> None:
+        super().__init__()
+        final = final_detector(detector)
+        if not hasattr(final, "offset_"):
+            raise InputError(
+                f"Guard: {type(final).__name__} has no threshold yet; call its calibrate with held-out inputs."
+            )
+        self.extractor = as_extractor(model)
+        self.model = self.extractor.model
+        self.detector = detector
+        self._logits = reads_logits(detector, "Guard")
+        weight = next((p for p in self.model.parameters() if p.is_floating_point()), torch.empty(0))
+        # Double beside a model in double alone: some devices lack it.
+        dtype = torch.float64 if weight.dtype == torch.float64 else torch.float32
+        for name, value in (
+            ("threshold", torch.tensor(final.offset_, dtype=torch.float64)),
+            ("directions", _directions(detector)),
+        ):
+            self.register_buffer(name, None if value is None else value.to(weight.device, dtype))
+        self.eval()
+
+    def forward(self, images: Any) -> Guarded:
+        """Return logits, score and verdict of one batch, as the model takes it."""
+        return self.judge(self.extractor.run(images))
+
+    def judge(self, extraction: Extraction) -> Guarded:
+        """Return the verdict on what the model has given: all that the guard adds to a pass of the model."""
+        score = self._score(chosen(extraction, self._logits, "Guard"))
+        return Guarded(extraction.logits, score, 2 * (score >= self.threshold).long() - 1)
+
+    def _score(self, rows: Any) -> Any:
+        if self.directions is None:
+            return self.detector.score_samples(rows)
+        rows = rows if rows.dtype == torch.float64 else rows.float()
+        if rows.shape[1] != self.directions.shape[1]:
+            raise InputError(
+                f"Guard: the detector is expecting {self.directions.shape[1]} features, the model gives "
+                f"{rows.shape[1]}; fit it on features of this model and layer."
+            )
+        return max_cosine(rows, self.directions.to(rows.dtype))
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Guard:
+        """Move or convert the guard; the detector's buffers stay in single precision beside a model in half."""
+        buffers = dict(self._buffers)
+        super()._apply(fn, recurse)
+        for name, buffer in buffers.items():
+            if buffer is not None and self._buffers[name].dtype in (torch.float16, torch.bfloat16):
+                self._buffers[name] = buffer.to(self._buffers[name].device)
+        return self
+
+
+def _directions(detector: Any) -> Any:
+    """Return the unit directions of CTM or CW as a tensor, or None of another detector."""
+    if (
+        not isinstance(detector, CosineDetector)
+        or type(detector)._score is not CosineDetector._score
+    ):
+        return None
+    detector._check_fitted()
+    detector._prepare()
+    return torch.tensor(detector._directions)
+
+
+def max_cosine(Z: Any, directions: Any) -> Any:
+    """Return max_k cos(directions_k, z) for each row z of Z (n, m), -1 where z is zero; no branch in Python.
+
+    directions (C, m) are of length 1.
+
+    >>> max_cosine(torch.tensor([[3.0, 4.0], [0.0, 0.0], [1e30, 0.0]]), torch.eye(2))
+    tensor([ 0.8000, -1.0000,  1.0000])
+    """
+    largest = Z.abs().amax(1, keepdim=True)
+    zero = largest == 0
+    Z = Z / torch.where(zero, 1.0, largest)  # so that squares neither overflow nor underflow
+    length = torch.where(zero, 1.0, torch.linalg.vector_norm(Z, dim=1, keepdim=True))
+    best = (Z @ directions.T).amax(1, keepdim=True) / length
+    return torch.where(zero, NO_DIRECTION, best).squeeze(1)

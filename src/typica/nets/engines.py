@@ -1,0 +1,129 @@
+"""Run an extractor over many images by whatever is quickest here and gives the same numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.errors import InputError
+from typica.nets._runner import Runner, Trial
+from typica.nets._trials import Trials
+from typica.nets.extractors.onnx import OnnxExtractor
+
+__all__ = ["Runner", "Trial", "make_runner"]
+
+
+def make_runner(
+    extractor: Any,
+    backend: str = "auto",
+    *,
+    sample: NDArray[np.float32],
+    batch: int | None = None,
+    threads: int | None = None,
+    device: Any = None,
+    autocast: bool = False,
+    images: int | None = None,
+) -> Runner:
+    """Return a Runner over a FeatureExtractor, GraphExtractor or OnnxExtractor.
+
+    backend: "torch" (as it is), "compile" (torch.compile), "onnx" (ONNX Runtime, extra `onnx`),
+    "openvino" (OpenVINO, extra `openvino`), "mnn" (MNN, extra `mnn`), or "auto", which tries all
+    but "compile" on the sample and takes the quickest whose features and logits differ by no more
+    than 1e-3 of the largest from the reference: PyTorch itself, or ONNX Runtime of an ONNX file.
+    One that is named must agree as well. sample: some of the images (n, ...), 16 or more, as the
+    network takes them. batch, threads: kept as they are given; None measures. device: of PyTorch,
+    where the network is moved to; None leaves it where it is. autocast: whether PyTorch may compute
+    in half precision, which no reference is asked about. images: how many there are to run, if
+    known: few are not worth trying everything for.
+
+    >>> from typica.nets import FeatureExtractor
+    >>> from torch import nn
+    >>> extractor = FeatureExtractor(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)))
+    >>> images = np.ones((20, 4), dtype=np.float32)
+    >>> runner = make_runner(extractor, "torch", sample=images, batch=8, threads=1)
+    >>> [found.features.shape for found in runner([images, images[:3]])]
+    [(20, 3), (3, 3)]
+    >>> runner
+    Runner('torch', batch=8, threads=1)
+    """
+    sample = _checked(sample)
+    extractor, kind = _moved(extractor, device)
+    known = (
+        ("onnx", "openvino", "mnn")
+        if kind is None
+        else ("torch", "compile", "onnx", "openvino", "mnn")
+    )
+    if backend not in ("auto", *known):
+        raise InputError(
+            f"make_runner: backend {backend!r} cannot run this model; choose auto, {', '.join(known)}."
+        )
+    for name, value in (("batch", batch), ("threads", threads)):
+        if value is not None and value < 1:
+            raise InputError(f"make_runner: {name}={value}; pass 1 or more, or None to measure.")
+    if (
+        backend in ("onnx", "openvino", "mnn")
+        and kind is not None
+        and (kind.type != "cpu" or autocast)
+    ):
+        raise InputError(
+            f"make_runner: backend {backend!r} runs on the CPU in single precision; leave device and autocast out."
+        )
+    trials = Trials(extractor, sample, kind, autocast)
+    if backend != "auto":
+        return trials.named(backend, batch, threads)
+    return trials.quickest([name for name in known if name != "compile"], batch, threads, images)
+
+
+def _checked(sample: Any) -> NDArray[Any]:
+    if not isinstance(sample, np.ndarray) or sample.ndim < 2 or not len(sample):
+        found = sample.shape if isinstance(sample, np.ndarray) else type(sample).__name__
+        raise InputError(
+            f"make_runner: a sample of {found}; pass some images as an array (n, ...)."
+        )
+    return sample.astype(np.float32, copy=False) if sample.dtype.kind == "f" else sample
+
+
+def _moved(extractor: Any, device: Any) -> tuple[Any, Any]:
+    """Return the extractor on the device, and the device; None as the device of an ONNX model."""
+    if isinstance(extractor, OnnxExtractor):
+        if device is not None and str(device) != "cpu":
+            raise InputError(
+                f"make_runner: device={str(device)!r}, but ONNX models run on the CPU here; leave it out."
+            )
+        return extractor, None
+    from typica.nets._torch import torch  # noqa: PLC0415 (needs torch, which is an extra)
+    from typica.nets.extractors.program import GraphExtractor  # noqa: PLC0415
+    from typica.nets.extractors.torch import FeatureExtractor  # noqa: PLC0415
+
+    if device is not None:
+        _check_device(torch, device)
+    if isinstance(extractor, GraphExtractor):
+        extractor = extractor if device is None else extractor.to(device)
+        return extractor, extractor.device
+    if not isinstance(extractor, FeatureExtractor):
+        raise InputError(
+            f"make_runner: got {type(extractor).__name__}; pass a FeatureExtractor, GraphExtractor or OnnxExtractor."
+        )
+    if device is not None:
+        extractor.model.to(device)
+    weight = next(iter(extractor.model.parameters()), None)
+    return extractor, torch.device("cpu") if weight is None else weight.device
+
+
+def _check_device(torch: Any, device: Any) -> None:
+    """Raise unless PyTorch can put numbers on the device and get them back."""
+    try:
+        torch.zeros(1, device=device).cpu()
+    except (
+        RuntimeError,
+        AssertionError,
+        ImportError,
+        TypeError,
+    ) as error:  # each device has its own for its absence
+        reason = str(error).strip().partition("\n")[0].rstrip(".")
+        raise InputError(
+            f"make_runner: device={str(device)!r} cannot be used here ({reason}); pass another, such as cpu, or leave "
+            "it out."
+        ) from None

@@ -1,0 +1,1 @@
+"""Feature extractors of PyTorch modules, exported programs and ONNX graphs."""

@@ -1,0 +1,230 @@
+"""The linear head of an ONNX graph: Gemm, MatMul with or without Add, or a 1x1 convolution, with constant weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.extras import need
+from typica.nets._walk import Walk, find_back
+
+# What leaves it plain which logits were there before.
+_PASSES = {
+    *(
+        "ArgMax",
+        "AveragePool",
+        "Cast",
+        "Dropout",
+        "Flatten",
+        "Gather",
+        "GlobalAveragePool",
+        "Identity",
+        "LogSoftmax",
+    ),
+    *(
+        "ReduceMean",
+        "Reshape",
+        "Sigmoid",
+        "Slice",
+        "Softmax",
+        "Squeeze",
+        "TopK",
+        "Transpose",
+        "Unsqueeze",
+    ),
+}
+
+
+class Linear(NamedTuple):
+    """A linear layer: its name, the tensors before and after it, and logits = features @ weight.T + bias.
+
+    features_turned, logits_turned: whether the tensor holds an input a column, (m, n) or (C, n).
+    maps: whether features are maps (n, m, h, w), as a convolution's are; other inputs of more than
+    two dimensions are tokens.
+    """
+
+    name: str
+    features: str
+    logits: str
+    weight: NDArray[Any]
+    bias: NDArray[Any] | None
+    features_turned: bool = False
+    logits_turned: bool = False
+    maps: bool = False
+
+
+class Graph:
+    """An ONNX model's graph, with its constants."""
+
+    def __init__(self, model: Any) -> None:
+        self._onnx = need("onnx", "onnx")
+        self.model = model
+        self.producers = {name: node for node in model.graph.node for name in node.output if name}
+        self._initialisers = {tensor.name: tensor for tensor in model.graph.initializer}
+        self.inputs = [value for value in model.graph.input if value.name not in self._initialisers]
+        self.outputs = [value.name for value in model.graph.output]
+        self._fixed = set(self._initialisers)  # tensors that depend on no input
+        for node in model.graph.node:  # in order of execution
+            inner = any(attribute.HasField("g") for attribute in node.attribute)
+            if node.op_type == "Constant" or (
+                any(node.input) and not inner and self._fixed.issuperset(filter(None, node.input))
+            ):
+                self._fixed.update(filter(None, node.output))
+        self._constants: dict[str, NDArray[Any]] = {}
+
+    @property
+    def tensors(self) -> list[str]:
+        """The names of all tensors that the graph computes, in order, after those that it is given."""
+        return [*(value.name for value in self.inputs), *self.producers]
+
+    def constant(self, name: str) -> NDArray[Any] | None:
+        """Return the value of a tensor that depends on no input, or None of one that does."""
+        if name not in self._fixed:
+            return None
+        waiting = [name]  # no recursion: a chain may be longer than Python's stack
+        while waiting:
+            current = waiting[-1]
+            before = () if current in self._initialisers else self.producers[current].input
+            missing = [key for key in before if key and key not in self._constants]
+            if missing and current not in self._constants:
+                waiting += missing
+                continue
+            waiting.pop()
+            if current not in self._constants:
+                self._constants[current] = self._evaluated(current)
+        return self._constants[name]
+
+    def _evaluated(self, name: str) -> NDArray[Any]:
+        if name in self._initialisers:
+            array: NDArray[Any] = self._onnx.numpy_helper.to_array(self._initialisers[name])
+            return array
+        node = self.producers[name]
+        values = {key: self._constants[key] for key in node.input if key}
+        helper, reference = (
+            need("onnx.helper", "onnx"),
+            need("onnx.reference", "onnx"),
+        )
+        tensors = [self._onnx.numpy_helper.from_array(value, key) for key, value in values.items()]
+        graph = helper.make_graph(
+            [node], "constant", [], [self._onnx.ValueInfoProto(name=name)], tensors
+        )
+        model = helper.make_model(graph, opset_imports=self.model.opset_import)
+        return np.asarray(reference.ReferenceEvaluator(model).run([name], {})[0])
+
+    def head(self) -> Linear | None:
+        """Return the linear layer that an output comes from, or None."""
+        walk = Walk(self.producers, self._through, self._passes)
+        return find_back(walk, ((name, name) for name in self.outputs), self._linear)
+
+    def _through(self, node: Any) -> Iterator[str]:
+        return (name for name in node.input if self.constant(name) is None)
+
+    def _passes(self, node: Any) -> bool:
+        if node.op_type in ("Mul", "Div"):  # by a temperature
+            return any(
+                (value := self.constant(name)) is not None and value.size == 1
+                for name in node.input
+            )
+        return node.op_type in _PASSES
+
+    def _linear(self, node: Any) -> Linear | None:
+        match node.op_type:
+            case "Gemm":
+                return self._gemm(node)
+            case "MatMul":
+                return self._product(node, *node.input)
+            case "Add":
+                return self._sum(node)
+            case "Conv":
+                return self._conv(node)
+        return None
+
+    def _product(self, node: Any, a: str, b: str) -> Linear | None:
+        """Return features @ constant, or constant @ turned features."""
+        name = f"{node.op_type} {node.name or node.output[0]!r}"
+        left, right = self.constant(a), self.constant(b)
+        if left is None and right is not None and right.ndim == 2:
+            return Linear(name, a, node.output[0], right.T, None)
+        if right is None and left is not None and left.ndim == 2:
+            return Linear(name, b, node.output[0], left, None, True, True)
+        return None
+
+    def _gemm(self, node: Any) -> Linear | None:
+        options = {
+            attribute.name: self._onnx.helper.get_attribute_value(attribute)
+            for attribute in node.attribute
+        }
+        found = self._product(node, *node.input[:2])
+        if found is None:
+            return None
+        flags = options.get("transA", 0), options.get("transB", 0)
+        feature_flag, weight_flag = reversed(flags) if found.logits_turned else flags
+        weight = (found.weight.T if weight_flag else found.weight) * np.float32(
+            options.get("alpha", 1.0)
+        )
+        found = found._replace(
+            weight=weight, features_turned=found.features_turned != bool(feature_flag)
+        )
+        if len(node.input) < 3 or not node.input[2]:
+            return found
+        bias = self._bias(node.input[2], found)
+        return (
+            None
+            if bias is None
+            else found._replace(bias=bias * np.float32(options.get("beta", 1.0)))
+        )
+
+    def _sum(self, node: Any) -> Linear | None:
+        for product, other in (node.input, reversed(node.input)):
+            before = self.producers.get(product)
+            found = (
+                self._product(before, *before.input)
+                if before is not None and before.op_type == "MatMul"
+                else None
+            )
+            bias = None if found is None else self._bias(other, found)
+            if found is not None and bias is not None:
+                return found._replace(logits=node.output[0], bias=bias)
+        return None
+
+    def _bias(self, name: str, found: Linear) -> NDArray[Any] | None:
+        """Return a constant as one number a class, or None if it does not add the same to every input."""
+        value, classes = self.constant(name), len(found.weight)
+        if value is None:
+            return None
+        if found.logits_turned:
+            value = value.T if value.ndim == 2 else value[..., None]
+        wide = value.ndim and value.shape[-1] != 1
+        if value.size != (classes if wide else 1) or (wide and value.shape[-1] != classes):
+            return None
+        return np.broadcast_to(value.reshape(-1), (classes,))
+
+    def _conv(self, node: Any) -> Linear | None:
+        weight = self.constant(node.input[1])
+        options = {
+            attribute.name: self._onnx.helper.get_attribute_value(attribute)
+            for attribute in node.attribute
+        }
+        plain = all(step == 1 for step in options.get("strides", ())) and not any(
+            options.get("pads", ())
+        )
+        grouped = options.get("group", 1) != 1 or options.get("auto_pad", b"NOTSET") not in (
+            b"NOTSET",
+            b"VALID",
+        )
+        if (
+            weight is None
+            or weight.ndim < 3
+            or any(side != 1 for side in weight.shape[2:])
+            or not plain
+            or grouped
+        ):
+            return None
+        bias = self.constant(node.input[2]) if len(node.input) > 2 and node.input[2] else None
+        name = f"Conv {node.name or node.output[0]!r}"
+        return Linear(
+            name, node.input[0], node.output[0], weight.reshape(weight.shape[:2]), bias, maps=True
+        )

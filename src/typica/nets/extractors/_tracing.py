@@ -1,0 +1,191 @@
+"""What happens inside a model during one forward pass, found with hooks that never outlive it."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any, NamedTuple
+
+from typica.nets._torch import nn, torch
+
+# A pass of an extractor sets hooks and flags on the model, which threads share: one such pass at a
+# time.
+ONE_AT_A_TIME = threading.RLock()
+
+WRAPPERS = ("module.", "_orig_mod.")  # what DataParallel and torch.compile put before names
+
+Hook = Callable[[Any, Any], None]  # (the module's input, its output)
+
+
+def is_opaque(model: Any) -> bool:
+    """Tell whether a model takes no hooks: TorchScript, or a program of torch.export, whose `eval` refuses."""
+    exported = isinstance(model, torch.fx.GraphModule) and "eval" in vars(model)
+    return exported or isinstance(model, torch.jit.ScriptModule)
+
+
+def unwrapped(model: Any) -> Any:
+    """Return the model inside DataParallel, DistributedDataParallel and torch.compile; itself otherwise."""
+    while True:
+        if isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
+            model = model.module
+        elif hasattr(model, "_orig_mod"):
+            model = model._orig_mod
+        else:
+            return model
+
+
+@contextmanager
+def evaluating(model: Any, gradients: bool) -> Iterator[None]:
+    """Put the model in eval mode, with gradients for its input alone or for nothing; put all flags back after."""
+    modes = [(module, module.training) for module in model.modules()]
+    flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+    with ExitStack() as stack:
+        stack.callback(_set, modes, flags)
+        model.eval()
+        if any(getattr(module, "_compiled_call_impl", None) is not None for module, _ in modes):
+            stack.enter_context(
+                torch.compiler.set_stance("force_eager")
+            )  # or every set of hooks is compiled anew
+        if gradients:
+            _set([], [(parameter, False) for parameter, _ in flags])
+            stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(torch.set_grad_enabled(gradients))
+        yield
+
+
+def _set(modes: list[tuple[Any, bool]], flags: list[tuple[Any, bool]]) -> None:
+    for module, training in modes:
+        module.training = training
+    for parameter, requires_grad in flags:
+        if parameter.requires_grad != requires_grad:
+            parameter.requires_grad_(requires_grad)
+
+
+@contextmanager
+def hooked(hooks: Iterable[tuple[Any, Hook]]) -> Iterator[None]:
+    """Call each hook with the input and output of its module whenever it runs in this thread, inside the context."""
+    thread = threading.get_ident()
+
+    def adapted(hook: Hook) -> Callable[..., None]:
+        # With keywords or without: torch leaves them out when another thread has just taken the
+        # hook off.
+        def call(_: Any, args: Any, *rest: Any) -> None:
+            if threading.get_ident() == thread:
+                hook(next(iter(args or rest[0].values()), None), rest[-1])
+
+        return call
+
+    with ExitStack() as stack:
+        for module, hook in hooks:
+            stack.callback(module.register_forward_hook(adapted(hook), with_kwargs=True).remove)
+        yield
+
+
+def tensors(output: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the tensors of a model's output with their names: of a tensor, tuple, dict or dataclass, nested at will."""
+    if isinstance(output, torch.Tensor):
+        yield name, output
+    elif isinstance(output, Mapping):
+        for key, value in output.items():
+            yield from tensors(value, str(key))
+    elif dataclasses.is_dataclass(output):
+        for field in dataclasses.fields(output):
+            yield from tensors(getattr(output, field.name), field.name)
+    elif isinstance(output, tuple | list):
+        for key, value in zip(getattr(output, "_fields", output), output, strict=True):
+            yield from tensors(value, key if isinstance(key, str) else name)
+
+
+class Call(NamedTuple):
+    """One run of a Linear module: copies of its input and output, as these may change in place, and the output."""
+
+    input: Any
+    output: Any
+    made: Any
+
+    @classmethod
+    def of(cls, x: Any, output: Any) -> Call:
+        """Return a run as it is seen in a hook."""
+        return cls(x.clone(), output.clone(), output)
+
+    def gave(self, tensor: Any) -> bool:
+        """Tell whether a tensor is the output, or equals it in every respect."""
+        return tensor is self.made or same(self.output, tensor)
+
+
+class Calls(dict[str, Call]):
+    """The last run of each of several Linear modules, in order of execution.
+
+    Outputs with one row an input are kept for all of them, they are small; those of tokens only for
+    the very last, as a transformer's would fill the memory.
+    """
+
+    def keep(self, name: str, call: Call) -> None:
+        """Note a run."""
+        self.pop(name, None)
+        for other in [other for other, earlier in self.items() if earlier.output.ndim != 2]:
+            del self[other]
+        self[name] = call
+
+
+class Tape:
+    """What one pass leaves: the features of layers by name, the runs of Linear modules, the names of what ran."""
+
+    def __init__(self) -> None:
+        self.layers: dict[str, Any] = {}
+        self.calls = Calls()
+        self.ran: list[str] = []
+
+
+def find_head(calls: Calls, output: Any) -> str | None:
+    """Return the name of the Linear module that gave the logits of a model's output, or None if none can have.
+
+    That is the one that gave the tensor called "logits", else the last to run whose output is among
+    the model's, else the last to run, if the model's output may come from it: softmax, squeezing
+    and pooling tokens keep the number of values or the number of classes.
+    """
+    returned = list(tensors(output))
+    for name, call in reversed(calls.items()):
+        if any(key == "logits" and call.gave(tensor) for key, tensor in returned):
+            return name
+    for name, call in reversed(calls.items()):
+        if any(call.gave(tensor) for _, tensor in returned):
+            return name
+    last = next(reversed(calls), None)
+    return last if last is not None and may_come_from(output, calls[last].output) else None
+
+
+def same(x: Any, y: Any) -> bool:
+    """Tell whether two tensors are equal in every respect."""
+    return (x.shape, x.dtype, x.device) == (y.shape, y.dtype, y.device) and bool(torch.equal(x, y))
+
+
+def may_come_from(output: Any, logits: Any) -> bool:
+    """Tell whether a model's output may have been made of these logits, by its shape; yes if it holds no tensor."""
+    shapes = [tensor.shape for _, tensor in tensors(output)]
+    return not shapes or any(
+        shape.numel() == logits.numel() or shape[-1:] == logits.shape[-1:] for shape in shapes
+    )
+
+
+def first_tensor(output: Any) -> Any:
+    """Return the first tensor of a layer's output, or None."""
+    return next((tensor for _, tensor in tensors(output)), None)
+
+
+def as_tokens(x: Any) -> Any:
+    """Return a Linear module's input or output (n, ..., m) as (n, m) or tokens (n, t, m)."""
+    return x if x.ndim <= 3 else x.flatten(1, -2)
+
+
+def output_logits(output: Any) -> Any:
+    """Return the logits of a model without a Linear head: the tensor of that name, else the first matrix, or None."""
+    found = [
+        (name, tensor)
+        for name, tensor in tensors(output)
+        if tensor.ndim == 2 and tensor.is_floating_point()
+    ]
+    named = [tensor for name, tensor in found if name == "logits"]
+    return next(iter(named + [tensor for _, tensor in found]), None)

@@ -1,0 +1,276 @@
+"""Features from an ONNX file, by ONNX Runtime: no PyTorch needed."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.arrays import to_numpy
+from typica.errors import FormatError, InputError
+from typica.extras import need
+from typica.files import existing, sha256
+from typica.head import Head
+from typica.nets._result import PENULTIMATE, Extraction, closest, in_pieces, some, wanted_layers
+from typica.nets.extractors._onnx_graph import Graph, Linear
+from typica.nets.extractors._reduce import Reduction, check_reduction, reduced
+from typica.nets.runtimes.ort import session
+
+_WHERE = "OnnxExtractor"
+_TYPES = {
+    "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
+    "tensor(double)": np.float64,
+    "tensor(uint8)": np.uint8,
+}
+_LARGEST = 2**31 - 2**20  # a protobuf message ends at 2 GiB
+
+
+class OnnxExtractor:
+    """Runs an ONNX model and keeps what its tensors hold; called as a FeatureExtractor is, it gives NumPy arrays.
+
+    model: the path of a file, whose weights may lie beside it, or its bytes. layer: the name of the
+    tensor that is the feature; None takes the input of the head. layers: several names at once,
+    "penultimate" for the head's input; the last of them gives `.features`. reduce: how tensors of
+    more than two dimensions become one row an input, as for a FeatureExtractor; a function is given
+    a NumPy array.
+
+    The head is the last Gemm, MatMul (with an Add or without) or 1x1 Conv with constant weights
+    that leads to an output of the graph, through softmax, reshaping and the like; an output called
+    "logits" goes first. Logits are what it gives. A model that was exported for a fixed batch size
+    is run in batches of that size, the last one padded.
+
+    >>> import onnx.parser
+    >>> model = onnx.parser.parse_model('''<ir_version: 8, opset_import: ["" : 17]>
+    ...    tiny (float[n, 2] x) => (float[n, 2] y) <float[2, 2] w = {1, 0, 0, 2}, float[2] b = {0, 1}>
+    ...    { h = Relu (x)  y = Gemm (h, w, b) }''')
+    >>> extractor = OnnxExtractor(model.SerializeToString())
+    >>> extractor(np.array([[3, -4]], dtype=np.float32)).features
+    array([[3., 0.]], dtype=float32)
+    >>> extractor.head
+    Head(2 classes, 2 features)
+    >>> extractor.describe()
+    "tiny: features are the input of the head ('h'); the head is Gemm 'y' (2 classes)."
+    """
+
+    def __init__(
+        self,
+        model: str | Path | bytes,
+        layer: str | None = None,
+        *,
+        layers: Sequence[str] | None = None,
+        reduce: Reduction = "mean",
+    ) -> None:
+        self.layers = wanted_layers(layer, layers, _WHERE)
+        check_reduction(reduce, _WHERE)
+        self.reduce = reduce
+        proto, self._fingerprint, self._source = _read(model)
+        graph = Graph(proto)
+        if len(graph.inputs) != 1:
+            names = some([value.name for value in graph.inputs])
+            raise InputError(
+                f"{_WHERE}: {self._source} takes {names}; pass a model with one input, the images."
+            )
+        self._head = graph.head()
+        # Should the graph have a tensor of that name, the name means it; layer=None still means the
+        # head's input.
+        asked = layer is layers is None
+        self._from_head = PENULTIMATE in self.layers and (asked or PENULTIMATE not in graph.tensors)
+        self._check(graph)
+        self.name = proto.graph.name or "ONNX graph"
+        tensors = [] if self._head is None else [self._head.features, self._head.logits]
+        tensors += [name for name in self.layers if not (self._from_head and name == PENULTIMATE)]
+        given = graph.inputs[0].name
+        self.outputs = [name for name in dict.fromkeys([*tensors, *graph.outputs]) if name != given]
+        self._returned = graph.outputs
+        known = set(graph.outputs)
+        proto.graph.output.extend(
+            need("onnx", "onnx").ValueInfoProto(name=name)
+            for name in self.outputs
+            if name not in known
+        )
+        self.program = _stored(proto, self)
+        self._session = session(self.program, f"{_WHERE}: {self._source}")
+        value = self._session.get_inputs()[0]
+        self.input, self._type = value.name, _TYPES.get(value.type)
+        if self._type is None:
+            raise InputError(
+                f"{_WHERE}: {self._source} takes {value.type}; pass a model that takes images."
+            )
+        fixed = value.shape[0] if value.shape and isinstance(value.shape[0], int) else None
+        self.sizes: tuple[int, int | None] = (
+            fixed or 1,
+            fixed,
+        )  # the fewest and the most images at once
+
+    def __call__(self, images: Any) -> Extraction:
+        """Run one batch, an array or tensor, (n, ...)."""
+        return in_pieces(self.prepared(images), self.sizes, self._run, np.concatenate)
+
+    def prepared(self, images: Any) -> NDArray[Any]:
+        """Return a batch as an array of the type that the model takes."""
+        if not hasattr(images, "shape") or not len(images.shape):
+            raise InputError(
+                f"{_WHERE}: got {type(images).__name__}; pass a batch as an array or tensor, (n, ...)."
+            )
+        array = to_numpy(images)
+        if (self._type == np.uint8) != (array.dtype == np.uint8):
+            raise InputError(
+                f"{_WHERE}: the model takes {np.dtype(self._type).name} and got {array.dtype}; "
+                "preprocess the images as the model expects them."
+            )
+        return np.ascontiguousarray(array, dtype=self._type)
+
+    def _run(self, images: NDArray[Any]) -> Extraction:
+        try:
+            arrays = self._session.run(self.outputs, {self.input: images})
+        except Exception as error:  # ONNX Runtime's kinds of errors share no base
+            reason = str(error).splitlines()[0][:300]
+            raise InputError(
+                f"{_WHERE}: images of shape {images.shape} do not fit the model ({reason}); pass the shape that it was "
+                "exported for, or export it with a dynamic batch size."
+            ) from error
+        return self.extraction(images, arrays)
+
+    def extraction(self, images: NDArray[Any], arrays: Sequence[NDArray[Any]]) -> Extraction:
+        """Return what a run gave: its `images` and the arrays of `outputs`, in that order."""
+        found = {self.input: images, **dict(zip(self.outputs, arrays, strict=True))}
+        head = self._head
+        layers = {}
+        for name in self.layers:
+            where = f"{_WHERE}, layer {name!r}"
+            if self._from_head and name == PENULTIMATE and head is not None:
+                rows = _rows(found[head.features], head, head.features_turned)
+                layers[name] = reduced(rows, self.reduce, where)
+            else:
+                layers[name] = reduced(found[name], self.reduce, where)
+        if head is None:
+            logits = self._returned_logits(found)
+        else:
+            rows = _rows(found[head.logits], head, head.logits_turned)
+            logits = reduced(
+                rows, "cls" if self.reduce == "cls" and rows.ndim == 3 else "mean", _WHERE
+            )
+        return Extraction(layers[self.layers[-1]], logits, layers)
+
+    @property
+    def head(self) -> Head:
+        """The last linear layer."""
+        if self._head is None:
+            raise self._no_head()
+        return Head(self._head.weight, self._head.bias)
+
+    def describe(self) -> str:
+        """Say in a sentence what the features are and where the head was found."""
+        name, head = self.layers[-1], self._head
+        from_head = self._from_head and name == PENULTIMATE and head is not None
+        source = (
+            f"the input of the head ({head.features!r})"
+            if from_head and head
+            else f"the tensor {name!r}"
+        )
+        told = (
+            "there is no linear head"
+            if head is None
+            else f"the head is {head.name} ({len(head.weight)} classes)"
+        )
+        return f"{self.name}: features are {source}; {told}."
+
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of the file, followed by the weights beside it if there are any."""
+        return self._fingerprint
+
+    def __repr__(self) -> str:
+        return f"OnnxExtractor({self._source}, layers={self.layers})"
+
+    # How it is done
+
+    def _check(self, graph: Graph) -> None:
+        if self._from_head and self._head is None:
+            raise self._no_head(graph)
+        for name in self.layers:
+            if name not in graph.tensors and not (self._from_head and name == PENULTIMATE):
+                raise InputError(
+                    f"{_WHERE}: {self._source} has no tensor {name!r}; closest: {closest(name, graph.tensors)}."
+                )
+
+    def _no_head(self, graph: Graph | None = None) -> InputError:
+        last = f"; the last tensors are {some(graph.tensors[-8:])}" if graph is not None else ""
+        return InputError(
+            f"{_WHERE}: no Gemm, MatMul or 1x1 Conv with constant weights gives the output of {self._source}; "
+            f"pass layer=TENSOR{last}."
+        )
+
+    def _returned_logits(self, found: dict[str, NDArray[Any]]) -> NDArray[Any] | None:
+        names = sorted(self._returned, key=lambda name: name != "logits")
+        matrices = (
+            found[name] for name in names if found[name].ndim == 2 and found[name].dtype.kind == "f"
+        )
+        return next(matrices, None)
+
+
+def _rows(x: NDArray[Any], head: Linear, turned: bool) -> NDArray[Any]:
+    """Return a tensor of a head as (n, m), tokens (n, t, m) or maps (n, m, h, w)."""
+    if turned:
+        x = np.swapaxes(x, -1, -2)
+    return x if head.maps or x.ndim <= 3 else x.reshape(len(x), -1, x.shape[-1])
+
+
+def _read(model: str | Path | bytes) -> tuple[Any, str, str]:
+    """Return a model with all its weights, its fingerprint, and what to call it in messages."""
+    onnx = need("onnx", "onnx")
+    if isinstance(model, bytes):
+        path, source, content = None, "the model", model
+    else:
+        path = existing(model)
+        source, content = str(path), path.read_bytes()
+    try:
+        proto = onnx.load_model_from_string(content)
+    except Exception:  # protobuf's own kinds of errors, which differ between its versions
+        proto = None
+    if proto is None or not proto.graph.node:
+        raise FormatError(
+            f"{_WHERE}: {source} is not an ONNX model; write one with torch.onnx.export."
+        )
+    digest = hashlib.sha256(content).hexdigest()
+    if path is not None:
+        beside = [path.parent / name for name in _external(onnx, proto)]
+        if beside:
+            where = f"{_WHERE}: {source} keeps weights in another file"
+            digest = sha256(path, *(existing(file) for file in beside))
+            onnx.external_data_helper.load_external_data_for_model(proto, str(path.parent))
+    if proto.functions:
+        proto = need("onnx.inliner", "onnx").inline_local_functions(proto)
+    return proto, digest, source
+
+
+def _external(onnx: Any, proto: Any) -> list[str]:
+    """Return the names of the files that hold a model's weights, beside its own."""
+    external = filter(onnx.external_data_helper.uses_external_data, proto.graph.initializer)
+    return sorted(
+        {
+            entry.value
+            for tensor in external
+            for entry in tensor.external_data
+            if entry.key == "location"
+        }
+    )
+
+
+def _stored(proto: Any, owner: OnnxExtractor) -> bytes | Path:
+    """Return a model as bytes, or, too large for that, as a file in a folder that goes when its owner does."""
+    if proto.ByteSize() < _LARGEST:
+        content: bytes = proto.SerializeToString()
+        return content
+    folder = tempfile.mkdtemp(prefix="typica-")
+    weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder, "model.onnx")
+    need("onnx", "onnx").save_model(proto, path, save_as_external_data=True, location="weights")
+    return path

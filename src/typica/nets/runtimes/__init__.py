@@ -1,0 +1,1 @@
+"""What runs a network: PyTorch, ONNX Runtime, OpenVINO, MNN."""
