@@ -1,0 +1,414 @@
+"""Choosing a detector without OOD data."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from helpers.data import Data
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import BaseEstimator
+from sklearn.metrics import roc_auc_score
+
+import typica
+from typica.bench.choose import Choice, leave_classes_out
+from typica.bench.resampling import redrawn_aurocs, row_draws, unknown_draws
+from typica.cli.choose import show_choice
+from typica.cli.show import console
+
+
+def choose(data: Data, *detectors: typica.Detector, **options):
+    named = {detector.kind: detector for detector in detectors}
+    held_out_labels = np.arange(len(data.held_out)) % 4
+    return leave_classes_out(
+        named, data.train, data.labels, data.held_out, held_out_labels, **options
+    )
+
+
+def test_each_class_in_turn_plays_the_unknown(data: Data):
+    done: list[str] = []
+    choice = choose(data, typica.CTM(), typica.MSP(data.head), on_done=done.append)
+    assert done == ["0", "1", "2", "3"] and choice.failed == {}
+    held_out_labels = np.arange(len(data.held_out)) % 4
+    for k in range(4):
+        means = np.array([data.train[data.labels == j].mean(axis=0) for j in range(4) if j != k])
+        means /= np.linalg.norm(means, axis=1, keepdims=True)
+        cosines = (data.held_out @ means.T).max(axis=1) / np.linalg.norm(data.held_out, axis=1)
+        assert choice.auroc["ctm"][k] == pytest.approx(
+            roc_auc_score(held_out_labels != k, cosines), abs=1e-9
+        )
+        logits = data.held_out @ np.delete(data.head.weight, k, axis=0).T
+        softmax = 1 / np.exp(logits - logits.max(axis=1, keepdims=True)).sum(axis=1)
+        assert choice.auroc["msp"][k] == pytest.approx(
+            roc_auc_score(held_out_labels != k, softmax), abs=1e-9
+        )
+
+
+def test_the_best_has_the_largest_mean_and_says_how_sure_it_is(data: Data):
+    choice = choose(data, typica.CTM(), typica.MSP(data.head), typica.CW(data.head))
+    assert choice.best == max(choice.means, key=choice.means.get) == next(iter(choice.means))
+    assert sum(choice.certainty.values()) == pytest.approx(1)
+    clear = choose(data, typica.CTM())
+    assert clear.certainty == {"ctm": 1.0}
+    same = {"one": typica.CTM(), "other": typica.CTM()}
+    labels = np.arange(len(data.held_out)) % 4
+    tied = leave_classes_out(same, data.train, data.labels, data.held_out, labels)
+    assert tied.certainty == {"one": 0.5, "other": 0.5}
+    document = choice.to_dict()
+    assert document["best"] == choice.best and set(document["auroc"]["ctm"]) == {"0", "1", "2", "3"}
+    assert (
+        choice.to_dict()
+        == choose(data, typica.CTM(), typica.MSP(data.head), typica.CW(data.head)).to_dict()
+    )
+
+
+def test_what_fails_is_reported_and_the_others_go_on(data: Data):
+    choice = choose(data, typica.CTM(), typica.KNN(k=10_000))
+    assert choice.best == "ctm" and "k=10000 exceeds" in choice.failed["knn"]
+    with pytest.raises(typica.InputError, match="every detector failed"):
+        choose(data, typica.KNN(k=10_000))
+
+
+def test_bad_input_is_refused(data: Data):
+    two = data.labels < 2
+    with pytest.raises(typica.InputError, match="2 classes; at least 3 are needed"):
+        leave_classes_out(
+            {"ctm": typica.CTM()},
+            data.train[two],
+            data.labels[two],
+            data.held_out,
+            data.labels[:120],
+        )
+    with pytest.raises(typica.InputError, match="class 3 has no held-out rows"):
+        leave_classes_out(
+            {"ctm": typica.CTM()}, data.train, data.labels, data.held_out[:3], np.arange(3)
+        )
+    named = typica.Head(data.head.weight, classes=list("abcd"))
+    with pytest.raises(typica.InputError, match="the head has no class 0"):
+        choose(data, typica.MSP(named))
+
+
+def test_near_sets_meet_detectors_of_all_classes_and_weigh_as_much_as_the_classes(data: Data):
+    rng = np.random.default_rng(0)
+    near = {
+        "noisy": data.held_out + rng.normal(scale=2, size=data.held_out.shape),
+        "strange": data.ood,
+    }
+    choice = choose(data, typica.CTM(), typica.MSP(data.head), near=near)
+    means = np.array([data.train[data.labels == j].mean(axis=0) for j in range(4)])
+    means /= np.linalg.norm(means, axis=1, keepdims=True)
+
+    def cosine(rows):
+        return (rows @ means.T).max(axis=1) / np.linalg.norm(rows, axis=1)
+
+    for name, rows in near.items():
+        truth = np.repeat([1, 0], [len(data.held_out), len(rows)])
+        expected = roc_auc_score(truth, np.concatenate([cosine(data.held_out), cosine(rows)]))
+        assert choice.near["ctm"][name] == pytest.approx(expected, abs=1e-9)
+    plain = choose(data, typica.CTM(), typica.MSP(data.head))
+    assert plain.near == {} and plain.auroc == choice.auroc
+    for name in ("ctm", "msp"):
+        both = (
+            np.mean(list(choice.auroc[name].values())) + np.mean(list(choice.near[name].values()))
+        ) / 2
+        assert choice.means[name] == pytest.approx(both, abs=1e-12)
+    assert choice.to_dict()["near"]["msp"] == choice.near["msp"]
+
+
+class ByColumns(BaseEstimator):
+    """The largest cosine to a class mean in some of the columns, as a detector that is like its twin in all else."""
+
+    kind, tags = "by_columns", SimpleNamespace(mergeable=False)
+
+    def __init__(self, first: int = 0, last: int = 0):
+        self.first, self.last = first, last
+
+    def fit(self, Z, y):
+        means = np.array([Z[y == k, self.first : self.last].mean(axis=0) for k in np.unique(y)])
+        self.means_ = means / np.linalg.norm(means, axis=1, keepdims=True)
+        return self
+
+    def score_samples(self, Z):
+        part = Z[:, self.first : self.last]
+        return (part @ self.means_.T).max(axis=1) / np.linalg.norm(part, axis=1)
+
+
+def drawn_twins(seed: int, classes: int, rows: int, *, better: float = 1.0) -> Choice:
+    """Choose between detectors that read one half of the columns each; in the first, classes are `better` times apart."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(classes, 6))
+
+    def draw(labels: np.ndarray) -> np.ndarray:
+        return np.hstack(
+            [centres[labels] * by + rng.normal(size=(len(labels), 6)) for by in (better, 1)]
+        )
+
+    labels, held_out_labels = np.arange(50 * classes) % classes, np.arange(rows * classes) % classes
+    twins = {"first": ByColumns(0, 6), "second": ByColumns(6, 12)}
+    return leave_classes_out(
+        twins, draw(labels), labels, draw(held_out_labels), held_out_labels, seed=seed
+    )
+
+
+@pytest.mark.parametrize(("classes", "rows"), [(3, 6), (6, 4)])
+def test_with_few_rows_twins_are_seldom_told_apart(classes, rows):
+    choices = [drawn_twins(seed, classes, rows) for seed in range(120)]
+    shares = np.array([choice.certainty["first"] for choice in choices])
+    assert shares.mean() == pytest.approx(0.5, abs=0.1)
+    # By chance alone one of the two is 95 % sure in one draw of ten, at the most.
+    assert np.mean(np.maximum(shares, 1 - shares) > 0.95) <= 0.1
+    assert np.mean([not choice.rivals for choice in choices]) <= 0.1
+    clear = [drawn_twins(seed, classes, rows, better=3) for seed in range(20)]
+    assert np.mean([choice.certainty["first"] for choice in clear]) > 0.8
+
+
+def test_more_rows_make_the_choice_surer():
+    sure = [
+        np.mean([drawn_twins(seed, 5, rows, better=1.3).certainty["first"] for seed in range(15)])
+        for rows in (4, 60)
+    ]
+    assert sure[1] > sure[0]
+
+
+def weighted_auroc(known, unknown, known_weights, unknown_weights):
+    above = known[:, None] - unknown[None, :]
+    told = (above > 0) + (above == 0) / 2
+    return known_weights @ told @ unknown_weights / known_weights.sum() / unknown_weights.sum()
+
+
+def test_aurocs_of_rows_drawn_anew_vary_as_those_that_are_counted():
+    rng = np.random.default_rng(5)
+    common = rng.normal(size=60)
+    scores = np.stack([common + rng.normal(scale=0.5, size=60) for _ in range(4)])
+    scores[2] = scores[1].round()  # with ties
+    known, unknown = scores[:, :40] + 1, scores[:, 40:]
+    known[3] += 10  # perfect
+    draws, other_draws = row_draws(np.zeros(40), rng), row_draws(np.zeros(20), rng)
+    found = redrawn_aurocs(list(known), list(unknown), draws, other_draws)
+    pairs = list(zip(draws.astype(float), other_draws.astype(float), strict=True))
+    counted = np.array(
+        [[weighted_auroc(known[d], unknown[d], *weights) for d in range(4)] for weights in pairs]
+    )
+    assert np.all(found[:, 3] == 1) and found.max() <= 1
+    np.testing.assert_allclose(np.cov(found[:, :3].T), np.cov(counted[:, :3].T), rtol=0.1)
+    assert np.abs(found - counted).mean() < 0.1 * counted[:, :3].std()
+
+
+@given(
+    st.lists(st.integers(0, 5), min_size=1, max_size=9),
+    st.lists(st.integers(0, 5), min_size=1, max_size=9),
+    st.data(),
+)
+def test_redrawing_one_side_is_exact(known, unknown, drawn):
+    known, unknown = np.array(known), np.array(unknown)
+    for side, other in ((known, unknown), (unknown, known)):
+        counts = np.array(
+            drawn.draw(
+                st.lists(st.integers(0, 3), min_size=len(side), max_size=len(side)).filter(any)
+            )
+        )
+        draws = [counts[None].astype(np.uint8), np.ones((1, len(other)), dtype=np.uint8)]
+        if side is unknown:
+            draws.reverse()
+        expected = weighted_auroc(
+            known, unknown, draws[0][0].astype(float), draws[1][0].astype(float)
+        )
+        assert redrawn_aurocs([known], [unknown], *draws)[0, 0] == pytest.approx(
+            expected, abs=1e-12
+        )
+
+
+def test_rows_are_drawn_within_their_group_and_unknowns_one_less_than_there_are():
+    rng = np.random.default_rng(0)
+    groups = np.array([3, 1, 3, 3, 1, 7])
+    counts = row_draws(groups, rng, resamples=3000)
+    for group in (1, 3, 7):
+        n = np.sum(groups == group)
+        assert np.all(counts[:, groups == group].sum(axis=1) == n)
+        assert counts[:, groups == group].var() == pytest.approx(1 - 1 / n, abs=0.05)
+    weights = unknown_draws(3, rng, resamples=20_000)
+    assert np.allclose(weights.sum(axis=1), 1) and set(np.unique(weights)) == {0, 0.5, 1}
+    values = np.array([0.5, 0.7, 0.9])
+    assert (weights @ values).std() == pytest.approx(np.std(values, ddof=1) / np.sqrt(3), rel=0.03)
+    assert np.all(unknown_draws(1, rng) == 1)
+
+
+def choice_of(certainty: dict[str, float], ahead: dict[str, float]) -> Choice:
+    """A choice whose detectors have means of 90, 89, ... % in this order."""
+    auroc = {name: {0: 0.9 - i / 100, 1: 0.9 - i / 100} for i, name in enumerate(certainty)}
+    return Choice(auroc, certainty, {}, ahead=ahead)
+
+
+def test_the_verdict_names_one_detector_and_says_why():
+    clear = choice_of({"ctm": 0.98, "knn": 0.015, "msp": 0.005}, {"knn": 0.02, "msp": 0.001})
+    assert clear.rivals == []
+    assert clear.verdict == (
+        "ctm is recommended: it has the best mean AUROC, 90.00 %, and is ahead of every other in 98 % of resamples."
+    )
+    assert choice_of({"ctm": 1.0}, {}).verdict == (
+        "ctm is the only detector that took part, with a mean AUROC of 90.00 %."
+    )
+
+
+def test_the_verdict_says_when_the_difference_is_within_the_noise():
+    close = choice_of({"ctm": 0.6, "knn": 0.38, "msp": 0.02}, {"knn": 0.4, "msp": 0.03})
+    assert close.rivals == ["knn"]
+    assert close.verdict == (
+        "ctm is recommended: it has the best mean AUROC, 90.00 %. But there is no clear winner between ctm and knn: the "
+        "difference is within the noise (knn is ahead of ctm in 40 % of resamples)."
+    )
+    many = choice_of(
+        dict.fromkeys("abcdef", 1 / 6), {"b": 0.3, "c": 0.1, "d": 0.45, "e": 0.2, "f": 0.05}
+    )
+    assert many.rivals == ["d", "b", "e", "c", "f"]
+    assert "no clear winner between a, d, b and 3 others" in many.verdict
+
+
+def test_the_verdict_says_when_means_are_equal():
+    auroc = {name: {0: 1.0, 1: 1.0} for name in ("ctm", "knn")} | {"msp": {0: 1.0, 1: 0.99}}
+    tied = Choice(auroc, {"ctm": 0.4, "knn": 0.4, "msp": 0.2}, {}, ahead={"knn": 0.5, "msp": 0.2})
+    assert tied.verdict == (
+        "ctm is recommended: it has the best mean AUROC, 100.00 %, as has knn. But there is no clear winner between ctm, "
+        "knn and msp: the difference is within the noise (msp is ahead of ctm in 20 % of resamples)."
+    )
+    del auroc["msp"]
+    tied = Choice(auroc, {"ctm": 0.5, "knn": 0.5}, {}, ahead={"knn": 0.5})
+    assert tied.verdict.endswith(
+        "no clear winner between ctm and knn: the difference is within the noise."
+    )
+
+
+def test_the_verdict_says_when_another_is_best_more_often():
+    apart = choice_of({"ctm": 0.3, "knn": 0.28, "msp": 0.42}, {"knn": 0.45, "msp": 0.44})
+    assert apart.verdict.endswith(
+        "msp is best of all more often than ctm (42 % of resamples against 30 %; detectors that are nearly alike share "
+        "theirs), but the mean decides."
+    )
+    assert "more often" not in choice_of({"ctm": 0.5, "knn": 0.5}, {"knn": 0.5}).verdict
+
+
+def test_what_is_shown(capsys):
+    console.width = 80
+    close = choice_of({"ctm": 0.6, "knn": 0.4}, {"knn": 0.4})
+    near = {"ctm": {"blur": 0.7}, "knn": {"blur": 0.6}}
+    show_choice(Choice(close.auroc, close.certainty, {"msp": "failed [so]"}, near, close.ahead))
+    out = capsys.readouterr().out
+    text = " ".join(out.split())
+    assert text.startswith(
+        "ctm is recommended: it has the best mean AUROC, 80.00 %. But there is no clear winner"
+    )
+    assert (
+        "msp: failed [so]" in text
+        and "corrupted or mixed (blur)" in text
+        and "how often ahead of ctm" in text
+    )
+    rows = {
+        line.split()[0]: line.split()[1:]
+        for line in out.splitlines()
+        if line.startswith(("ctm  ", "knn  "))
+    }
+    assert rows == {
+        "ctm": ["80.00", "90.00", "70.00", "60.00"],
+        "knn": ["74.50", "89.00", "60.00", "40.00", "40.00"],
+    }
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_every_row_counts_wherever_it_plays_a_part(monkeypatch):
+    """A row is known in some rounds and unknown in its own; near sets of one size are drawn together."""
+    rng = np.random.default_rng(1)
+    y = np.arange(24) % 3
+    train, held_out = (np.eye(3, 4)[y] + 0.5 * rng.normal(size=(24, 4)) for _ in range(2))
+    near = {
+        key: held_out[:n] + rng.normal(size=(n, 4))
+        for key, n in (("blur", 8), ("noise", 6), ("jpeg", 8))
+    }
+    resamples, means = 24 + 8 + 6, []
+
+    def doubled(groups, rng):  # one row at a time, so that one side of each AUROC stays as it is
+        offset = {24: 0, 6: 24, 8: 30}[len(groups)]
+        return 1 + np.eye(resamples, len(groups), -offset, dtype=np.uint8)
+
+    monkeypatch.setattr("typica.bench.choose.RESAMPLES", resamples)
+    monkeypatch.setattr("typica.bench.choose.row_draws", doubled)
+    monkeypatch.setattr(
+        "typica.bench.choose.unknown_draws", lambda n, rng: np.full((resamples, n), 1 / n)
+    )
+    monkeypatch.setattr(
+        "typica.bench.choose._certainty", lambda names, found: means.append(found) or {}
+    )
+    leave_classes_out(
+        {"one": ByColumns(0, 4), "two": ByColumns(0, 2)}, train, y, held_out, y, near=near
+    )
+
+    def mean(columns, weights):
+        by_class, by_set = [], []
+        for k in range(3):
+            scores = ByColumns(0, columns).fit(train[y != k], y[y != k]).score_samples(held_out)
+            by_class.append(
+                weighted_auroc(
+                    scores[y != k], scores[y == k], weights[:24][y != k], weights[:24][y == k]
+                )
+            )
+        whole = ByColumns(0, columns).fit(train, y)
+        for rows in near.values():
+            scores, strange = whole.score_samples(held_out), whole.score_samples(rows)
+            own = weights[24:30] if len(rows) == 6 else weights[30:]
+            by_set.append(weighted_auroc(scores, strange, weights[:24], own))
+        return (np.mean(by_class) + np.mean(by_set)) / 2
+
+    expected = [[mean(columns, 1 + row) for columns in (4, 2)] for row in np.eye(resamples)]
+    np.testing.assert_allclose(means[0], expected, atol=1e-12)
+
+
+def test_the_others_are_compared_with_the_best_wherever_it_stands():
+    for names in (("first", "second"), ("second", "first")):
+        twins = {"first": ByColumns(0, 6), "second": ByColumns(6, 12)}
+        rng = np.random.default_rng(0)
+        y = np.arange(60) % 4
+        train, held_out = (
+            np.hstack([np.eye(4, 6)[y] * by + rng.normal(size=(60, 6)) for by in (3, 1)])
+            for _ in range(2)
+        )
+        choice = leave_classes_out({name: twins[name] for name in names}, train, y, held_out, y)
+        assert choice.best == "first" and set(choice.ahead) == {"second"}
+        assert (
+            choice.ahead["second"] == pytest.approx(choice.certainty["second"])
+            and choice.ahead["second"] < 0.5
+        )
+
+
+@pytest.mark.parametrize(
+    ("backend", "settings", "tried"),
+    [
+        (None, {"backend": "torch", "batch": 8, "threads": 1}, [("torch", 8, 1)]),
+        (
+            None,
+            {"backend": "absent", "batch": 8, "threads": 1},
+            [("absent", 8, 1), ("auto", None, None)],
+        ),
+        (None, {}, [("auto", None, None)]),
+        ("onnx", {"backend": "torch", "batch": 8, "threads": 1}, [("onnx", None, None)]),
+    ],
+)
+def test_near_features_come_by_the_banks_own_backend_if_it_is_there(
+    monkeypatch, backend, settings, tried
+):
+    """The quickest of all is another on another day, and with it the features in their last digits."""
+    near = pytest.importorskip("typica.bench.near")
+    calls = []
+
+    def make_runner(extractor, backend, *, sample, batch=None, threads=None):
+        calls.append((backend, batch, threads))
+        if backend == "absent":
+            raise typica.InputError("no such backend")
+        return backend
+
+    monkeypatch.setattr(near, "make_runner", make_runner)
+    assert (
+        near._runner(None, SimpleNamespace(settings=settings), backend, np.zeros((1, 3)))
+        == tried[-1][0]
+    )
+    assert calls == tried

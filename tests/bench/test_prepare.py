@@ -1,0 +1,345 @@
+"""A suite on images: run once into banks, measured from them, shown in a report."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from helpers.networks import torch_is_talkative
+from helpers.real import REAL
+from helpers.shell import run
+from helpers.tinynet import MODEL, SOURCE, write_images, write_noise
+
+from typica.bank import Bank
+from typica.bench.config import load_suite
+from typica.bench.prepare import prepare
+from typica.errors import InputError
+from typica.nets import ODIN
+from typica.nets._extraction import Settings
+from typica.nets._models import open_model
+
+SUITE = f"""
+title = "Colours"
+model = "{MODEL}"
+layers = ["0.0"]
+
+[id]
+train = {{ path = "train" }}
+test = {{ path = "test" }}
+
+[ood]
+noise = {{ path = "noise" }}
+svhn = {{ set = "svhn" }}
+
+[methods.msp]
+[methods.odin]
+[methods.ctm]
+"""
+PLAIN = Settings(backend="torch", batch=8, threads=1)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with a network, images and a suite."""
+    (tmp_path / "tiny.py").write_text(SOURCE)
+    (tmp_path / "colours.toml").write_text(SUITE)
+    write_images(tmp_path / "train", 12, seed=1)
+    write_images(tmp_path / "test", 10, seed=2)
+    write_noise(tmp_path / "noise")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TYPICA_HOME", str(tmp_path / "home"))
+    monkeypatch.delitem(sys.modules, "tiny", raising=False)
+    return tmp_path
+
+
+def test_features_layers_scores_and_pictures_of_every_set(here: Path):
+    suite = load_suite("colours.toml")
+    sets = prepare(suite, None, settings=PLAIN)
+    banks = {path.name.rpartition("-")[0]: Bank.open(path) for path in Path("home/banks").iterdir()}
+    assert set(banks) == {"train", "test", "noise", "test-odin", "noise-odin"}
+    assert (
+        sets.train.shape == (36, 12) and sets.test.shape == (30, 12) and set(sets.ood) == {"noise"}
+    )
+    np.testing.assert_array_equal(sets.ood["noise"], banks["noise"].features)
+    assert set(sets.layers["0.0"]) == {"train", "test", "noise"} and sets.layers["0.0"][
+        "test"
+    ].shape == (30, 12)
+    assert sets.classes.tolist() == ["blue", "green", "red"] and set(sets.test_labels) == {
+        "blue",
+        "green",
+        "red",
+    }
+    assert "typica data get svhn" in sets.missing["svhn"]
+
+    model, transform, _ = open_model(MODEL)
+    pixels = transform([sets.pictures["noise"][row][1] for row in range(30)])
+    expected = ODIN(model, std=transform.std).score_samples(pixels).numpy()
+    np.testing.assert_allclose(sets.scores["odin"]["noise"], expected, rtol=1e-5)
+    assert sets.pictures["noise"][7][0] == "07.png"
+
+
+def test_a_second_run_opens_the_banks(here: Path, monkeypatch):
+    suite = load_suite("colours.toml")
+    first = prepare(suite, None, cache=Path("cache"), settings=PLAIN)
+    monkeypatch.setattr("typica.nets._extraction.make_runner", None)  # nothing may be run
+    monkeypatch.setattr("typica.bench.prepare.ODIN.score_samples", None)
+    again = prepare(suite, None, cache=Path("cache"), settings=PLAIN)
+    for name in ("train", "test"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(first, name))
+    np.testing.assert_array_equal(again.scores["odin"]["noise"], first.scores["odin"]["noise"])
+    assert len(list(Path("cache").iterdir())) == 5
+
+
+def test_another_transform_gets_banks_of_its_own(here: Path):
+    prepare(load_suite("colours.toml"), None, cache=Path("cache"), settings=PLAIN)
+    Path("other.toml").write_text(
+        SUITE.replace("[id]", "[transform]\nmean = [0.5, 0.5, 0.5]\n\n[id]")
+    )
+    prepare(load_suite("other.toml"), None, cache=Path("cache"), settings=PLAIN)
+    assert len(list(Path("cache").iterdir())) == 10
+
+
+def test_an_interrupted_run_goes_on(here: Path, monkeypatch):
+    suite = load_suite("colours.toml")
+    whole = prepare(suite, None, cache=Path("whole"), settings=PLAIN)
+    score, calls = ODIN.score_samples, []
+
+    def failing(self, images, batch_size=64):
+        calls.append(len(images))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return score(self, images, batch_size)
+
+    monkeypatch.setattr(ODIN, "score_samples", failing)
+    with pytest.raises(KeyboardInterrupt):
+        prepare(suite, None, cache=Path("part"), settings=PLAIN)
+    again = prepare(suite, None, cache=Path("part"), settings=PLAIN)
+    np.testing.assert_array_equal(again.scores["odin"]["test"], whole.scores["odin"]["test"])
+
+
+def test_bench_on_pictures_with_a_report(here: Path, capsys):
+    arguments = ("bench", "colours.toml", "--data", ".", "--cache", "cache", "--backend", "torch")
+    first = run(capsys, *arguments, "--report", "--json", "first.json")
+    assert "odin" in first and "svhn" in first and max(map(len, first.splitlines())) <= 80
+    run(capsys, *arguments, "--json", "second.json")
+    assert Path("first.json").read_bytes() == Path("second.json").read_bytes()
+    document = json.loads(Path("first.json").read_text())
+    assert set(document["results"]) == {"msp", "odin", "ctm"} and "svhn" in document["skipped"]
+    gallery = json.loads(Path("colours-result/gallery.json").read_text())
+    assert {"typical", "borderline"} <= {entry["kind"] for entry in gallery}
+    assert all(entry["nearest"] in ("blue", "green", "red") for entry in gallery)
+    assert all(Path("colours-result", entry["file"]).is_file() for entry in gallery)
+    page = Path("colours-result/report.html").read_text()
+    assert "data:image/png;base64," in page and "Colours" in page
+    out = run(capsys, *arguments, "--experiment", "layers")
+    assert "0.0" in out and "penultimate" in out
+
+
+def test_what_is_missing_is_said_before_the_work(here: Path, capsys):
+    Path("bad.toml").write_text(SUITE.replace('path = "test"', 'set = "cifar10", split = "test"'))
+    error = run(capsys, "bench", "bad.toml", "--data", ".", code=2)
+    assert "lacks test (absent:" in error and "typica data get cifar10" in error
+    assert not Path("home/banks").exists()
+    Path("flat.toml").write_text(SUITE.replace('path = "test"', 'path = "noise"'))
+    with pytest.raises(
+        InputError, match="test has no labels; keep its images in one folder a class"
+    ):
+        prepare(load_suite("flat.toml"), None, settings=PLAIN)
+    Path("headless.toml").write_text(SUITE.replace(MODEL, "missing:network"))
+    with pytest.raises(InputError, match="there is no module 'missing'"):
+        prepare(load_suite("headless.toml"), None, settings=PLAIN)
+
+
+def test_banks_and_feature_files_are_taken_as_they_are(here: Path):
+    prepare(load_suite("colours.toml"), None, cache=Path("cache"), settings=PLAIN)
+    bank = next(
+        path
+        for path in Path("cache").iterdir()
+        if path.name.startswith("noise-") and "odin" not in path.name
+    )
+    np.save("noise.npy", Bank.open(bank).features)
+    for place in (bank, "noise.npy"):
+        Path("mixed.toml").write_text(SUITE.replace('path = "noise"', f'path = "{place}"'))
+        sets = prepare(load_suite("mixed.toml"), None, cache=Path("cache"), settings=PLAIN)
+        np.testing.assert_array_equal(sets.ood["noise"], Bank.open(bank).features)
+        assert "noise" not in sets.pictures and sets.scores == {}
+
+
+@pytest.mark.real
+def test_deeper_layers_of_the_real_network_tell_more(
+    checkpoint: Path, tmp_path: Path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    for name, rows in {
+        "cifar10-train": 300,
+        "cifar10-test": 200,
+        "svhn": 200,
+        "textures": 200,
+    }.items():
+        size = 1200 if name == "textures" else 2000
+        file = np.load(REAL / "images" / f"{name}-{size}.npz")
+        np.savez(f"{name}.npz", **{key: file[key][:rows] for key in file.files})
+    Path("real.toml").write_text(
+        f"""
+        model = "densenet-bc-100"
+        weights = "{checkpoint}"
+        layers = ["conv1", "trans1", "trans2", "block3"]
+        id.train.path = "cifar10-train.npz"
+        id.test.path = "cifar10-test.npz"
+        ood.svhn.path = "svhn.npz"
+        ood.textures.path = "textures.npz"
+        transform.exif = false
+        [methods.ctm]
+        """
+    )
+    arguments = (
+        "bench",
+        "real.toml",
+        "--data",
+        ".",
+        "--cache",
+        "cache",
+        "--experiment",
+        "layers",
+        "--json",
+        "-",
+    )
+    results = json.loads(run(capsys, *arguments, "--backend", "openvino"))["results"]
+    means = [
+        results[layer]["average"]["auroc"] for layer in ("conv1", "trans1", "trans2", "block3")
+    ]
+    assert means == sorted(means) and means[0] < means[-1]
+
+
+def test_pictures_that_are_left_out_are_named(here: Path, capsys):
+    (here / "noise" / "00.png").write_bytes(b"\x89PNG\r\n\x1a\nno")
+    (here / "noise" / "readme.txt").write_text("no image")
+    arguments = ("bench", "colours.toml", "--data", ".", "--cache", "cache", "--backend", "torch")
+    assert "00.png" in run(capsys, *arguments, code=2)
+    document = json.loads(run(capsys, *arguments, "--on-error", "skip", "--json", "-"))
+    assert document["n"]["noise"] == 29 and len(document["left_out"]["noise"]) == 2
+    assert (
+        "readme.txt" in document["left_out"]["noise"][0]
+        and "00.png" in document["left_out"]["noise"][1]
+    )
+    assert "lacks 1 images that were skipped" in run(capsys, *arguments, code=2)
+
+
+def test_only_what_an_experiment_needs_is_run(here: Path, capsys):
+    run(
+        capsys, "bench", "colours.toml", "--data", ".", "--cache", "cache", "--experiment", "layers"
+    )
+    assert not [path for path in Path("cache").iterdir() if "odin" in path.name]
+
+
+def test_without_any_ood_set_nothing_starts(here: Path, capsys):
+    Path("none.toml").write_text(SUITE.replace('noise = { path = "noise" }', ""))
+    error = run(capsys, "bench", "none.toml", "--data", ".", "--cache", "cache", code=2)
+    assert "has none of its OOD sets: svhn (absent: " in error and not Path("cache").exists()
+
+
+def test_a_bank_of_another_network_is_no_set_of_a_suite(here: Path):
+    prepare(load_suite("colours.toml"), None, cache=Path("cache"), settings=PLAIN)
+    bank = next(
+        path
+        for path in Path("cache").iterdir()
+        if path.name.startswith("noise-") and "odin" not in path.name
+    )
+    Path("other.toml").write_text(
+        SUITE.replace('path = "noise"', f'path = "{bank}"').replace("[id]", 'weights = "1"\n[id]')
+    )
+    Path("1").touch()
+    with pytest.raises(InputError, match="features of another network, weights"):
+        prepare(load_suite("other.toml"), None, cache=Path("cache"), settings=PLAIN)
+
+
+def test_names_that_leave_the_folder_are_refused(here: Path):
+    Path("bad.toml").write_text('name = "../up"\n' + SUITE.replace("noise =", '"../noise" ='))
+    with pytest.raises(InputError) as error:
+        load_suite("bad.toml")
+    assert "name = '../up': expected a text that can be a file's name" in str(error.value)
+    assert "ood.../noise: give it a name that can be a file's" in str(error.value)
+
+
+def test_a_head_of_other_classes_judges_nothing(here: Path, capsys):
+    write_images(here / "more", 6, seed=3)
+    for split in ("train", "test"):
+        (here / split / "red").rename(here / split / "rot")
+        for i in range(4):
+            shutil.copytree(here / "more" / "green", here / split / f"extra{i}")
+    arguments = (
+        "bench",
+        "colours.toml",
+        "--data",
+        ".",
+        "--cache",
+        "cache",
+        "--backend",
+        "torch",
+        "--json",
+        "-",
+    )
+    document = json.loads(run(capsys, *arguments))
+    assert set(document["accuracy"]) == {"cm"} and "aurc" not in document["results"]["ctm"]
+    assert "the head knows other classes" in document["skipped"]["accuracy"]
+    np.savez("test.npz", images=np.zeros((4, 8, 8, 3), np.uint8), labels=[0, 1, 2, 0])
+    Path("mixed.toml").write_text(SUITE.replace('path = "test"', 'path = "test.npz"'))
+    with pytest.raises(InputError, match=r"test has the label .* which train lacks"):
+        prepare(load_suite("mixed.toml"), None, settings=PLAIN)
+
+
+def test_an_earlier_gallery_goes_and_other_files_stay(here: Path, capsys):
+    arguments = ("bench", "digits", "-o", "out", "--methods", "ctm")
+    run(capsys, *arguments)
+    Path("out/gallery/holiday.jpg").write_text("mine")
+    first = len(list(Path("out/gallery").iterdir()))
+    run(capsys, *arguments)
+    assert (
+        len(list(Path("out/gallery").iterdir())) == first
+        and Path("out/gallery/holiday.jpg").exists()
+    )
+
+
+def test_a_report_without_a_head(here: Path, capsys):
+    sets = prepare(load_suite("colours.toml"), None, settings=PLAIN)
+    Path("plain").mkdir()
+    for name, rows in {
+        "train": sets.train,
+        "test": sets.test,
+        "ood.noise": sets.ood["noise"],
+    }.items():
+        np.save(f"plain/{name}.features.npy", rows)
+    np.save("plain/train.labels.npy", sets.train_labels)
+    np.save("plain/test.labels.npy", sets.test_labels)
+    run(capsys, "bench", "colours.toml", "--features", "plain", "--report", "--methods", "ctm")
+    assert (
+        Path("colours-result/report.html").exists()
+        and not Path("colours-result/analysis.json").exists()
+    )
+
+
+def test_a_model_file_lies_beside_its_suite(here: Path, monkeypatch):
+    model = open_model(MODEL).extractor.model.eval()
+    with torch_is_talkative():
+        torch.jit.trace(model, torch.zeros(8, 3, 8, 8)).save("net.pt")
+    text = (
+        SUITE.replace(MODEL, "net.pt").replace('layers = ["0.0"]', "").replace("[methods.odin]", "")
+    )
+    Path("file.toml").write_text(text.replace("[id]", "[transform]\nresize = 8\ncrop = 8\n\n[id]"))
+    Path("elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    sets = prepare(load_suite("../file.toml"), None, settings=PLAIN)
+    assert sets.test.shape == (30, 12)
+
+
+def test_options_of_bench_that_make_no_sense(here: Path, capsys):
+    assert "needs data; pass --data DIR" in run(capsys, "bench", "cifar10-densenet", code=2)
+    Path("bad.toml").write_text(SUITE.replace("noise =", "average ="))
+    assert "ood.average: the name means something else" in run(
+        capsys, "bench", "bad.toml", "--data", ".", code=2
+    )

@@ -1,0 +1,452 @@
+"""The report's file: what it holds, that its numbers are the scores' own, and that no name turns into markup."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.reports import METHODS, copy, write_experiments, write_folder
+from helpers.shell import run
+from PIL import Image
+from scipy.stats import beta
+
+from typica.bench.config import load_suite
+from typica.bench.experiments import run_experiment
+from typica.bench.features import builtin_features
+from typica.bench.report import write_report
+from typica.bench.report.payload import EXACT_UP_TO
+from typica.errors import FormatError, InputError
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_folder(tmp_path_factory.mktemp("digits") / "result")
+
+
+class Page(HTMLParser):
+    """The elements of a page: how often each is used, its attributes, and the text of each script."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.text = ""
+        self._inside = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self._inside = tag
+        self.elements.append((tag, dict(attrs)))
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag):
+        self._inside = ""
+
+    def handle_data(self, data):
+        if self._inside == "script":
+            self.scripts[-1] += data
+        elif self._inside != "style":
+            self.text += data
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    @property
+    def data(self) -> dict:
+        return json.loads(self.scripts[0])
+
+
+def page_of(folder: Path, tmp_path: Path) -> Page:
+    return Page(write_report(folder, tmp_path / "report.html").read_text(encoding="utf-8"))
+
+
+def unpacked(entry: dict, single: bool) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(entry["scores"]), dtype="<f4" if single else "<f8")
+
+
+def test_the_page_needs_nothing_from_elsewhere(folder, tmp_path):
+    page = page_of(folder, tmp_path)
+    policy = next(
+        a["content"] for a in page.all("meta") if a.get("http-equiv") == "Content-Security-Policy"
+    )
+    assert (
+        policy
+        == "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+    )
+    sources = [
+        v
+        for _, a in page.elements
+        for k, v in a.items()
+        if k in ("src", "href", "srcset", "action", "data")
+    ]
+    assert sources and all(v.startswith(("#", "data:")) for v in sources)
+    text = (tmp_path / "report.html").read_text()
+    assert (
+        "@import" not in text
+        and "url(http" not in text
+        and "$" not in re.sub(r"<(script|style).*?</\1>", "", text, flags=re.S)
+    )
+
+
+def test_the_same_folder_gives_the_same_bytes(folder, tmp_path):
+    first = write_report(folder, tmp_path / "a.html").read_bytes()
+    assert write_report(folder, tmp_path / "b.html").read_bytes() == first
+
+
+def test_scores_are_embedded_exactly_in_their_own_precision(folder, tmp_path):
+    methods = {method["name"]: method for method in page_of(folder, tmp_path).data["methods"]}
+    assert set(methods) == set(METHODS)
+    for name, method in methods.items():
+        with np.load(folder / "scores" / f"{name}.npz") as arrays:
+            assert method["float32"] == (name != "energy")
+            assert np.array_equal(
+                unpacked(method["test"], method["float32"]), np.sort(arrays["test"])
+            )
+            for entry in method["sets"]:
+                scores = arrays[f"ood.{entry['name']}"]
+                assert np.array_equal(
+                    unpacked(entry, method["float32"]), np.sort(scores)
+                ) and entry["n"] == len(scores)
+
+
+def test_large_sets_are_thinned_and_the_page_says_so(folder, tmp_path):
+    copied = copy(folder, tmp_path / "r")
+    rng = np.random.default_rng(0)
+    many = rng.normal(size=EXACT_UP_TO + 1000).astype(np.float32)
+    np.savez(
+        copied / "scores" / "ctm.npz",
+        test=rng.normal(size=50).astype(np.float32),
+        **{"ood.photos": many},
+    )
+    page = page_of(copied, tmp_path)
+    entry = next(m for m in page.data["methods"] if m["name"] == "ctm")["sets"][0]
+    kept = unpacked(entry, True)
+    assert entry["n"] == len(many) and len(kept) == EXACT_UP_TO
+    for threshold in (-2.0, 0.0, 1.3):
+        assert abs(np.mean(kept >= threshold) - np.mean(many >= threshold)) <= 1 / EXACT_UP_TO
+    assert "photos: represented by 32,768 evenly spread order statistics" in page.text
+    assert "order statistics" not in page_of(folder, tmp_path).text
+
+
+def test_calibration_agrees_with_counting(folder, tmp_path):
+    for method in page_of(folder, tmp_path).data["methods"]:
+        with np.load(folder / "scores" / f"{method['name']}.npz") as arrays:
+            split = "calibration" not in arrays
+            held_out, test = (
+                (arrays["test"][::2], arrays["test"][1::2])
+                if split
+                else (arrays["calibration"], arrays["test"])
+            )
+        found = method["calibration"]
+        assert found["split"] == split == (method["name"] == "msp")
+        assert [round(100 * point["tpr"]) for point in found["points"]] == list(range(80, 100))
+        for point in found["points"]:
+            # k = floor((n + 1)(1 - tpr)) in whole numbers
+            k = (len(held_out) + 1) * (100 - round(100 * point["tpr"])) // 100
+            threshold = sorted(held_out.tolist())[k - 1] if k else -math.inf
+            kept = sum(score >= threshold for score in test.tolist())
+            assert (float(point["threshold"]), point["kept"]) == (threshold, kept)
+            n = len(test)
+            assert point["low"] == pytest.approx(beta.ppf(0.025, kept, n - kept + 1))
+            assert point["high"] == pytest.approx(
+                1.0 if kept == n else beta.ppf(0.975, kept + 1, n - kept)
+            )
+
+
+def test_tables_show_the_numbers_and_what_was_published(folder, tmp_path):
+    page = page_of(folder, tmp_path)
+    document = json.loads((folder / "result.json").read_text())
+    text = (tmp_path / "report.html").read_text()
+    for entry in document["results"].values():
+        for metrics in (*entry["ood"].values(), entry["average"]):
+            assert (
+                f">{100 * metrics['auroc']:.2f}<" in text
+                and f">{100 * metrics['fpr']:.2f}<" in text
+            )
+    assert "± 0.40" in page.text
+    # A method that was only published has its row, and what was skipped its reason.
+    assert (
+        ">odin<" in text
+        and "needs images; pass --data DIR" in page.text
+        and "absent; see `typica suite list`" in page.text
+    )
+    best = max(document["results"], key=lambda name: document["results"][name]["average"]["auroc"])
+    assert re.search(
+        rf'<th scope="row" data-v="{best}">{best}</th><td class="num" data-v="[^"]+"><span class="star"',
+        text,
+    )
+
+
+def table_rows(text: str, key: str) -> dict[str, list[str]]:
+    """The cells of a table of the page by the first of each row, as text."""
+    body = re.search(rf'id="table-{key}".*?<tbody>(.*?)</tbody>', text, flags=re.S).group(1)
+    rows = [
+        re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", body)
+    ]
+    texts = [[re.sub(r"<[^>]*>| best", "", cell).strip() for cell in row] for row in rows]
+    return {row[0]: row[1:] for row in texts}
+
+
+def test_averages_say_what_they_cover_and_the_published_cover_the_same(folder, tmp_path):
+    page = page_of(folder, tmp_path)
+    text = (tmp_path / "report.html").read_text()
+    results = json.loads((folder / "result.json").read_text())["results"]
+    assert (
+        "Mean of 5 OOD sets (held-out-digits, rotated, inverted, photos, noise), in percent"
+        in page.text
+    )
+    assert "Beside the published numbers: mean of 1 of 5 OOD sets (photos), in percent" in page.text
+    main, beside = table_rows(text, "main"), table_rows(text, "paper")
+    assert (
+        main["ctm"][0].removeprefix("★").split()[0]
+        == f"{100 * results['ctm']['average']['auroc']:.2f}"
+        and len(main["ctm"]) == 5
+    )
+    ours = results["ctm"]["ood"]["photos"]["auroc"]
+    assert beside["ctm"][0].removeprefix("★").split()[0] == f"{100 * ours:.2f}"
+    assert beside["ctm"][1:3] == [
+        "95.00",
+        f"{100 * (ours - 0.95):+.2f}".replace("-", "\N{MINUS SIGN}"),
+    ]
+    assert beside["odin"][:3] == ["–", "90.00", "–"] and "odin" not in main  # noqa: RUF001 (dashes)
+    assert "mean of 5" in re.search(r'<table class="heatmap".*?</thead>', text, flags=re.S).group(0)
+    assert "mean of 5 OOD sets" in re.search(r'<dl class="tiles">.*?</dl>', text, flags=re.S).group(
+        0
+    )
+
+
+def test_where_the_paper_has_every_set_its_average_stands_as_printed(folder, tmp_path):
+    results = json.loads((folder / "result.json").read_text())["results"]
+    everywhere = {name: {"auroc": 0.9, "fpr": 0.1} for name in results["ctm"]["ood"]}
+    printed = {"auroc": 0.8, "fpr": 0.2}
+    whole = {
+        "ctm": everywhere | {"average": printed, "common": {"sets": list(everywhere), **printed}}
+    }
+    page = page_of(copy(folder, tmp_path / "r", published=whole), tmp_path)
+    rows = table_rows((tmp_path / "report.html").read_text(), "main")
+    # Even where it is not the mean of its row.
+    assert (
+        rows["ctm"][1] == "80.00"
+        and f"{100 * (results['ctm']['average']['auroc'] - 0.8):+.2f}" == rows["ctm"][2]
+    )
+    assert "Beside the published" not in page.text
+
+
+def test_experiments_have_their_sections_with_the_papers_numbers(folder, tmp_path):
+    copied = copy(folder, tmp_path / "r")
+    write_experiments(copied)
+    page = page_of(copied, tmp_path)
+    text = (tmp_path / "report.html").read_text()
+    assert {"ablation", "layers", "misclassification"} <= {a["id"] for a in page.all("section")}
+    assert {"#ablation", "#layers", "#misclassification"} <= {a.get("href") for a in page.all("a")}
+    rows = table_rows(text, "ablation-0")
+    # Ours over the two sets that the paper has: an error of .15 on average, and a deviation of
+    # hypot(.3, .3) / 2.
+    assert rows["CM (CTM)"] == [
+        "90.00",
+        "94.40",
+        "−4.40",
+        "★ 85.00 ± 0.21",
+        "96.40",
+        "★ 15.00 ± 0.28",
+    ]  # noqa: RUF001
+    assert rows["Standard (max logit)"][0] == "91.00" and rows["CW"][1] == "–"  # noqa: RUF001 (a dash)
+    rows = table_rows(text, "layers-0")
+    assert (
+        rows["conv1"] == ["45.00 ± 0.28", "95.07", "55.00 ± 0.21", "53.59"]
+        and "block3: absent" in rows
+    )
+    for note in (
+        "Not in the means, for the paper has no such set: mine.",
+        "The paper's means are those of its 6 OOD sets.",
+    ):
+        assert page.text.count(note) == 2
+    assert "write train.layer.block3.npy" in page.text and "ood.isun.features.npy" not in page.text
+    depths = {chart["title"]: chart for chart in page.data["depths"]}
+    assert depths["AUROC"]["names"] == ["conv1", "penultimate"] and set(depths) == {
+        "AUROC",
+        "FPR95",
+    }
+    assert [line["y"] for line in depths["AUROC"]["series"]] == [
+        pytest.approx([0.55, 0.85]),
+        [0.5359, 0.964],
+    ]
+
+
+def test_the_networks_mistakes_best_first(folder, tmp_path):
+    page_of(folder, tmp_path)
+    rows = table_rows((tmp_path / "report.html").read_text(), "misclassification-0")
+    assert list(rows) == list(reversed(METHODS))
+    assert rows["knn"] == ["★ 10.00", "★ 5.00"] and rows["ctm"] == ["40.00", "20.00"]
+
+
+def test_the_analysis_has_its_tables(folder, tmp_path):
+    copied = copy(folder, tmp_path / "r")
+    suite = load_suite("digits")
+    document = run_experiment("analysis", suite, builtin_features(suite), {}).document
+    (copied / "analysis.json").write_text(json.dumps(document))
+    page = page_of(copied, tmp_path)
+    rows = table_rows((tmp_path / "report.html").read_text(), "analysis-0")
+    assert (
+        rows["exact"][0] == f"{100 * document['kernel']['exact']['auroc']['held-out-digits']:.2f}"
+    )
+    assert [chart["title"] for chart in page.data["histograms"]][:2] == [
+        "Feature norm",
+        "Cosine to the nearest class mean",
+    ]
+    assert len(page.all("caption")) == len(page.all("table"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("ablation.json", "{", "ablation.json: not a whole JSON file"),
+        ("layers.json", "[]", "layers.json: not a benchmark's result"),
+        ("layers.json", '{"suite": "a", "protocol": {}, "results": {}}', "layers.json: not what `--experiment layers` writes"),
+        ("analysis.json", '{"kernel": 1, "one_hot": 2, "motivation": 3}', "analysis.json: not what `--experiment analysis` writes"),
+    ],
+)  # fmt: skip
+def test_a_broken_experiment_is_named(folder, tmp_path, name, content, message):
+    copied = copy(folder, tmp_path / "r")
+    (copied / name).write_text(content)
+    with pytest.raises(FormatError, match=re.escape(message)):
+        write_report(copied, tmp_path / "report.html")
+
+
+def test_no_name_in_an_experiment_becomes_markup(folder, tmp_path):
+    evil = "<img src=x onerror=alert(1)></script><!--"
+    copied = copy(folder, tmp_path / "r")
+    write_experiments(
+        copied,
+        title=evil,
+        skipped={evil: evil},
+        n={"train": 1, "test": 1, evil: 1, "svhn": 1, "textures": 1},
+    )
+    page = page_of(copied, tmp_path)
+    assert len(page.scripts) == 2 and "<" not in page.scripts[0] and evil in page.text
+    assert all(a["src"].startswith("data:") for a in page.all("img"))
+
+
+def test_no_name_becomes_markup(folder, tmp_path):
+    evil = "<img src=x onerror=alert(1)></script><!--"
+    document = json.loads((folder / "result.json").read_text())
+    entry = document["results"].pop("knn")
+    entry["ood"] = {f"set {evil}": entry["ood"]["photos"]}
+    entry["params"] = {evil: [evil]}
+    named = {
+        "results": document["results"] | {f"method {evil[:20]}": entry},
+        "title": f"title {evil}",
+        "suite": evil,
+    }
+    changed = named | {
+        "skipped": {evil: evil},
+        "near": [f"set {evil}"],
+        "protocol": {"tpr": 0.95, evil: evil},
+    }
+    copied = copy(
+        folder,
+        tmp_path / "r",
+        **changed,
+        n={evil: 3},
+        accuracy={evil: 0.5},
+        published={evil: {"average": {"auroc": 1}}},
+    )
+    with np.load(copied / "scores" / "knn.npz") as arrays:
+        strange = {"test": arrays["test"], f"ood.set {evil}": arrays["ood.photos"]}
+        np.savez(copied / "scores" / f"method {evil[:20]}.npz", **strange)
+    gallery = json.loads((copied / "gallery.json").read_text())
+    gallery = [
+        item | dict.fromkeys(("set", "name", "nearest", "label", "kind", "method"), evil)
+        for item in gallery
+    ]
+    (copied / "gallery.json").write_text(json.dumps(gallery))
+    page = page_of(copied, tmp_path)
+    assert len(page.scripts) == 2 and "<" not in page.scripts[0]
+    method = next(m for m in page.data["methods"] if m["name"] == f"method {evil[:20]}")
+    assert [entry["name"] for entry in method["sets"]] == [f"set {evil}"]
+    assert all(a["src"].startswith("data:image/png;base64,") for a in page.all("img"))
+    assert not [a for _, a in page.elements if any(key.startswith("on") for key in a)]
+    assert f"title {evil}" in page.text
+
+
+def test_gallery_holds_its_pictures(folder, tmp_path):
+    page = page_of(folder, tmp_path)
+    pictures = page.all("img")
+    assert len(pictures) == 12 and all(p["class"] == "small" for p in pictures)
+    assert (
+        base64.b64decode(pictures[0]["src"].partition(",")[2])
+        == (folder / "gallery" / "0-0.png").read_bytes()
+    )
+    assert pictures[0]["alt"] == "typical from the ID test set: is 0, nearest 4, score 0.9123"
+    assert pictures[6]["alt"] == "missed from photos: nearest 4, score 0.7123"
+    assert all(
+        heading in page.text for heading in ("Most typical", "Borderline", "Missed", "False alarms")
+    )
+
+
+def test_large_pictures_are_scaled_down(folder, tmp_path):
+    copied = copy(folder, tmp_path / "r")
+    Image.new("RGB", (2000, 1000), "red").save(copied / "gallery" / "0-0.png")
+    first = page_of(copied, tmp_path).all("img")[0]
+    assert (
+        first["src"].startswith("data:image/jpeg")
+        and len(first["src"]) < 20_000
+        and "class" not in first
+    )
+
+
+def test_without_gallery_analysis_and_scores(folder, tmp_path):
+    copied = copy(folder, tmp_path / "r")
+    for name in ("gallery.json", "analysis.json", *(f"scores/{method}.npz" for method in METHODS)):
+        (copied / name).unlink()
+    page = page_of(copied, tmp_path)
+    assert page.data["methods"] == [] and not page.all("img")
+    hidden = {a["id"] for a in page.all("section") if "hidden" in a}
+    assert hidden == {"threshold", "calibration", "gallery", "analysis"}
+    assert "#threshold" not in {a.get("href") for a in page.all("a")}
+
+
+def test_every_table_has_a_caption_and_every_control_a_label(folder, tmp_path):
+    page = page_of(folder, tmp_path)
+    assert len(page.all("caption")) == len(page.all("table")) >= 6
+    assert {a["lang"] for a in page.all("html")} == {"en"}
+    ids = [a["id"] for _, a in page.elements if a.get("id")]
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize(
+    ("break_it", "kind", "message"),
+    [
+        (lambda f: (f / "result.json").unlink(), InputError, "result.json: there is no such file"),
+        (lambda f: (f / "result.json").write_text("{"), FormatError, "not a whole JSON file"),
+        (lambda f: (f / "result.json").write_text('{"suite": 1, "protocol": {}, "results": {}}'), FormatError, "has no results"),
+        (lambda f: (f / "result.json").write_text('{"suite": 1, "protocol": {}, "results": {"a": 1}}'), FormatError, "'a' has no results on OOD sets"),
+        (lambda f: (f / "gallery.json").write_text("["), FormatError, "gallery.json: not JSON"),
+        (lambda f: (f / "gallery.json").write_text('[{"file": "../x.png"}]'), InputError, "lies outside; copy it"),
+        (lambda f: (f / "gallery" / "0-0.png").write_text("no image"), InputError, "0-0.png: the gallery's image cannot be read"),
+        (lambda f: (f / "scores" / "ctm.npz").write_text("no archive"), FormatError, "ctm.npz: not a whole .npz file"),
+        (lambda f: np.savez(f / "scores" / "ctm.npz", x=np.zeros(3)), FormatError, "has no array 'test'"),
+        (lambda f: np.savez(f / "scores" / "ctm.npz", test=np.array([1, np.nan])), FormatError, "test has NaN among its scores"),
+        (lambda f: np.savez(f / "scores" / "ctm.npz", test=np.zeros((2, 2))), FormatError, "not a row of scores"),
+    ],
+)  # fmt: skip
+def test_a_broken_folder_is_named_and_nothing_is_written(folder, tmp_path, break_it, kind, message):
+    copied = copy(folder, tmp_path / "r")
+    break_it(copied)
+    with pytest.raises(kind, match=re.escape(message)):
+        write_report(copied, tmp_path / "report.html")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["r"]
+
+
+def test_command(folder, tmp_path, capsys):
+    run(capsys, "report", str(folder), "-o", str(tmp_path / "report.html"))
+    assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
+    assert "there is no such file" in run(capsys, "report", str(tmp_path), "-o", "x.html", code=2)

@@ -1,0 +1,199 @@
+"""The commands that decide: calibrate, score with a level, monitor, choose."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.data import Data
+from helpers.shell import run
+from safetensors.numpy import save_file
+
+import typica
+
+
+@pytest.fixture
+def folder(data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name in ("train", "held_out", "test", "ood"):
+        np.save(f"{name}.npy", getattr(data, name))
+    np.savez("bank.npz", features=data.train, labels=data.labels)
+    save_file({"weight": data.head.weight, "bias": data.head.bias}, "head.safetensors")
+    typica.CTM().fit(data.train, data.labels).save("ctm.safetensors")
+    return tmp_path
+
+
+def run_json(capsys, *arguments: str, code: int = 0):
+    return json.loads(run(capsys, *arguments, "--json", "-", code=code))
+
+
+def test_calibrate_then_score_with_p_values(folder, data: Data, capsys):
+    out = run(
+        capsys,
+        "calibrate",
+        "ctm.safetensors",
+        "held_out.npy",
+        "--alpha",
+        "0.1",
+        "-o",
+        "sure.safetensors",
+    )
+    assert "rejects at most 0.1 of ID" in out and "120" in out
+    detector = typica.CTM().fit(data.train, data.labels)
+    calibration = detector.score_samples(data.held_out)
+    scores = detector.score_samples(data.ood)
+    document = run_json(capsys, "score", "sure.safetensors", "ood.npy")
+    wanted = [(1 + sum(calibration <= score)) / 121 for score in scores]
+    assert [row["p_value"] for row in document["rows"]] == pytest.approx(wanted)
+    assert [row["verdict"] for row in document["rows"]] == [
+        "OOD" if p <= 0.1 else "ID" for p in wanted
+    ]
+    assert document["alpha"] == "0.1"
+    stricter = run_json(capsys, "score", "sure.safetensors", "ood.npy", "--alpha", "0.02")
+    assert [row["verdict"] for row in stricter["rows"]] == [
+        "OOD" if p <= 0.02 else "ID" for p in wanted
+    ]
+    assert "p-value" in run(capsys, "score", "sure.safetensors", "ood.npy")
+    assert re.search(r"p-values.*alpha +0\.1 ", run(capsys, "info", "sure.safetensors"), re.DOTALL)
+    run(capsys, "evaluate", "sure.safetensors", "--id", "test.npy", "--ood", "ood.npy")
+
+
+def test_calibrate_in_place_by_class_and_with_confidence(folder, capsys):
+    document = run_json(
+        capsys,
+        "calibrate",
+        "ctm.safetensors",
+        "held_out.npy",
+        "--alpha",
+        "0.2",
+        "--confidence",
+        "0.9",
+    )
+    assert document["confidence"] == 0.9 and document["groups"]["all"]["k"] < 24
+    assert isinstance(typica.load("ctm.safetensors"), typica.ConformalDetector)
+    document = run_json(
+        capsys, "calibrate", "ctm.safetensors", "held_out.npy", "--alpha", "0.2", "--by-class"
+    )
+    assert document["by_class"] and sum(group["n"] for group in document["groups"].values()) == 120
+    error = run(
+        capsys, "calibrate", "ctm.safetensors", "held_out.npy", "--confidence", "0.9999999", code=2
+    )
+    assert "too few" in error
+
+
+def test_discoveries_keep_the_false_discovery_rate(folder, data: Data, capsys):
+    run(capsys, "calibrate", "ctm.safetensors", "held_out.npy")
+    document = run_json(capsys, "score", "ctm.safetensors", "ood.npy", "--fdr", "0.1")
+    p = np.array([row["p_value"] for row in document["rows"]])
+    below = [i for i, value in enumerate(np.sort(p), 1) if value <= 0.1 * i / len(p)]
+    assert document["rejected"] == (max(below) if below else 0) > 0
+    assert "--fdr goes by itself" in run(
+        capsys, "score", "ctm.safetensors", "ood.npy", "--fdr", "0.1", "--alpha", "0.1", code=2
+    )
+
+
+def test_levels_need_calibration_scores(folder, capsys):
+    for option in ("--alpha", "--fdr", "--confidence"):
+        error = run(capsys, "score", "ctm.safetensors", "ood.npy", option, "0.1", code=2)
+        assert "has no calibration scores; run `typica calibrate`" in error
+    assert "run `typica calibrate`" in run(capsys, "monitor", "ctm.safetensors", code=2)
+
+
+def feed(monkeypatch, lines) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(map(str, lines)) + "\n"))
+
+
+def test_monitor_raises_an_alarm_and_its_state_goes_on(folder, data: Data, capsys, monkeypatch):
+    run(capsys, "calibrate", "ctm.safetensors", "held_out.npy")
+    detector = typica.CTM().fit(data.train, data.labels)
+    known, strange = detector.score_samples(data.test), detector.score_samples(data.ood)
+    feed(monkeypatch, known[:60])
+    quiet = run_json(capsys, "monitor", "ctm.safetensors", "--state", "state.safetensors")
+    assert quiet["alarm"] is False and quiet["inputs"] == 60
+    feed(monkeypatch, [json.dumps({"score": score}) for score in strange])
+    arguments = (
+        "monitor",
+        "ctm.safetensors",
+        "--state",
+        "state.safetensors",
+        "--prometheus",
+        "gauges.prom",
+    )
+    out = run(capsys, *arguments, code=3)
+    assert "180 inputs" in out and "ALARM" in out
+    assert "typica_monitor_alarm 1" in Path("gauges.prom").read_text()
+    feed(monkeypatch, [])
+    assert run(capsys, *arguments[:-1], "-", code=3) == Path("gauges.prom").read_text()
+    error = run(capsys, *arguments[:-1], "-", "--json", "-", code=2)
+    assert "--json and --prometheus: each would be printed; pass - to one of them." in error
+    once = typica.Monitor(typica.load("ctm.safetensors"), alpha="0.01")
+    once.update(known[:60])
+    once.update(strange)
+    assert typica.load("state.safetensors").report() == once.report()
+
+
+def test_monitor_says_what_is_wrong_with_a_line(folder, capsys, monkeypatch):
+    run(capsys, "calibrate", "ctm.safetensors", "held_out.npy")
+    for lines, message in [
+        (["0.5", "what"], "line 2: 'what' holds no score"),
+        (['{"p": 1}'], "holds no score; write a number or"),
+        (['{"score": 1, "class": "a"}', "0.5"], "differ in having a class"),
+        (["NaN"], "is NaN"),
+    ]:
+        feed(monkeypatch, lines)
+        assert message in run(capsys, "monitor", "ctm.safetensors", code=2)
+    feed(monkeypatch, ["0.5"])
+    assert "holds no monitor" in run(
+        capsys, "monitor", "ctm.safetensors", "--state", "ctm.safetensors", code=2
+    )
+
+
+def test_choose_shows_the_best_and_how_sure_it_is(folder, capsys):
+    arguments = (
+        "choose",
+        "--bank",
+        "bank.npz",
+        "--head",
+        "head.safetensors",
+        "--detectors",
+        "ctm,msp,cw",
+    )
+    out = run(capsys, *arguments)
+    document = run_json(capsys, *arguments)
+    assert out.startswith(
+        f"{document['best']} is recommended: it has the best mean AUROC"
+    ) and "read the order" in " ".join(out.split())
+    assert set(document["mean_auroc"]) == {"ctm", "msp", "cw"}
+    alone = run_json(
+        capsys, "choose", "--bank", "bank.npz", "--held-out", "bank.npz", "--detectors", "ctm,msp"
+    )
+    assert set(alone["mean_auroc"]) == {"ctm"}  # MSP needs a head
+    assert "holds no labels" in run(capsys, "choose", "--bank", "train.npy", code=2)
+    np.save("few.npy", [1, 2])
+    assert "2 labels for 240 rows" in run(
+        capsys, "choose", "--bank", "train.npy", "--labels", "few.npy", code=2
+    )
+
+
+def test_choose_leaves_out_what_needs_a_head_of_other_classes(folder, data: Data, capsys):
+    other = typica.Head(np.eye(7, data.train.shape[1]))
+    typica.write_bank(
+        "other.bank", data.train, labels=data.labels, classes=list("abcd"), head=other
+    )
+    document = run_json(
+        capsys, "choose", "--bank", "other.bank", "--detectors", "ctm,msp,mahalanobis"
+    )
+    assert set(document["mean_auroc"]) == {"ctm", "mahalanobis"} and set(
+        document["auroc"]["ctm"]
+    ) == set("abcd")
+    typica.write_bank(
+        "own.bank", data.train, labels=data.labels, classes=list("abcd"), head=data.head
+    )
+    document = run_json(
+        capsys, "choose", "--bank", "own.bank", "--detectors", "ctm,msp,mahalanobis"
+    )
+    assert set(document["mean_auroc"]) == {"ctm", "msp", "mahalanobis"}

@@ -1,0 +1,57 @@
+"""The page of all methods is what their files say."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from typica.detectors import detector_class, list_detectors
+from typica.rectify import list_rectifiers, rectifier_class
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def generator():
+    spec = importlib.util.spec_from_file_location("make_methods", DOCS / "make_methods.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_current(generator):
+    written = (
+        (DOCS / "methods.md").read_text(encoding="utf-8") if (DOCS / "methods.md").exists() else ""
+    )
+    assert written == generator.page(), (
+        "docs/methods.md is out of date; run: python docs/make_methods.py"
+    )
+
+
+def test_the_page_tells_of_every_method(generator):
+    page = generator.page()
+    for cls in [*map(detector_class, list_detectors()), *map(rectifier_class, list_rectifiers())]:
+        assert page.count(f"| [{cls.__name__}](#{cls.__name__.lower()}) |") == 2
+        assert f"\n### {cls.__name__}\n" in page and f"by name `{cls.kind}`" in page
+        assert cls.tags.reference.replace("|", "\\|") in page
+
+
+def test_the_page_tells_what_methods_need(generator):
+    lines = generator.page().splitlines()
+
+    def row(name):
+        return next(line for line in lines if line.startswith(f"| [{name}]")).split(" | ")[1:]
+
+    assert row("CTM") == ["features", "used", "yes", "no", "yes", "yes", "yes |"]
+    assert row("CW") == ["features and head", "no", "none", "no", "no", "yes", "yes |"]
+    assert row("MSP")[0] == "features or logits"
+    assert row("DICE")[0] == "features and head"
+
+
+@pytest.mark.parametrize(
+    ("memory", "kept"), [("O(N m)", True), ("O(m C), the head", False), ("none", False)]
+)
+def test_memory_tells_whether_training_rows_are_kept(generator, memory, kept):
+    assert generator.keeps_rows(memory) is kept

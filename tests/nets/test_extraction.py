@@ -1,0 +1,776 @@
+"""Images through a network into a bank, and a detector that remembers the way."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from helpers.real import REAL
+from helpers.shell import run
+from helpers.tinynet import MODEL, SOURCE, write_images
+from PIL import Image
+
+import typica
+from typica.bank import Bank
+from typica.cli import main
+from typica.cli.extract import BACKENDS
+from typica.data.images import open_images
+from typica.data.transform import Preprocessing
+from typica.errors import InputError
+from typica.nets import make_runner, zoo
+from typica.nets._extraction import Settings, extract, features_of
+from typica.nets._models import open_model
+
+PLAIN = Settings(backend="torch", batch=4, threads=1)
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with 20 images of each of three classes, each of a colour of its own."""
+    return write_images(tmp_path_factory.mktemp("pictures") / "all")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with the network's module in it."""
+    (tmp_path / "tiny.py").write_text(SOURCE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "tiny", raising=False)
+    return tmp_path
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_a_bank_holds_what_the_network_gives(here: Path, pictures: Path):
+    images = open_images(pictures)
+    bank = extract(open_model(MODEL), images, "a.bank", settings=PLAIN)
+    model = open_model(MODEL).extractor.model.double()
+    for i in (0, 31, 59):
+        pixels = np.asarray(Image.open(pictures / bank.names[i]))
+        x = torch.tensor(pixels.transpose(2, 0, 1)[None] / 255.0)
+        with torch.no_grad():
+            features = model[0](x)
+        np.testing.assert_allclose(bank.features[i], features[0].numpy(), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(
+            bank.logits[i], model[1](features)[0].detach().numpy(), rtol=1e-5, atol=1e-6
+        )
+        assert bank.classes[bank.labels[i]] == Path(bank.names[i]).parent.name
+    assert len(bank) == 60 and bank.classes == ["blue", "green", "red"] and bank.skipped == []
+    np.testing.assert_array_equal(bank.head.weight, model[1].weight.detach().float().numpy())
+    right = np.argmax(bank.logits, axis=1) == bank.labels
+    assert bank.accuracy == right.mean()
+
+
+@pytest.mark.parametrize("backend", ["onnx", "openvino", "auto"])
+def test_every_backend_gives_the_same_bank_but_for_rounding(
+    here: Path, pictures: Path, backend: str
+):
+    images = open_images(pictures)
+    plain = extract(open_model(MODEL), images, "plain", settings=PLAIN)
+    other = extract(open_model(MODEL), images, backend, settings=Settings(backend=backend))
+    np.testing.assert_allclose(other.features, plain.features, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(other.logits, plain.logits, rtol=1e-3, atol=1e-4)
+    assert list(other.names) == list(plain.names) and (
+        backend == "auto" or other.settings["backend"] == backend
+    )
+
+
+def test_layers_beside_the_features(here: Path, pictures: Path):
+    opened = open_model(MODEL, layers=["0.0", "penultimate"])
+    bank = extract(opened, open_images(pictures), "a.bank", settings=PLAIN)
+    plain = extract(open_model(MODEL), open_images(pictures), "b.bank", settings=PLAIN)
+    assert bank.layers["0.0"].shape == (60, 12) and bank.head == plain.head
+    np.testing.assert_array_equal(bank.features, plain.features)
+
+
+def test_the_same_again_is_opened_and_anything_else_refused(
+    here: Path, pictures: Path, monkeypatch
+):
+    images = open_images(pictures)
+    first = extract(open_model(MODEL), images, "a.bank", settings=PLAIN)
+    before = tree(Path("a.bank"))
+    with monkeypatch.context() as patch:
+        patch.setattr("typica.nets._extraction.make_runner", None)  # nothing may be run
+        again = extract(open_model(MODEL), images, "a.bank", settings=Settings(backend="openvino"))
+    assert again.fingerprint == first.fingerprint and tree(Path("a.bank")) == before
+    with pytest.raises(InputError, match="weights is"):
+        extract(open_model(MODEL, "1"), images, "a.bank", settings=PLAIN)
+    with pytest.raises(InputError, match="layer is"):
+        extract(open_model(MODEL, layer="0.0"), images, "a.bank", settings=PLAIN)
+    with pytest.raises(InputError, match=r"transform\.mean is"):
+        extract(
+            open_model(MODEL),
+            images,
+            "a.bank",
+            Preprocessing(8, 8, mean=(0.5, 0.5, 0.5)),
+            settings=PLAIN,
+        )
+    with pytest.raises(InputError, match="data is"):
+        extract(open_model(MODEL), open_images(pictures / "red"), "a.bank", settings=PLAIN)
+    assert tree(Path("a.bank")) == before
+
+
+def test_a_bank_goes_on_with_what_it_was_begun_with(here: Path, pictures: Path):
+    images = open_images(pictures)
+    whole = extract(open_model(MODEL), images, "whole", settings=PLAIN, shard_rows=8)
+    begin(images, "part", stop_at=40)
+    resumed = extract(
+        open_model(MODEL),
+        images,
+        "part",
+        settings=Settings(backend="openvino", batch=7),
+        shard_rows=8,
+    )
+    assert resumed.settings["backend"] == "torch" and tree(Path("part")) == tree(Path("whole"))
+    assert resumed.fingerprint == whole.fingerprint
+
+    begin(images, "later", stop_at=40)
+    manifest = Path("later/manifest.json")
+    text = manifest.read_text()
+    assert json.loads(text)["source_rows"] in (16, 24, 32, 40)
+    bank_text = text.replace(torch.__version__, "0.0.1")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("typica.bank._files._checksum", lambda body: json.loads(text)["sha256"])
+        manifest.write_text(bank_text)
+        with pytest.raises(InputError, match=r"was begun otherwise \(versions .*0\.0\.1"):
+            extract(open_model(MODEL), images, "later", settings=PLAIN, shard_rows=8)
+
+
+def begin(images, out: str, stop_at: int) -> None:
+    """Begin a bank and fail at the image `stop_at`."""
+    read = images.read
+
+    def failing(i: int):
+        if i == stop_at:
+            raise KeyboardInterrupt
+        return read(i)
+
+    images.read = failing
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            extract(open_model(MODEL), images, out, settings=PLAIN, shard_rows=8)
+    finally:
+        del images.read
+
+
+def test_killed_at_any_moment_it_ends_as_if_it_had_never_been(here: Path, pictures: Path):
+    script = textwrap.dedent(
+        """
+        import sys, time
+        from typica.data.images import open_images
+        from typica.nets._extraction import Settings, extract
+        from typica.nets._models import open_model
+        images = open_images(sys.argv[1])
+        read = images.read
+        images.read = lambda i: (time.sleep(0.02), read(i))[1]
+        extract(open_model("tiny:network"), images, sys.argv[2], shard_rows=8,
+                settings=Settings(backend="torch", batch=4, threads=1, workers=1))
+        """
+    )
+    command = [sys.executable, "-c", script, str(pictures)]
+    subprocess.run([*command, "whole"], check=True, timeout=120)
+    rng = random.Random(0)
+    kills = 0
+    for _ in range(2):
+        child = subprocess.Popen([*command, "part"])
+        seen = rows_in("part")
+        while child.poll() is None and rows_in("part") <= seen + 8:
+            time.sleep(0.01)
+        time.sleep(rng.uniform(0, 0.15))
+        child.send_signal(signal.SIGKILL)
+        kills += child.wait() == -signal.SIGKILL
+    assert kills == 2 and 0 < rows_in("part") < 60
+    subprocess.run([*command, "part"], check=True, timeout=120)
+    assert tree(Path("part")) == tree(Path("whole"))
+
+
+def rows_in(bank: str) -> int:
+    manifest = Path(bank, "manifest.json")
+    return int(json.loads(manifest.read_text())["source_rows"]) if manifest.is_file() else 0
+
+
+def test_pictures_that_cannot_be_read_stop_it_or_are_listed(here: Path, pictures: Path):
+    folder = here / "some"
+    shutil.copytree(pictures, folder)
+    for name in (
+        "blue/03.png",
+        "green/00.png",
+        "green/01.png",
+        "green/02.png",
+        "green/03.png",
+        "red/19.png",
+    ):
+        (folder / name).write_bytes(b"\x89PNG\r\n\x1a\nno")
+    with pytest.raises(InputError, match=r"blue/03\.png"):
+        extract(open_model(MODEL), open_images(folder), "new/a.bank", settings=PLAIN)
+    assert not Path("new").exists()
+    bank = extract(
+        open_model(MODEL),
+        open_images(folder),
+        "b.bank",
+        settings=Settings("torch", 4, 1, on_error="skip"),
+    )
+    assert len(bank) == 54 and [name for name, _ in bank.skipped][:2] == [
+        "blue/03.png",
+        "green/00.png",
+    ]
+    assert set(bank.names) | {name for name, _ in bank.skipped} == set(open_images(folder).names)
+    np.testing.assert_array_equal(
+        bank.labels, [["blue", "green", "red"].index(Path(name).parent.name) for name in bank.names]
+    )
+    for file in folder.rglob("*.png"):
+        file.write_bytes(b"nothing")
+    with pytest.raises(InputError, match="none of the 60 images can be read"):
+        extract(
+            open_model(MODEL),
+            open_images(folder),
+            "c.bank",
+            settings=Settings("torch", 4, 1, on_error="skip"),
+        )
+    assert not Path("c.bank").exists()
+
+
+def test_a_model_without_preprocessing_asks_for_it(here: Path, pictures: Path):
+    opened = open_model(MODEL)._replace(transform=None)
+    with pytest.raises(InputError, match="the preprocessing of tiny:network is not known"):
+        extract(opened, open_images(pictures), "a.bank")
+
+
+def bank_and_detector(capsys, pictures: Path, *more: str) -> None:
+    run(
+        capsys,
+        "extract",
+        "--model",
+        MODEL,
+        "--images",
+        str(pictures),
+        "-o",
+        "a.bank",
+        "--backend",
+        "torch",
+        *more,
+    )
+    run(capsys, "fit", "a.bank", "-o", "ctm.safetensors")
+
+
+def test_from_pictures_to_verdicts_in_the_shell(here: Path, pictures: Path, capsys):
+    bank_and_detector(capsys, pictures)
+    out = run(capsys, "info", "a.bank")
+    assert "60" in out and "tiny:network" in out and "3: blue, green, red" in out
+    assert run(capsys, "info", "ctm.safetensors").count("tiny:network") == 1
+    photo = str(pictures / "red" / "07.png")
+    out = run(capsys, "score", "ctm.safetensors", photo, str(pictures / "blue"), "--model", MODEL)
+    assert out.splitlines()[0].split() == [
+        "file",
+        "verdict",
+        "score",
+        "nearest",
+        "runner-up",
+        "margin",
+    ]
+    assert "of 21 images are OOD" in out and max(map(len, out.splitlines())) <= 80
+
+    document = json.loads(
+        run(capsys, "score", "ctm.safetensors", str(pictures), "--model", MODEL, "--json", "-")
+    )
+    detector, bank = typica.load("ctm.safetensors"), Bank.open("a.bank")
+    scores = detector.score_samples(bank.features)
+    np.testing.assert_allclose([row["score"] for row in document["rows"]], scores, atol=1e-5)
+    named = {row["file"]: row["nearest"] for row in document["rows"]}
+    assert {Path(name).name for name in named} == {f"{i:02d}.png" for i in range(20)}
+    assert all(answer in ("blue", "green", "red") for answer in named.values())
+
+
+def test_a_file_cannot_make_code_run_or_pass_for_another_model(here: Path, pictures: Path, capsys):
+    bank_and_detector(capsys, pictures)
+    photo = str(pictures / "red" / "07.png")
+    assert "agree with --model tiny:network" in run(
+        capsys, "score", "ctm.safetensors", photo, code=2
+    )
+    Path("tiny.py").write_text(SOURCE.replace('seed="0"', 'seed="1"'))
+    sys.modules.pop("tiny")
+    error = run(capsys, "score", "ctm.safetensors", photo, "--model", MODEL, code=2)
+    assert "holds other weights than the detector was fitted with" in error
+    run(capsys, "fit", "a.bank", "-o", "plain.safetensors", "--detector", "mahalanobis")
+    np.save("z.npy", Bank.open("a.bank").features)
+    run(capsys, "fit", "z.npy", "-o", "features.safetensors")
+    error = run(capsys, "score", "features.safetensors", photo, code=2)
+    assert "was fitted on features and remembers no model" in error
+    assert "2 files of features; pass one" in run(
+        capsys, "score", "ctm.safetensors", "z.npy", "z.npy", code=2
+    )
+    assert "no such" in run(
+        capsys, "score", "ctm.safetensors", "nowhere.jpg", "--model", MODEL, code=2
+    )
+
+
+def test_a_detector_of_logits_reads_logits_of_pictures(here: Path, pictures: Path, capsys):
+    run(
+        capsys,
+        "extract",
+        "--model",
+        MODEL,
+        "--images",
+        str(pictures),
+        "-o",
+        "a.bank",
+        "--backend",
+        "torch",
+    )
+    run(capsys, "fit", "a.bank", "-o", "energy.safetensors", "--detector", "energy")
+    document = json.loads(
+        run(capsys, "score", "energy.safetensors", str(pictures), "--model", MODEL, "--json", "-")
+    )
+    logits = np.asarray(Bank.open("a.bank").logits, dtype=np.float64)
+    np.testing.assert_allclose(
+        [row["score"] for row in document["rows"]], np.log(np.exp(logits).sum(1)), rtol=1e-5
+    )
+    opened, images = open_model(MODEL), open_images(pictures)
+    seen = features_of(opened, images, opened.transform, typica.MSP().fit(logits), PLAIN)
+    np.testing.assert_allclose(
+        seen.rows, logits, rtol=1e-4, atol=1e-5
+    )  # no head: its input is the model's logits
+
+
+@pytest.mark.parametrize("ending", ["onnx", "pt2", "pt"])
+def test_models_from_files(here: Path, pictures: Path, capsys, ending: str):
+    model = open_model(MODEL).extractor.model.eval()
+    example = torch.zeros(4, 3, 8, 8)
+    file = f"net.{ending}"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the exporters deprecate each other
+        if ending == "pt":
+            torch.jit.trace(model, example).save(file)
+        elif ending == "pt2":
+            shape = {0: torch.export.Dim("n", min=1, max=64)}
+            torch.export.save(torch.export.export(model, (example,), dynamic_shapes=(shape,)), file)
+        else:
+            torch.onnx.export(model, (example,), file, dynamo=True, verbose=False)
+    transform = '{"resize": 8, "crop": 8}'
+    options = ("--images", str(pictures), "-o", "a.bank", "--transform", transform)
+    error = run(
+        capsys, "extract", "--model", file, "--images", str(pictures), "-o", "a.bank", code=2
+    )
+    assert "its preprocessing is not known; pass --transform" in error
+    run(capsys, "extract", "--model", file, *options)
+    plain = extract(open_model(MODEL), open_images(pictures), "plain", settings=PLAIN)
+    bank = Bank.open("a.bank")
+    np.testing.assert_allclose(bank.features, plain.features, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(bank.head.weight, plain.head.weight, rtol=1e-6)
+    run(capsys, "fit", "a.bank", "-o", "ctm.safetensors")
+    assert "of 1 images are OOD" in run(
+        capsys, "score", "ctm.safetensors", str(pictures / "red" / "07.png")
+    )
+
+
+def test_bad_options_of_extract(here: Path, pictures: Path, capsys):
+    def failing(*more: str) -> str:
+        return run(
+            capsys,
+            "extract",
+            "--model",
+            MODEL,
+            "--images",
+            str(pictures),
+            "-o",
+            "a.bank",
+            *more,
+            code=2,
+        )
+
+    for option, value, choices in (
+        ("--on-error", "ignore", "stop, skip"),
+        ("--backend", "quick", ", ".join(BACKENDS)),
+        ("--dtype", "float64", "float32, float16"),
+        ("--reduce", "sum", "mean, max, cls, flatten"),
+        ("--split", "dev", "train, test, val"),
+    ):
+        error = failing(
+            "--model", "nowhere:f", "--images", "nowhere", option, value
+        )  # before either is looked at
+        assert error == f"error: {option} {value}: unknown; choose one of {choices}.\n"
+    Path("other").mkdir()
+    Path("other/file").touch()
+    assert "holds something that is no bank" in failing("-o", "other", "--fresh")
+    assert "there is no module 'nowhere'" in run(
+        capsys, "extract", "--model", "nowhere:f", "--images", str(pictures), "-o", "b.bank", code=2
+    )
+    bank_and_detector(capsys, pictures)
+    first = tree(here / "a.bank")
+    run(capsys, "extract", "--model", MODEL, "--weights", "1", "--images", str(pictures), "-o", "a.bank",
+        "--backend", "torch", "--fresh", "--dtype", "float16")  # fmt: skip
+    assert tree(here / "a.bank") != first and Bank.open("a.bank").features.dtype == np.float16
+
+
+def test_the_backends_to_choose_from_are_those_there_are(here: Path):
+    sample = np.zeros((16, 3, 8, 8), np.float32)
+    with pytest.raises(InputError, match=f"choose {', '.join(BACKENDS)}"):
+        make_runner(open_model(MODEL).extractor, "quick", sample=sample)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{resize}", "not JSON (Expecting property name"),
+        ("resnet-5", "unknown; pass a name of the zoo (densenet-bc-100, "),
+        (
+            '{"resize": 8, "crop": 8, "size": 3}',
+            "size unknown; pass resize and crop, and what is wanted of mean, std, ",
+        ),
+        ('{"resize": 8}', "crop missing; pass resize and crop, and what is wanted of mean, std, "),
+        ('{"resize": 8, "crop": 9}', "crop=9 of resize=8; pass 0 < crop <= resize."),
+        ('{"resize": 8, "crop": 8, "mean": 1}', "a value of the wrong type ("),
+        ('{"resize": 8, "crop": 8, "exif": 1}', "exif=1; pass True or False."),
+    ],
+)
+def test_a_bad_transform_is_told_as_the_option(here: Path, capsys, text: str, message: str):
+    error = run(
+        capsys,
+        "extract",
+        "--model",
+        "no:f",
+        "--images",
+        "no",
+        "-o",
+        "a",
+        "--transform",
+        text,
+        code=2,
+    )
+    assert error.startswith(f"error: --transform {text}: {message}")
+    assert "dict" not in error and "Preprocessing" not in error
+    for words in ("unknown", "missing", "not JSON"):
+        assert words not in error or "mean, std, interpolation, scale, exif" in error
+
+
+def test_the_transform_says_whether_pictures_are_turned(here: Path, pictures: Path, capsys):
+    assert "resize, crop, mean, std" in " ".join(
+        run(capsys, "extract", "--help").replace("│", " ").split()
+    )
+    for number, (exif, option, wanted) in enumerate(
+        [
+            ("false", (), False),
+            ("true", (), True),
+            ("false", ("--exif",), True),
+            ("true", ("--no-exif",), False),
+        ]
+    ):
+        transform = f'{{"resize": 8, "crop": 8, "exif": {exif}}}'
+        bank = f"{number}.bank"
+        run(capsys, "extract", "--model", MODEL, "--images", str(pictures / "red"), "-o", bank, "--backend", "torch",
+            "--batch", "8", "--threads", "1", "--transform", transform, *option)  # fmt: skip
+        assert Bank.open(bank).identity["transform"]["exif"] is wanted
+
+
+def test_choosing_with_pictures_corrupted_and_mixed(here: Path, pictures: Path, capsys):
+    run(
+        capsys,
+        "extract",
+        "--model",
+        MODEL,
+        "--images",
+        str(pictures),
+        "-o",
+        "a.bank",
+        "--backend",
+        "torch",
+    )
+    arguments = (
+        "choose",
+        "--bank",
+        "a.bank",
+        "--detectors",
+        "ctm,energy,mahalanobis",
+        "--images",
+        str(pictures),
+    )
+    document = json.loads(run(capsys, *arguments, "--model", MODEL, "--json", "-"))
+    kinds = {
+        "blur",
+        "contrast",
+        "gaussian_noise",
+        "jpeg",
+        "patch_shuffle",
+        "pixelate",
+        "mixed",
+        "halves",
+    }
+    assert set(document["near"]["ctm"]) == kinds and document["best"] in (
+        "ctm",
+        "energy",
+        "mahalanobis",
+    )
+    assert document == json.loads(run(capsys, *arguments, "--model", MODEL, "--json", "-"))
+    out = run(capsys, *arguments, "--model", MODEL)
+    assert (
+        "near" in out
+        and "weigh the same" in " ".join(out.split())
+        and max(map(len, out.splitlines())) <= 80
+    )
+    error = run(capsys, *arguments[:-1], str(pictures / "red"), "--model", MODEL, code=2)
+    assert "not the images that the bank was made of" in error
+    np.savez("z.npz", features=Bank.open("a.bank").features, labels=Bank.open("a.bank").labels)
+    error = run(capsys, "choose", "--bank", "z.npz", "--images", str(pictures), code=2)
+    assert "is no bank of `typica extract`" in error
+
+
+@pytest.mark.real
+def test_the_real_network_on_real_pictures(checkpoint: Path, real, tmp_path: Path):
+    opened = open_model("densenet-bc-100", checkpoint)
+    pixels = np.load(REAL / "images" / "cifar10-test-2000.npz")
+    images = open_images(pixels["images"][:100], labels=pixels["labels"][:100])
+    bank = extract(opened, images, tmp_path / "test", settings=Settings(backend="openvino"))
+    stored = real["test.features"][:100]
+    assert np.abs(bank.features - stored).max() <= 1e-3 * stored.max()
+    assert bank.accuracy == (real["test.labels"][:100] == np.argmax(bank.logits, axis=1)).mean()
+    assert bank.identity["transform"] == zoo.transform("densenet-bc-100").to_dict()
+
+
+def test_another_network_behind_the_same_weights_gets_no_old_bank(here: Path, pictures: Path):
+    extract(open_model(MODEL), open_images(pictures), "a.bank", settings=PLAIN)
+    Path("tiny.py").write_text(SOURCE.replace("nn.ReLU()", "nn.GELU()"))
+    sys.modules.pop("tiny")
+    with pytest.raises(InputError, match="weights is"):
+        extract(open_model(MODEL), open_images(pictures), "a.bank", settings=PLAIN)
+    Path("tiny.py").write_text(SOURCE + "\n# edited\n")
+    sys.modules.pop("tiny")
+    with pytest.raises(InputError, match="code is"):
+        extract(open_model(MODEL), open_images(pictures), "a.bank", settings=PLAIN)
+
+
+def test_features_of_another_network_are_refused(here: Path, pictures: Path, capsys):
+    bank_and_detector(capsys, pictures)
+    options = ("extract", "--model", MODEL, "--images", str(pictures), "--backend", "torch")
+    run(capsys, *options, "--weights", "1", "-o", "other.bank")
+    for arguments in (
+        ("score", "ctm.safetensors", "other.bank"),
+        ("calibrate", "ctm.safetensors", "other.bank"),
+        ("fit", "a.bank", "-o", "x.safetensors", "--calibrate", "other.bank"),
+        ("evaluate", "ctm.safetensors", "--id", "a.bank", "--ood", "other.bank"),
+        ("compare", "a.bank", "--id", "other.bank", "--ood", "a.bank"),
+        ("choose", "--bank", "a.bank", "--held-out", "other.bank"),
+    ):
+        assert "features of another network, weights" in run(capsys, *arguments, code=2), arguments
+    run(
+        capsys, *options, "--layers", "0.0", "-o", "more.bank"
+    )  # with other layers beside: the features are the same
+    run(capsys, "score", "ctm.safetensors", "more.bank")
+
+
+def test_names_are_shown_as_they_are(here: Path, pictures: Path, capsys):
+    shutil.copytree(pictures, here / "odd[")
+    (here / "odd[" / "red").rename(here / "odd[" / "[bold]red")
+    (here / "odd[" / "notes.txt").write_text("no image")
+    run(
+        capsys,
+        "extract",
+        "--model",
+        MODEL,
+        "--images",
+        "odd[",
+        "-o",
+        "a.bank",
+        "--backend",
+        "torch",
+    )
+    run(capsys, "fit", "a.bank", "-o", "ctm.safetensors")
+    assert "[bold]red" in run(capsys, "info", "ctm.safetensors")
+    assert main_errors(
+        capsys, "score", "ctm.safetensors", "odd[", "--model", MODEL, "--limit", "60"
+    ).count("left out, no image: odd[/notes.txt")
+
+
+def main_errors(capsys, *arguments: str) -> str:
+    """Return what a command that succeeds says on standard error."""
+    with pytest.raises(SystemExit) as stop:
+        main(list(arguments))
+    captured = capsys.readouterr()
+    assert stop.value.code == 0 and "[bold]red" in captured.out
+    return captured.err
+
+
+def test_skipped_pictures_are_not_forgotten_by_a_stricter_run(here: Path, pictures: Path):
+    folder = here / "some"
+    shutil.copytree(pictures, folder)
+    (folder / "blue" / "03.png").write_bytes(b"\x89PNG\r\n\x1a\nno")
+    lenient = Settings("torch", 4, 1, on_error="skip")
+    extract(open_model(MODEL), open_images(folder), "a.bank", settings=lenient)
+    with pytest.raises(InputError, match=r"lacks 1 images that were skipped, e\.g\. .*03\.png"):
+        extract(open_model(MODEL), open_images(folder), "a.bank", settings=PLAIN)
+    assert len(extract(open_model(MODEL), open_images(folder), "a.bank", settings=lenient)) == 59
+
+
+def test_a_network_that_refuses_the_pictures_and_a_model_that_moved(
+    here: Path, pictures: Path, capsys
+):
+    options = (
+        "extract",
+        "--model",
+        MODEL,
+        "--images",
+        str(pictures),
+        "-o",
+        "a.bank",
+        "--backend",
+        "torch",
+    )
+    error = run(capsys, *options, "--transform", '{"resize": 2, "crop": 2}', code=2)
+    assert (
+        "the network does not take images of (3, 2, 2)" in error and "check the transform" in error
+    )
+    model = open_model(MODEL).extractor.model.eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.trace(model, torch.zeros(4, 3, 8, 8)).save("net.pt")
+    transform = ("--transform", '{"resize": 8, "crop": 8}')
+    run(
+        capsys,
+        "extract",
+        "--model",
+        "net.pt",
+        "--images",
+        str(pictures),
+        "-o",
+        "b.bank",
+        *transform,
+    )
+    run(capsys, "fit", "b.bank", "-o", "ctm.safetensors")
+    Path("net.pt").rename("moved.pt")
+    photo = str(pictures / "red" / "07.png")
+    assert "is not there any more; say where, --model FILE" in run(
+        capsys, "score", "ctm.safetensors", photo, code=2
+    )
+    run(capsys, "score", "ctm.safetensors", photo, "--model", "moved.pt")
+    assert "a folder, but no bank" in run(capsys, "info", str(pictures), code=2)
+
+
+def test_what_was_found_in_the_network_is_said(here: Path, pictures: Path, capsys):
+    for number, (more, told, layer, head) in enumerate(
+        (
+            ((), "features are the input of the head (12 wide); the head is '1' (3 classes)", "penultimate", "3 classes x 12 features"),
+            (("--layer", "0.0"), "features are the output of '0.0' (12 wide); ", "0.0", "none"),
+            (("--layers", "0.0"), "features are the input of the head (12 wide)", "penultimate", "3 classes x 12 features"),
+        )
+    ):  # fmt: skip
+        arguments = [
+            "extract",
+            "--model",
+            MODEL,
+            "--images",
+            str(pictures),
+            "-o",
+            f"{number}.bank",
+            *more,
+        ]
+        with pytest.raises(SystemExit):
+            main([*arguments, "--backend", "torch", "--batch", "8", "--json", "a.json"])
+        lines = capsys.readouterr().err.splitlines()
+        assert [line for line in lines if line.startswith("Sequential: ") and told in line]
+        assert [line for line in lines if line.startswith("torch, batch 8, ")]
+        document = json.loads(Path("a.json").read_text())
+        assert (document["layer"], document["head"]) == (layer, head)
+        assert f"{layer}" in run(capsys, "info", f"{number}.bank") and head in run(
+            capsys, "info", f"{number}.bank"
+        )
+
+
+def test_pictures_for_a_detector_of_logits_of_another_layer(here: Path, pictures: Path, capsys):
+    options = (
+        "extract",
+        "--model",
+        MODEL,
+        "--images",
+        str(pictures),
+        "-o",
+        "a.bank",
+        "--backend",
+        "torch",
+    )
+    run(capsys, *options, "--layer", "0.0")
+    bank = Bank.open("a.bank")
+    bank.to_parquet("a.parquet")
+    logits = np.asarray(bank.logits, dtype=np.float64)
+    for file in ("a.bank", "a.parquet"):
+        run(capsys, "fit", file, "-o", "msp.safetensors", "--detector", "msp")
+        document = json.loads(
+            run(capsys, "score", "msp.safetensors", str(pictures), "--model", MODEL, "--json", "-")
+        )
+        shares = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+        np.testing.assert_allclose(
+            [row["score"] for row in document["rows"]], shares.max(1), rtol=1e-5
+        )
+
+
+def test_beginning_again_spares_the_bank_until_the_network_runs(here: Path, pictures: Path, capsys):
+    options = (
+        "extract",
+        "--model",
+        MODEL,
+        "--images",
+        str(pictures),
+        "-o",
+        "a.bank",
+        "--backend",
+        "torch",
+    )
+    run(capsys, *options)
+    before = tree(Path("a.bank"))
+    for more, message in (
+        (("--device", "nonsense"), "device='nonsense' cannot be used here"),
+        (
+            ("--transform", '{"resize": 2, "crop": 2}'),
+            "the network does not take images of (3, 2, 2)",
+        ),
+    ):
+        assert message in run(capsys, *options, "--fresh", *more, code=2)
+        assert tree(Path("a.bank")) == before
+    run(capsys, *options, "--fresh", "--layer", "0.0")
+    assert Bank.open("a.bank").identity["layer"] == "0.0"
+    begun = here / "b.bank"
+    begin(open_images(pictures), "b.bank", 20)
+    extract(
+        open_model(MODEL),
+        open_images(pictures),
+        "b.bank",
+        settings=Settings("torch", 6, 1),
+        fresh=True,
+    )
+    assert Bank.open(begun).settings["batch"] == 6  # not the one that it was begun with
+
+
+def test_a_link_to_nothing_is_a_picture_that_cannot_be_read(here: Path, pictures: Path, capsys):
+    shutil.copytree(pictures, "some")
+    Path("some/red/gone.png").symlink_to("nowhere.png")
+    options = (
+        "extract",
+        "--model",
+        MODEL,
+        "--images",
+        "some",
+        "-o",
+        "a.bank",
+        "--backend",
+        "torch",
+    )
+    assert "red/gone.png: cannot be read (No such file or directory)" in run(
+        capsys, *options, code=2
+    )
+    assert json.loads(run(capsys, *options, "--on-error", "skip", "--json", "-"))["skipped"] == 1

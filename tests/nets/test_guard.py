@@ -1,0 +1,241 @@
+"""A guarded model gives what the model and the detector give apart, in one pass, for every detector."""
+
+from __future__ import annotations
+
+import copy
+import io
+import threading
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from helpers.data import Data, fitted, make_data
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from sklearn.pipeline import make_pipeline
+from torch import nn
+
+import typica
+from typica.nets import FeatureExtractor, Guard
+from typica.nets._guard import max_cosine
+from typica.rectify.react import ReAct
+
+
+def classifier(data: Data, dtype: torch.dtype = torch.float32) -> nn.Module:
+    """A network whose penultimate features are its (positive) input, and whose head is the data's."""
+    head = nn.Linear(*data.head.weight.shape[::-1])
+    with torch.no_grad():
+        head.weight.copy_(torch.tensor(data.head.weight))
+        head.bias.copy_(torch.tensor(data.head.bias))
+    return nn.Sequential(nn.ReLU(), nn.Dropout(0.5), head).to(dtype)
+
+
+def rows(data: Data, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.from_numpy(np.concatenate([data.test[:40], data.ood[:40]])).to(dtype)
+
+
+def test_every_detector_decides_as_it_does_alone(name, data):
+    detector = fitted(name, data)
+    model = classifier(data)
+    x = rows(data)
+    with torch.no_grad():
+        got = Guard(model, detector)(x)
+        assert torch.equal(got.logits, model.eval()(x))
+    expected = torch.as_tensor(detector.score_samples(x))
+    scale = max(float(expected.abs().max()), 1.0)
+    assert torch.allclose(got.score, expected, rtol=1e-5, atol=1e-6 * scale)
+    certain = (expected - detector.offset_).abs() > 1e-5 * scale
+    assert torch.equal(got.verdict[certain], torch.as_tensor(detector.predict(x))[certain])
+    assert got.verdict.dtype == torch.int64 and got.score.shape == got.verdict.shape == (80,)
+
+
+def test_detectors_of_logits_read_the_models_own(data):
+    x = rows(data)
+    model = classifier(data)
+    detector = typica.MSP().fit(data.head.logits(data.train))
+    with torch.no_grad():
+        got = Guard(model, detector)(x)
+        assert torch.allclose(got.score, torch.softmax(model(x), 1).max(1).values)
+    assert set(got.verdict.tolist()) == {1, -1}
+
+
+def test_pipelines(data):
+    pipeline = make_pipeline(ReAct(), typica.make_detector("energy", head=data.head)).fit(
+        data.train, data.labels
+    )
+    typica.calibrate(pipeline, data.held_out)
+    x = rows(data, torch.float64)
+    got = Guard(classifier(data, torch.float64), pipeline)(x)
+    assert np.allclose(got.score.detach().numpy(), pipeline.score_samples(x.numpy()))
+    assert np.array_equal(
+        got.verdict.numpy(), np.where(got.score.detach().numpy() >= pipeline[-1].offset_, 1, -1)
+    )
+
+
+def test_features_of_another_layer(data):
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(3, 6, 3),
+        nn.ReLU(inplace=True),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(6, 4),
+    )
+    x = torch.randn(40, 3, 6, 6)
+    extractor = FeatureExtractor(model, "0")
+    Z = extractor(x).features
+    detector = typica.CTM().fit(Z, np.arange(40) % 4)
+    got = Guard(extractor, detector)(x)
+    with torch.no_grad():
+        assert torch.allclose(got.logits, model(x))
+    assert torch.allclose(got.score, detector.score_samples(Z), atol=1e-6)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    hnp.arrays(np.float64, (4, 5), elements=st.floats(-1e150, 1e150)),
+    st.sampled_from([1e-300, 1e-150, 1.0]),
+)
+def test_the_kernel_without_branches_is_the_cosine(Z, scale):
+    """Against float128 where NumPy has it: squares that overflow or underflow must not show."""
+    Z = Z * scale
+    D = np.random.default_rng(0).normal(size=(3, 5))
+    D /= np.linalg.norm(D, axis=1, keepdims=True)
+    got = max_cosine(torch.from_numpy(Z), torch.from_numpy(D)).numpy()
+    for z, score in zip(Z, got, strict=True):
+        if not z.any():
+            assert score == -1
+            continue
+        wide = z.astype(np.longdouble)
+        wide /= np.abs(wide).max()
+        cosines = [
+            float(np.dot(d.astype(np.longdouble), wide) / np.sqrt(np.dot(wide, wide))) for d in D
+        ]
+        assert score == pytest.approx(max(cosines), abs=1e-12)
+
+
+def test_rows_that_are_not_finite_are_not_typical(data):
+    guard = Guard(classifier(data), fitted("ctm", data))
+    x = rows(data)[:3]
+    x[0, 0], x[1, 0] = float("nan"), float("inf")
+    verdict = guard(x).verdict
+    assert verdict[:2].tolist() == [-1, -1]
+    assert verdict[2] == guard(rows(data)[:3]).verdict[2]
+
+
+def test_gradients_reach_the_input(data):
+    x = rows(data).requires_grad_(True)
+    guard = Guard(classifier(data), fitted("ctm", data))
+    x.data[0] = 0
+    guard(x).score.sum().backward()
+    assert torch.isfinite(x.grad).all() and x.grad[1:].any(1).all()
+
+
+def test_precision_is_kept(data):
+    detector = fitted("ctm", data)
+    double = Guard(classifier(data, torch.float64), detector)
+    x = rows(data, torch.float64)
+    assert double(x).score.dtype == torch.float64
+    assert np.allclose(
+        double(x).score.detach().numpy(), detector.score_samples(x.numpy()), rtol=0, atol=1e-14
+    )
+    assert np.array_equal(double(x).verdict.numpy(), detector.predict(x.numpy()))
+    half = Guard(classifier(data), detector).to(torch.bfloat16)
+    assert half.model[2].weight.dtype == torch.bfloat16
+    assert half.threshold.dtype == half.directions.dtype == torch.float32
+    assert float(half.threshold) == np.float32(detector.offset_)
+    assert torch.allclose(half(x).score.double(), double(x).score, atol=2e-2)
+
+
+def test_copies_and_state_dicts_carry_the_detector(data):
+    x = rows(data)
+    guard = Guard(classifier(data), fitted("ctm", data))
+    expected = guard(x)
+    assert all(torch.equal(a, b) for a, b in zip(copy.deepcopy(guard)(x), expected, strict=True))
+    file = io.BytesIO()
+    torch.save(guard.state_dict(), file)
+    file.seek(0)
+    other = Guard(classifier(make_data(seed=1)), fitted("ctm", make_data(seed=1)))
+    assert not torch.equal(other(x).score, expected.score)
+    other.load_state_dict(torch.load(file, weights_only=True))
+    assert all(torch.equal(a, b) for a, b in zip(other(x), expected, strict=True))
+
+
+def test_the_model_is_in_eval_mode_and_bears_no_hooks(data):
+    model = classifier(data).train()
+    guard = Guard(model, fitted("ctm", data))
+    guard(rows(data))
+    assert not model.training and not any(m._forward_hooks for m in guard.modules())
+    with pytest.raises(RuntimeError):
+        guard(rows(data)[:, :3])
+    assert not any(m._forward_hooks for m in guard.modules())
+
+
+def test_the_model_runs_once(data):
+    model = classifier(data)
+    runs = []
+    model.register_forward_hook(lambda *_: runs.append(1))
+    guard = Guard(model, fitted("ctm", data))
+    guard(rows(data))
+    guard(rows(data))
+    assert len(runs) == 2
+
+
+def test_threads_do_not_mix_their_batches(data):
+    """Two passes, each of which waits for the other before its head and after it."""
+    together = threading.Barrier(2, timeout=60)
+
+    class Meeting(nn.Module):
+        def forward(self, x):
+            together.wait()
+            return x
+
+    guard = Guard(nn.Sequential(Meeting(), *classifier(data), Meeting()), fitted("ctm", data))
+    alone = Guard(classifier(data), fitted("ctm", data))
+    batches = [rows(data)[:10], rows(data)[10:30]]
+    results: dict[int, torch.Tensor] = {}
+
+    def work(i: int) -> None:
+        for _ in range(5):
+            results[i] = guard(batches[i]).score
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(torch.equal(results[i], alone(batches[i]).score) for i in range(2))
+
+
+def test_it_exports_with_any_batch_size(data):
+    guard = Guard(classifier(data), fitted("ctm", data))
+    x = rows(data)
+    expected = guard(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's own, about itself
+        program = torch.export.export(
+            guard, (x[:4],), dynamic_shapes={"images": {0: torch.export.Dim("n")}}
+        )
+        got = program.module()(x)
+    assert all(torch.allclose(a, b) for a, b in zip(got, expected, strict=True))
+
+
+def test_what_cannot_be(data):
+    model = classifier(data)
+    with pytest.raises(
+        typica.InputError, match="Guard: CTM has no threshold yet; call its calibrate"
+    ):
+        Guard(model, typica.CTM().partial_fit(data.train, data.labels))
+    with pytest.raises(typica.InputError, match="Guard: str is not a detector"):
+        Guard(model, "ctm")
+    with pytest.raises(typica.InputError, match=r"model is a str; pass a torch\.nn\.Module"):
+        Guard("resnet", fitted("ctm", data))
+    narrow = fitted("ctm", make_data(m=8))
+    with pytest.raises(
+        typica.InputError, match="Guard: the detector is expecting 8 features, the model gives 12"
+    ):
+        Guard(model, narrow)(rows(data))
+    with pytest.raises(typica.InputError, match="12 features, but Mahalanobis is expecting 8"):
+        Guard(model, fitted("mahalanobis", make_data(m=8)))(rows(data))
