@@ -49,6 +49,7 @@ _FLOORS = (
 _MODULES = {
     "conformal_detector": "conformal",
     "monitor": "monitor",
+    "origin": "origin",
 }  # kinds whose module has another name or floor
 _SKLEARN = {
     "FunctionTransformer": None,  # holds code: refused with a reason

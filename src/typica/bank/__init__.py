@@ -5,7 +5,6 @@ from typica.bank._reader import (
     BankWriter,
     bank_from_parquet,
     check_source,
-    feature_layer,
     remove_bank,
     write_bank,
 )
@@ -15,7 +14,6 @@ __all__ = [
     "BankWriter",
     "bank_from_parquet",
     "check_source",
-    "feature_layer",
     "remove_bank",
     "write_bank",
 ]

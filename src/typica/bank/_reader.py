@@ -42,6 +42,7 @@ from typica.bank._writer import BankWriter
 from typica.errors import FormatError, InputError
 from typica.files import lock_folder
 from typica.head import Head
+from typica.origin import Origin, feature_layer
 from typica.progress import advance
 
 SOURCE = (
@@ -135,6 +136,14 @@ class Bank:
             f"{self.path}: {HEAD} {what}; write the bank again (`typica extract --fresh`), or pass the head in a file "
             "of its own (--head)."
         )
+
+    @property
+    def origin(self) -> Origin | None:
+        """The network that made the features, or None if none did."""
+        if not Origin.known_in(self.identity):
+            return None
+        files = {key: self.settings.get(key) for key in ("model_file", "weights_file")}
+        return Origin.from_dict({**self.identity, **files})
 
     @property
     def source(self) -> dict[str, Any] | None:
@@ -263,12 +272,6 @@ def write_bank(
             batch = {name: column[part] for name, column in columns.items()}
             writer.write(batch, None if names is None else names[part], len(batch["features"]))
         return writer.finish(head, classes)
-
-
-def feature_layer(layer: Any) -> str | None:
-    """Return the layer that features come from, of one name or a list of several; None for the input of the head."""
-    last = layer[-1] if isinstance(layer, list) else layer
-    return None if last == "penultimate" else last
 
 
 def check_source(

@@ -13,13 +13,14 @@ from rich.markup import escape
 
 import typica
 from typica import store
-from typica.bank import Bank, feature_layer
+from typica.bank import Bank
 from typica.cli.app import Json, app
 from typica.cli.show import console, progress, table, write_json
 from typica.decide import ConformalDetector
 from typica.detectors import Detector, Tags, detector_class, final_detector, list_detectors
 from typica.errors import FormatError, InputError
 from typica.exact import json_number
+from typica.origin import feature_layer
 
 
 @app.command(epilog="Example: typica info train.bank --verify")

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.bank import Bank, BankWriter, feature_layer, remove_bank
+from typica.bank import Bank, BankWriter, remove_bank
 from typica.data.batches import Batch, image_batches
 from typica.data.images import Images
 from typica.data.transform import Preprocessing
@@ -22,6 +22,7 @@ from typica.nets._models import Opened
 from typica.nets._result import Extraction
 from typica.nets.engines import Runner, make_runner
 from typica.nets.extractors.onnx import OnnxExtractor
+from typica.origin import feature_layer
 from typica.progress import advance
 
 OnError = Literal["stop", "skip"]

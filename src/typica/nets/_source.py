@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from typica.bank import feature_layer
 from typica.data.transform import Preprocessing
 from typica.errors import InputError
 from typica.files import sha256
 from typica.nets._models import PROGRAMS, Opened, open_model
+from typica.origin import feature_layer
 
 
 class Reopened(NamedTuple):

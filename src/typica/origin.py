@@ -1,0 +1,121 @@
+"""Where features come from: the model, layer and transform that made them."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from typica.errors import FormatError, InputError
+from typica.store import storable
+
+PENULTIMATE = "penultimate"  # the layer whose output is the head's input, by another name
+_PLACES = ("model_file", "weights_file")  # where things lie, which changes no feature
+
+
+@storable("origin")
+@dataclass(frozen=True)
+class Origin:
+    """The network that made features: enough to make those of another image, or to refuse others.
+
+    model: its name, file name or `package.module:function`. weights: the fingerprint of its
+    weights. layer: the layer whose output the features are, None for the input of the head; of
+    several layers, the last. reduce: how maps became rows. transform: the preprocessing of images,
+    as JSON values. head: the layer that was named as the head, where one was. code: the SHA-256 of
+    the function's module. model_file, weights_file: where they lay, where they are files.
+
+    >>> origin = Origin("densenet-bc-100", "5f1c", None, "mean", {"resize": 32, "crop": 32})
+    >>> Origin.from_dict(origin.to_dict()) == origin
+    True
+    >>> moved = dataclasses.replace(origin, weights_file="/models/net.pth.tar")
+    >>> moved == origin, moved.fingerprint() == origin.fingerprint()
+    (False, True)
+    """
+
+    model: str
+    weights: str
+    layer: str | None
+    reduce: str
+    transform: dict[str, Any]
+    head: str | None = None
+    code: str | None = None
+    model_file: str | None = None
+    weights_file: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layer", feature_layer(self.layer))
+
+    @classmethod
+    def known_in(cls, values: Mapping[str, Any]) -> bool:
+        """Tell whether these values, of a bank's identity for example, say which network it was."""
+        return all(key in values for key in _NEEDED)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Origin:
+        """Return the origin that `to_dict` told of; other values are left out."""
+        if not cls.known_in(values):
+            missing = ", ".join(key for key in _NEEDED if key not in values)
+            raise FormatError(f"an origin without {missing}; extract the features again.")
+        return cls(**{key: values[key] for key in _KEYS if key in values})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the origin as JSON values."""
+        return dataclasses.asdict(self)
+
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of what makes the features: equal for equal networks."""
+        text = json.dumps(self._network(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def check_same(self, other: Origin | None) -> None:
+        """Raise if `other`, the origin of other features, is another network; None cannot be told.
+
+        >>> ours = Origin("net.onnx", "5f1c", None, "mean", {})
+        >>> ours.check_same(dataclasses.replace(ours, weights="77aa"))
+        Traceback (most recent call last):
+        typica.errors.InputError: features of another network, weights '77aa' in place ...
+        """
+        if other is None:
+            return
+        theirs = other._network()
+        for key, value in self._network().items():
+            if theirs[key] != value:
+                raise InputError(
+                    f"features of another network, {key} {theirs[key]!r} in place of {value!r}; "
+                    "extract them with the same model, layer and transform."
+                )
+
+    def _network(self) -> dict[str, Any]:
+        """Return what makes the features what they are."""
+        return {key: value for key, value in self.to_dict().items() if key not in _PLACES}
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint())
+
+    def state(self) -> dict[str, Any]:
+        """Return what is to be stored."""
+        return self.to_dict()
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Origin:
+        """Rebuild the origin from what was stored."""
+        return cls.from_dict(state)
+
+
+def feature_layer(layer: str | list[str] | None) -> str | None:
+    """Return the layer that features come from, of one or several; None for the input of the head.
+
+    >>> feature_layer(["block2", "block3"]), feature_layer("penultimate")
+    ('block3', None)
+    """
+    last = layer[-1] if isinstance(layer, list) else layer
+    return None if last == PENULTIMATE else last
+
+
+_KEYS = tuple(field.name for field in dataclasses.fields(Origin))
+_NEEDED = tuple(
+    field.name for field in dataclasses.fields(Origin) if field.default is dataclasses.MISSING
+)

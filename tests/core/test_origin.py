@@ -1,0 +1,90 @@
+"""Where features come from: kept whole in files and banks, compared by what makes features."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from typica import store
+from typica.bank import write_bank
+from typica.errors import FormatError, InputError
+from typica.origin import Origin
+
+TRANSFORM = {"resize": 40, "crop": 32, "mean": [0.5, 0.5, 0.5], "exif": True}
+ORIGIN = Origin("mine:net", "ab12", "block3", "mean", TRANSFORM, head="fc", code="77")
+
+
+def test_is_json_and_back() -> None:
+    assert Origin.from_dict(json.loads(json.dumps(ORIGIN.to_dict()))) == ORIGIN
+
+
+def test_is_stored_and_read_where_nothing_has_imported_it(tmp_path) -> None:
+    path = tmp_path / "origin.safetensors"
+    store.save(ORIGIN, path)
+    assert store.load(path) == ORIGIN
+    code = f"from typica import store; print(store.load({str(path)!r}).model)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "mine:net\n"
+
+
+@pytest.mark.parametrize("layer", [None, "penultimate", ["block2", "penultimate"]])
+def test_the_input_of_the_head_has_one_name(layer) -> None:
+    assert Origin("net", "ab", layer, "mean", TRANSFORM).layer is None
+
+
+def test_of_several_layers_the_last_gives_the_features() -> None:
+    assert Origin("net", "ab", ["block2", "block3"], "mean", TRANSFORM).layer == "block3"
+
+
+def test_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        ORIGIN.model = "other"
+
+
+def test_a_moved_file_is_the_same_network() -> None:
+    moved = dataclasses.replace(ORIGIN, model_file="/a/net.onnx", weights_file="/b/net.pth")
+    assert moved.fingerprint() == ORIGIN.fingerprint()
+    ORIGIN.check_same(moved)
+
+
+CHANGES = {
+    "model": "other:net",
+    "weights": "cd34",
+    "layer": None,
+    "reduce": "max",
+    "transform": {**TRANSFORM, "exif": False},
+    "head": None,
+    "code": "78",
+}
+
+
+@pytest.mark.parametrize("key", CHANGES)
+def test_another_network_is_refused_by_what_differs(key) -> None:
+    other = dataclasses.replace(ORIGIN, **{key: CHANGES[key]})
+    assert other.fingerprint() != ORIGIN.fingerprint()
+    with pytest.raises(InputError, match=f"features of another network, {key} "):
+        ORIGIN.check_same(other)
+
+
+def test_what_is_unknown_cannot_be_compared() -> None:
+    ORIGIN.check_same(None)
+
+
+def test_values_that_lack_a_part_are_refused() -> None:
+    values = ORIGIN.to_dict()
+    del values["reduce"], values["transform"]
+    assert not Origin.known_in(values)
+    with pytest.raises(FormatError, match="without reduce, transform"):
+        Origin.from_dict(values)
+
+
+def test_a_bank_knows_its_origin(tmp_path) -> None:
+    identity = {**ORIGIN.to_dict(), "data": "what the images are is not part of it"}
+    bank = write_bank(tmp_path / "a", np.eye(3), identity=identity)
+    assert bank.origin == ORIGIN
+    assert write_bank(tmp_path / "b", np.eye(3)).origin is None
