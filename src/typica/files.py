@@ -15,6 +15,7 @@ from pathlib import Path
 
 from typica.errors import InputError
 
+CHUNK = 1 << 18  # bytes that are read at a time
 LOCK = ".lock"  # on Windows, where a folder itself has none
 
 
@@ -70,7 +71,7 @@ def sha256(*files: Path) -> str:
     digest = hashlib.sha256()
     for path in files:
         with path.open("rb") as file:
-            while block := file.read(1 << 20):
+            while block := file.read(CHUNK):
                 digest.update(block)
     return digest.hexdigest()
 

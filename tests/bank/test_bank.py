@@ -27,7 +27,7 @@ import typica
 from typica import Bank, Head, write_bank
 from typica.bank import BankWriter, bank_from_parquet, remove_bank
 from typica.bank._files import HEADER, Growing, Manifest, Shard, npy_header
-from typica.data.features import read_features, read_head, read_labels
+from typica.data import read_features, read_head, read_labels
 from typica.errors import FormatError, InputError
 from typica.progress import listening
 
@@ -293,7 +293,9 @@ def test_a_finished_bank_is_not_written_again(folder: Path) -> None:
 
 def test_write_bank_never_returns_other_data(tmp_path: Path) -> None:
     first = write_bank(tmp_path / "b", rows(3), identity={"a": 1})
-    assert write_bank(tmp_path / "b", rows(3), identity={"a": 1}).fingerprint == first.fingerprint
+    assert (
+        write_bank(tmp_path / "b", rows(3), identity={"a": 1}).fingerprint() == first.fingerprint()
+    )
     for other in (rows(3, seed=1), rows(3).astype(np.float16).astype(np.float32)):
         with pytest.raises(InputError, match="holds a bank of other data"):
             write_bank(tmp_path / "b", other, identity={"a": 1})
@@ -770,7 +772,7 @@ def test_opening_ten_million_rows_reads_none(tmp_path: Path) -> None:
 def test_the_fingerprint_follows_content(tmp_path: Path) -> None:
     one = write_bank(tmp_path / "1", rows(3), identity={"a": 1})
     same = write_bank(tmp_path / "2", rows(3), identity={"a": 1})
-    assert one.fingerprint == same.fingerprint
+    assert one.fingerprint() == same.fingerprint()
     others = [
         write_bank(tmp_path / "3", rows(3), identity={"a": 2}),
         write_bank(tmp_path / "4", rows(3, seed=1), identity={"a": 1}),
@@ -779,7 +781,7 @@ def test_the_fingerprint_follows_content(tmp_path: Path) -> None:
         write_bank(tmp_path / "7", rows(3), identity={"a": 1}, names=["a", "bc", ""]),
         write_bank(tmp_path / "8", rows(3), identity={"a": 1}, classes=["x"]),
     ]
-    assert len({bank.fingerprint for bank in (one, *others)}) == 7
+    assert len({bank.fingerprint() for bank in (one, *others)}) == 7
 
 
 def test_verify_reports_progress(folder: Path) -> None:
@@ -811,7 +813,7 @@ def test_parquet_and_back_is_the_same_bank(folder: Path, tmp_path: Path) -> None
     bank.to_parquet(tmp_path / "bank.parquet")
     again = bank_from_parquet(tmp_path / "bank.parquet", tmp_path / "again")
     assert contents(tmp_path / "again") == contents(folder)
-    assert again.fingerprint == bank.fingerprint
+    assert again.fingerprint() == bank.fingerprint()
     table = read_features(tmp_path / "bank.parquet")
     np.testing.assert_array_equal(table.features, bank.features)
     np.testing.assert_array_equal(table.labels, read_features(folder).labels)

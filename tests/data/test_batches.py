@@ -13,10 +13,7 @@ import numpy as np
 import pytest
 
 import typica
-from typica.data import batches
-from typica.data.batches import image_batches
-from typica.data.images import ImageError, Images
-from typica.data.transform import Preprocessing
+from typica.data import ImageError, Images, Preprocessing, _batches, image_batches
 
 
 class Slow(Images):
@@ -98,9 +95,9 @@ def test_decoding_runs_ahead_but_not_far():
     for k in range(5):
         assert next(stream).start == 10 * k
         deadline = time.monotonic() + 20
-        while images.started < 10 * (k + 1 + batches.AHEAD) and time.monotonic() < deadline:
+        while images.started < 10 * (k + 1 + _batches.AHEAD) and time.monotonic() < deadline:
             time.sleep(0.002)
-        assert images.started == 10 * (k + 1 + batches.AHEAD)
+        assert images.started == 10 * (k + 1 + _batches.AHEAD)
     stream.close()
     assert not threads() and images.started < 100
 
@@ -133,9 +130,9 @@ def test_interrupt_ends_the_process(tmp_path):
     script = tmp_path / "endless.py"
     script.write_text(
         "import time, numpy as np\n"
-        "from typica.data.images import Images\n"
-        "from typica.data.batches import image_batches\n"
-        "from typica.data.transform import Preprocessing\n"
+        "from typica.data import Images\n"
+        "from typica.data import image_batches\n"
+        "from typica.data import Preprocessing\n"
         "class Slow(Images):\n"
         "    def read(self, i):\n"
         "        time.sleep(0.01)\n"

@@ -15,8 +15,8 @@ from helpers.images import array, encoded, random_pixels
 from PIL import Image
 
 import typica
-from typica.data import decode
-from typica.data.decode import ImageError, to_rgb
+from typica.data import ImageError, _decode, decode
+from typica.data._decode import to_rgb, turned
 
 
 def smooth() -> Image.Image:
@@ -48,7 +48,7 @@ def test_modes_as_convert_makes_them():
         "ppm": encoded(smooth(), "ppm"),
     }
     for name, data in pictures.items():
-        got = decode.decode(data, name=name)
+        got = decode(data, name=name)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             expected = Image.open(io.BytesIO(data)).convert("RGB")
@@ -64,9 +64,9 @@ def test_deep_greys_are_scaled_not_clipped():
         encoded(Image.fromarray(deep.astype(">u2")), "tiff"),
         encoded(Image.fromarray(deep.astype(np.int32)), "tiff"),
     ):
-        got = array(decode.decode(data))
+        got = array(decode(data))
         assert np.array_equal(got[..., 1], np.rint(deep / 257).astype(np.uint8))
-    assert array(decode.decode(encoded(Image.fromarray(deep))))[-1, -1, 0] == 255
+    assert array(decode(encoded(Image.fromarray(deep))))[-1, -1, 0] == 255
     same = np.arange(256, dtype=np.uint16).reshape(16, 16) * 257
     assert np.array_equal(array(to_rgb(Image.fromarray(same)))[..., 0].ravel(), np.arange(256))
     for values, message in (([[-1, 5]], "from -1 to 5"), ([[0, 65536]], "from 0 to 65536")):
@@ -74,17 +74,17 @@ def test_deep_greys_are_scaled_not_clipped():
         with pytest.raises(
             ImageError, match=f"x.tif: grey values {message}, beyond 0 ... 65535; save it with"
         ):
-            decode.decode(data, name="x.tif")
+            decode(data, name="x.tif")
 
 
 def test_floats_mean_zero_to_one():
     values = np.linspace(0, 1, 256, dtype=np.float32).reshape(16, 16)
-    got = array(decode.decode(encoded(Image.fromarray(values), "tiff")))
+    got = array(decode(encoded(Image.fromarray(values), "tiff")))
     assert np.array_equal(got[..., 2].ravel(), np.arange(256))
     for value in (255.0, -0.5, np.nan, np.inf):
         data = encoded(Image.fromarray(np.array([[0, value]], dtype=np.float32)), "tiff")
         with pytest.raises(ImageError, match=r"beyond 0 ... 1; save it with 8 bits"):
-            decode.decode(data)
+            decode(data)
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
@@ -103,11 +103,11 @@ def test_orientation_is_applied_or_kept(orientation):
     exif = Image.Exif()
     exif[0x0112] = orientation
     data = encoded(stored, exif=exif)
-    assert np.array_equal(array(decode.decode(data, exif=True)), seen)
-    plain = decode.decode(data)
+    assert np.array_equal(array(decode(data, exif=True)), seen)
+    plain = decode(data)
     assert np.array_equal(array(plain), stored)
-    assert np.array_equal(array(decode.turned(plain)), seen)
-    again = decode.turned(decode.decode(data, exif=True))
+    assert np.array_equal(array(turned(plain)), seen)
+    again = turned(decode(data, exif=True))
     assert np.array_equal(array(again), seen)  # not twice
 
 
@@ -118,10 +118,10 @@ def test_broken_metadata_do_not_matter():
         b"Exif\0\0II*\0\xff\xff\xff\xff",
     ):
         data = encoded(smooth(), "jpeg", exif=exif)
-        assert decode.decode(data, exif=True).size == (96, 64)
+        assert decode(data, exif=True).size == (96, 64)
     picture = Image.new("RGB", (96, 64))
     picture.info["Raw profile type exif"] = "old\nImageMagick\nform\nno hexadecimals"
-    assert decode.turned(picture).size == (96, 64)
+    assert turned(picture).size == (96, 64)
 
 
 def test_premultiplied_alpha():
@@ -136,19 +136,19 @@ def test_first_frame():
     frames = [Image.new("RGB", (6, 4), colour) for colour in ("red", "green", "blue")]
     for kind in ("gif", "png", "webp", "tiff"):
         data = encoded(frames[0], kind, save_all=True, append_images=frames[1:])
-        assert array(decode.decode(data))[2, 3, 0] > 250, kind
+        assert array(decode(data))[2, 3, 0] > 250, kind
 
 
 @pytest.mark.parametrize("kind", ["jpeg", "png", "gif", "bmp", "tiff", "webp", "jpeg2000", "ppm"])
 def test_cut_short_anywhere(kind):
     whole = encoded(smooth(), kind)
-    expected = array(decode.decode(whole))
+    expected = array(decode(whole))
     refused = 0
     for length in sorted(
         {*range(0, len(whole), max(1, len(whole) // 60)), *range(len(whole) - 4, len(whole))}
     ):
         try:
-            got = decode.decode(whole[:length], name=f"cut.{kind}")
+            got = decode(whole[:length], name=f"cut.{kind}")
         except ImageError as error:
             assert str(error).startswith(f"cut.{kind}: ")
             refused += 1
@@ -166,7 +166,7 @@ def test_damaged_anywhere(kind):
         for place in rng.integers(len(whole), size=3):
             data[place] = rng.integers(256)
         with contextlib.suppress(ImageError):
-            assert decode.decode(bytes(data)).mode == "RGB"
+            assert decode(bytes(data)).mode == "RGB"
 
 
 def test_what_is_no_picture(tmp_path):
@@ -185,7 +185,7 @@ def test_what_is_no_picture(tmp_path):
         ("zero\0byte.png", "cannot be read .*null byte"),
     ):
         with pytest.raises(ImageError, match=message) as caught:
-            decode.decode(tmp_path / name)
+            decode(tmp_path / name)
         assert name in str(caught.value)
     assert issubclass(ImageError, typica.InputError)
 
@@ -203,33 +203,33 @@ def test_bombs_are_refused_by_their_header(monkeypatch):
     with pytest.raises(
         ImageError, match=r"b.png: 16384 x 8193 pixels, more than 134,217,728 .* make it smaller"
     ):
-        decode.decode(png_header(*sizes[0]), name="b.png")
+        decode(png_header(*sizes[0]), name="b.png")
     with pytest.raises(
         ImageError, match="cut short"
     ):  # Pillow would warn, yet a camera may make such an image
-        decode.decode(png_header(*sizes[1]))
+        decode(png_header(*sizes[1]))
     with pytest.raises(ImageError, match="maybe a decompression bomb"):
-        decode.decode(png_header(*sizes[2]))
+        decode(png_header(*sizes[2]))
     with pytest.raises(ImageError, match="8 x 8 pixels, more than 63 "):
-        decode.decode(encoded(Image.new("L", (8, 8))), max_pixels=63)
-    assert decode.decode(encoded(Image.new("L", (8, 8))), max_pixels=64).size == (8, 8)
+        decode(encoded(Image.new("L", (8, 8))), max_pixels=63)
+    assert decode(encoded(Image.new("L", (8, 8))), max_pixels=64).size == (8, 8)
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
     with pytest.raises(ImageError, match="65536 x 65536 pixels, more than"):
-        decode.decode(png_header(*sizes[2]))
+        decode(png_header(*sizes[2]))
 
 
 def test_large_files_are_refused(tmp_path, monkeypatch):
     (tmp_path / "a.png").write_bytes(encoded(smooth()))
-    monkeypatch.setattr(decode, "MAX_BYTES", 100)
+    monkeypatch.setattr(_decode, "MAX_BYTES", 100)
     with pytest.raises(ImageError, match=r"a.png: \d+ bytes, more than 100; make it smaller"):
-        decode.decode(tmp_path / "a.png")
+        decode(tmp_path / "a.png")
 
 
 def test_warnings_are_kept_in_and_filters_left_alone():
     data = encoded(Image.fromarray(random_pixels(9, 7)).quantize(16), transparency=bytes(range(16)))
     filters = list(warnings.filters)
     with ThreadPoolExecutor(8) as pool:
-        for picture in pool.map(decode.decode, [data] * 200):
+        for picture in pool.map(decode, [data] * 200):
             assert picture.size == (7, 9)
     assert warnings.filters == filters
     with pytest.raises(UserWarning, match="Palette"):

@@ -22,10 +22,7 @@ from PIL import Image
 from scipy.io import savemat
 
 import typica
-from typica.data import _image_sets
-from typica.data.batches import image_batches
-from typica.data.images import ImageError, Images, open_images
-from typica.data.transform import Preprocessing
+from typica.data import ImageError, Images, Preprocessing, _image_sets, image_batches, open_images
 
 # Folders and lists
 

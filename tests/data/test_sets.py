@@ -18,7 +18,7 @@ from helpers.shell import run
 from helpers.web import Server, serving
 from PIL import Image
 
-from typica.data.images import open_images
+from typica.data import open_images
 from typica.data.sets import (
     SETS,
     SetFile,

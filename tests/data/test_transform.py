@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
 import typica
-from typica.data.transform import Preprocessing
+from typica.data import Preprocessing
 
 FILTERS = {"nearest": 0, "bilinear": 2, "bicubic": 3, "lanczos": 1}
 

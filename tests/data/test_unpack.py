@@ -12,8 +12,8 @@ from unittest import mock
 
 import pytest
 
-from typica.data import unpack as module
-from typica.data.unpack import unpack
+from typica.data import _unpack as module
+from typica.data import unpack
 from typica.errors import FormatError, InputError
 from typica.progress import listening
 

@@ -11,7 +11,7 @@ MODEL = "tiny:network"
 SOURCE = """
 import torch
 from torch import nn
-from typica.data.transform import Preprocessing
+from typica.data import Preprocessing
 
 
 def network(seed="0"):

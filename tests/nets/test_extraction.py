@@ -25,8 +25,7 @@ import typica
 from typica.bank import Bank
 from typica.cli import main
 from typica.cli.extract import BACKENDS
-from typica.data.images import open_images
-from typica.data.transform import Preprocessing
+from typica.data import Preprocessing, open_images
 from typica.errors import InputError
 from typica.nets import make_runner, zoo
 from typica.nets._extraction import Settings, extract, features_of
@@ -110,7 +109,7 @@ def test_the_same_again_is_opened_and_anything_else_refused(
     with monkeypatch.context() as patch:
         patch.setattr("typica.nets._extraction.make_runner", None)  # nothing may be run
         again = extract(open_model(MODEL), images, "a.bank", settings=Settings(backend="openvino"))
-    assert again.fingerprint == first.fingerprint and tree(Path("a.bank")) == before
+    assert again.fingerprint() == first.fingerprint() and tree(Path("a.bank")) == before
     with pytest.raises(InputError, match="weights is"):
         extract(open_model(MODEL, "1"), images, "a.bank", settings=PLAIN)
     with pytest.raises(InputError, match="layer is"):
@@ -140,7 +139,7 @@ def test_a_bank_goes_on_with_what_it_was_begun_with(here: Path, pictures: Path):
         shard_rows=8,
     )
     assert resumed.settings["backend"] == "torch" and tree(Path("part")) == tree(Path("whole"))
-    assert resumed.fingerprint == whole.fingerprint
+    assert resumed.fingerprint() == whole.fingerprint()
 
     begin(images, "later", stop_at=40)
     manifest = Path("later/manifest.json")
@@ -175,7 +174,7 @@ def test_killed_at_any_moment_it_ends_as_if_it_had_never_been(here: Path, pictur
     script = textwrap.dedent(
         """
         import sys, time
-        from typica.data.images import open_images
+        from typica.data import open_images
         from typica.nets._extraction import Settings, extract
         from typica.nets._models import open_model
         images = open_images(sys.argv[1])

@@ -13,7 +13,7 @@ from torch import nn
 
 import typica
 from typica.bank import Bank, BankWriter, check_source
-from typica.data.transform import Preprocessing
+from typica.data import Preprocessing
 from typica.nets import FeatureExtractor, GraphExtractor, OnnxExtractor, open_model, zoo
 from typica.nets._source import reopen
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from skimage import data
 
-from typica.data.images import open_images
+from typica.data import open_images
 from typica.nets._extraction import Settings, extract
 from typica.nets._models import open_model
 

@@ -13,9 +13,7 @@ from PIL import Image
 from torchvision import transforms
 from torchvision.datasets import ImageFolder
 
-from typica.data.batches import image_batches
-from typica.data.images import open_images
-from typica.data.transform import Preprocessing
+from typica.data import Preprocessing, image_batches, open_images
 
 MODES = {
     name: transforms.InterpolationMode(name)

@@ -21,7 +21,7 @@ from typica.errors import FormatError, InputError
 from typica.files import atomic_path
 from typica.head import Head
 
-KEY = b"typica.bank._reader"
+KEY = b"typica.bank"
 
 
 def write_parquet(bank: Bank, path: Path) -> None:

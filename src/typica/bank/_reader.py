@@ -69,7 +69,7 @@ class Bank:
     >>> bank = write_bank(tempfile.mkdtemp(), np.eye(3, dtype=np.float32), labels=[0, 1, 1])
     >>> bank
     Bank(3 rows, 3 features, labels)
-    >>> bank.labels[1:].tolist(), len(bank.fingerprint)
+    >>> bank.labels[1:].tolist(), len(bank.fingerprint())
     ([1, 1], 64)
     """
 
@@ -168,9 +168,8 @@ class Bank:
         ]
         return float(np.mean(np.concatenate(right)))
 
-    @property
     def fingerprint(self) -> str:
-        """SHA-256 of the identity, the columns' checksums and the head: equal for equal banks."""
+        """Return the SHA-256 of the identity, the columns' checksums and the head: equal for equal banks."""
         manifest = self._manifest
         parts = [
             manifest.identity,

@@ -24,7 +24,7 @@ from typica.bench import digits
 from typica.bench.config import Suite
 from typica.bench.published import canonical
 from typica.bench.suite import FeatureSuite
-from typica.data.features import read_features, read_labels
+from typica.data import read_features, read_labels
 from typica.errors import InputError
 from typica.head import Head
 

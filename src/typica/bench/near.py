@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.bank import Bank
+from typica.data import Images
 from typica.data.corrupt import CORRUPTIONS, mixed
-from typica.data.images import Images
 from typica.errors import InputError
 from typica.nets._source import reopen
 from typica.nets.engines import Runner, make_runner

@@ -23,12 +23,17 @@ from typica.bank import Bank, BankWriter, check_source
 from typica.bench._schema import IMAGE_METHODS, method_params
 from typica.bench.config import Source, Suite
 from typica.bench.suite import FeatureSuite
-from typica.data.batches import image_batches
-from typica.data.features import find_head, read_features, source_of
-from typica.data.images import Images, open_images
-from typica.data.kinds import holds_pictures
+from typica.data import (
+    Images,
+    Preprocessing,
+    find_head,
+    holds_images,
+    image_batches,
+    open_images,
+    read_features,
+    source_of,
+)
 from typica.data.sets import find_set, how_to_get, set_home
-from typica.data.transform import Preprocessing
 from typica.errors import InputError
 from typica.nets._extraction import Settings, extract
 from typica.nets._models import Opened, open_model
@@ -140,7 +145,7 @@ class _Work:
 
     def features(self, name: str, path: Path, source: Source) -> _Loaded:
         """Return a set's features: as they are in a bank or a feature file, else of its images."""
-        if not holds_pictures(path):
+        if not holds_images(path):
             check_source(
                 path,
                 source_of(path),

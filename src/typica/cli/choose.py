@@ -15,8 +15,7 @@ from typica.bench.run import PAPER, make_detectors, wants_head
 from typica.cli.app import Json, app
 from typica.cli.extract import Split
 from typica.cli.show import console, counting, error_console, percent, progress, table, write_json
-from typica.data.features import find_head, read_features, read_labels, source_of
-from typica.data.images import open_images
+from typica.data import find_head, open_images, read_features, read_labels, source_of
 from typica.detectors import list_detectors
 from typica.errors import InputError
 

@@ -12,7 +12,7 @@ import typica
 from typica.cli.app import Json, app
 from typica.cli.checks import check_file, out_file, out_text, prints
 from typica.cli.show import console, percent, progress, table, write_json, write_text
-from typica.data.features import read_features
+from typica.data import read_features
 from typica.decide import ConformalDetector, Monitor, read_batches, remembered
 from typica.errors import InputError
 from typica.nets._input import reads_logits

@@ -22,9 +22,7 @@ from typica.cli.show import (
     show_skipped,
     write_json,
 )
-from typica.data._folders import SPLITS
-from typica.data.images import open_images
-from typica.data.transform import KEYS, Preprocessing
+from typica.data import SPLITS, Preprocessing, open_images
 from typica.errors import InputError
 from typica.nets.extractors._reduce import REDUCTIONS
 
@@ -90,7 +88,7 @@ def extract(
     transform: Annotated[
         str | None,
         typer.Option(
-            help=f"Preprocessing: a name of the zoo, or JSON such as {EXAMPLE}. Its keys: {', '.join(KEYS)}."
+            help=f"Preprocessing: a name of the zoo, or JSON such as {EXAMPLE}. Its keys: {', '.join(Preprocessing.keys())}."
         ),
     ] = None,
     exif: Annotated[
@@ -182,7 +180,7 @@ def _absolute(name: str | None) -> str | None:
 def _transform(text: str) -> Preprocessing:
     from typica.nets import zoo  # noqa: PLC0415 (needs torch, which is an extra)
 
-    form = f"JSON with the keys {', '.join(KEYS)}, such as {EXAMPLE}"
+    form = f"JSON with the keys {', '.join(Preprocessing.keys())}, such as {EXAMPLE}"
     if not text.lstrip().startswith("{"):
         try:
             return zoo.transform(text)

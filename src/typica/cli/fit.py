@@ -13,7 +13,7 @@ from typica.cli.about import describe, pairs
 from typica.cli.app import Json, app
 from typica.cli.checks import check_file, out_file
 from typica.cli.show import console, error_console, progress, write_json
-from typica.data.features import find_head, has_logits, read_features, read_labels, source_of
+from typica.data import find_head, has_logits, read_features, read_labels, source_of
 from typica.detectors import detector_class, make_detector
 from typica.errors import InputError
 

@@ -28,7 +28,7 @@ from typica.cli.show import (
     table,
     write_json,
 )
-from typica.data.features import find_head, read_features, read_labels, source_of
+from typica.data import find_head, read_features, read_labels, source_of
 from typica.decide import remembered
 from typica.detectors import final_detector, list_detectors
 from typica.errors import InputError, about

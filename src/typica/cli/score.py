@@ -25,8 +25,7 @@ from typica.cli.show import (
     show_skipped,
     write_json,
 )
-from typica.data.features import RowWriter, read_features
-from typica.data.kinds import holds_pictures
+from typica.data import RowWriter, holds_images, read_features
 from typica.decide import ConformalDetector, remembered
 from typica.detectors import detector_input, final_detector
 from typica.errors import InputError
@@ -128,7 +127,7 @@ def _are_pictures(inputs: list[Path]) -> bool:
     """Tell whether the inputs are images; refuse some of each kind."""
     kinds: dict[bool, list[Path]] = {False: [], True: []}
     for path in inputs:
-        kinds[holds_pictures(path)].append(path)
+        kinds[holds_images(path)].append(path)
     if all(kinds.values()):
         raise InputError(
             f"score: features ({_some(kinds[False])}) and images ({_some(kinds[True])}) cannot be scored together; "
@@ -151,7 +150,7 @@ def _look(
     on_error: str,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the names of images and what the detector reads of them: features or logits."""
-    from typica.data.images import open_images  # noqa: PLC0415 (only images need it)
+    from typica.data import open_images  # noqa: PLC0415 (only images need it)
     from typica.nets._extraction import Settings, features_of  # noqa: PLC0415 (needs torch, which is an extra)
     from typica.nets._source import reopen  # noqa: PLC0415
 

@@ -24,7 +24,7 @@ from rich.table import Table
 from rich.text import Text
 
 from typica.bench.run import Comparison
-from typica.data.images import Images
+from typica.data import Images
 from typica.files import atomic_path
 from typica.metrics import CONVENTIONS, Evaluation, Result
 from typica.progress import listening

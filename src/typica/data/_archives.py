@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
 
+from typica.data._decode import MAX_BYTES, ImageError, printable
 from typica.data._folders import Found, arrange, is_hidden, is_picture
 from typica.data._image_sets import PackedImages
-from typica.data.decode import MAX_BYTES, ImageError, printable
 from typica.errors import FormatError
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from typica.data._decode import ENDINGS, printable
 from typica.data._image_sets import FileImages, folder_notes
-from typica.data.decode import ENDINGS, printable
 from typica.errors import InputError
 
 SPLITS = {

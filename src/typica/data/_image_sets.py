@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from typica.data.decode import decode
+from typica.data._decode import decode
 from typica.errors import InputError
 
 WHOLE = 2**32  # sets of up to this many bytes are fingerprinted in full

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from typica.data._decode import ImageError
 from typica.data._image_sets import ArrayImages, Images, Numbered, PackedImages, as_labels
-from typica.data.decode import ImageError
 from typica.data.features import LABELS, _pyarrow
 from typica.errors import FormatError, InputError
 

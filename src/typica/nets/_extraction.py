@@ -12,9 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.bank import Bank, BankWriter, remove_bank
-from typica.data.batches import Batch, image_batches
-from typica.data.images import Images
-from typica.data.transform import Preprocessing
+from typica.data import Batch, Images, Preprocessing, image_batches
 from typica.errors import InputError
 from typica.head import Head
 from typica.nets._input import chosen, reads_logits

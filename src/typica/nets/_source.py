@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from typica.data.transform import Preprocessing
+from typica.data import Preprocessing
 from typica.errors import InputError
 from typica.files import sha256
 from typica.nets._models import PROGRAMS, Opened, open_model

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import typica
 from typica.errors import FormatError, InputError
+from typica.files import CHUNK
 from typica.progress import advance
 
-CHUNK = 1 << 18
 SCHEMES = ("https://", "http://", "file:")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _WORTH_ANOTHER_TRY = (408, 425, 429, 500, 502, 503, 504)

@@ -16,10 +16,10 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from typica.data._unpack import unpack
 from typica.data.sets._download import Digests, download, file_digests, mismatch, remote_size
 from typica.data.sets._idx import idx_to_npz
 from typica.data.sets._table import SETS, BenchmarkSet, SetFile
-from typica.data.unpack import unpack
 from typica.errors import FormatError, InputError
 from typica.files import atomic_path, lock_folder
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from typica.data.transform import Preprocessing
+from typica.data import Preprocessing
 from typica.errors import InputError
 
 __all__ = ["Preprocessing", "load", "names", "transform"]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from typica.data.decode import MAX_PIXELS, to_rgb, turned
+from typica.data._decode import MAX_PIXELS, to_rgb, turned
 from typica.errors import InputError
 
 _FILTERS = {
@@ -150,14 +150,13 @@ class Preprocessing:
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> Preprocessing:
         """Return the preprocessing with these settings, as `to_dict` gives them; those left out have their defaults."""
-        unknown, missing = (
-            sorted(set(settings) - set(KEYS)),
-            sorted({"resize", "crop"} - set(settings)),
-        )
+        unknown = sorted(set(settings) - set(cls.keys()))
+        missing = sorted({"resize", "crop"} - set(settings))
         if unknown or missing:
             found = f"{', '.join(unknown)} unknown" if unknown else f"{', '.join(missing)} missing"
             raise InputError(
-                f"Preprocessing.from_dict: {found}; pass resize and crop, and what is wanted of {', '.join(KEYS[2:])}."
+                f"Preprocessing.from_dict: {found}; pass resize and crop, "
+                f"and what is wanted of {', '.join(cls.keys()[2:])}."
             )
         try:
             return cls(**settings)
@@ -166,6 +165,11 @@ class Preprocessing:
                 f"Preprocessing.from_dict: a value of the wrong type ({error}); pass whole numbers for resize and "
                 "crop, three numbers each for mean and std."
             ) from None
+
+    @classmethod
+    def keys(cls) -> tuple[str, ...]:
+        """Return the names of the settings; the two without a default come first."""
+        return tuple(field.name for field in dataclasses.fields(cls))
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the settings as canonical JSON: equal for equal settings."""
@@ -192,11 +196,6 @@ class Preprocessing:
     def _crop(self, picture: Image.Image) -> Image.Image:
         left, top = (round((length - self.crop) / 2) for length in picture.size)
         return picture.crop((left, top, left + self.crop, top + self.crop))
-
-
-KEYS = tuple(
-    field.name for field in dataclasses.fields(Preprocessing)
-)  # the two without a default come first
 
 
 def _check_bytes(pixels: NDArray[Any]) -> None:

@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, Any, NamedTuple
 
-from typica.data.sets._download import CHUNK
 from typica.errors import FormatError, InputError
+from typica.files import CHUNK
 from typica.progress import advance
 
 RATIO = 100  # an archive may grow to this many times its size: images hardly do, bombs do a thousandfold

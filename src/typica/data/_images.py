@@ -26,10 +26,10 @@ import numpy as np
 
 from typica.data._archives import ARCHIVES, open_tar, open_zip
 from typica.data._cifar import is_cifar, open_cifar
+from typica.data._decode import ENDINGS, ImageError, printable
 from typica.data._folders import SPLITS, open_folder
 from typica.data._image_sets import ArrayImages, FileImages, Images, JoinedImages, as_labels
 from typica.data._packs import open_mat, open_npy, open_npz, open_parquet
-from typica.data.decode import ENDINGS, ImageError, printable
 from typica.data.features import read_labels
 from typica.errors import InputError
 

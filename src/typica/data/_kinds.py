@@ -10,7 +10,7 @@ from typica.bank import Bank
 from typica.data import features
 
 
-def holds_pictures(path: str | Path) -> bool:
+def holds_images(path: str | Path) -> bool:
     """Tell whether a path is to be read as images; feature files and banks are not.
 
     Folders that are no banks, image files and archives hold images; so does an .npz with an array

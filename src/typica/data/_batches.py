@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.data.decode import ImageError
-from typica.data.images import Images
-from typica.data.transform import Preprocessing
+from typica.data._decode import ImageError
+from typica.data._images import Images
+from typica.data._transform import Preprocessing
 from typica.errors import InputError
 
 AHEAD = (
@@ -50,7 +50,7 @@ def image_batches(
     workers: threads, by default one a core and at most 8. They end with the iterator, also when it
     is dropped or closed early.
 
-    >>> from typica.data.images import open_images
+    >>> from typica.data._images import open_images
     >>> images = open_images(np.zeros((5, 40, 40, 3), dtype=np.uint8))
     >>> [batch.pixels.shape for batch in image_batches(images, Preprocessing(32, 32), size=3)]
     [(3, 32, 32, 3), (2, 32, 32, 3)]
