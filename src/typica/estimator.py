@@ -58,9 +58,9 @@ class Tags:
 def check_rows(Z: Array) -> None:
     """Raise if a row of the features Z (n, m) holds NaN or infinity, naming the first such row.
 
-    >>> check_rows(np.array([[0.0], [np.nan]]), "demo")
+    >>> check_rows(np.array([[0.0], [np.nan]]))
     Traceback (most recent call last):
-    typica.errors.InputError: demo: row 1 of the features holds NaN or infinity; ...
+    typica.errors.InputError: row 1 of the features holds NaN or infinity; ...
     """
     map_rows(lambda rows: rows[:, 0], Z)
 

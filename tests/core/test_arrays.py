@@ -43,8 +43,8 @@ def test_row_blocks_cover_every_row_once(n, width, itemsize):
     ],
 )
 def test_wrong_features_are_refused(X, message):
-    with pytest.raises(InputError, match=f"^Here.fit: .*{message}"):
-        arrays.as_features(X, "Here.fit", 3 if "3 features" in message else None)
+    with pytest.raises(InputError, match=message):
+        arrays.as_features(X, 3 if "3 features" in message else None, owner="Here")
 
 
 def test_features_come_in_many_forms():
@@ -55,7 +55,7 @@ def test_features_come_in_many_forms():
         ((1.0, 2.0),),
         np.array([["1", "2"]]),
     ):
-        np.testing.assert_array_equal(arrays.as_features(X, "Here.fit"), [[1, 2]])
+        np.testing.assert_array_equal(arrays.as_features(X), [[1, 2]])
 
 
 @pytest.mark.parametrize(
@@ -95,11 +95,11 @@ def test_everything_becomes_numpy():
 
 @pytest.mark.parametrize("make", [np.asarray, torch.asarray, array_api_strict.asarray])
 def test_finite_rows_pass_even_if_their_sum_overflows(make):
-    arrays.check_finite(make(np.full((3, 3), 3e38, np.float32)), "Here.fit")
+    arrays.check_finite(make(np.full((3, 3), 3e38, np.float32)))
     bad = np.full((3, 3), 3e38, np.float32)
     bad[2, 1] = np.nan
-    with pytest.raises(InputError, match=r"Here.fit: row 12 of the features holds NaN"):
-        arrays.check_finite(make(bad), "Here.fit", first_row=10)
+    with pytest.raises(InputError, match=r"^row 12 of the features holds NaN"):
+        arrays.check_finite(make(bad), first_row=10)
 
 
 @given(st.lists(st.lists(st.floats(-700, 700), min_size=3, max_size=3), min_size=1, max_size=5))

@@ -494,8 +494,8 @@ def test_refusals_say_where_and_change_nothing(case, scatter):
     Z, labels, message = REFUSALS[case]
     moments = Moments(scatter).add(Z4, LABELS4)
     before = moments.state()
-    with pytest.raises(InputError, match=f"^CTM.fit: {message}$"):
-        moments.add(Z, labels, where="CTM.fit")
+    with pytest.raises(InputError, match=f"^Moments.add: {message}$"):
+        moments.add(Z, labels)
     same_state(moments.state(), before)
 
 
@@ -520,9 +520,9 @@ def test_merge_refusals():
         plain.merge(Moments().add(Z4[:, :3], LABELS4))
     with pytest.raises(
         InputError,
-        match=r"^CTM.merge: labels are integers after strings; keep one kind of labels\.$",
+        match=r"^Moments.merge: labels are integers after strings; keep one kind of labels\.$",
     ):
-        texts.merge(plain, where="CTM.merge")
+        texts.merge(plain)
 
 
 def test_temporary_memory_stays_small(real_blocks):

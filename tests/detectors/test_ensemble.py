@@ -314,7 +314,7 @@ def test_the_note_tells_the_ranks(data: Data):
         ),
         (["ctm"], r"Ensemble.fit: members\[0\] is a str"),
         ([CTM], r"Ensemble.fit: members\[0\] is a type|Ensemble.fit: members\[0\] is a ABCMeta"),
-        ([CW()], r"CW.fit: no head; pass head=typica.Head"),
+        ([CW()], r"Ensemble.fit: member cw: no head; pass head=typica.Head"),
     ],
     ids=str,
 )

@@ -558,8 +558,8 @@ def test_openmax_gives_the_logit_of_a_class_without_model_to_the_unknown():
 def test_openmax_is_defined_at_the_edges(kind, dtype, backend):
     for case, L in cases(dtype).items():
         detector = OpenMax(distance=kind)
-        detector._check(L, "test", reset=True)
-        detector._learn(L, np.argmax(L, axis=1), "test")  # fit would warn that the rows are few
+        detector._check(L, reset=True)
+        detector._learn(L, np.argmax(L, axis=1))  # fit would warn that the rows are few
         scores = np.asarray(detector.score_samples(backend(L)))
         assert np.isfinite(scores).all() and (scores <= 0).all() and (scores >= -1).all(), case
         at = torch.asarray(L).requires_grad_()

@@ -34,7 +34,7 @@ from typica.detectors._pipelines import final_detector
 from typica.detectors.base import Detector, Tags
 from typica.detectors.ctm import CTM
 from typica.detectors.mahalanobis import Mahalanobis
-from typica.errors import CalibrationWarning, InputError
+from typica.errors import CalibrationWarning, InputError, about
 from typica.estimator import check_rows
 from typica.store import storable
 from typica.threshold import QUANTILES, threshold
@@ -151,7 +151,7 @@ class Ensemble(Detector):
         members = [CTM(), Mahalanobis()] if self.members is None else self.members
         with warnings.catch_warnings():  # about thresholds of members, which nobody asks for
             warnings.simplefilter("ignore", CalibrationWarning)
-            self.members_ = [clone(member).fit(Z, labels) for member in members]
+            self.members_ = [_fitted(name, member, Z, labels) for name, member in _named(members)]
 
     def _member_scores(self, Z: Array) -> Array:
         """Return the members' scores (n, members) of one block."""
@@ -210,6 +210,11 @@ class Ensemble(Detector):
             self.members = [params.pop(name, member) for name, member in named]
         super().set_params(**params)
         return self
+
+
+def _fitted(name: str, member: Any, Z: NDArray[Any], labels: NDArray[Any] | None) -> Any:
+    with about(f"member {name}"):
+        return clone(member).fit(Z, labels)
 
 
 def _mean_rank(S: Array, ranks: list[Ranks]) -> Array:

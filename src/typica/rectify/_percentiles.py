@@ -21,7 +21,7 @@ def percentiles(
     Exact for up to `SAMPLE` activations; of more, as many whole rows as hold that many are drawn at
     random, always the same ones. All rows are checked to be finite.
 
-    >>> percentiles(np.arange(11.0)[:, None], [90], "demo")
+    >>> percentiles(np.arange(11.0)[:, None], [90])
     array([9.])
     """
     check_rows(Z)
