@@ -8,7 +8,7 @@ import warnings
 from sklearn.exceptions import NotFittedError
 
 # Each registers its commands.
-from typica.cli import (
+from typica.cli import (  # noqa: F401
     about,
     bench,
     choose,
@@ -20,7 +20,7 @@ from typica.cli import (
     report,
     score,
     suite,
-)  # noqa: F401
+)
 from typica.cli.app import app
 from typica.cli.show import error_console
 from typica.errors import CalibrationWarning, InputError
