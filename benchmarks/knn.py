@@ -61,7 +61,7 @@ def speedups(make: Maker, names: list[str]) -> dict[str, float]:
     detector = KNN(K).fit(train)
     units = test / np.linalg.norm(test, axis=1, keepdims=True)
     found = {}
-    for name, rival in rivals(detector.bank_, units).items():
+    for name, rival in rivals(detector.rows_, units).items():
         if name in names:
             if not np.allclose(-detector.score_samples(test), rival(), atol=1e-5):
                 raise SystemExit(f"KNN and {name} give different answers")

@@ -194,25 +194,3 @@ def map_rows(
         blocks.append(values)
         advance(block.stop - block.start)
     return blocks[0] if len(blocks) == 1 else xp.concat(blocks)
-
-
-def logsumexp(L: Array) -> Array:
-    """Return log(sum(exp(L))) along the rows of the finite L (n, C), without overflow.
-
-    >>> logsumexp(np.array([[1000.0, 1000.0]])).round(4)
-    array([1000.6931])
-    """
-    xp = namespace(L)
-    largest = xp.max(L, axis=1)
-    return largest + xp.log(xp.sum(xp.exp(L - largest[:, None]), axis=1))
-
-
-def softmax(L: Array) -> Array:
-    """Return exp(L) / sum(exp(L)) along the rows of the finite L (n, C), without overflow.
-
-    >>> softmax(np.array([[1000.0, 1000.0]]))
-    array([[0.5, 0.5]])
-    """
-    xp = namespace(L)
-    weights = xp.exp(L - xp.max(L, axis=1)[:, None])
-    return weights / xp.sum(weights, axis=1)[:, None]

@@ -150,6 +150,29 @@ class Moments:
         return None if self._products is None else self._products - scaled.T @ scaled
 
     @property
+    def mean(self) -> NDArray[np.float64]:
+        """Mean of all rows, (m,)."""
+        mean: NDArray[np.float64] = self._counts / self.n @ self.means
+        return mean
+
+    def scatter_within(self) -> NDArray[np.float64]:
+        """Give the scatter (m, m) of the rows about the means of their classes, which must be there."""
+        scatter: NDArray[np.float64] | None = self.scatter
+        if scatter is None:
+            raise InputError("Moments: no scatter was gathered; use Moments(scatter=True).")
+        return scatter
+
+    def scatter_about(self, point: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Give the scatter (m, m) of all rows about one point (m,): within the classes, and of the means.
+
+        >>> Moments(scatter=True).add([[1.0], [3.0], [8.0]], [0, 0, 1]).scatter_about(np.array([4.0]))
+        array([[26.]])
+        """
+        spread = np.sqrt(self._counts)[:, None] * (self.means - point)
+        scatter: NDArray[np.float64] = self.scatter_within() + spread.T @ spread
+        return scatter
+
+    @property
     def root_mean_square(self) -> NDArray[np.float64]:
         """Root mean square norm of each class's rows, (C,): the scale on which its mean may be called zero.
 

@@ -100,16 +100,3 @@ def test_finite_rows_pass_even_if_their_sum_overflows(make):
     bad[2, 1] = np.nan
     with pytest.raises(InputError, match=r"^row 12 of the features holds NaN"):
         arrays.check_finite(make(bad), first_row=10)
-
-
-@given(st.lists(st.lists(st.floats(-700, 700), min_size=3, max_size=3), min_size=1, max_size=5))
-def test_logsumexp_and_softmax_equal_scipys(rows):
-    from scipy import special
-
-    L = np.array(rows)
-    np.testing.assert_allclose(
-        arrays.logsumexp(L), special.logsumexp(L, axis=1), rtol=1e-12, atol=1e-12
-    )
-    np.testing.assert_allclose(
-        arrays.softmax(L), special.softmax(L, axis=1), rtol=1e-12, atol=1e-300
-    )

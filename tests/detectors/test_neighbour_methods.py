@@ -392,18 +392,18 @@ def test_subsample_keeps_a_share_or_a_number_of_rows(data: Data):
         (1000, 240),
         (np.int64(9), 9),
     ):
-        bank = KNN(k=3, subsample=subsample).fit(train).bank_
+        bank = KNN(k=3, subsample=subsample).fit(train).rows_
         assert bank.shape == (size, 12) and bank.dtype == np.float32
         assert len(np.unique(bank, axis=0)) == size
-    first, again, other = (KNN(k=3, subsample=30, seed=seed).fit(train).bank_ for seed in (1, 1, 2))
+    first, again, other = (KNN(k=3, subsample=30, seed=seed).fit(train).rows_ for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
     stream = KNN(k=3, subsample=0.1).partial_fit(train).partial_fit(train)
-    assert len(np.unique(stream.bank_, axis=0)) > 24  # each batch has a sample of its own
+    assert len(np.unique(stream.rows_, axis=0)) > 24  # each batch has a sample of its own
     merged = KNN(k=3, subsample=0.1).merge(stream).merge(stream)
-    assert len(merged.bank_) == 96
+    assert len(merged.rows_) == 96
     few = KNN(k=5, subsample=0.01).partial_fit(train[:100])  # no fewer than k in all
-    assert len(few.bank_) == 5 and len(few.partial_fit(train[100:200]).bank_) == 6
+    assert len(few.rows_) == 5 and len(few.partial_fit(train[100:200]).rows_) == 6
 
 
 def test_a_sample_of_a_fixed_number_does_not_grow(data: Data):
@@ -455,7 +455,7 @@ def test_knn_is_stored_in_the_precision_it_was_given(data: Data, tmp_path):
         (np.float64, np.float64),
     ):
         KNN(k=3).fit(data.train.astype(dtype)).save(tmp_path / "knn.safetensors")
-        assert typica.load(tmp_path / "knn.safetensors").bank_.dtype == kept
+        assert typica.load(tmp_path / "knn.safetensors").rows_.dtype == kept
     stream = KNN(k=3).partial_fit(data.train[:100]).partial_fit(data.train[100:])
     stream.save(tmp_path / "stream.safetensors")
     wanted = KNN(k=3).fit(data.train).score_samples(data.test)
@@ -546,7 +546,7 @@ def test_nnguide_equals_the_loop(data: Data, dtype, k):
 
 def test_nnguide_follows_its_head_and_samples_its_bank(data: Data):
     detector = NNGuide(data.head, k=3, subsample=0.1, seed=5).fit(data.train)
-    bank = detector.bank_
+    bank = detector.rows_
     assert bank.shape == (24, 12)
     other = Head(data.head.weight / 9)
     wanted = reference_nnguide(other.weight, other.bias, bank, data.test[:5], 3)
@@ -584,10 +584,10 @@ def test_lof_of_one_precision_scores_the_other(data: Data):
 def test_lof_keeps_a_sample_and_scikit_learns_warnings(data: Data):
     detector = LOF(k=5, subsample=0.5).fit(data.train)
     wanted = (
-        LocalOutlierFactor(n_neighbors=5, novelty=True).fit(detector.bank_).score_samples(data.test)
+        LocalOutlierFactor(n_neighbors=5, novelty=True).fit(detector.rows_).score_samples(data.test)
     )
     np.testing.assert_array_equal(detector.score_samples(data.test), wanted)
-    assert len(detector.bank_) == 120
+    assert len(detector.rows_) == 120
     with pytest.warns(
         UserWarning, match=r"n_neighbors \(20\) is greater than the total number of samples \(19\)"
     ):
@@ -620,3 +620,9 @@ def test_real_cifar10_features_give_the_papers_numbers(real):
     for i in (0, 4321, 9999):
         u = test[i].astype(np.float64) / np.linalg.norm(test[i].astype(np.float64))
         assert known[i] == pytest.approx(-np.sort(np.linalg.norm(bank - u, axis=1))[49], abs=1e-6)
+
+
+def test_the_former_name_of_the_rows_warns(data: Data):
+    detector = KNN(k=3).fit(data.train)
+    with pytest.warns(DeprecationWarning, match="rows_"):
+        assert detector.bank_ is detector.rows_

@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import row_blocks, softmax
-from typica.detectors._headed import surplus
-from typica.detectors._units import units
+from typica.arrays import row_blocks
 from typica.head import Head
+from typica.linalg import softmax, surplus, units
 
 Floats = NDArray[np.float64]
 FORMS = ("exact", "one_hot", "printed")

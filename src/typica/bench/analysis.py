@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from typica.arrays import softmax
 from typica.bench._influence import FORMS, Floats, divergence, kernel, moved, uncertainty_gradient
 from typica.bench.suite import FeatureSuite
 from typica.detectors.ctm import CTM
 from typica.errors import InputError
 from typica.head import Head
+from typica.linalg import softmax
 from typica.metrics import evaluate
 
 STEPS = (

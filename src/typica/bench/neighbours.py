@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import as_floating
-from typica.detectors._units import units
 from typica.errors import InputError
+from typica.linalg import units
 from typica.metrics import evaluate
 
 CLASSES = 10  # at most so many play the unknown

@@ -27,13 +27,13 @@ from typica.arrays import as_features, as_floating, to_numpy
 from typica.binomial import guaranteed_rank
 from typica.decide._estimators import explain
 from typica.detectors import detector_input, final_detector
-from typica.detectors._cosine import cosines, unit_rows
 from typica.errors import InputError, border
 from typica.estimator import NotFittedError
 from typica.exact import json_number
 from typica.explanation import Explanation
 from typica.fdr import benjamini_hochberg, check_share, storey
 from typica.groups import Classes, GroupedScores, pool_rare
+from typica.linalg import cosines, unit_rows
 from typica.moments import Moments
 from typica.sketch import ScoreSet, check_scores
 from typica.store import storable

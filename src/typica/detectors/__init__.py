@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from typica.detectors._bases import CosineDetector
 from typica.detectors._pipelines import detector_input, final_detector
 from typica.detectors.base import Detector, Tags
 from typica.registry import Registry
 
 __all__ = [
+    "CosineDetector",
     "Detector",
     "Tags",
     "detector_class",

@@ -15,14 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import as_floating
-from typica.detectors._cosine import CosineDetector, unit_rows
+from typica.detectors._bases import CosineDetector, check_classes, mean_directions
 from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.estimator import LearnsMoments
 from typica.head import Head
 from typica.store import storable
-
-ZERO_MEAN = 1e-6  # a mean shorter than this times the features' root mean square length is noise, not a direction
 
 
 @storable("ctm")
@@ -78,23 +76,10 @@ class CTM(CosineDetector, LearnsMoments):
         return Z[correct], labels[correct]
 
     def _derive(self) -> None:
-        moments = self.moments_
         if self.head is not None:
-            absent = np.setdiff1d(self.head.classes, moments.classes)
-            if len(absent):
-                which = "correctly classified " if self.correct_only else ""
-                raise InputError(
-                    f"class {absent[0]!s} of the head has no {which}samples; "
-                    "add some, or leave the class out of the head."
-                )
-        means = moments.means
-        short = np.linalg.norm(means, axis=1) <= ZERO_MEAN * moments.root_mean_square
-        if short.any():
-            raise InputError(
-                f"the mean of class {moments.classes[np.argmax(short)]!s} is zero relative to its "
-                "features and has no direction; check the layer (features after a ReLU have no such means)."
-            )
-        self._directions = unit_rows(means)
+            which = "correctly classified samples" if self.correct_only else "samples"
+            check_classes(self.moments_, self.head, which)
+        self._directions = mean_directions(self.moments_)
 
     @property
     def classes_(self) -> NDArray[Any]:

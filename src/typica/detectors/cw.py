@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.detectors._cosine import CosineDetector, unit_rows
+from typica.detectors._bases import CosineDetector
 from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.head import Head
+from typica.linalg import unit_rows
 from typica.store import storable
 
 

@@ -15,11 +15,11 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from typica.arrays import Array, like, namespace
-from typica.detectors._headed import MomentsDetector
-from typica.detectors._units import units
+from typica.detectors._bases import MomentsDetector
 from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.head import Head
+from typica.linalg import units
 from typica.store import storable
 
 

@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 
 from typica.arrays import Array, namespace
-from typica.detectors._logits import LogitDetector, check_count, descending
+from typica.detectors._bases import LogitDetector, check_count
 from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.head import Head
+from typica.linalg import descending
 from typica.store import storable
 
 

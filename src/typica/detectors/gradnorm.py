@@ -12,9 +12,9 @@ with the head.
 from __future__ import annotations
 
 from typica.arrays import Array, namespace
-from typica.detectors._headed import HeadedDetector, surplus
-from typica.detectors._logits import Tempered
+from typica.detectors._bases import HeadedDetector, Tempered
 from typica.detectors.base import Tags
+from typica.linalg import surplus
 from typica.store import storable
 
 

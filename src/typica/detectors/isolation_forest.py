@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import IsolationForest as Forest
 
 from typica.arrays import Array, as_floating, like, to_numpy
-from typica.detectors._logits import check_count
+from typica.detectors._bases import check_count
 from typica.detectors.base import Detector, Tags
 from typica.estimator import check_rows
 from typica.store import storable

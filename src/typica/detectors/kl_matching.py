@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array, like, namespace, softmax
-from typica.detectors._logits import LogitDetector, class_sums, log_softmax
+from typica.arrays import Array, like, namespace
+from typica.detectors._bases import LogitDetector
 from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.head import Head
+from typica.linalg import class_sums, log_softmax, softmax
 from typica.store import storable
 
 # A probability that is 0 in float64 was below 5e-324 in every row. It counts as the smallest normal

@@ -19,12 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Array, like, namespace, to_numpy
-from typica.detectors._logits import check_count
-from typica.detectors._rows import BankDetector, check_k
+from typica.detectors._bases import RowsDetector, check_count, check_k
 from typica.detectors._search import Search, kth_by_product
-from typica.detectors._units import units
 from typica.detectors.base import Tags
 from typica.errors import InputError
+from typica.linalg import units
 from typica.store import storable
 
 FARTHEST = 2.0  # the distance of opposite directions: where a zero row, which has no direction, is said to be
@@ -45,7 +44,7 @@ def distances(A: Array, B: Array) -> Array:
 
 
 @storable("knn")
-class KNN(BankDetector):
+class KNN(RowsDetector):
     """Distance to the k-th nearest training feature.
 
     subsample: keep a random sample only, a share (float) or a number (int) of rows; seed: chooses
@@ -92,7 +91,7 @@ class KNN(BankDetector):
         return np.asarray(kept, dtype=Z.dtype)
 
     def _derive(self) -> None:
-        bank = self.bank_
+        bank = self.rows_
         check_k(self.k, len(bank), self.subsample)
         directed = bank.any(axis=1)
         self._directions = bank if directed.all() else bank[directed]

@@ -14,14 +14,13 @@ import numpy as np
 from sklearn.neighbors import LocalOutlierFactor
 
 from typica.arrays import Array, like, to_numpy
-from typica.detectors._logits import check_count
-from typica.detectors._rows import BankDetector
+from typica.detectors._bases import RowsDetector, check_count
 from typica.detectors.base import Tags
 from typica.store import storable
 
 
 @storable("lof")
-class LOF(BankDetector):
+class LOF(RowsDetector):
     """Local outlier factor, by scikit-learn.
 
     k: how many neighbours, not counting the row itself; where there are fewer, scikit-learn takes
@@ -56,8 +55,8 @@ class LOF(BankDetector):
         check_count(self.k, "k")
 
     def _derive(self) -> None:
-        self._model = LocalOutlierFactor(n_neighbors=int(self.k), novelty=True).fit(self.bank_)
+        self._model = LocalOutlierFactor(n_neighbors=int(self.k), novelty=True).fit(self.rows_)
 
     def _score(self, Z: Array) -> Array:
-        rows = to_numpy(Z).astype(self.bank_.dtype, copy=False)
+        rows = to_numpy(Z).astype(self.rows_.dtype, copy=False)
         return like(np.asarray(self._model.score_samples(rows)), Z)

@@ -20,17 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Array, like, namespace
-from typica.detectors._covariance import (
-    Floats,
-    ScatterDetector,
-    anchor,
-    directions,
-    overall_mean,
-    overflow_as_minus_infinity,
-    within,
-)
+from typica.detectors._bases import ScatterDetector, overflow_as_minus_infinity
 from typica.detectors.base import Tags
 from typica.errors import InputError
+from typica.linalg import Floats, anchor, principal_axes
 from typica.store import storable
 
 
@@ -41,7 +34,7 @@ def whitener(scatter: Floats, n: int) -> Floats:
     array([[0.5],
            [0. ]])
     """
-    variances, vectors = directions(scatter, n)
+    variances, vectors = principal_axes(scatter, n)
     return np.asarray(vectors[:, : len(variances)] / np.sqrt(variances))
 
 
@@ -101,13 +94,13 @@ class Mahalanobis(ScatterDetector):
 
     def _derive(self) -> None:
         moments = self.moments_
-        self._factor = whitener(within(moments), moments.n)
+        self._factor = whitener(moments.scatter_within(), moments.n)
         if not self._factor.shape[1]:
             raise InputError(
                 f"n_samples={moments.n} in {len(moments.classes)} class(es) do not vary within a class, so "
                 "there is no covariance; pass rows that differ, several a class."
             )
-        self._center = anchor(overall_mean(moments))
+        self._center = anchor(moments.mean)
         self._means = (moments.means - self._center) @ self._factor
 
     def _whitened(self, Z: Array) -> Array:

@@ -11,10 +11,11 @@ where there are two classes. Score: one product with the head and a sort.
 from __future__ import annotations
 
 from typica.arrays import Array, namespace
-from typica.detectors._logits import LogitDetector, descending
+from typica.detectors._bases import LogitDetector
 from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.head import Head
+from typica.linalg import descending
 from typica.store import storable
 
 KINDS = ("probabilities", "logits")

@@ -11,7 +11,7 @@ the head.
 from __future__ import annotations
 
 from typica.arrays import Array, namespace
-from typica.detectors._logits import LogitDetector
+from typica.detectors._bases import LogitDetector
 from typica.detectors.base import Tags
 from typica.head import Head
 from typica.store import storable

@@ -15,13 +15,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array, is_numpy, like, logsumexp, namespace
-from typica.detectors._headed import HeadedDetector
-from typica.detectors._logits import check_count
-from typica.detectors._rows import BankDetector, check_k
-from typica.detectors._units import units
+from typica.arrays import Array, is_numpy, like, namespace
+from typica.detectors._bases import HeadedDetector, RowsDetector, check_count, check_k
 from typica.detectors.base import Tags
 from typica.head import Head
+from typica.linalg import logsumexp, units
 from typica.store import storable
 
 
@@ -42,7 +40,7 @@ def mean_of_largest(S: Array, k: int) -> Array:
 
 
 @storable("nnguide")
-class NNGuide(HeadedDetector, BankDetector):
+class NNGuide(HeadedDetector, RowsDetector):
     """Nearest neighbour guidance of the energy.
 
     subsample: the bank's size, as a share (float) or a number (int) of training rows, or None for
@@ -81,7 +79,7 @@ class NNGuide(HeadedDetector, BankDetector):
         check_count(self.k, "k")
 
     def _derive(self) -> None:
-        bank = self.bank_.astype(np.float64)
+        bank = self.rows_.astype(np.float64)
         check_k(self.k, len(bank), self.subsample)
         directions, _ = units(bank)
         self._guides: NDArray[np.float64] = directions * logsumexp(self._head.logits(bank))[:, None]

@@ -22,11 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from typica.arrays import Array, like, namespace, softmax, to_numpy
-from typica.detectors._logits import LogitDetector, check_count, class_sums, descending
+from typica.arrays import Array, like, namespace, to_numpy
+from typica.detectors._bases import LogitDetector, check_count
 from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.head import Head
+from typica.linalg import class_sums, descending, softmax
 from typica.store import storable
 
 DISTANCES = ("eucos", "euclidean", "cosine")

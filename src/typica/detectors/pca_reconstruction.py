@@ -19,15 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from typica.detectors._covariance import (
-    ResidualDetector,
-    Residuals,
-    directions,
-    overall_mean,
-    total,
-)
+from typica.detectors._bases import ResidualDetector, Residuals
 from typica.detectors.base import Tags
 from typica.errors import InputError
+from typica.linalg import principal_axes
 from typica.store import storable
 
 
@@ -72,8 +67,8 @@ class PCAReconstruction(ResidualDetector):
             )
 
     def _derive(self) -> None:
-        mean = overall_mean(self.moments_)
-        variances, vectors = directions(total(self.moments_, mean), self.moments_.n)
+        mean = self.moments_.mean
+        variances, vectors = principal_axes(self.moments_.scatter_about(mean), self.moments_.n)
         explained = np.cumsum(variances / (variances.sum() or 1.0))
         count = int(np.searchsorted(explained, self.share, side="right")) + 1
         self._residuals = Residuals.outside(mean, variances, vectors, min(count, len(mean) - 1))

@@ -21,10 +21,11 @@ from __future__ import annotations
 import numpy as np
 
 from typica.arrays import Array, like, namespace
-from typica.detectors._covariance import Floats, overall_mean, overflow_as_minus_infinity
+from typica.detectors._bases import overflow_as_minus_infinity
 from typica.detectors.base import Tags
 from typica.detectors.mahalanobis import Mahalanobis, half_distances, nearest
 from typica.errors import InputError
+from typica.linalg import Floats
 from typica.store import storable
 
 
@@ -63,7 +64,7 @@ class RelativeMahalanobis(Mahalanobis):
                 "1 class is no nearer than all of them; pass labels of two classes or more."
             )
         super()._derive()
-        mean = overall_mean(moments)
+        mean = moments.mean
         V = (moments.means - mean) @ self._factor
         _, roots, axes = np.linalg.svd(
             np.sqrt(moments.counts / moments.n)[:, None] * V, full_matrices=False

@@ -13,17 +13,16 @@ R.
 
 from __future__ import annotations
 
-from typica.detectors._covariance import (
+from typica.detectors._bases import (
     ResidualDetector,
     Residuals,
     check_dim,
-    directions,
     principal_dim,
-    total,
     zero_logits,
 )
 from typica.detectors.base import Tags
 from typica.head import Head
+from typica.linalg import principal_axes
 from typica.store import storable
 
 
@@ -65,5 +64,5 @@ class Residual(ResidualDetector):
     def _derive(self) -> None:
         m, n = self.moments_.n_features, self.moments_.n
         origin = zero_logits(self.head, m)
-        variances, vectors = directions(total(self.moments_, origin), n)
+        variances, vectors = principal_axes(self.moments_.scatter_about(origin), n)
         self._residuals = Residuals.outside(origin, variances, vectors, principal_dim(self.dim, m))

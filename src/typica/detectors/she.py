@@ -17,12 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Array, like, map_rows, namespace
-from typica.detectors._cosine import NO_DIRECTION
-from typica.detectors._headed import MomentsDetector, check_classes, check_known, mean_directions
-from typica.detectors._units import units
+from typica.detectors._bases import MomentsDetector, check_classes, check_known, mean_directions
 from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.head import Head
+from typica.linalg import NO_DIRECTION, units
 from typica.store import storable
 
 

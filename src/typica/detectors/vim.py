@@ -19,20 +19,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array, as_floating, logsumexp, row_blocks
-from typica.detectors._covariance import (
+from typica.arrays import Array, as_floating, row_blocks
+from typica.detectors._bases import (
     ResidualDetector,
     Residuals,
     check_dim,
-    directions,
     overflow_as_minus_infinity,
     principal_dim,
-    total,
     zero_logits,
 )
 from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.head import Head
+from typica.linalg import logsumexp, principal_axes
 from typica.store import storable
 
 
@@ -91,7 +90,7 @@ class ViM(ResidualDetector):
     def _derive(self) -> None:
         m, n = self.moments_.n_features, self.moments_.n
         origin, dim = zero_logits(self.head, m), principal_dim(self.dim, m)
-        variances, vectors = directions(total(self.moments_, origin), n)
+        variances, vectors = principal_axes(self.moments_.scatter_about(origin), n)
         if len(variances) <= dim:
             raise InputError(
                 f"the features vary in {len(variances)} directions only, which leaves no residual outside "

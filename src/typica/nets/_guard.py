@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from typica.detectors import final_detector
-from typica.detectors._cosine import NO_DIRECTION, CosineDetector
+from typica.detectors import CosineDetector, final_detector
 from typica.errors import InputError
+from typica.linalg import NO_DIRECTION
 from typica.nets._input import as_extractor, chosen, reads_logits
 from typica.nets._torch import nn, torch
 from typica.nets.extractors.torch import Extraction, FeatureExtractor

@@ -9,8 +9,8 @@ their squares overflow or vanish. Nothing is learnt. Transform: one pass.
 from __future__ import annotations
 
 from typica.arrays import Array
-from typica.detectors._cosine import directed
 from typica.estimator import Tags
+from typica.linalg import directed
 from typica.rectify.base import SameWidth
 from typica.store import storable
 

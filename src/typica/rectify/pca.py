@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Array, like
-from typica.detectors._covariance import anchor, directions, overall_mean, within
 from typica.errors import InputError
 from typica.estimator import LearnsMoments, Tags
+from typica.linalg import anchor, principal_axes
 from typica.rectify.base import NewWidth
 from typica.store import storable
 
@@ -68,7 +68,7 @@ class PCA(LearnsMoments, NewWidth):
 
     def _derive(self) -> None:
         moments = self.moments_
-        variances, vectors = directions(within(moments), moments.n)
+        variances, vectors = principal_axes(moments.scatter_within(), moments.n)
         if len(variances) == 0:
             raise InputError(
                 f"the features do not vary over {moments.n} sample(s); pass more, or other, training rows."
@@ -76,7 +76,7 @@ class PCA(LearnsMoments, NewWidth):
         vectors = vectors[:, : _how_many(self.n_components, variances)]
         signs = np.sign(vectors[np.argmax(np.abs(vectors), axis=0), np.arange(vectors.shape[1])])
         self._basis = vectors * signs
-        mean = overall_mean(moments)
+        mean = moments.mean
         # Moved by what float32 holds exactly, so that rows with a large offset lose no digits to
         # it.
         self._centre = anchor(mean)

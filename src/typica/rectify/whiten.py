@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Array, like
-from typica.detectors._covariance import anchor, directions, overall_mean, within
 from typica.errors import InputError
 from typica.estimator import LearnsMoments, Tags
+from typica.linalg import anchor, principal_axes
 from typica.rectify.base import SameWidth
 from typica.store import storable
 
@@ -55,8 +55,8 @@ class Whiten(LearnsMoments, SameWidth):
 
     def _derive(self) -> None:
         moments = self.moments_
-        mean = overall_mean(moments)
-        variances, vectors = directions(within(moments), moments.n)
+        mean = moments.mean
+        variances, vectors = principal_axes(moments.scatter_within(), moments.n)
         if len(variances) == 0:
             raise InputError(
                 f"the features do not vary over {moments.n} sample(s); pass more, or other, training rows."

@@ -10,70 +10,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from typica.arrays import Array, like, namespace
 from typica.detectors.base import Detector
 from typica.errors import InputError
 from typica.estimator import LearnsMoments
 from typica.head import Head
-from typica.moments import Moments
-
-Floats = NDArray[np.float64]
-
-
-def within(moments: Moments) -> Floats:
-    """Return the scatter (m, m) of the rows about the means of their classes."""
-    scatter: Floats | None = moments.scatter
-    if scatter is None:
-        raise InputError("Moments: no scatter was gathered; use Moments(scatter=True).")
-    return scatter
-
-
-def total(moments: Moments, point: Floats) -> Floats:
-    """Return the scatter (m, m) of all rows about one point (m,): that within the classes and that of the means.
-
-    >>> moments = Moments(scatter=True).add(np.array([[1.0], [3.0], [8.0]]), [0, 0, 1])
-    >>> total(moments, np.array([4.0]))
-    array([[26.]])
-    """
-    spread = np.sqrt(moments.counts)[:, None] * (moments.means - point)
-    scatter: Floats = within(moments) + spread.T @ spread
-    return scatter
-
-
-def overall_mean(moments: Moments) -> Floats:
-    """Return the mean (m,) of all rows."""
-    mean: Floats = moments.counts / moments.n @ moments.means
-    return mean
-
-
-def directions(scatter: Floats, n: int) -> tuple[Floats, Floats]:
-    """Return the variances (r,), largest first, and all directions (m, m) of a scatter of n rows.
-
-    Column j of the directions belongs to variance j; in the columns from r on the rows do not vary.
-    That is where the variance is at most eps * max(m, sqrt(n)) times the largest (eps of float64):
-    what rounding leaves of a sum of n products.
-
-    >>> variances, vectors = directions(np.diag([0.0, 8.0]), n=2)
-    >>> variances, abs(vectors).tolist()
-    (array([4.]), [[0.0, 1.0], [1.0, 0.0]])
-    """
-    values, vectors = np.linalg.eigh(scatter / n)
-    values, vectors = values[::-1], vectors[:, ::-1]
-    cut = np.finfo(np.float64).eps * max(len(values), np.sqrt(n)) * values[0]
-    return values[values > max(cut, 0.0)], vectors
-
-
-def anchor(point: Floats) -> Floats:
-    """Return the point nearest to `point` that float32 holds exactly.
-
-    Rows are moved by it before they are multiplied, and the small rest of `point` is seen to after.
-    So rows that share a large offset lose no digits to it, in float32 either.
-    """
-    with np.errstate(over="ignore"):
-        near = point.astype(np.float32).astype(np.float64)
-    return np.where(np.isfinite(near), near, point)
+from typica.linalg import Floats, anchor
 
 
 class Residuals(NamedTuple):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import as_floating
-from typica.detectors._logits import check_count
+from typica.detectors._bases.logit import check_count
 from typica.detectors.base import Detector
 from typica.errors import InputError
 from typica.estimator import check_rows
@@ -35,11 +36,11 @@ def check_k(k: int, rows: int, subsample: float | int | None = None) -> None:
         raise InputError(f"k={k} exceeds the {found}{kept}; pass k<={rows}{more}.")
 
 
-class BankDetector(Detector):
+class RowsDetector(Detector):
     """A detector that keeps training rows, all or a random sample of them, in `batches_`.
 
     Subclasses have the parameters `subsample` (None, a share of each batch, or a number of rows),
-    `seed` and `k`, and write `_derive`, which turns `bank_` into what scoring needs.
+    `seed` and `k`, and write `_derive`, which turns `rows_` into what scoring needs.
     """
 
     subsample: float | int | None
@@ -99,12 +100,18 @@ class BankDetector(Detector):
             self._derived_for = settings
 
     def _derive(self) -> None:
-        """Set what scoring needs from `bank_`, or say why that is impossible."""
+        """Set what scoring needs from `rows_`, or say why that is impossible."""
+
+    @property
+    def rows_(self) -> NDArray[Any]:
+        """The rows that are kept, (N, m)."""
+        return self.batches_[0] if len(self.batches_) == 1 else np.concatenate(self.batches_)
 
     @property
     def bank_(self) -> NDArray[Any]:
-        """The rows that are kept, (N, m)."""
-        return self.batches_[0] if len(self.batches_) == 1 else np.concatenate(self.batches_)
+        """The former name of `rows_`."""
+        warnings.warn("bank_ is called rows_ now", DeprecationWarning, stacklevel=2)
+        return self.rows_
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out of pickles and copies what `_derive` has set: it is large, and soon made again."""

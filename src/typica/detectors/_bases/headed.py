@@ -7,28 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array, like, namespace
-from typica.detectors._cosine import unit_rows
+from typica.arrays import Array, like
 from typica.detectors.base import Detector
-from typica.detectors.ctm import ZERO_MEAN
 from typica.errors import InputError
 from typica.estimator import LearnsMoments
 from typica.head import Head
+from typica.linalg import unit_rows
 from typica.moments import Moments
 
-
-def surplus(L: Array) -> Array:
-    """Return softmax(L) - 1/C for the logits L (n, C), precise where the softmax is nearly uniform.
-
-    With g = exp(L - max L) - 1 it is (g - mean g) / (C + sum g).
-
-    >>> surplus(np.array([[0.0, 1e-12], [0.0, np.log(3.0)]]))
-    array([[-2.5e-13,  2.5e-13],
-           [-2.5e-01,  2.5e-01]])
-    """
-    xp = namespace(L)
-    g = xp.expm1(L - xp.max(L, axis=1, keepdims=True))
-    return (g - xp.mean(g, axis=1, keepdims=True)) / (L.shape[1] + xp.sum(g, axis=1, keepdims=True))
+# A mean shorter than this times the features' root mean square length is noise, not a direction.
+ZERO_MEAN = 1e-6
 
 
 def check_classes(moments: Moments, head: Head, what: str = "samples") -> NDArray[np.int64]:

@@ -8,64 +8,12 @@ import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array, like, namespace
+from typica.arrays import Array, like
 from typica.detectors.base import Detector
 from typica.explanation import Contribution
+from typica.linalg import cosines, max_cosine, unit_rows
 
 MOST_CONTRIBUTIONS = 5  # features that `explain` names
-NO_DIRECTION = -1.0  # the score of a zero row: as far from every direction as a cosine can be
-
-
-def unit_rows(M: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the rows of M scaled to length 1, in float64; they must not be zero."""
-    M = M.astype(np.float64)
-    M = M / np.abs(M).max(axis=1, keepdims=True)  # so that squares neither overflow nor underflow
-    return np.asarray(M / np.linalg.norm(M, axis=1, keepdims=True))
-
-
-def directed(Z: Array) -> tuple[Array, Array, Array]:
-    """Return rows with the directions of those of Z, their lengths, and which rows are zero (length 1 here).
-
-    Z is returned as it is unless squares of a row overflow or underflow; then the rows are
-    rescaled. The lengths are safe to divide by, and no NaN enters their gradient.
-    """
-    xp = namespace(Z)
-    info = xp.finfo(Z.dtype)
-    squares = _sum_of_squares(Z)
-    risky = ~((squares > info.smallest_normal / info.eps) & (squares < info.max))
-    if bool(xp.any(risky)):
-        largest = xp.max(xp.abs(Z), axis=1)
-        Z = Z / xp.where(largest > 0, largest, xp.ones_like(largest))[:, None]
-        squares = _sum_of_squares(Z)
-    zero = squares == 0
-    return Z, xp.sqrt(xp.where(zero, xp.ones_like(squares), squares)), zero
-
-
-def _sum_of_squares(Z: Array) -> Array:
-    with np.errstate(over="ignore", under="ignore"):
-        return namespace(Z).vecdot(Z, Z)
-
-
-def max_cosine(Z: Array, directions: Array) -> Array:
-    """Return max_k cos(directions_k, z) for each row z of Z, -1 where z is zero.
-
-    Z (n, m); directions (C, m) of length 1, in the backend and dtype of Z.
-
-    >>> max_cosine(np.array([[3.0, 4.0], [0.0, 0.0]]), np.eye(2))
-    array([ 0.8, -1. ])
-    """
-    xp = namespace(Z)
-    Z, lengths, zero = directed(Z)
-    best = xp.max(Z @ directions.T, axis=1) / lengths
-    return xp.where(zero, xp.full_like(best, NO_DIRECTION), best)
-
-
-def cosines(Z: Array, directions: Array) -> Array:
-    """Return the cosines (n, C) between the rows of Z and of `directions`, -1 where a row of Z is zero."""
-    xp = namespace(Z)
-    Z, lengths, zero = directed(Z)
-    products = (Z @ directions.T) / lengths[:, None]
-    return xp.where(zero[:, None], xp.full_like(products, NO_DIRECTION), products)
 
 
 class CosineDetector(Detector):

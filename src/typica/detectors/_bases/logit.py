@@ -7,47 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
-from typica.arrays import Array, as_floating, check_finite, namespace, row_blocks
+from typica.arrays import Array, as_floating, check_finite, row_blocks
 from typica.detectors.base import Detector
 from typica.errors import InputError
 from typica.estimator import Estimator, check_positive
 from typica.head import Head
-
-
-def log_softmax(L: Array) -> Array:
-    """Return log(softmax(L)) along the rows of the finite L (n, C).
-
-    >>> log_softmax(np.array([[1e4, 1e4]])).round(4)
-    array([[-0.6931, -0.6931]])
-    """
-    xp = namespace(L)
-    L = L - xp.max(L, axis=1, keepdims=True)  # first, so that large logits cost no precision
-    return L - xp.log(xp.sum(xp.exp(L), axis=1, keepdims=True))
-
-
-def descending(L: Array) -> Array:
-    """Return the rows of L (n, C) sorted, the largest first.
-
-    >>> descending(np.array([[1.0, 3.0, 2.0]]))
-    array([[3., 2., 1.]])
-    """
-    return namespace(L).sort(L, axis=1, descending=True, stable=False)
-
-
-def class_sums(
-    values: NDArray[Any], classes: NDArray[np.int64], n_classes: int
-) -> NDArray[np.float64]:
-    """Return the sums (n_classes, m) of the rows of `values` (n, m) by the class number of each row.
-
-    >>> class_sums(np.array([[1.0], [2.0], [4.0]]), np.array([0, 2, 0]), 3).ravel()
-    array([5., 0., 2.])
-    """
-    n = len(values)
-    members = csr_array((np.ones(n), (classes, np.arange(n))), shape=(n_classes, n))
-    sums: NDArray[np.float64] = members @ values.astype(np.float64, copy=False)
-    return sums
 
 
 def check_count(value: Any, name: str, least: int = 1) -> None:

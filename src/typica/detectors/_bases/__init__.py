@@ -1,0 +1,42 @@
+"""What methods of one kind share: those of logits, of a head, of cosines, of scatters, of rows."""
+
+from typica.detectors._bases.cosine import CosineDetector
+from typica.detectors._bases.headed import (
+    HeadedDetector,
+    MomentsDetector,
+    check_classes,
+    check_known,
+    mean_directions,
+)
+from typica.detectors._bases.logit import LogitDetector, Tempered, check_count
+from typica.detectors._bases.rows import RowsDetector, check_k
+from typica.detectors._bases.scatter import (
+    ResidualDetector,
+    Residuals,
+    ScatterDetector,
+    check_dim,
+    overflow_as_minus_infinity,
+    principal_dim,
+    zero_logits,
+)
+
+__all__ = [
+    "CosineDetector",
+    "HeadedDetector",
+    "LogitDetector",
+    "MomentsDetector",
+    "ResidualDetector",
+    "Residuals",
+    "RowsDetector",
+    "ScatterDetector",
+    "Tempered",
+    "check_classes",
+    "check_count",
+    "check_dim",
+    "check_k",
+    "check_known",
+    "mean_directions",
+    "overflow_as_minus_infinity",
+    "principal_dim",
+    "zero_logits",
+]

@@ -1,0 +1,200 @@
+"""The pure kernels that several methods share: directions of rows, the softmax family, scatters.
+
+They take arrays of any backend unless their types say NumPy, keep the dtype, and never write to
+their input.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from typica.arrays import Array, is_numpy, namespace
+
+Floats = NDArray[np.float64]
+
+NO_DIRECTION = -1.0  # the cosine of a zero row: as far from every direction as a cosine can be
+
+
+# Directions and lengths of rows
+
+
+def unit_rows(M: NDArray[Any]) -> Floats:
+    """Return the rows of M scaled to length 1, in float64; they must not be zero."""
+    M = M.astype(np.float64)
+    M = M / np.abs(M).max(axis=1, keepdims=True)  # so that squares neither overflow nor underflow
+    return np.asarray(M / np.linalg.norm(M, axis=1, keepdims=True))
+
+
+def units(Z: Array) -> tuple[Array, Array]:
+    """Return the rows of Z (n, m) scaled to length 1, and which rows are zero: these stay zero.
+
+    What becomes of a row depends on nothing else, to the last bit, and no NaN enters its gradient.
+
+    >>> units(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    (array([[0.6, 0.8],
+           [0. , 0. ]]), array([False,  True]))
+    """
+    xp = namespace(Z)
+    if is_numpy(Z):
+        Z = np.ascontiguousarray(Z)
+    largest = xp.max(xp.abs(Z), axis=1)
+    zero = largest == 0
+    one = xp.ones_like(largest)
+    # Divided first, so that squares neither overflow nor underflow.
+    Z = Z / xp.where(zero, one, largest)[:, None]
+    return Z / xp.sqrt(xp.where(zero, one, xp.vecdot(Z, Z)))[:, None], zero
+
+
+def directed(Z: Array) -> tuple[Array, Array, Array]:
+    """Return rows directed as those of Z, their lengths, and which are zero (of length 1 here).
+
+    Z is returned as it is unless squares of a row overflow or underflow; then the rows are
+    rescaled. The lengths are safe to divide by, and no NaN enters their gradient.
+    """
+    xp = namespace(Z)
+    info = xp.finfo(Z.dtype)
+    squares = _sum_of_squares(Z)
+    risky = ~((squares > info.smallest_normal / info.eps) & (squares < info.max))
+    if bool(xp.any(risky)):
+        largest = xp.max(xp.abs(Z), axis=1)
+        Z = Z / xp.where(largest > 0, largest, xp.ones_like(largest))[:, None]
+        squares = _sum_of_squares(Z)
+    zero = squares == 0
+    return Z, xp.sqrt(xp.where(zero, xp.ones_like(squares), squares)), zero
+
+
+def _sum_of_squares(Z: Array) -> Array:
+    with np.errstate(over="ignore", under="ignore"):
+        return namespace(Z).vecdot(Z, Z)
+
+
+def max_cosine(Z: Array, directions: Array) -> Array:
+    """Return max_k cos(directions_k, z) for each row z of Z, -1 where z is zero.
+
+    Z (n, m); directions (C, m) of length 1, in the backend and dtype of Z.
+
+    >>> max_cosine(np.array([[3.0, 4.0], [0.0, 0.0]]), np.eye(2))
+    array([ 0.8, -1. ])
+    """
+    xp = namespace(Z)
+    Z, lengths, zero = directed(Z)
+    best = xp.max(Z @ directions.T, axis=1) / lengths
+    return xp.where(zero, xp.full_like(best, NO_DIRECTION), best)
+
+
+def cosines(Z: Array, directions: Array) -> Array:
+    """Return the cosines (n, C) of the rows of Z and of `directions`, -1 where a row of Z is zero.
+
+    >>> cosines(np.array([[3.0, 4.0]]), np.eye(2))
+    array([[0.6, 0.8]])
+    """
+    xp = namespace(Z)
+    Z, lengths, zero = directed(Z)
+    products = (Z @ directions.T) / lengths[:, None]
+    return xp.where(zero[:, None], xp.full_like(products, NO_DIRECTION), products)
+
+
+# The softmax family
+
+
+def logsumexp(L: Array) -> Array:
+    """Return log(sum(exp(L))) along the rows of the finite L (n, C), without overflow.
+
+    >>> logsumexp(np.array([[1000.0, 1000.0]])).round(4)
+    array([1000.6931])
+    """
+    xp = namespace(L)
+    largest = xp.max(L, axis=1)
+    return largest + xp.log(xp.sum(xp.exp(L - largest[:, None]), axis=1))
+
+
+def softmax(L: Array) -> Array:
+    """Return exp(L) / sum(exp(L)) along the rows of the finite L (n, C), without overflow.
+
+    >>> softmax(np.array([[1000.0, 1000.0]]))
+    array([[0.5, 0.5]])
+    """
+    xp = namespace(L)
+    weights = xp.exp(L - xp.max(L, axis=1)[:, None])
+    return weights / xp.sum(weights, axis=1)[:, None]
+
+
+def log_softmax(L: Array) -> Array:
+    """Return log(softmax(L)) along the rows of the finite L (n, C).
+
+    >>> log_softmax(np.array([[1e4, 1e4]])).round(4)
+    array([[-0.6931, -0.6931]])
+    """
+    xp = namespace(L)
+    L = L - xp.max(L, axis=1, keepdims=True)  # first, so that large logits cost no precision
+    return L - xp.log(xp.sum(xp.exp(L), axis=1, keepdims=True))
+
+
+def surplus(L: Array) -> Array:
+    """Return softmax(L) - 1/C for the logits L (n, C), precise where the softmax is nearly uniform.
+
+    With g = exp(L - max L) - 1 it is (g - mean g) / (C + sum g).
+
+    >>> surplus(np.array([[0.0, 1e-12], [0.0, np.log(3.0)]]))
+    array([[-2.5e-13,  2.5e-13],
+           [-2.5e-01,  2.5e-01]])
+    """
+    xp = namespace(L)
+    g = xp.expm1(L - xp.max(L, axis=1, keepdims=True))
+    return (g - xp.mean(g, axis=1, keepdims=True)) / (L.shape[1] + xp.sum(g, axis=1, keepdims=True))
+
+
+def descending(L: Array) -> Array:
+    """Return the rows of L (n, C) sorted, the largest first.
+
+    >>> descending(np.array([[1.0, 3.0, 2.0]]))
+    array([[3., 2., 1.]])
+    """
+    return namespace(L).sort(L, axis=1, descending=True, stable=False)
+
+
+# Sums and scatters
+
+
+def class_sums(values: NDArray[Any], classes: NDArray[np.int64], n_classes: int) -> Floats:
+    """Return the sums (n_classes, m) of the rows of `values` (n, m) by each row's class number.
+
+    >>> class_sums(np.array([[1.0], [2.0], [4.0]]), np.array([0, 2, 0]), 3).ravel()
+    array([5., 0., 2.])
+    """
+    n = len(values)
+    members = csr_array((np.ones(n), (classes, np.arange(n))), shape=(n_classes, n))
+    sums: Floats = members @ values.astype(np.float64, copy=False)
+    return sums
+
+
+def principal_axes(scatter: Floats, n: int) -> tuple[Floats, Floats]:
+    """Return the variances (r,), largest first, and all axes (m, m) of a scatter of n rows.
+
+    Column j of the axes belongs to variance j; along the columns from r on the rows do not vary.
+    That is where the variance is at most eps * max(m, sqrt(n)) times the largest (eps of float64):
+    what rounding leaves of a sum of n products.
+
+    >>> variances, axes = principal_axes(np.diag([0.0, 8.0]), n=2)
+    >>> variances, abs(axes).tolist()
+    (array([4.]), [[0.0, 1.0], [1.0, 0.0]])
+    """
+    values, vectors = np.linalg.eigh(scatter / n)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    cut = np.finfo(np.float64).eps * max(len(values), np.sqrt(n)) * values[0]
+    return values[values > max(cut, 0.0)], vectors
+
+
+def anchor(point: Floats) -> Floats:
+    """Return the point nearest to `point` that float32 holds exactly.
+
+    Rows are moved by it before they are multiplied, and the small rest of `point` is seen to after.
+    So rows that share a large offset lose no digits to it, in float32 either.
+    """
+    with np.errstate(over="ignore"):
+        near = point.astype(np.float32).astype(np.float64)
+    return np.where(np.isfinite(near), near, point)

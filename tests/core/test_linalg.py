@@ -1,0 +1,55 @@
+"""The kernels that several methods share, against others' and against their definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import special
+
+from typica import linalg
+
+ROWS = st.lists(st.lists(st.floats(-700, 700), min_size=3, max_size=3), min_size=1, max_size=5)
+
+
+@given(ROWS)
+def test_the_softmax_family_equals_scipys(rows):
+    L = np.array(rows)
+    wanted = special.softmax(L, axis=1)
+    np.testing.assert_allclose(linalg.softmax(L), wanted, rtol=1e-12, atol=1e-300)
+    np.testing.assert_allclose(linalg.surplus(L), wanted - 1 / 3, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(
+        linalg.log_softmax(L), special.log_softmax(L, axis=1), rtol=1e-12, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        linalg.logsumexp(L), special.logsumexp(L, axis=1), rtol=1e-12, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("make", [np.asarray, torch.asarray])
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
+def test_directions_at_any_scale(make, scale):
+    Z = make(np.array([[3.0, 4.0], [0.0, 0.0]]) * scale)
+    U, zero = linalg.units(Z)
+    np.testing.assert_allclose(U, [[0.6, 0.8], [0, 0]], rtol=1e-15)
+    assert zero.tolist() == [False, True]
+    identity = make(np.eye(2))
+    np.testing.assert_allclose(linalg.cosines(Z, identity), [[0.6, 0.8], [-1, -1]], rtol=1e-15)
+    np.testing.assert_allclose(linalg.max_cosine(Z, identity), [0.8, -1], rtol=1e-15)
+
+
+def test_principal_axes_leave_out_what_rounding_leaves():
+    rng = np.random.default_rng(0)
+    flat = rng.normal(size=(50, 2)) @ rng.normal(size=(2, 5))
+    variances, axes = linalg.principal_axes(flat.T @ flat, len(flat))
+    assert len(variances) == 2 and axes.shape == (5, 5)
+    np.testing.assert_allclose(np.mean((flat @ axes[:, :2]) ** 2, axis=0), variances)
+    np.testing.assert_allclose(flat @ axes[:, 2:], 0, atol=1e-12)
+
+
+def test_an_anchor_is_a_float32_next_to_its_point():
+    point = np.array([1 / 3, 1e300])
+    near = linalg.anchor(point)
+    assert near[0] == np.float32(1 / 3) and near[1] == 1e300
