@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from typica.errors import CalibrationWarning, FormatError, InputError
     from typica.explanation import Explanation
     from typica.head import Head
-    from typica.metrics import Evaluation, Result, evaluate
+    from typica.metrics import Evaluation, Result, evaluate, ood_scorer
     from typica.moments import Moments
     from typica.rectify import Rectifier, list_rectifiers, make_rectifier, rectifier_class
     from typica.rectify.ash import ASH
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from typica.rectify.scale import SCALE
     from typica.rectify.vra import VRA
     from typica.rectify.whiten import Whiten
-    from typica.scoring import ood_scorer
     from typica.store import load, save
 
 # Loaded when first asked for, so that `import typica` costs next to nothing.
@@ -103,6 +102,7 @@ _HOMES = {
         "Evaluation",
         "Result",
         "evaluate",
+        "ood_scorer",
     ),
     "moments": ("Moments",),
     "decide": (
@@ -126,7 +126,6 @@ _HOMES = {
     "rectify.scale": ("SCALE",),
     "rectify.vra": ("VRA",),
     "rectify.whiten": ("Whiten",),
-    "scoring": ("ood_scorer",),
     "store": (
         "load",
         "save",

@@ -1,11 +1,11 @@
-"""Exact bounds from the binomial distribution: ranks with a guarantee, sample sizes, intervals for a rate."""
+"""Exact bounds from the binomial distribution: ranks with a guarantee, and sample sizes."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from scipy.special import betainc, betaincinv
+from scipy.special import betainc
 
 from typica.errors import border
 from typica.fdr import check_share
@@ -51,17 +51,3 @@ def calibration_size(alpha: Any, confidence: Any = None) -> int:
     while n > 1 and guaranteed_rank(n - 1, share, wanted):
         n -= 1
     return n
-
-
-def rate_interval(hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Return the interval of Clopper and Pearson 1934 for the rate behind `hits` of n independent inputs.
-
-    >>> [round(end, 4) for end in rate_interval(5, 100)]
-    [0.0164, 0.1128]
-    >>> rate_interval(0, 0)
-    (0.0, 1.0)
-    """
-    tail = (1 - confidence) / 2
-    low = float(betaincinv(hits, n - hits + 1, tail)) if hits else 0.0
-    high = float(betaincinv(hits + 1, n - hits, 1 - tail)) if hits < n else 1.0
-    return low, high

@@ -7,27 +7,64 @@ lie below each distinct score. A bootstrap resample changes these counts only.
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betaincinv
 
+from typica.arrays import to_numpy
 from typica.errors import InputError, border
 from typica.exact import exact, json_number
 
 CONVENTIONS: Final[Mapping[str, str]] = {
-    "first": "The threshold is the largest that accepts at least tpr of the ID scores, and FPR the share of "
-    "OOD scores that it accepts.",
-    "interpolated": "FPR is linearly interpolated on the ROC curve at exactly tpr, with the threshold of "
-    "'first'; where several points have exactly tpr, both are those of the largest FPR, as in numpy.interp.",
-    "rank": "The threshold is sorted_id[round((1 - tpr) * n)], ascending, halves rounded to even, at most "
-    "the last, and FPR the share of OOD scores that it accepts.",
+    "first": "The threshold is the largest that accepts at least tpr of the ID scores, and FPR the "
+    "share of OOD scores that it accepts.",
+    "interpolated": "FPR is linearly interpolated on the ROC curve at exactly tpr, with the "
+    "threshold of 'first'; where several points have exactly tpr, both are those of the largest "
+    "FPR, as in numpy.interp.",
+    "rank": "The threshold is sorted_id[round((1 - tpr) * n)], ascending, halves rounded to even, "
+    "at most the last, and FPR the share of OOD scores that it accepts.",
 }
 
-METRICS: Final = ("fpr", "auroc", "aupr_in", "aupr_out", "detection_error")
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A field of `Result`, how a table heads it, and which way is better.
+
+    >>> METRICS["fpr"].label(0.95), METRICS["auroc"].label()
+    ('FPR95 ↓', 'AUROC ↑')
+    """
+
+    name: str
+    heading: str
+    better: Literal["higher", "lower"]
+
+    def title(self, tpr: float | None = None) -> str:
+        """Return the heading; that of FPR with the share of ID that is kept, if it is given."""
+        if self.name != "fpr" or tpr is None:
+            return self.heading
+        return f"{self.heading}{100 * tpr:g}"
+
+    def label(self, tpr: float | None = None) -> str:
+        """Return the title with an arrow that points to the better side."""
+        arrow = "↑" if self.better == "higher" else "↓"
+        return f"{self.title(tpr)} {arrow}"
+
+
+METRICS: Final[Mapping[str, Metric]] = {  # every metric of a Result, by the name of its field
+    metric.name: metric
+    for metric in (
+        Metric("fpr", "FPR", "lower"),
+        Metric("auroc", "AUROC", "higher"),
+        Metric("aupr_in", "AUPR-in", "higher"),
+        Metric("aupr_out", "AUPR-out", "higher"),
+        Metric("detection_error", "Det. error", "lower"),
+    )
+}
 _MEASURES: Final = (*METRICS, "threshold")
 _BLOCK: Final = 1 << 15  # values whose counts stay in the cache
 
@@ -40,7 +77,7 @@ class Result:
     ----------
     fpr : share of OOD accepted where ``tpr`` of ID is (see `CONVENTIONS`).
     auroc : P(id > ood) + P(id == ood) / 2.
-    aupr_in, aupr_out : average precision, Σ (R_k − R_{k−1}) P_k, with ID or OOD as the positive class.
+    aupr_in, aupr_out : average precision, Σ (R_k − R_{k−1}) P_k, with ID or OOD as positive class.
     detection_error : min over all thresholds of (share of ID rejected + share of OOD accepted) / 2.
     threshold : the score at or above which an input is accepted; infinite where that score is.
     n_id, n_ood, tpr, convention : the numbers of scores, and what was asked for.
@@ -60,7 +97,7 @@ class Result:
     intervals: Mapping[str, tuple[float, float]] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the result as plain JSON types; infinite thresholds, which JSON lacks, as "inf" or "-inf".
+        """Give the result as plain JSON types; infinity, which JSON lacks, as "inf" or "-inf".
 
         >>> evaluate([2.0, 3.0], [1.0]).to_dict()["threshold"]
         2.0
@@ -69,7 +106,8 @@ class Result:
         record |= {name: json_number(getattr(self, name)) for name in _MEASURES}
         if self.intervals is not None:
             record["intervals"] = {
-                k: [*map(json_number, ends)] for k, ends in self.intervals.items()
+                name: [json_number(low), json_number(high)]
+                for name, (low, high) in self.intervals.items()
             }
         return record
 
@@ -98,10 +136,11 @@ class Evaluation:
     @property
     def average(self) -> dict[str, float]:
         """The unweighted mean of each metric over the OOD sets."""
-        results = self.ood.values()
-        return {
-            name: math.fsum(getattr(r, name) for r in results) / len(results) for name in METRICS
-        }
+        average = {}
+        for name in METRICS:
+            values = [getattr(result, name) for result in self.ood.values()]
+            average[name] = math.fsum(values) / len(values)
+        return average
 
     def to_dict(self) -> dict[str, Any]:
         """Give the evaluation as plain JSON types; see `Result.to_dict`."""
@@ -134,11 +173,12 @@ def evaluate(
 
     Parameters
     ----------
-    id_scores, ood_scores : (n_id,) and (n_ood,) array-likes or tensors, higher = more typical. Infinity is a
-        legal score, NaN is not. Integers and longer floats are taken as float64.
-    tpr : share of ID to accept, in (0, 1], read as the decimal that it prints as: 0.9 is nine tenths.
+    id_scores, ood_scores : (n_id,) and (n_ood,) array-likes or tensors, higher = more typical.
+        Infinity is a legal score, NaN is not. Integers and longer floats are taken as float64.
+    tpr : share of ID to accept, in (0, 1], as the decimal that it prints as: 0.9 is nine tenths.
     convention : what "FPR at tpr" means, one of `CONVENTIONS`.
-    bootstrap : number of resamples, 0 for no intervals. Each draws ID and OOD apart, with replacement.
+    bootstrap : number of resamples, 0 for no intervals; ID and OOD are drawn apart, with
+        replacement.
     confidence : share of the resampled values in an interval; as many are left out below as above.
     seed : the same seed gives the same intervals.
 
@@ -155,7 +195,7 @@ def evaluate(
 def evaluate_many(
     detector: str, id_scores: Any, ood_scores: Mapping[str, Any], tpr: float = 0.95, **options: Any
 ) -> Evaluation:
-    """Measure one detector on several OOD sets, {name: scores}; the options are those of `evaluate`.
+    """Measure one detector on several OOD sets, {name: scores}, with the options of `evaluate`.
 
     >>> evaluate_many("ctm", [2.0, 3.0], {"far": [1.0]}).ood["far"].auroc
     1.0
@@ -169,6 +209,50 @@ def evaluate_many(
     }
     results = {name: checked.measure(sorted_id, scores) for name, scores in sorted_ood.items()}
     return Evaluation(detector, float(exact(tpr)), len(sorted_id), results, checked.convention)
+
+
+def ood_scorer(ood: Any, metric: str = "auroc") -> Callable[..., float]:
+    """Return a scorer for `GridSearchCV`: how well a detector tells the held-out fold from `ood`.
+
+    It maximises AUROC, or another metric. Choose parameters on one set of OOD inputs and report on
+    others, or the report will be too good.
+
+    >>> import typica
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.arange(200) % 2
+    >>> X = rng.normal(size=(200, 4)) + 3 * np.eye(4)[y]
+    >>> scorer = ood_scorer(rng.normal(size=(99, 4)))
+    >>> search = GridSearchCV(typica.CTM(), {"correct_only": [False]}, scoring=scorer)
+    >>> float(search.fit(X, y).best_score_) > 0.9
+    True
+    """
+    if metric not in METRICS:
+        raise InputError(
+            f"ood_scorer: metric {metric!r} is unknown; choose one of {', '.join(METRICS)}."
+        )
+    sign = 1.0 if METRICS[metric].better == "higher" else -1.0
+
+    def scorer(estimator: Any, X: Any, y: Any = None) -> float:
+        known, strange = estimator.score_samples(X), estimator.score_samples(ood)
+        result = evaluate(to_numpy(known), to_numpy(strange))
+        return sign * float(getattr(result, metric))
+
+    return scorer
+
+
+def rate_interval(hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Return the interval of Clopper and Pearson 1934 for the rate behind `hits` of n inputs.
+
+    >>> [round(end, 4) for end in rate_interval(5, 100)]
+    [0.0164, 0.1128]
+    >>> rate_interval(0, 0)
+    (0.0, 1.0)
+    """
+    tail = (1 - confidence) / 2
+    low = float(betaincinv(hits, n - hits + 1, tail)) if hits else 0.0
+    high = float(betaincinv(hits + 1, n - hits, 1 - tail)) if hits < n else 1.0
+    return low, high
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,28 +277,32 @@ class _Options:
     def measure(self, sorted_id: NDArray[Any], sorted_ood: NDArray[Any]) -> Result:
         tpr = exact(self.tpr)
         counts = _Counts.of(sorted_id, sorted_ood)
-        intervals = None
-        if self.bootstrap:
-            rng = np.random.default_rng(self.seed)
-            draws = [
-                counts.resampled(rng).measures(tpr, self.convention) for _ in range(self.bootstrap)
-            ]
-            # Order statistics, not interpolated quantiles: a threshold may be infinite.
-            cut = math.floor((1 - exact(self.confidence)) / 2 * self.bootstrap)
-            ascending = {name: sorted(draw[name] for draw in draws) for name in _MEASURES}
-            intervals = {
-                name: (values[cut], values[-1 - cut]) for name, values in ascending.items()
-            }
+        intervals = self._intervals(counts, tpr) if self.bootstrap else None
         measures = counts.measures(tpr, self.convention)
         sizes = {"n_id": len(sorted_id), "n_ood": len(sorted_ood)}
         return Result(
             **measures, **sizes, tpr=float(tpr), convention=self.convention, intervals=intervals
         )
 
+    def _intervals(self, counts: "_Counts", tpr: Fraction) -> dict[str, tuple[float, float]]:
+        rng = np.random.default_rng(self.seed)
+        resamples = (counts.resampled(rng) for _ in range(self.bootstrap))
+        draws = [resample.measures(tpr, self.convention) for resample in resamples]
+        # Order statistics, not interpolated quantiles: a threshold may be infinite.
+        cut = math.floor((1 - exact(self.confidence)) / 2 * self.bootstrap)
+        intervals = {}
+        for name in _MEASURES:
+            values = sorted(draw[name] for draw in draws)
+            intervals[name] = (values[cut], values[-1 - cut])
+        return intervals
+
 
 @dataclass(frozen=True, slots=True)
 class _Counts:
-    """The k distinct scores, ascending, and how many ID and OOD scores lie below each; entry k counts all."""
+    """The k distinct scores, ascending, and how many ID and OOD scores lie below each.
+
+    Entry k of the counts, behind the last score, counts all.
+    """
 
     values: NDArray[Any]
     id_below: NDArray[np.int64]
@@ -253,8 +341,7 @@ class _Counts:
                 b[start : start + _BLOCK + 1] for b in (self.id_below, self.ood_below)
             )
             below, id_here, ood_here = id_below + ood_below, np.diff(id_below), np.diff(ood_below)
-            # In halves: an ID score wins 2 against each lower OOD score and 1 against each equal
-            # one.
+            # In halves: an ID score wins 2 against each lower OOD score, 1 against each equal one.
             wins += int(np.dot(id_here, ood_below[:-1] + ood_below[1:]))
             least_error = min(least_error, int((n_ood * id_below - n_id * ood_below).min()))
             sum_in += float(
@@ -273,9 +360,8 @@ class _Counts:
         n_id, n_ood = int(self.id_below[-1]), int(self.ood_below[-1])
         to_reject = (1 - tpr) * n_id
         rank = min(round(to_reject), n_id - 1) if convention == "rank" else math.floor(to_reject)
-        at = (
-            int(np.searchsorted(self.id_below, rank, side="right")) - 1
-        )  # the value at that rank of ID
+        # The value at that rank of ID.
+        at = int(np.searchsorted(self.id_below, rank, side="right")) - 1
         part = Fraction(0)
         if convention == "interpolated":
             id_below, id_up_to = self.id_below[at : at + 2].tolist()
@@ -291,21 +377,22 @@ def _sorted_scores(scores: Any, what: str) -> NDArray[Any]:
     """Copy scores to a sorted array of float16, float32 or float64."""
     if hasattr(scores, "detach"):
         scores = scores.detach().cpu()
-        scores = (
-            scores.float() if str(scores.dtype) == "torch.bfloat16" else scores
-        )  # which NumPy lacks
+        if str(scores.dtype) == "torch.bfloat16":  # which NumPy lacks
+            scores = scores.float()
     try:
         array = np.asarray(scores)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{what} is no array ({error}); pass a 1-D array of numbers.") from error
+        raise InputError(
+            f"{what} is not an array ({error}); pass a 1-D array of numbers."
+        ) from error
     if array.dtype.kind not in "fiub":
         raise InputError(f"{what} has dtype {array.dtype}; pass real numbers.")
     if array.ndim != 1 or array.size == 0:
         raise InputError(f"{what} has shape {array.shape}; pass a 1-D array of one or more scores.")
-    # Other types hold numbers that are no Python float, so that the threshold would not be exact.
+    # Other types hold numbers that are not Python floats, so the threshold would not be exact.
     array = np.sort(array if array.dtype.char in "efd" else array.astype(np.float64))
     if np.isnan(array[-1]):  # NaN sorts last
         raise InputError(
-            f"{what} has {np.isnan(array).sum()} NaN of {array.size} scores; mend or drop them."
+            f"{what} has {np.isnan(array).sum()} NaN of {array.size} scores; fix or drop them."
         )
     return array

@@ -229,7 +229,7 @@ def test_aurc_does_not_depend_on_the_order_of_rows():
             r"aurc: scores of shape \(1,\), mistakes of \(2,\); pass one of each a row",
         ),
         ([], [], r"aurc: scores of shape \(0,\)"),
-        ([np.nan, 1.0], [0, 1], r"aurc: 1 of the scores are NaN; mend or drop them"),
+        ([np.nan, 1.0], [0, 1], r"aurc: 1 of the scores are NaN; fix or drop them"),
         ([1.0, 2.0], [0, 2], r"aurc: mistakes must be True or False; pass prediction != label"),
     ],
 )

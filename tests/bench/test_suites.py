@@ -153,7 +153,7 @@ id_set = "CIFAR-10"
     with pytest.raises(InputError) as error:
         load_suite(suite(text))
     message = str(error.value)
-    assert "my.toml: 18 problems; mend the file:" in message
+    assert "my.toml: 18 problems; fix the file:" in message
     for line in (
         "titel: unknown key; did you mean 'title'?",
         "weights = 3: expected a text",
@@ -180,10 +180,10 @@ id_set = "CIFAR-10"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a = \nb = 1", r"my\.toml: not a TOML file \(.*line 1.*\); mend it"),
+        ("a = \nb = 1", r"my\.toml: not a TOML file \(.*line 1.*\); fix it"),
         ("builtin = 'mnist'", r"builtin = 'mnist': expected one of digits"),
         (GOOD.replace("[methods.ctm]", "[protocol]\nseed = true"), r"seed = True: expected a whole number"),
-        (GOOD.replace("[methods.ctm]", ""), r"1 problem; mend the file:\n  methods: missing"),
+        (GOOD.replace("[methods.ctm]", ""), r"1 problem; fix the file:\n  methods: missing"),
         (GOOD.replace("[ood]\nfar = { path = \"far\" }", "ood = 3"), r"id\.ood: unknown key"),
         (GOOD + "[published]\nmodel = 'ResNet-50'", r"published\.id_set: missing"),
         (GOOD.replace("imagenet", "imagenot"), r"id\.test\.set = 'imagenot': unknown benchmark set; did you mean 'imagenet'"),

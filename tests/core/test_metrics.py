@@ -289,7 +289,7 @@ def test_input_is_not_written_to():
         ([], r"has shape \(0,\); pass a 1-D array of one or more scores\."),
         (1.0, r"has shape \(\); pass a 1-D array"),
         (np.zeros((3, 1)), r"has shape \(3, 1\); pass a 1-D array"),
-        ([1.0, math.nan, 2.0, math.nan], r"has 2 NaN of 4 scores; mend or drop them\."),
+        ([1.0, math.nan, 2.0, math.nan], r"has 2 NaN of 4 scores; fix or drop them\."),
         (np.array([np.nan], "float32"), "has 1 NaN of 1 scores"),
         (["a"], r"has dtype <U1; pass real numbers\."),
         ([1j], r"has dtype complex128; pass real numbers\."),

@@ -20,10 +20,11 @@ from sklearn.preprocessing import StandardScaler
 
 import typica
 from typica import CTM, CW, CalibrationWarning, InputError
-from typica.binomial import calibration_size, guaranteed_rank, rate_interval
+from typica.binomial import calibration_size, guaranteed_rank
 from typica.decide._conformal import ConformalDetector, fingerprint
 from typica.detectors.base import Detector, Tags
 from typica.groups import p_values, pool_rare
+from typica.metrics import rate_interval
 from typica.sketch import ScoreSet
 
 INF = math.inf

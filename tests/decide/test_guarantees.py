@@ -15,13 +15,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from typica.binomial import guaranteed_rank, rate_interval
+from typica.binomial import guaranteed_rank
 from typica.decide import Monitor
 from typica.decide._conformal import ConformalDetector
 from typica.decide._ranks import OnlineRanks
 from typica.detectors.base import Detector, Tags
 from typica.fdr import benjamini_hochberg
 from typica.groups import GroupedScores, p_values
+from typica.metrics import rate_interval
 from typica.sketch import ScoreSet
 
 MISTAKE = 1e-6

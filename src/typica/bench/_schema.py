@@ -14,9 +14,8 @@ from typica.errors import InputError
 from typica.metrics import CONVENTIONS
 
 BUILTIN = ("digits",)
-IMAGE_METHODS: Mapping[str, Mapping[str, Any]] = {
-    "odin": {"T": 1000.0, "epsilon": 0.0014}
-}  # these move the input
+# Methods that move the input, with their defaults.
+IMAGE_METHODS: Mapping[str, Mapping[str, Any]] = {"odin": {"T": 1000.0, "epsilon": 0.0014}}
 
 Check = Callable[[Any], bool]
 
@@ -85,8 +84,8 @@ _PUBLISHED: dict[str, tuple[Check, str]] = dict.fromkeys(("model", "id_set"), (_
 class Problems:
     """What is wrong with a file, collected to be said at once."""
 
-    def __init__(self, where: str) -> None:
-        self.where = where
+    def __init__(self, file: str) -> None:
+        self.file = file
         self.found: list[str] = []
 
     def __bool__(self) -> bool:
@@ -101,32 +100,34 @@ class Problems:
         if self.found:
             listed = "".join(f"\n  {problem}" for problem in self.found)
             what = "1 problem" if len(self.found) == 1 else f"{len(self.found)} problems"
-            raise InputError(f"{self.where}: {what}; mend the file:{listed}")
+            raise InputError(f"{self.file}: {what}; fix the file:{listed}")
 
-    def unknown(self, key: str, known: Iterable[str], where: str, what: str = "key") -> None:
+    def unknown(self, key: str, known: Iterable[str], inside: str, what: str = "key") -> None:
         """Note a name that is not known, with the one that was probably meant."""
-        self.note(
-            f"{where + '.' if where else ''}{key}: unknown {what}; {_meant(key, list(known))}"
-        )
+        self.note(f"{_path(inside, key)}: unknown {what}; {_meant(key, list(known))}")
 
     def checked(
-        self, table: Any, schema: Mapping[str, tuple[Check, str]], where: str
+        self, table: Any, schema: Mapping[str, tuple[Check, str]], name: str
     ) -> dict[str, Any]:
         """Return the entries of a table that are known and of the right type; note the others."""
         if not isinstance(table, dict):
-            self.note(f"{where} = {table!r}: expected a table")
+            self.note(f"{name} = {table!r}: expected a table")
             return {}
         good = {}
         for key, value in table.items():
             if key not in schema:
-                self.unknown(key, schema, where)
-            elif not schema[key][0](value):
-                self.note(
-                    f"{where + '.' if where else ''}{key} = {value!r}: expected {schema[key][1]}"
-                )
-            else:
+                self.unknown(key, schema, name)
+                continue
+            is_right, expected = schema[key]
+            if is_right(value):
                 good[key] = value
+            else:
+                self.note(f"{_path(name, key)} = {value!r}: expected {expected}")
         return good
+
+
+def _path(table: str, key: str) -> str:
+    return f"{table}.{key}" if table else key
 
 
 def _meant(name: str, known: Sequence[str]) -> str:
@@ -140,49 +141,61 @@ def read_suite(document: Mapping[str, Any], problems: Problems) -> dict[str, Any
     values["transform"] = problems.checked(values.get("transform", {}), _TRANSFORM, "transform")
     values["protocol"] = problems.checked(values.get("protocol", {}), _PROTOCOL, "protocol")
     values["methods"] = _methods(values.get("methods", {}), problems)
-    values["ood"] = {
-        key: _source(entry, f"ood.{key}", problems) for key, entry in values.get("ood", {}).items()
-    }
+    values["ood"] = _sources(values.get("ood", {}), "ood", problems)
     for key in values["ood"]:
-        if not _file_name(key):
-            problems.note(f"ood.{key}: give it a name that can be a file's")
-        if key in RESERVED:
-            problems.note(f"ood.{key}: the name means something else; choose another")
+        _check_set_name(key, problems)
     inputs = problems.checked(values.get("id", {}), _ID, "id")
-    values["id"] = {key: _source(entry, f"id.{key}", problems) for key, entry in inputs.items()}
+    values["id"] = _sources(inputs, "id", problems)
     if "published" in values:
         values["published"] = _published(values["published"], problems)
     if "builtin" not in document:
-        for key in ("model", "id", "ood", "methods"):
-            if key not in document:
-                problems.note(f"{key}: missing; every suite that is not built in has one")
-        if "id" in document:
-            for key in sorted({"train", "test"} - set(values["id"]) - _bad(document["id"])):
-                problems.note(
-                    f"id.{key}: missing; detectors are fitted on train and judged on test"
-                )
+        _note_missing(document, values["id"], problems)
     return values
+
+
+def _check_set_name(key: str, problems: Problems) -> None:
+    if not _file_name(key):
+        problems.note(f"ood.{key}: give it a name that can be a file's")
+    if key in RESERVED:
+        problems.note(f"ood.{key}: the name means something else; choose another")
+
+
+def _note_missing(
+    document: Mapping[str, Any], inputs: Mapping[str, Any], problems: Problems
+) -> None:
+    """Note what a suite that is not built in must have and this one lacks."""
+    for key in ("model", "id", "ood", "methods"):
+        if key not in document:
+            problems.note(f"{key}: missing; every suite that is not built in has one")
+    if "id" not in document:
+        return
+    for key in sorted({"train", "test"} - set(inputs) - _bad(document["id"])):
+        problems.note(f"id.{key}: missing; detectors are fitted on train and judged on test")
 
 
 def _bad(table: Any) -> set[str]:
     """Return the keys of a table that have been complained about for their type."""
-    return (
-        {key for key, value in table.items() if not _table(value)}
-        if isinstance(table, dict)
-        else {"train", "test"}
-    )
+    if not isinstance(table, dict):
+        return {"train", "test"}
+    return {key for key, value in table.items() if not _table(value)}
 
 
-def _source(entry: Any, where: str, problems: Problems) -> dict[str, Any]:
+def _sources(table: Mapping[str, Any], name: str, problems: Problems) -> dict[str, dict[str, Any]]:
+    return {key: _source(entry, f"{name}.{key}", problems) for key, entry in table.items()}
+
+
+def _source(entry: Any, name: str, problems: Problems) -> dict[str, Any]:
     before = len(problems.found)
-    good = problems.checked(entry, _SOURCE, where)
+    good = problems.checked(entry, _SOURCE, name)
     if len(problems.found) == before and ("set" in good) == ("path" in good):
         problems.note(
-            f"{where}: give either set = (a benchmark set) or path = (images, arrays or a bank)"
+            f"{name}: give either set = (a benchmark set) or path = (images, arrays or a bank)"
         )
     if "set" in good and good["set"] not in list_sets():
-        name = good["set"]
-        problems.note(f"{where}.set = {name!r}: unknown benchmark set; {_meant(name, list_sets())}")
+        found = good["set"]
+        problems.note(
+            f"{name}.set = {found!r}: unknown benchmark set; {_meant(found, list_sets())}"
+        )
     return good
 
 
@@ -190,33 +203,31 @@ def _methods(table: Mapping[str, Any], problems: Problems) -> dict[str, dict[str
     known = [*list_detectors(), *IMAGE_METHODS]
     methods = {}
     for name, params in table.items():
-        where = f"methods.{name}"
         if name not in known:
             problems.unknown(name, known, "methods", "method")
-        elif not isinstance(params, dict):
-            problems.note(f"{where} = {params!r}: expected a table of its parameters")
-        else:
-            methods[name] = params
-            takes = method_params(name)
-            for key in params:
-                if key not in takes:
-                    problems.unknown(key, takes, where, "parameter")
+            continue
+        if not isinstance(params, dict):
+            problems.note(f"methods.{name} = {params!r}: expected a table of its parameters")
+            continue
+        methods[name] = params
+        takes = method_params(name)
+        for key in params:
+            if key not in takes:
+                problems.unknown(key, takes, f"methods.{name}", "parameter")
     return methods
 
 
 def method_params(name: str) -> dict[str, Any]:
-    """Return the parameters of a method with their defaults; the head is no parameter of a suite.
+    """Return the parameters of a method with their defaults; a suite gives no head.
 
     >>> method_params("knn")["k"]
     50
     """
     if name in IMAGE_METHODS:
         return dict(IMAGE_METHODS[name])
-    return {
-        key: value
-        for key, value in detector_class(name)().get_params(deep=False).items()
-        if key != "head"
-    }
+    params: dict[str, Any] = detector_class(name)().get_params(deep=False)
+    params.pop("head", None)
+    return params
 
 
 def _published(table: Any, problems: Problems) -> dict[str, str]:
@@ -226,7 +237,6 @@ def _published(table: Any, problems: Problems) -> dict[str, str]:
         problems.note(f"published.{key}: missing")
     if len(good) == 2 and (good["model"], good["id_set"]) not in printed_keys():
         known = "; ".join(f"{model}, {id_set}" for model, id_set in sorted(printed_keys()))
-        problems.note(
-            f"published: the paper has no table of {good['model']}, {good['id_set']}; it has {known}"
-        )
+        wanted = f"{good['model']}, {good['id_set']}"
+        problems.note(f"published: the paper has no table of {wanted}; it has {known}")
     return good

@@ -83,9 +83,10 @@ class Choice:
         """Which detector is recommended, why, and how clear that is, in a few sentences.
 
         >>> auroc = {"ctm": {0: 0.9, 1: 0.8}, "knn": {0: 0.8, 1: 0.8}}
-        >>> Choice(auroc, {"ctm": 0.99, "knn": 0.01}, {}, ahead={"knn": 0.01}).verdict
-        'ctm is recommended: it has the best mean AUROC, 85.00 %, and is ahead of knn in 99 % of
-        resamples.'
+        >>> choice = Choice(auroc, {"ctm": 0.99, "knn": 0.01}, {}, ahead={"knn": 0.01})
+        >>> print(choice.verdict)  # doctest: +NORMALIZE_WHITESPACE
+        ctm is recommended: it has the best mean AUROC, 85.00 %, and is ahead of knn in 99 % of
+        resamples.
         """
         best, means = self.best, self.means
         if len(means) == 1:

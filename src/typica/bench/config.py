@@ -148,7 +148,7 @@ def load_suite(
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(
-            f"{name}: not a TOML file ({error}); mend it, or start from `typica suite init`."
+            f"{name}: not a TOML file ({error}); fix it, or start from `typica suite init`."
         ) from None
     folder = None if shipped else Path(name).resolve().parent
     problems = Problems(name)
@@ -207,60 +207,4 @@ def _shipped() -> Any:
 
 def init_text() -> str:
     """Return a commented suite for people to make their own of; it is a suite itself."""
-    return _TEMPLATE
-
-
-_TEMPLATE = """\
-# A suite for `typica bench my.toml`. Paths are looked for beside this file, then in the folder that
-# --data names. Lines that start with # are options, shown with an example or their default.
-
-title = "My classifier"
-
-# A name of the zoo (densenet-bc-100, wideresnet-40-2, resnet-18-cifar, resnet-50, mobilenet-v2,
-# efficientnet-lite0), a file (.pt, .pt2, .onnx), or "package.module:function", which is called and
-# returns the network.
-model = "resnet-50"
-weights = "resnet50-19c8e357.pth"
-# layer = "layer4"                   # the features' layer; the input of the last linear layer if
-# left out near = ["strange"]                 # OOD sets that resemble the training data; the others
-# are far layers = ["layer2", "layer3"]      # what `--experiment layers` looks at beside, from the
-# first to the last
-
-# What differs from the model's own preprocessing:
-# resize, crop, mean, std, interpolation, scale, exif.
-[transform]
-exif = true                          # turn photographs upright as their EXIF data say
-
-# Inputs that the network knows: `path` is a folder of images (one folder a class), an array, an
-# archive or a bank; `set` is a benchmark set, as `typica data list` shows them.
-[id]
-train = { path = "train" }
-test = { path = "test" }
-# calibration = { path = "held-out" }
-# test = { set = "cifar10", split = "test" }
-
-# Inputs that it should not be trusted with, by a name of your own.
-[ood]
-textures = { set = "textures" }
-strange = { path = "strange-photos" }
-
-# A table a method, with the parameters that differ from its defaults; `typica detectors` lists
-# them.
-[methods.msp]
-[methods.energy]
-[methods.ctm]
-[methods.knn]
-k = "grid"                           # chosen from protocol.knn_grid on training data alone; or a number
-
-[protocol]
-tpr = 0.95                           # FPR is measured where this share of ID is kept
-convention = "first"                 # how: first, interpolated or rank
-subsets = 5                          # an OOD set larger than the ID test set: random subsets of that size
-seed = 0
-knn_grid = [10, 20, 50, 100, 200, 400]
-
-# Which rows of the CTM paper's tables to put beside yours with --against paper:
-# [published]
-# model = "ResNet-50"
-# id_set = "ImageNet-1k"
-"""
+    return (files(__package__) / "template.toml").read_text(encoding="utf-8")

@@ -58,7 +58,7 @@ def _checked(scores: Any, wrong: Any) -> tuple[NDArray[Any], NDArray[np.float64]
         )
     if scores.dtype.kind == "f" and np.isnan(scores).any():
         raise InputError(
-            f"aurc: {int(np.isnan(scores).sum())} of the scores are NaN; mend or drop them."
+            f"aurc: {int(np.isnan(scores).sum())} of the scores are NaN; fix or drop them."
         )
     if not np.isin(wrong, (0, 1)).all():
         raise InputError("aurc: mistakes must be True or False; pass prediction != label.")

@@ -26,19 +26,11 @@ from rich.text import Text
 from typica.bench.run import Comparison
 from typica.data import Images
 from typica.files import atomic_path
-from typica.metrics import CONVENTIONS, Evaluation, Result
+from typica.metrics import CONVENTIONS, METRICS, Evaluation, Result
 from typica.progress import listening
 
 console = Console(highlight=False)
 error_console = Console(stderr=True, highlight=False)
-
-METRICS = {  # field of a Result -> heading, by how people say it
-    "fpr": "FPR ↓",
-    "auroc": "AUROC ↑",
-    "aupr_in": "AUPR-in ↑",
-    "aupr_out": "AUPR-out ↑",
-    "detection_error": "Det.err ↓",
-}
 
 
 def table(
@@ -83,7 +75,8 @@ def evaluation_table(evaluation: Evaluation, title: str) -> RenderableType:
         for name, result in evaluation.ood.items()
     ]
     rows.append(["average", "", *(percent(evaluation.average[metric]) for metric in METRICS)])
-    return table(title, ["OOD set", "n", *METRICS.values()], rows)
+    headings = [metric.label() for metric in METRICS.values()]
+    return table(title, ["OOD set", "n", *headings], rows)
 
 
 def comparison_table(rows: Mapping[str, Comparison], title: str) -> RenderableType:

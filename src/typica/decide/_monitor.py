@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from typica import store
 from typica.arrays import to_numpy
-from typica.binomial import rate_interval
 from typica.decide._conformal import ConformalDetector
 from typica.decide._martingale import Wealth
 from typica.decide._ranks import CELLS, CHUNK, OnlineRanks
@@ -26,6 +25,7 @@ from typica.errors import InputError, border
 from typica.exact import json_number
 from typica.fdr import check_share
 from typica.groups import EVERYTHING, GroupedScores
+from typica.metrics import rate_interval
 from typica.sketch import check_scores
 from typica.store import storable
 

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from typica.bench.report.experiments import depth_charts
 from typica.bench.report.folder import BenchResult, Scores, number
-from typica.binomial import rate_interval
 from typica.exact import json_number
-from typica.metrics import evaluate
+from typica.metrics import evaluate, rate_interval
 from typica.threshold import rank
 
 EXACT_UP_TO = 1 << 15  # scores of a set; of a larger one this many order statistics are kept
