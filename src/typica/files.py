@@ -44,10 +44,15 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield temporary
         _sync(temporary)
         temporary.replace(path)
-        if os.name == "posix":
-            _sync(path.parent)
+        sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring the names in a folder to the disk, where the system can do that."""
+    if os.name == "posix":
+        _sync(folder)
 
 
 def _sync(path: Path) -> None:
@@ -77,7 +82,7 @@ def sha256(*files: Path) -> str:
 
 
 def lock_folder(folder: Path, what: str = "writing this bank") -> int:
-    """Take the lock on a folder, which dies with its holder, and return the handle that holds it."""
+    """Take the lock on a folder, which dies with its holder; return the handle that holds it."""
     busy = InputError(
         f"{folder}: another process is {what}; wait until it has ended, or choose another folder."
     )
@@ -101,9 +106,8 @@ def lock_folder(folder: Path, what: str = "writing this bank") -> int:
         raise busy from None
     except OSError:  # a file system without locks
         pass
-    if not is_locked(
-        folder, handle
-    ):  # removed after it was opened, by one who held the lock until now
+    # It may have been removed after it was opened, by one who held the lock until now.
+    if not is_locked(folder, handle):
         os.close(handle)
         raise busy
     return handle
@@ -113,7 +117,8 @@ def check_lock(folder: Path, handle: int) -> None:
     """Refuse if the folder at a path is no longer the one on which `handle` holds the lock."""
     if not is_locked(folder, handle):
         raise InputError(
-            f"{folder}: the folder was removed or replaced while this bank was being written; run the command again."
+            f"{folder}: the folder was removed or replaced while this bank was being written; "
+            "run the command again."
         )
 
 

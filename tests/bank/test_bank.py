@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import dataclasses
 import json
 import os
 import random
@@ -25,10 +27,11 @@ from numpy.typing import NDArray
 
 import typica
 from typica import Bank, Head, write_bank
-from typica.bank import BankWriter, bank_from_parquet, remove_bank
+from typica.bank import BankWriter, read_notes, remove_bank
 from typica.bank._files import HEADER, Growing, Manifest, Shard, npy_header
-from typica.data import read_features, read_head, read_labels
+from typica.data import origin_of, read_features, read_head, read_labels
 from typica.errors import FormatError, InputError
+from typica.origin import Origin
 from typica.progress import listening
 
 HEAD = Head(np.arange(12.0, dtype=np.float32).reshape(2, 6))
@@ -175,15 +178,15 @@ def test_labels_may_be_strings(tmp_path: Path) -> None:
     [
         ({"logits": rows(2)}, None, "no column 'features' among logits; pass it"),
         ({"features": rows(2), "logits": rows(3)}, None, "columns of different length"),
-        ({"features": rows(2), "colour": rows(2)}, None, "'colour' is no column of a bank"),
-        ({"features": rows(2), "layer.": rows(2)}, None, "'layer.' is no column of a bank"),
+        ({"features": rows(2), "colour": rows(2)}, None, "'colour' is not a column of a bank"),
+        ({"features": rows(2), "layer.": rows(2)}, None, "'layer.' is not a column of a bank"),
         ({"features": np.arange(3.0)}, None, r"features of shape \(3,\)"),
         ({"features": np.float64(3)}, None, r"features of shape \(\)"),
         ({"features": np.array([["a"]])}, None, "type <U1; pass numbers"),
         (
             {"features": rows(2), "labels": rows(2)},
             None,
-            r"labels of shape \(2, 6\); pass one a row",
+            r"labels of shape \(2, 6\); pass one per row",
         ),
         (
             {"features": rows(2), "labels": np.array([0.5, 1])},
@@ -808,15 +811,34 @@ def test_tables_take_a_bank_like_any_file(folder: Path, tmp_path: Path) -> None:
             read(tmp_path / "empty")
 
 
-def test_parquet_and_back_is_the_same_bank(folder: Path, tmp_path: Path) -> None:
-    bank = Bank.open(folder)
-    bank.to_parquet(tmp_path / "bank.parquet")
-    again = bank_from_parquet(tmp_path / "bank.parquet", tmp_path / "again")
-    assert contents(tmp_path / "again") == contents(folder)
-    assert again.fingerprint() == bank.fingerprint()
-    table = read_features(tmp_path / "bank.parquet")
-    np.testing.assert_array_equal(table.features, bank.features)
-    np.testing.assert_array_equal(table.labels, read_features(folder).labels)
+def test_a_banks_parquet_file_reads_as_a_table(folder: Path, tmp_path: Path) -> None:
+    bank, file = Bank.open(folder), tmp_path / "bank.parquet"
+    bank.to_parquet(file)
+    ours, theirs = read_features(folder), read_features(file)
+    np.testing.assert_array_equal(theirs.features, bank.features)
+    assert theirs.features.dtype == bank.features.dtype
+    np.testing.assert_array_equal(theirs.labels, ours.labels)
+    np.testing.assert_array_equal(theirs.logits, bank.logits)
+    np.testing.assert_array_equal(read_labels(file), ours.labels)
+    assert read_head(file) == read_head(folder) == bank.head
+    notes = read_notes(file)
+    assert notes is not None
+    assert (notes.identity, notes.settings) == (bank.identity, bank.settings)
+    assert notes.classes == bank.classes and notes.origin == bank.origin
+
+
+def test_the_origin_goes_with_the_parquet_file(tmp_path: Path) -> None:
+    origin = Origin("net", "w", None, "mean", {"crop": 32})
+    bank = write_bank(tmp_path / "a", rows(3), identity=origin.to_dict())
+    bank.to_parquet(tmp_path / "a.parquet")
+    for path in (tmp_path / "a", tmp_path / "a.parquet"):
+        assert origin_of(path) == origin
+        assert len(read_features(path, origin).features) == 3
+        with pytest.raises(InputError, match=r"^.*a(\.parquet)?: features of another network, wei"):
+            read_features(path, dataclasses.replace(origin, weights="v"))
+    write_bank(tmp_path / "b", rows(3)).to_parquet(tmp_path / "b.parquet")
+    assert origin_of(tmp_path / "b") is None and origin_of(tmp_path / "b.parquet") is None
+    assert len(read_features(tmp_path / "b.parquet", origin).features) == 3
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
@@ -831,8 +853,11 @@ def test_parquet_keeps_types_skips_and_strings(tmp_path: Path, dtype: str) -> No
         writer.write({"features": rows(1), "labels": np.array(["ox"])}, ["é"], 1)
         bank = writer.finish()
     bank.to_parquet(tmp_path / "b.parquet")
-    bank_from_parquet(tmp_path / "b.parquet", tmp_path / "again")
-    assert contents(tmp_path / "again") == contents(tmp_path / "b")
+    table = read_features(tmp_path / "b.parquet")
+    wide = "float32" if dtype == "float16" else dtype
+    assert table.features.dtype == wide
+    np.testing.assert_array_equal(table.features, bank.features.astype(wide))
+    np.testing.assert_array_equal(table.labels, bank.labels)
     pandas = pytest.importorskip("pandas")
     frame = pandas.read_parquet(tmp_path / "b.parquet")
     assert frame["name"].tolist() == ["a", "b", "c", "d", "é"]
@@ -840,79 +865,46 @@ def test_parquet_keeps_types_skips_and_strings(tmp_path: Path, dtype: str) -> No
     np.testing.assert_array_equal(np.stack(frame["features"]), bank.features)
 
 
-def test_other_parquet_files_are_no_banks(tmp_path: Path) -> None:
+def test_names_that_are_not_unicode_are_bytes_in_parquet(folder: Path, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    bank = Bank.open(folder)
+    assert bank.names is not None
+    bank.to_parquet(tmp_path / "b.parquet")
+    names = pq.read_table(tmp_path / "b.parquet").column("name").to_pylist()
+    assert names == [name.encode("utf-8", "surrogateescape") for name in bank.names]
+
+
+def test_other_parquet_files_have_no_notes(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     pandas.DataFrame({"a": [1.0]}).to_parquet(tmp_path / "a.parquet")
-    with pytest.raises(
-        FormatError, match=r"not a bank's Parquet file; read it with .*read_features"
-    ):
-        bank_from_parquet(tmp_path / "a.parquet", tmp_path / "out")
+    assert read_notes(tmp_path / "a.parquet") is None
+    assert read_features(tmp_path / "a.parquet").features.tolist() == [[1.0]]
     (tmp_path / "b.parquet").write_text("no")
     for file in ("b.parquet", "nowhere.parquet"):
         with pytest.raises(FormatError, match=r"not a whole .parquet file"):
-            bank_from_parquet(tmp_path / file, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
+            read_notes(tmp_path / file)
+
+
+def test_damaged_notes_are_said(folder: Path, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    file = tmp_path / "a.parquet"
+    Bank.open(folder).to_parquet(file)
+    table = pq.read_table(file)
+    notes = json.loads(table.schema.metadata[b"typica.bank"])
+    typica.save(typica.CTM().fit(rows(20)), tmp_path / "ctm.safetensors")
+    ctm = base64.b64encode((tmp_path / "ctm.safetensors").read_bytes()).decode()
+    damaged = [{**notes, "head_file": "?"}, {**notes, "head_file": ctm}, {"classes": None}, []]
+    for text in ("{", *map(json.dumps, damaged)):
+        pq.write_table(table.replace_schema_metadata({b"typica.bank": text}), file)
+        with pytest.raises(FormatError, match=r"a\.parquet: what it says of its bank is damaged"):
+            read_head(file)
 
 
 def test_banks_need_no_torch() -> None:
     code = "import sys, typica.bank, typica.data.features; print('torch' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "False\n"
-
-
-def test_a_parquet_file_never_gives_what_the_folder_held(tmp_path: Path) -> None:
-    zeros, ones = np.zeros((4, 3), np.float32), np.ones((4, 3), np.float32)
-    write_bank(tmp_path / "a", zeros)
-    before = contents(tmp_path / "a")
-    write_bank(tmp_path / "b", ones).to_parquet(tmp_path / "b.parquet")
-    with pytest.raises(
-        InputError,
-        match=r"a: holds a bank of other data; choose another folder, or delete this one",
-    ):
-        bank_from_parquet(tmp_path / "b.parquet", tmp_path / "a")
-    assert contents(tmp_path / "a") == before
-    assert (bank_from_parquet(tmp_path / "b.parquet", tmp_path / "b").features == 1).all()
-
-
-@pytest.mark.parametrize("finished", [True, False])
-def test_a_parquet_file_is_compared_with_what_is_in(tmp_path: Path, finished: bool) -> None:
-    def write(path: Path, seed: int, skipped: str = "x") -> BankWriter:
-        writer = BankWriter(path, {}, settings={"batch": 2}, shard_rows=2)
-        writer.write({"features": rows(2, seed=seed)}, source_rows=3, skipped=[(skipped, "bad")])
-        return writer
-
-    with write(tmp_path / "b", 1) as writer:
-        writer.write({"features": rows(2, seed=2)}, source_rows=3, skipped=[("y", "bad")])
-        bank = writer.finish()
-    bank.to_parquet(tmp_path / "b.parquet")
-    for name, other in (("data", {"seed": 5}), ("skipped", {"seed": 1, "skipped": "z"})):
-        with write(tmp_path / name, **other) as writer:
-            if finished:
-                writer.write({"features": rows(2, seed=2)}, source_rows=3, skipped=[("y", "bad")])
-                writer.finish()
-        with pytest.raises(InputError, match=f"{name}: holds a bank of other data"):
-            bank_from_parquet(tmp_path / "b.parquet", tmp_path / name)
-    with write(tmp_path / "same", 1):
-        pass
-    for _ in range(2):  # a bank of which the half is there, then the whole
-        assert bank_from_parquet(tmp_path / "b.parquet", tmp_path / "same").skipped == [
-            ("x", "bad"),
-            ("y", "bad"),
-        ]
-    assert contents(tmp_path / "same") == contents(tmp_path / "b")
-
-
-def test_a_parquet_file_that_was_altered_is_refused(folder: Path, tmp_path: Path) -> None:
-    import pyarrow.parquet as pq
-
-    Bank.open(folder).to_parquet(tmp_path / "bank.parquet")
-    table = pq.read_table(tmp_path / "bank.parquet")
-    labels = table.column("label").to_numpy()
-    altered = table.set_column(
-        table.schema.get_field_index("label"), table.schema.field("label"), [1 - labels]
-    )
-    pq.write_table(altered, tmp_path / "bank.parquet", row_group_size=5)
-    with pytest.raises(FormatError, match=r"its rows do not match its checksums, it was altered"):
-        bank_from_parquet(tmp_path / "bank.parquet", tmp_path / "out")
 
 
 def test_a_bank_that_is_being_written_is_not_removed(tmp_path: Path) -> None:

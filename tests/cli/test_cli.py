@@ -279,7 +279,7 @@ def test_bad_feature_files_get_one_line_and_exit_code_2(folder, capsys, file):
         (("fit", "train.npy", "-o", "x.safetensors", "--param", "k"), "expected NAME=VALUE"),
         (("fit", "train.npy", "-o", "x.safetensors", "--param", "q=1"), "has no parameter 'q'; it takes correct_only"),
         (("fit", "train.npy", "-o", "x.safetensors", "--labels", "two.npz"), "name the array of labels 'labels'"),
-        (("fit", "train.npy", "-o", "x.safetensors", "--labels", "empty.csv"), "expected one a row"),
+        (("fit", "train.npy", "-o", "x.safetensors", "--labels", "empty.csv"), "expected one per row"),
         (("fit", "train.npy", "-o", "x.safetensors", "--labels", "x.csv"), "there is no such file"),
         (("fit", "train.npy", "-o", "x.safetensors", "--labels", "short.csv"), "2 labels for 240 rows"),
         (("fit", "train.npy", "-o", "x.safetensors", "--detector", "cw"), "no head; pass head="),

@@ -1,19 +1,18 @@
 """Banks: the features, logits, labels and names of a data set, in one memory-mapped folder."""
 
-from typica.bank._reader import (
-    Bank,
-    BankWriter,
-    bank_from_parquet,
-    check_source,
-    remove_bank,
-    write_bank,
-)
+from typica.bank._arrays import write_bank
+from typica.bank._folder import remove_bank
+from typica.bank._origin import check_source
+from typica.bank._parquet import ParquetNotes, read_notes
+from typica.bank._reader import Bank
+from typica.bank._writer import BankWriter
 
 __all__ = [
     "Bank",
     "BankWriter",
-    "bank_from_parquet",
+    "ParquetNotes",
     "check_source",
+    "read_notes",
     "remove_bank",
     "write_bank",
 ]

@@ -1,4 +1,4 @@
-"""The files of a bank: its manifest, columns that grow at their end, names, and the lock on its folder."""
+"""The files of a bank: its manifest, columns that grow at their end, and names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.errors import FormatError, InputError
-from typica.files import check_lock
+from typica.files import check_lock, sync_folder
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -25,12 +25,12 @@ MANIFEST_NEXT = "manifest.json.new"
 HEAD = "head.safetensors"
 NAMES = "names.bin"
 OFFSETS = "names.offsets.npy"
-HEADER = 128  # bytes; room for any shape, so that a header can be rewritten when the number of rows is known
+HEADER = 128  # bytes; room for any shape: a header is rewritten when the number of rows is known
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Shard(NamedTuple):
-    """Rows [start, stop) of a bank, the source rows done when it ended, and the digest of its bytes."""
+    """Rows [start, stop) of a bank, the source rows done at its end, and its bytes' digest."""
 
     start: int
     stop: int
@@ -40,7 +40,7 @@ class Shard(NamedTuple):
 
 @dataclasses.dataclass
 class Manifest:
-    """What `manifest.json` holds. Bytes of a column beyond `rows` are no part of the bank."""
+    """What `manifest.json` holds. Bytes of a column beyond `rows` do not belong to the bank."""
 
     identity: dict[str, Any]
     settings: dict[str, Any]
@@ -66,9 +66,10 @@ class Manifest:
         return json.dumps({**body, "sha256": _checksum(body)}, indent=1, allow_nan=False) + "\n"
 
     def write(self, folder: Path, lock: int | None = None) -> None:
-        """Put the manifest in the place of the old one at a stroke, if the folder still is the one
-        with the lock. The name of the new one is fixed: a run that is killed here leaves nothing
-        that the next one does not write over.
+        """Put the manifest in the place of the old one at a stroke, if the lock still holds.
+
+        The name of the new one is fixed: a run that is killed here leaves nothing that the next
+        one does not write over.
         """
         if lock is not None:
             check_lock(folder, lock)
@@ -77,12 +78,7 @@ class Manifest:
             file.flush()
             os.fsync(file.fileno())
         (folder / MANIFEST_NEXT).replace(folder / MANIFEST)
-        if os.name == "posix":
-            handle = os.open(folder, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+        sync_folder(folder)
 
     def dtype_of(self, column: str) -> np.dtype[Any]:
         dtype: np.dtype[Any] = np.dtype(self.columns[column]["dtype"])
@@ -110,9 +106,7 @@ def read_manifest(folder: Path) -> Manifest:
         text = (folder / MANIFEST).read_text(encoding="ascii")
         document = json.loads(text)
     except FileNotFoundError:
-        what = (
-            "there is no such folder" if not folder.exists() else f"no bank: it has no {MANIFEST}"
-        )
+        what = f"no bank: it has no {MANIFEST}" if folder.exists() else "there is no such folder"
         raise FormatError(
             f"{folder}: {what}; pass a folder that `typica extract` or write_bank wrote."
         ) from None
@@ -126,8 +120,8 @@ def read_manifest(folder: Path) -> Manifest:
         )
     if document["bank"] > FORMAT:
         raise FormatError(
-            f"{folder}: written by a newer Typica (bank format {document['bank']}, this one reads up to {FORMAT}); "
-            "upgrade typica."
+            f"{folder}: written by a newer Typica (bank format {document['bank']}, "
+            f"this one reads up to {FORMAT}); upgrade typica."
         )
     if document.pop("sha256", None) != _checksum(document):
         raise FormatError(
@@ -139,8 +133,17 @@ def read_manifest(folder: Path) -> Manifest:
     return Manifest(**document)
 
 
+def is_bank(folder: Path) -> bool:
+    """Tell whether a folder is a bank's, finished or not."""
+    try:
+        with (folder / MANIFEST).open("rb") as file:
+            return file.read(9) == b'{\n "bank"'
+    except OSError:
+        return False
+
+
 def canonical(value: Any) -> str:
-    """Return the one JSON text of a value; floats that JSON lacks, and anything that is no JSON, are errors."""
+    """Return the one JSON text of a value; what JSON does not have, NaN included, is an error."""
     return json.dumps(value, sort_keys=True, allow_nan=False, separators=(",", ":"))
 
 
@@ -150,7 +153,7 @@ def json_values(value: Mapping[str, Any], what: str) -> dict[str, Any]:
         return dict(json.loads(canonical(value)))
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"BankWriter: {what} cannot be stored ({error}); pass a dict of JSON values."
+            f"{what} cannot be stored ({error}); pass a dict of JSON values."
         ) from None
 
 
@@ -175,22 +178,19 @@ def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
     """
     text = str({"descr": dtype.str, "fortran_order": False, "shape": shape})
     length = HEADER - 10
-    return (
-        b"\x93NUMPY\x01\x00"
-        + length.to_bytes(2, "little")
-        + text.ljust(length - 1).encode("ascii")
-        + b"\n"
-    )
+    padded = text.ljust(length - 1).encode("ascii")
+    return b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little") + padded + b"\n"
 
 
 def mapped_column(folder: Path, name: str, manifest: Manifest) -> NDArray[Any]:
     """Return a column of a finished bank, memory-mapped."""
     file = folder / column_file(name)
     column = _mapped(file)
-    if (column.dtype, column.shape) != (manifest.dtype_of(name), manifest.shape_of(name)):
+    dtype, shape = manifest.dtype_of(name), manifest.shape_of(name)
+    if (column.dtype, column.shape) != (dtype, shape):
         raise FormatError(
-            f"{file}: {column.dtype} of shape {column.shape}, the manifest says {manifest.dtype_of(name)} of shape "
-            f"{manifest.shape_of(name)}; write the bank again."
+            f"{file}: {column.dtype} of shape {column.shape}, "
+            f"the manifest says {dtype} of shape {shape}; write the bank again."
         )
     return column
 
@@ -209,7 +209,7 @@ class Growing:
     """A file that grows at its end, and the digest of what was appended since the last `commit`."""
 
     def __init__(self, path: Path, start: bytes = b"", size: int | None = None) -> None:
-        """Start a file with the bytes `start`, or take one up at `size` bytes and cut what lies beyond."""
+        """Start a file with the bytes `start`, or take one up at `size` bytes, cut there."""
         self.path = path
         self._file = path.open("r+b" if size is not None else "wb", buffering=0)
         self._hash = hashlib.sha256()
@@ -255,13 +255,18 @@ def shard_digest(digests: dict[str, bytes]) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def encode_names(names: Sequence[str], where: str) -> list[bytes]:
-    """Return names as bytes: UTF-8, and those of file systems that are no UTF-8 as they stand there."""
+def raw_bytes(rows: NDArray[Any]) -> memoryview:
+    """Return the bytes of an array, row by row."""
+    return np.ascontiguousarray(rows).view(np.uint8).data
+
+
+def encode_names(names: Sequence[str]) -> list[bytes]:
+    """Return names as UTF-8; those of other file systems stay as they are."""
     try:
         return [name.encode("utf-8", "surrogateescape") for name in names]
     except (AttributeError, UnicodeEncodeError) as error:
         raise InputError(
-            f"{where}: a name cannot be stored ({error}); pass one string of Unicode a row."
+            f"a name cannot be stored ({error}); pass one string of Unicode per row."
         ) from None
 
 
@@ -286,11 +291,8 @@ class Names(Sequence[str]):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         i = range(len(self))[index]
-        return (
-            self._bytes[self._offsets[i] : self._offsets[i + 1]]
-            .tobytes()
-            .decode("utf-8", "surrogateescape")
-        )
+        name = self._bytes[self._offsets[i] : self._offsets[i + 1]]
+        return name.tobytes().decode("utf-8", "surrogateescape")
 
     def part(self, start: int, stop: int) -> dict[str, NDArray[Any]]:
         """Return what rows [start, stop) have in each of the two files."""

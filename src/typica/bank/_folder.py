@@ -1,27 +1,29 @@
-"""The folder of a bank: whose it is, made for one, and unmade where nothing came of it."""
+"""The folder of a bank: whose it is, made for one, unmade where nothing came of it, removed."""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
-from typica.bank._files import HEAD, MANIFEST, MANIFEST_NEXT, NAMES, OFFSETS
-from typica.files import LOCK
+from typica.bank._files import HEAD, MANIFEST, MANIFEST_NEXT, NAMES, OFFSETS, is_bank
+from typica.errors import InputError
+from typica.files import LOCK, lock_folder
 
 
 def make_folder(path: Path) -> list[Path]:
-    """Make a folder and those above it that are missing; return the ones that were made, the innermost first."""
+    """Make a folder and those above it that are missing; return these, the innermost first."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     return missing
 
 
 def unmake_folder(path: Path, made: list[Path]) -> None:
-    """Delete an unfinished bank's files, and then the folders that were made for it and are empty."""
-    with contextlib.suppress(
-        OSError
-    ):  # somebody else has put something there; it is the first error that counts
+    """Delete an unfinished bank's files, then the folders that were made for it and are empty."""
+    # Somebody else may have put something there; it is the first error that counts.
+    with contextlib.suppress(OSError):
         for file in path.iterdir():
             if file.name in (MANIFEST, LOCK) or is_ours(file.name):
                 file.unlink()
@@ -32,11 +34,8 @@ def unmake_folder(path: Path, made: list[Path]) -> None:
 def is_ours(name: str) -> bool:
     """Tell whether a file is one that an interrupted run may have left."""
     ours = (MANIFEST_NEXT, NAMES, OFFSETS, HEAD, "features.npy", "logits.npy", "labels.npy")
-    return (
-        name in ours
-        or name.startswith(f".{HEAD}.")
-        or (name.startswith("layer.") and name.endswith(".npy"))
-    )
+    layer = name.startswith("layer.") and name.endswith(".npy")
+    return name in ours or layer or name.startswith(f".{HEAD}.")
 
 
 def differences(there: Any, here: Any, path: str = "") -> list[str]:
@@ -46,10 +45,28 @@ def differences(there: Any, here: Any, path: str = "") -> list[str]:
     ['size.x is 1 there and 2 here']
     """
     if isinstance(there, dict) and isinstance(here, dict):
-        keys = sorted({*there, *here})
-        return [
-            line
-            for key in keys
-            for line in differences(there.get(key), here.get(key), f"{path}.{key}")
-        ]
+        lines = []
+        for key in sorted({*there, *here}):
+            lines += differences(there.get(key), here.get(key), f"{path}.{key}")
+        return lines
     return [] if there == here else [f"{path.lstrip('.')} is {there!r} there and {here!r} here"]
+
+
+def remove_bank(path: str | os.PathLike[str]) -> None:
+    """Delete a bank, finished or not, if there is one.
+
+    A bank that is being written, and a folder that is not a bank, are left alone and refused.
+    """
+    folder = Path(path)
+    if is_bank(folder):
+        with contextlib.ExitStack() as lock:
+            lock.callback(os.close, lock_folder(folder))
+            if os.name == "nt":  # which deletes no file that is open, as the one with the lock is
+                lock.close()
+            shutil.rmtree(folder)
+    elif folder.exists() and not _is_empty_folder(folder):
+        raise InputError(f"{path}: holds something that is not a bank; choose another folder.")
+
+
+def _is_empty_folder(path: Path) -> bool:
+    return path.is_dir() and not any(path.iterdir())

@@ -1,4 +1,4 @@
-"""Banks out: appended batch by batch, killed at any moment, taken up where the last whole shard ended."""
+"""Banks out: appended batch by batch, killed at any moment, taken up after the last whole shard."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,15 +33,13 @@ from typica.bank._files import (
     shard_digest,
 )
 from typica.bank._folder import differences, is_ours, make_folder, unmake_folder
-from typica.errors import FormatError, InputError
+from typica.bank._reader import Bank
+from typica.errors import FormatError, InputError, about
 from typica.files import LOCK, check_lock, is_locked, lock_folder
 from typica.head import Head
 
-if TYPE_CHECKING:
-    from typica.bank._reader import Bank
-
-
-_OF_DONE = 256  # shards grow with the bank: the manifest, which is written with each, would list too many otherwise
+# Shards grow with the bank: the manifest, written with each, would list too many otherwise.
+_OF_DONE = 256
 
 
 class BankWriter:
@@ -76,15 +74,8 @@ class BankWriter:
         shard_rows: int = 4096,
     ) -> None:
         self.path = Path(path)
-        if dtype not in DTYPES:
-            raise InputError(
-                f"BankWriter: dtype={dtype!r} is none of {', '.join(DTYPES)}; pass one of them."
-            )
-        if shard_rows < 1:
-            raise InputError(
-                f"BankWriter: shard_rows={shard_rows}; pass a number of rows, e.g. 4096."
-            )
-        wanted = Manifest(json_values(identity, "identity"), {}, dtype, shard_rows)
+        with about("BankWriter"):
+            wanted = _new_manifest(identity, dtype, shard_rows)
         self._files: dict[str, Growing] = {}
         self._pending = 0  # source rows since the last shard ended
         self._lock: int | None = None
@@ -121,14 +112,15 @@ class BankWriter:
         found = {entry.name for entry in self.path.iterdir()} - {MANIFEST_NEXT, LOCK}
         if not found:
             self._found_empty = True
-            wanted.settings = json_values(
-                settings() if callable(settings) else settings, "settings"
-            )
+            given = settings() if callable(settings) else settings
+            with about("BankWriter"):
+                wanted.settings = json_values(given, "settings")
             wanted.write(self.path, self._lock)
             return wanted
         if MANIFEST not in found:
             raise InputError(
-                f"{self.path}: the folder holds other files ({min(found)} ...); choose an empty or a new one."
+                f"{self.path}: the folder holds other files ({min(found)} ...); "
+                "choose an empty or a new one."
             )
         manifest = read_manifest(self.path)
         others = differences(manifest.identity, wanted.identity)
@@ -168,31 +160,20 @@ class BankWriter:
         """Append one batch.
 
         columns: `features` (n, m), and maybe `logits` (n, C), `labels` (n,) and `layer.NAME` (n,
-        k), the same ones in every batch; none where all rows of a batch were skipped. names: one a
-        row, or None throughout. source_rows: how many rows of the source the batch stands for,
+        k), the same ones in every batch; none where all rows of a batch were skipped. names: one
+        per row, or None throughout. source_rows: how many rows of the source the batch stands for,
         those and the skipped ones if None. skipped: (name, reason) pairs.
         """
         self._check_open()
-        prepared = prepared_columns(columns, self._manifest)
-        rows = len(next(iter(prepared.values()), ()))
-        source_rows = rows + len(skipped) if source_rows is None else source_rows
-        if source_rows < rows:
-            raise InputError(
-                f"BankWriter.write: {rows} rows from source_rows={source_rows}; pass at least as many."
-            )
-        encoded = None if names is None or not prepared else encode_names(names, "BankWriter.write")
-        if encoded is not None and len(encoded) != rows:
-            raise InputError(
-                f"BankWriter.write: {len(encoded)} names for {rows} rows; pass one a row."
-            )
-        if (
-            self._manifest.columns
-            and prepared
-            and (encoded is None) != (self._manifest.name_bytes is None)
-        ):
-            raise InputError(
-                "BankWriter.write: some batches have names and others none; pass them always or never."
-            )
+        with about("BankWriter.write"):
+            prepared = prepared_columns(columns, self._manifest)
+            rows = len(next(iter(prepared.values()), ()))
+            source_rows = rows + len(skipped) if source_rows is None else source_rows
+            if source_rows < rows:
+                raise InputError(
+                    f"{rows} rows from source_rows={source_rows}; pass at least as many."
+                )
+            encoded = self._prepared_names(names, rows) if rows else None
         with self._or_close():
             if rows:
                 self._append(prepared, encoded)
@@ -200,24 +181,36 @@ class BankWriter:
             self._manifest.source_rows += source_rows
             self._manifest.skipped += [(str(name), str(reason)) for name, reason in skipped]
             self._pending += source_rows
-            if self._pending >= max(
-                self._manifest.shard_rows, (self.done - self._pending) // _OF_DONE
-            ):
+            safe = self.done - self._pending
+            if self._pending >= max(self._manifest.shard_rows, safe // _OF_DONE):
                 self._end_shard()
                 self._manifest.write(self.path, self._lock)
 
+    def _prepared_names(self, names: Sequence[str] | None, rows: int) -> list[bytes] | None:
+        """Return the names of a batch as they are stored, checked against the batches before."""
+        encoded = None if names is None else encode_names(names)
+        if encoded is not None and len(encoded) != rows:
+            raise InputError(f"{len(encoded)} names for {rows} rows; pass one per row.")
+        had_names = self._manifest.name_bytes is not None
+        if self._manifest.columns and had_names != (encoded is not None):
+            raise InputError("some batches have names and others none; pass them always or never.")
+        return encoded
+
+    def _begin_files(self, columns: dict[str, NDArray[Any]], with_names: bool) -> None:
+        """Begin the files of the first batch, with room for the headers that `finish` writes."""
+        for name, column in columns.items():
+            width = column.shape[1] if column.ndim == 2 else None
+            self._manifest.columns[name] = {"dtype": column.dtype.str, "width": width}
+            file = column_file(name)
+            self._files[file] = Growing(self.path / file, bytes(HEADER))
+        if with_names:
+            self._manifest.name_bytes = 0
+            self._files[NAMES] = Growing(self.path / NAMES)
+            self._files[OFFSETS] = Growing(self.path / OFFSETS, bytes(HEADER + 8))
+
     def _append(self, columns: dict[str, NDArray[Any]], names: list[bytes] | None) -> None:
         if not self._manifest.columns:
-            for name, column in columns.items():
-                width = column.shape[1] if column.ndim == 2 else None
-                self._manifest.columns[name] = {"dtype": column.dtype.str, "width": width}
-                self._files[column_file(name)] = Growing(
-                    self.path / column_file(name), bytes(HEADER)
-                )
-            if names is not None:
-                self._manifest.name_bytes = 0
-                self._files[NAMES] = Growing(self.path / NAMES)
-                self._files[OFFSETS] = Growing(self.path / OFFSETS, bytes(HEADER + 8))
+            self._begin_files(columns, with_names=names is not None)
         for name, column in columns.items():
             self._files[column_file(name)].append(np.ascontiguousarray(column).view(np.uint8))
         if names is not None and self._manifest.name_bytes is not None:
@@ -235,40 +228,22 @@ class BankWriter:
         self._pending = 0
 
     def finish(self, head: Head | None = None, classes: Sequence[str] | None = None) -> Bank:
-        """Make the bank whole and return it. head: of the network. classes: the names that integer labels point to."""
-        from typica.bank._reader import Bank  # noqa: PLC0415 (which shows this class to the world)
+        """Make the bank whole and return it.
 
+        head: of the network. classes: the names that integer labels point to.
+        """
         if self.complete:
             self.close()
             return Bank.open(self.path)
         self._check_open()
+        self._check_whole(head, classes)
         manifest = self._manifest
-        if not manifest.rows:
-            first = (
-                f"; the first, {manifest.skipped[0][0]}: {manifest.skipped[0][1]}"
-                if manifest.skipped
-                else ""
-            )
-            raise InputError(
-                f"{self.path}: no row was written, {len(manifest.skipped)} were skipped{first}; check the source."
-            )
-        width = manifest.columns["features"]["width"]
-        if head is not None and head.n_features != width:
-            raise InputError(
-                f"{self.path}: a head for {head.n_features} features, these are {width}; pass the other."
-            )
-        if classes is not None:
-            check_labels(self.path, manifest, classes)
         with self._or_close():
             if head is not None:
                 store.save(head, self.path / HEAD)
                 manifest.head = store.fingerprint(head)
             manifest.classes = None if classes is None else [str(name) for name in classes]
-            for name in manifest.columns:
-                header = npy_header(manifest.dtype_of(name), manifest.shape_of(name))
-                self._files[column_file(name)].rewrite(header)
-            if manifest.name_bytes is not None:
-                self._files[OFFSETS].rewrite(npy_header(np.dtype("<i8"), (manifest.rows + 1,)))
+            self._write_headers()
             if self._pending:
                 self._end_shard()
             for file in self._files.values():
@@ -278,9 +253,34 @@ class BankWriter:
         self.close()
         return Bank.open(self.path)
 
+    def _check_whole(self, head: Head | None, classes: Sequence[str] | None) -> None:
+        """Check that there are rows, and that head and classes fit them."""
+        manifest = self._manifest
+        if not manifest.rows:
+            raise InputError(
+                f"{self.path}: no row was written, {_told(manifest.skipped)}; check the source."
+            )
+        width = manifest.columns["features"]["width"]
+        if head is not None and head.n_features != width:
+            raise InputError(
+                f"{self.path}: a head for {head.n_features} features, these are {width}; "
+                "pass the other."
+            )
+        if classes is not None:
+            check_labels(self.path, manifest, classes)
+
+    def _write_headers(self) -> None:
+        """Write the headers of the columns, whose number of rows is known at last."""
+        manifest = self._manifest
+        for name in manifest.columns:
+            header = npy_header(manifest.dtype_of(name), manifest.shape_of(name))
+            self._files[column_file(name)].rewrite(header)
+        if manifest.name_bytes is not None:
+            self._files[OFFSETS].rewrite(npy_header(np.dtype("<i8"), (manifest.rows + 1,)))
+
     @contextlib.contextmanager
     def _or_close(self) -> Iterator[None]:
-        """Close on any error or Ctrl-C: half a batch may be in the files, which only taking up again puts right."""
+        """Close on any error or Ctrl-C: half a batch may be there, to be cut when taken up again."""
         try:
             yield
         except OSError as error:
@@ -288,8 +288,8 @@ class BankWriter:
             if error.errno not in FULL:
                 raise
             raise InputError(
-                f"{self.path}: the disk is full ({error.strerror}); free some space and run the same command again, "
-                "it goes on after the last whole shard."
+                f"{self.path}: the disk is full ({error.strerror}); free some space "
+                "and run the same command again, it goes on after the last whole shard."
             ) from None
         except BaseException as error:
             self._stop(error)
@@ -303,7 +303,7 @@ class BankWriter:
         check_lock(self.path, self._lock)
 
     def close(self) -> None:
-        """Let go of the folder. What was written since the last shard is cut when the bank is taken up again."""
+        """Let go of the folder. What came after the last shard is cut when taken up again."""
         for file in self._files.values():
             file.close()
         if self._lock is not None:
@@ -317,15 +317,31 @@ class BankWriter:
         self._stop(error)
 
     def _stop(self, error: BaseException | None) -> None:
-        """Close. An error before the first shard leaves nothing behind in a folder that was empty;
-        Ctrl-C is none, and what it leaves is taken up again.
+        """Close. An error before the first shard leaves nothing behind in a folder that was empty.
+
+        Ctrl-C is not an error, and what it leaves is taken up again.
         """
-        failed = isinstance(error, Exception) or (
-            error is not None and not (self.path / MANIFEST).exists()
-        )
+        stopped_early = error is not None and not (self.path / MANIFEST).exists()
+        failed = isinstance(error, Exception) or stopped_early
         ours = self._lock is not None and is_locked(self.path, self._lock)
         if failed and ours and self._found_empty and not self._manifest.shards:
             if os.name == "nt":  # which deletes no file that is open
                 self.close()
             unmake_folder(self.path, self._made)
         self.close()
+
+
+def _new_manifest(identity: Mapping[str, Any], dtype: str, shard_rows: int) -> Manifest:
+    if dtype not in DTYPES:
+        raise InputError(f"dtype={dtype!r} is none of {', '.join(DTYPES)}; pass one of them.")
+    if shard_rows < 1:
+        raise InputError(f"shard_rows={shard_rows}; pass a number of rows, e.g. 4096.")
+    return Manifest(json_values(identity, "identity"), {}, dtype, shard_rows)
+
+
+def _told(skipped: Sequence[tuple[str, str]]) -> str:
+    """Say how many rows were skipped, and why the first was."""
+    if not skipped:
+        return "0 were skipped"
+    name, reason = skipped[0]
+    return f"{len(skipped)} were skipped; the first, {name}: {reason}"

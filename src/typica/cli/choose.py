@@ -117,8 +117,9 @@ def _near(path: Path, images: Any, rows: Any, **options: Any) -> dict[str, Any]:
 def _labelled(
     path: Path, labels: Path | None, source: dict[str, Any] | None = None
 ) -> tuple[Any, Any]:
-    features, found = read_features(path, source)
-    targets = read_labels(labels) if labels is not None else found
+    table = read_features(path, source)
+    features = table.features
+    targets = read_labels(labels) if labels is not None else table.labels
     if targets is None:
         raise InputError(
             f"{path}: holds no labels; pass --labels, or a file with features and labels."

@@ -3,12 +3,15 @@ from ._decode import ImageError, decode
 from ._folders import SPLITS
 from ._images import Images, open_images
 from ._kinds import holds_images
+from ._row_writer import RowWriter
+from ._table import Features
 from ._transform import Preprocessing
 from ._unpack import unpack
 from .features import (
-    RowWriter,
+    check_origin,
     find_head,
     has_logits,
+    origin_of,
     read_features,
     read_head,
     read_labels,
@@ -18,16 +21,19 @@ from .features import (
 __all__ = [
     "SPLITS",
     "Batch",
+    "Features",
     "ImageError",
     "Images",
     "Preprocessing",
     "RowWriter",
+    "check_origin",
     "decode",
     "find_head",
     "has_logits",
     "holds_images",
     "image_batches",
     "open_images",
+    "origin_of",
     "read_features",
     "read_head",
     "read_labels",

@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from typica.bank import Bank
-from typica.data import features
+from typica.data._parquet import parquet_columns
+from typica.data.features import ENDINGS
 
 
 def holds_images(path: str | Path) -> bool:
     """Tell whether a path is to be read as images; feature files and banks are not.
 
-    Folders that are no banks, image files and archives hold images; so does an .npz with an array
+    Folders that are not banks, image files and archives hold images; so does an .npz with an array
     `images`, an .npy of whole bytes in three or four dimensions, and a .parquet with a column
     `image`. What cannot be read is left to the reader to complain about.
     """
@@ -22,7 +23,7 @@ def holds_images(path: str | Path) -> bool:
         return not Bank.is_bank(path)
     inside = {".npy": _in_npy, ".npz": _in_npz, ".parquet": _in_parquet}.get(path.suffix)
     try:
-        return inside(path) if inside is not None else path.suffix not in features.ENDINGS
+        return inside(path) if inside is not None else path.suffix not in ENDINGS
     except (ValueError, OSError, EOFError):
         return False
 
@@ -38,4 +39,4 @@ def _in_npz(path: Path) -> bool:
 
 
 def _in_parquet(path: Path) -> bool:
-    return "image" in features.parquet_columns(path)
+    return "image" in parquet_columns(path)

@@ -14,8 +14,9 @@ import numpy as np
 
 from typica.data._decode import ImageError
 from typica.data._image_sets import ArrayImages, Images, Numbered, PackedImages, as_labels
-from typica.data.features import LABELS, _pyarrow
+from typica.data._table import LABELS
 from typica.errors import FormatError, InputError
+from typica.extras import need
 
 
 def open_npy(path: Path, name: str) -> Images:
@@ -86,7 +87,7 @@ def open_parquet(path: Path, name: str) -> Images:
     A column `label` gives the labels; names of classes are taken from Hugging Face's metadata. Row
     groups are read as they are needed, and the last two kept.
     """
-    pyarrow, parquet = _pyarrow("pyarrow"), _pyarrow("pyarrow.parquet")
+    pyarrow, parquet = need("pyarrow", "parquet"), need("pyarrow.parquet", "parquet")
     try:
         file = parquet.ParquetFile(path)
         columns = {field.name: field.type for field in file.schema_arrow}

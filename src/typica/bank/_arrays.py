@@ -1,0 +1,104 @@
+"""A bank of arrays, written at once."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica import store
+from typica.bank._columns import DTYPES
+from typica.bank._files import encode_names, raw_bytes
+from typica.bank._reader import Bank
+from typica.bank._writer import BankWriter
+from typica.errors import InputError, about
+from typica.head import Head
+
+_STEP = 4096  # rows in a batch
+
+
+def write_bank(
+    path: str | os.PathLike[str],
+    features: Any,
+    *,
+    logits: Any = None,
+    labels: Any = None,
+    names: Sequence[str] | None = None,
+    head: Head | None = None,
+    classes: Sequence[str] | None = None,
+    identity: Mapping[str, Any] | None = None,
+) -> Bank:
+    """Write arrays to a bank and return it, opened.
+
+    features (n, m), logits (n, C), labels (n,), names: n strings. The features keep their type:
+    float16, float32 or float64. Interrupted and called again with the same data, it goes on; other
+    data in the folder is refused.
+
+    >>> import tempfile
+    >>> write_bank(tempfile.mkdtemp(), np.ones((2, 5), np.float16), names=["a", "b"]).names[0]
+    'a'
+    """
+    given = {"features": features, "logits": logits, "labels": labels}
+    columns = {name: np.asarray(column) for name, column in given.items() if column is not None}
+    with about("write_bank"):
+        _check_lengths(columns, names)
+        settings = {"content": _content(columns, names, head, classes)}
+    dtype = str(columns["features"].dtype.newbyteorder("="))
+    stored = dtype if dtype in DTYPES else "float32"
+    with BankWriter(path, identity or {}, settings=settings, dtype=stored) as writer:
+        if writer.settings != settings:
+            raise InputError(
+                f"{path}: holds a bank of other data; choose another folder, or delete this one."
+            )
+        if not writer.complete:
+            _write_rest(writer, columns, names)
+        return writer.finish(head, classes)
+
+
+def _check_lengths(columns: Mapping[str, NDArray[Any]], names: Sequence[str] | None) -> None:
+    """Check that there are rows of features, and one of everything for each of them."""
+    features = columns["features"]
+    if features.ndim != 2 or not len(features):
+        raise InputError(f"features of shape {features.shape}; pass rows (n, m).")
+    lengths = {name: len(column) for name, column in columns.items() if column.ndim}
+    if names is not None:
+        lengths["names"] = len(names)
+    for name, count in lengths.items():
+        if count != len(features):
+            raise InputError(
+                f"{count} {name} for {len(features)} rows of features; pass one per row."
+            )
+
+
+def _content(
+    columns: Mapping[str, NDArray[Any]],
+    names: Sequence[str] | None,
+    head: Head | None,
+    classes: Sequence[str] | None,
+) -> str:
+    """Return a digest of all that is given, so that no call goes on with another one's data."""
+    known = [head, None if classes is None else list(classes)]
+    digest = hashlib.sha256(store.fingerprint(known).encode())
+    for name, column in columns.items():
+        digest.update(f"{name} {column.dtype} {column.shape}\n".encode())
+        for start in range(0, len(column), _STEP):
+            part = column[start : start + _STEP]
+            digest.update(raw_bytes(part.astype(np.str_) if part.dtype.kind == "O" else part))
+    if names is not None:
+        for encoded in encode_names(names):
+            digest.update(b"%d:" % len(encoded) + encoded)
+    return digest.hexdigest()
+
+
+def _write_rest(
+    writer: BankWriter, columns: Mapping[str, NDArray[Any]], names: Sequence[str] | None
+) -> None:
+    """Write the rows that are not in yet."""
+    for start in range(writer.done, len(columns["features"]), _STEP):
+        rows = slice(start, start + _STEP)
+        batch = {name: column[rows] for name, column in columns.items()}
+        writer.write(batch, None if names is None else names[rows], len(batch["features"]))

@@ -1,0 +1,85 @@
+"""Features and labels as text: .csv and .txt."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.data._table import LABELS, Features, as_labels, label_name
+from typica.errors import FormatError, InputError
+
+Row = list[str]
+
+
+def read_csv(path: Path) -> Features:
+    """Read numbers, one row per line, with an optional header and an optional column of labels."""
+    header, rows = split_header(read_rows(path))
+    check_widths(rows, len(header), path)
+    label = label_name(header)
+    if label is None:
+        return Features(numbers(rows, path))
+    column = header.index(label)
+    labels = [row.pop(column).strip() for row in rows]
+    return Features(numbers(rows, path), as_labels(labels))
+
+
+def read_label_lines(path: Path) -> NDArray[Any]:
+    """Read one label per line, below an optional header."""
+    lines = [line.strip() for line in read_text(path).splitlines() if line.strip()]
+    if lines and lines[0] in LABELS:
+        lines = lines[1:]
+    return as_labels(lines)
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Return the fields of each line that is not empty."""
+    rows = [row for row in csv.reader(read_text(path).splitlines()) if row]
+    if not rows:
+        raise FormatError(f"{path}: the file is empty; expected one line per row.")
+    return rows
+
+
+def split_header(rows: list[Row]) -> tuple[list[str], list[Row]]:
+    """Return the columns' names and the other rows; columns without a header are numbered."""
+    first = rows[0]
+    if all(map(_is_number, first)):
+        return [str(column) for column in range(len(first))], rows
+    return [name.strip() for name in first], rows[1:]
+
+
+def check_widths(rows: Sequence[Row], width: int, path: Path) -> None:
+    """Raise at the first row that has more or fewer fields than the others."""
+    for i, row in enumerate(rows):
+        if len(row) != width:
+            raise FormatError(f"{path}: row {i} has {len(row)} fields instead of {width}; fix it.")
+
+
+def numbers(rows: Sequence[Row], path: Path) -> NDArray[np.float64]:
+    """Return rows of texts as a matrix."""
+    try:
+        return np.array([list(map(float, row)) for row in rows], dtype=np.float64)
+    except ValueError as error:
+        raise FormatError(f"{path}: {error}; all columns but 'label' must be numbers.") from None
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file in UTF-8."""
+    if not path.is_file():
+        raise InputError(f"{path}: there is no such file; check the path.")
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise FormatError(f"{path}: not a text file in UTF-8; write it again.") from None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

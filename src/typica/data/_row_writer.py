@@ -1,0 +1,85 @@
+"""Rows out, a chunk at a time: .csv, .jsonl and .parquet."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from typica.errors import InputError
+from typica.extras import need
+from typica.files import atomic_path
+
+
+class RowWriter:
+    """Write rows, a chunk of columns at a time; the file appears when all is done.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "rows.csv"
+    >>> with RowWriter(path) as writer:
+    ...     writer.write({"row": [0, 1], "score": [0.5, 0.25]})
+    >>> print(path.read_text())
+    row,score
+    0,0.5
+    1,0.25
+    <BLANKLINE>
+    """
+
+    ENDINGS = (".csv", ".jsonl", ".parquet")
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if self.path.suffix not in self.ENDINGS:
+            known = ", ".join(self.ENDINGS)
+            raise InputError(f"{path}: the ending {self.path.suffix!r} is unknown; use {known}.")
+        if self.path.suffix == ".parquet":
+            need("pyarrow.parquet", "parquet")
+        self._atomic: AbstractContextManager[Path] = atomic_path(self.path)
+        self._file: IO[str] | None = None
+        self._parquet: Any = None
+
+    def __enter__(self) -> RowWriter:
+        self._temporary = self._atomic.__enter__()
+        if self.path.suffix != ".parquet":
+            self._file = self._temporary.open("w", encoding="utf-8", newline="")
+        self._started = False
+        return self
+
+    def write(self, columns: Mapping[str, Iterable[Any]]) -> None:
+        """Append rows given as columns of equal length; the names are the same in every call."""
+        values = {name: np.asarray(column).tolist() for name, column in columns.items()}
+        if self._file is None:
+            self._write_parquet(values)
+        elif self.path.suffix == ".csv":
+            self._write_csv(values, self._file)
+        else:
+            self._write_json(values, self._file)
+        self._started = True
+
+    def _write_csv(self, values: dict[str, list[Any]], file: IO[str]) -> None:
+        writer = csv.writer(file, lineterminator="\n")
+        if not self._started:
+            writer.writerow(values)
+        writer.writerows(zip(*values.values(), strict=True))
+
+    def _write_json(self, values: dict[str, list[Any]], file: IO[str]) -> None:
+        for row in zip(*values.values(), strict=True):
+            file.write(json.dumps(dict(zip(values, row, strict=True))) + "\n")
+
+    def _write_parquet(self, values: dict[str, list[Any]]) -> None:
+        table = need("pyarrow", "parquet").table(values)
+        if self._parquet is None:
+            parquet = need("pyarrow.parquet", "parquet")
+            self._parquet = parquet.ParquetWriter(self._temporary, table.schema)
+        self._parquet.write_table(table)
+
+    def __exit__(self, *exception: Any) -> bool | None:
+        for stream in (self._file, self._parquet):
+            if stream is not None:
+                stream.close()
+        return self._atomic.__exit__(*exception)

@@ -1,0 +1,64 @@
+"""A table of features: what every reader returns, whatever the format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.errors import FormatError
+
+LABELS = ("labels", "label")
+_INT64 = np.iinfo(np.int64)
+
+
+@dataclass(frozen=True)
+class Features:
+    """Features (n, m), with the labels (n,) and logits (n, C) that came with them, if any."""
+
+    features: NDArray[Any]
+    labels: NDArray[Any] | None = None
+    logits: NDArray[Any] | None = None
+
+    def check(self, path: Path) -> None:
+        """Raise if the features are not a matrix of numbers, or the labels not one per row."""
+        features, labels = self.features, self.labels
+        if features.ndim != 2 or not features.size or features.dtype.kind not in "fiub":
+            raise FormatError(
+                f"{path}: features of shape {features.shape} and type {features.dtype}; "
+                "expected numbers of shape (rows, features)."
+            )
+        if labels is not None and labels.shape != (len(features),):
+            raise FormatError(
+                f"{path}: labels of shape {labels.shape} for {len(features)} rows; "
+                "one per row is needed."
+            )
+
+
+def label_name(names: Iterable[str]) -> str | None:
+    """Return the name under which labels lie among others, or None."""
+    there = set(names)
+    return next((name for name in LABELS if name in there), None)
+
+
+def as_labels(texts: Sequence[str]) -> NDArray[Any]:
+    """Return whole numbers where every text is one, else the texts themselves.
+
+    >>> as_labels(["3", "-1"]), as_labels(["3", "--5"]), as_labels(["3", "²"])
+    (array([ 3, -1]), array(['3', '--5'], dtype='<U3'), array(['3', '²'], dtype='<U1'))
+    """
+    if not all(map(_is_whole, texts)):
+        return np.array(texts)
+    numbers = [int(text) for text in texts]
+    if any(not _INT64.min <= number <= _INT64.max for number in numbers):
+        return np.array(texts)
+    return np.array(numbers, dtype=np.int64)
+
+
+def _is_whole(text: str) -> bool:
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdigit()

@@ -1,0 +1,258 @@
+"""Tables of features: each step of each format, and the same rows out of all of them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from safetensors.numpy import save_file
+
+from typica import Head, write_bank
+from typica.data import (
+    Features,
+    RowWriter,
+    find_head,
+    has_logits,
+    read_features,
+    read_head,
+    read_labels,
+)
+from typica.data._csv import check_widths, read_csv, split_header
+from typica.data._table import as_labels, label_name
+from typica.errors import FormatError, InputError
+
+ROWS = np.array([[1.0, -2.5], [3.0, 4.0], [0.125, 1e9]])
+LABELS = np.array([2, 0, 2])
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (["1", "-2", "30"], [1, -2, 30]),
+        (["007"], [7]),
+        (["1", "cat"], ["1", "cat"]),
+        (["--5", "1"], ["--5", "1"]),
+        (["²"], ["²"]),
+        (["٣"], ["٣"]),
+        (["-"], ["-"]),
+        ([""], [""]),
+        (["1_000"], ["1_000"]),
+        (["1.5"], ["1.5"]),
+        (["9223372036854775807", "-9223372036854775808"], [2**63 - 1, -(2**63)]),
+        (["9223372036854775808"], ["9223372036854775808"]),
+        ([], []),
+    ],
+)
+def test_labels_are_numbers_where_all_are(texts, expected):
+    labels = as_labels(texts)
+    assert labels.tolist() == expected
+    assert labels.dtype.kind == ("U" if expected and isinstance(expected[0], str) else "i")
+
+
+def test_the_name_of_labels():
+    assert label_name(["a", "label"]) == "label"
+    assert label_name(["label", "labels"]) == "labels"
+    assert label_name(["a"]) is None
+
+
+def test_a_header_is_told_from_numbers():
+    assert split_header([["1", "2"], ["3", "4"]]) == (["0", "1"], [["1", "2"], ["3", "4"]])
+    assert split_header([[" a", "b "], ["3", "4"]]) == (["a", "b"], [["3", "4"]])
+    assert split_header([["nan", "1e3"]]) == (["0", "1"], [["nan", "1e3"]])
+
+
+def test_the_first_row_of_another_width_is_named():
+    check_widths([["1", "2"], ["3", "4"]], 2, Path("a.csv"))
+    with pytest.raises(FormatError, match=r"^a\.csv: row 1 has 1 fields instead of 2; fix it\.$"):
+        check_widths([["1", "2"], ["3"], []], 2, Path("a.csv"))
+
+
+@pytest.mark.parametrize(
+    ("text", "features", "labels"),
+    [
+        ("1,2\n3,4\n", [[1, 2], [3, 4]], None),
+        ("a,b\n1,2\n\n3,4", [[1, 2], [3, 4]], None),
+        ("a,label,b\n1, x ,2\n3,y,4", [[1, 2], [3, 4]], ["x", "y"]),
+        ("labels,a\n-1,2\n7,4", [[2], [4]], [-1, 7]),
+        ("a,label\n1,²\n2,1", [[1], [2]], ["²", "1"]),
+        ("a,a\n1,2\n3,4", [[1, 2], [3, 4]], None),
+        ("\ufeffa,b\r\n1,2\r\n", [[1, 2]], None),
+        ('a,label\n1,"x, y"', [[1]], ["x, y"]),
+    ],
+)
+def test_csv(tmp_path, text, features, labels):
+    (tmp_path / "a.csv").write_text(text, encoding="utf-8", newline="")
+    table = read_csv(tmp_path / "a.csv")
+    assert table.features.tolist() == features and table.features.dtype == np.float64
+    assert (None if table.labels is None else table.labels.tolist()) == labels
+
+
+def write_all(folder: Path) -> list[Path]:
+    """Write the rows in every format that holds labels as well."""
+    np.savez(folder / "a.npz", features=ROWS, labels=LABELS)
+    save_file({"only": ROWS, "label": LABELS}, folder / "a.safetensors")
+    lists = pa.array(ROWS.tolist())
+    pq.write_table(pa.table({"features": lists, "label": LABELS}), folder / "a.parquet")
+    wide = {"x": ROWS[:, 0], "labels": LABELS, "y": ROWS[:, 1]}
+    pq.write_table(pa.table(wide), folder / "wide.parquet")
+    lines = [f"{x!r},{label},{y!r}" for (x, y), label in zip(ROWS.tolist(), LABELS, strict=True)]
+    (folder / "a.csv").write_text("\n".join(["x,label,y", *lines]))
+    write_bank(folder / "a.bank", ROWS, labels=LABELS)
+    return sorted(folder.iterdir())
+
+
+def test_every_format_gives_the_same_table(tmp_path):
+    paths = write_all(tmp_path)
+    assert len(paths) == 6
+    for path in paths:
+        for given in (path, str(path)):
+            table = read_features(given)
+            assert isinstance(table, Features)
+            np.testing.assert_array_equal(table.features, ROWS, err_msg=path.name)
+            np.testing.assert_array_equal(table.labels, LABELS, err_msg=path.name)
+        if path.suffix != ".csv":  # which holds one label per line where it holds labels
+            np.testing.assert_array_equal(read_labels(path), LABELS, err_msg=path.name)
+
+
+def test_features_without_labels_are_said(tmp_path):
+    write_bank(tmp_path / "a.bank", ROWS)
+    pq.write_table(pa.table({"x": ROWS[:, 0]}), tmp_path / "a.parquet")
+    np.savez(tmp_path / "two.npz", a=ROWS, b=ROWS)
+    np.save(tmp_path / "a.npy", ROWS)
+    for name, message in (
+        ("a.bank", "holds no labels; name the column of labels 'label'"),
+        ("a.parquet", "holds no labels; name the column of labels 'label'"),
+        ("two.npz", "holds a, b; name the array of labels 'labels'"),
+        ("a.npy", r"labels of shape \(3, 2\); expected one per row"),
+    ):
+        with pytest.raises(FormatError, match=f"{name}: {message}"):
+            read_labels(tmp_path / name)
+
+
+def test_a_table_cannot_be_changed(tmp_path):
+    table = Features(ROWS)
+    with pytest.raises(AttributeError):
+        table.features = ROWS + 1
+
+
+def test_a_head_of_files_and_banks(tmp_path):
+    head = Head(np.arange(6.0).reshape(3, 2), np.ones(3))
+    save_file({"fc.weight": head.weight, "fc.bias": head.bias}, tmp_path / "a.safetensors")
+    np.savez(tmp_path / "a.npz", weight=head.weight, bias=head.bias)
+    write_bank(tmp_path / "a.bank", ROWS, head=head).to_parquet(tmp_path / "a.parquet")
+    for name in ("a.safetensors", "a.npz", "a.bank", "a.parquet"):
+        assert read_head(tmp_path / name) == head
+    assert find_head(None, tmp_path / "a.parquet") == head
+    assert find_head(tmp_path / "a.npz", tmp_path / "absent.npy") == head
+    write_bank(tmp_path / "b.bank", ROWS).to_parquet(tmp_path / "b.parquet")
+    for name in ("b.bank", "b.parquet"):
+        with pytest.raises(FormatError, match=f"{name}: a bank without a head; pass the head's"):
+            read_head(tmp_path / name)
+        assert find_head(None, tmp_path / name) is None
+    np.save(tmp_path / "a.npy", ROWS)
+    (tmp_path / "a.csv").write_text("1,2")
+    for name in ("a.npy", "a.csv"):
+        with pytest.raises(FormatError, match=f"{name}: holds no 'weight'; a head is weight"):
+            read_head(tmp_path / name)
+    with pytest.raises(InputError, match=r"absent\.npz: there is no such file"):
+        read_head(tmp_path / "absent.npz")
+    with pytest.raises(InputError, match=r"a\.pt: the ending '\.pt' is unknown"):
+        read_head(tmp_path / "a.pt")
+
+
+def test_a_banks_class_names_are_the_heads_where_there_are_as_many(tmp_path):
+    head = Head(np.ones((2, 2)))
+    write_bank(tmp_path / "a", ROWS, head=head, classes=["cat", "dog"])
+    write_bank(tmp_path / "b", ROWS, head=head, classes=["cat", "dog", "eel"])
+    assert find_head(None, tmp_path / "a").classes.tolist() == ["cat", "dog"]
+    assert find_head(None, tmp_path / "b").classes.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("name", ["a.bank", "a.parquet"])
+def test_logits_in_place_of_features(tmp_path, name):
+    logits = np.arange(9.0).reshape(3, 3)
+    classes = ["ant", "bee", "cat"]
+    bank = write_bank(tmp_path / "a.bank", ROWS, logits=logits, labels=LABELS, classes=classes)
+    bank.to_parquet(tmp_path / "a.parquet")
+    assert has_logits(tmp_path / name)
+    table = read_features(tmp_path / name)
+    np.testing.assert_array_equal(table.features, ROWS)
+    assert table.labels.tolist() == ["cat", "ant", "cat"]
+    table = read_features(tmp_path / name, logits=True)
+    np.testing.assert_array_equal(table.features, logits)
+    assert table.labels.tolist() == [2, 0, 2]
+    assert read_labels(tmp_path / name).tolist() == ["cat", "ant", "cat"]
+    few = write_bank(tmp_path / "few.bank", ROWS, logits=ROWS, labels=LABELS, classes=classes)
+    assert read_features(few.path, logits=True).labels.tolist() == ["cat", "ant", "cat"]
+
+
+def test_logits_of_a_parquet_file_that_is_not_a_banks_are_left_alone(tmp_path):
+    lists = pa.array(ROWS.tolist())
+    ragged = pa.array([[1.0], [1.0, 2.0], []])
+    pq.write_table(pa.table({"features": lists, "logits": ragged}), tmp_path / "a.parquet")
+    assert not has_logits(tmp_path / "a.parquet")
+    np.testing.assert_array_equal(read_features(tmp_path / "a.parquet", logits=True).features, ROWS)
+
+
+def test_labels_beyond_the_classes_are_damage(tmp_path):
+    write_bank(tmp_path / "a", ROWS, labels=LABELS, classes=list("abc")).to_parquet(
+        tmp_path / "a.parquet"
+    )
+    table = pq.read_table(tmp_path / "a.parquet")
+    column = table.schema.get_field_index("label")
+    altered = table.set_column(column, table.schema.field("label"), [LABELS + 1])
+    pq.write_table(altered, tmp_path / "a.parquet")
+    with pytest.raises(FormatError, match=r"a\.parquet: labels that none of its classes has"):
+        read_features(tmp_path / "a.parquet")
+
+
+class Absent:
+    """Finds pyarrow missing, wherever it is installed."""
+
+    def find_spec(self, name, *_):
+        if name == "pyarrow":
+            raise ModuleNotFoundError(name=name)
+
+
+def test_a_missing_extra_is_named(tmp_path, monkeypatch):
+    pq.write_table(pa.table({"x": ROWS[:, 0]}), tmp_path / "a.parquet")
+    for module in [name for name in sys.modules if name.partition(".")[0] == "pyarrow"]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setattr(sys, "meta_path", [Absent(), *sys.meta_path])
+    message = r"pyarrow is not installed; install the extra 'parquet': pip install 'typica\[parq"
+    with pytest.raises(InputError, match=message):
+        read_features(tmp_path / "a.parquet")
+    with pytest.raises(InputError, match=message):
+        RowWriter(tmp_path / "b.parquet")
+    with pytest.raises(InputError, match=message):
+        write_bank(tmp_path / "bank", ROWS).to_parquet(tmp_path / "c.parquet")
+    assert not (tmp_path / "c.parquet").exists()
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
+def test_rows_are_written_whole_or_not_at_all(tmp_path, ending):
+    path = tmp_path / f"rows{ending}"
+    with RowWriter(path) as writer:
+        writer.write({"row": [0, 1], "name": ["a", "b,c"]})
+        writer.write({"row": np.array([2]), "name": np.array(["ü"])})
+        assert not path.exists()
+    if ending == ".csv":
+        rows = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+    elif ending == ".jsonl":
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+    else:
+        rows = pq.read_table(path).to_pylist()
+    assert [(int(row["row"]), row["name"]) for row in rows] == [(0, "a"), (1, "b,c"), (2, "ü")]
+    before = path.read_bytes()
+    with pytest.raises(RuntimeError), RowWriter(path) as writer:
+        writer.write({"row": [9]})
+        raise RuntimeError
+    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
+    with pytest.raises(InputError, match=r"x\.txt: the ending '\.txt' is unknown; use \.csv"):
+        RowWriter(tmp_path / "x.txt")
