@@ -6,7 +6,6 @@ Run it after a method was added or changed: python docs/make_methods.py
 from __future__ import annotations
 
 import inspect
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -56,7 +55,7 @@ def _needs(classes: list[Any]) -> str:
             _input(cls.tags),
             "needed" if cls.tags.needs_labels else "used" if cls.tags.uses_labels else "no",
             "yes" if cls.tags.needs_fit else "none",
-            _mark(keeps_rows(cls.tags.memory)),
+            _mark(cls.tags.keeps_rows),
             _mark(cls.tags.mergeable),
             _mark(cls.tags.differentiable),
             _mark(cls.tags.saveable),
@@ -78,24 +77,32 @@ def _costs(classes: list[Any]) -> str:
 
 def _section(cls: Any) -> str:
     text = inspect.getdoc(sys.modules[cls.__module__]) or ""
-    call = f"{cls.__name__}{_parameters(cls)}"
-    return f"### {cls.__name__}\n\n`{call}`, by name `{cls.kind}`\n\n{text}\n"
+    defaults = _defaults(cls)
+    call = ", ".join(f"{name}={default!r}" for name, default in defaults.items())
+    lines = [
+        f"### {cls.__name__}\n",
+        f"`{cls.__name__}({call})`, by name `{cls.kind}`\n",
+        text + "\n",
+    ]
+    # What the head may be is told once, at the top of the page.
+    rows = [
+        (f"`{name}`", f"`{defaults[name]!r}`", parameter.describe())
+        for name, parameter in cls.params.items()
+        if name != "head"
+    ]
+    if rows:
+        lines.append(_table(("parameter", "default", "may be"), rows))
+    return "\n".join(lines)
 
 
-def _parameters(cls: Any) -> str:
-    parameters = inspect.signature(cls).parameters.values()
-    return "(" + ", ".join(f"{p.name}={p.default!r}" for p in parameters) + ")"
+def _defaults(cls: Any) -> dict[str, Any]:
+    return {p.name: p.default for p in inspect.signature(cls).parameters.values()}
 
 
 def _input(tags: Any) -> str:
     if tags.needs_head:
         return f"{tags.reads} and head"
     return "features or logits" if tags.reads == "logits" else tags.reads
-
-
-def keeps_rows(memory: str) -> bool:
-    """Tell whether what a method keeps grows with N, the number of training rows."""
-    return re.search(r"\bN\b", memory) is not None
 
 
 def _link(cls: Any) -> str:

@@ -9,11 +9,10 @@ underscore and are what is stored.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-import numpy as np
 from numpy.typing import NDArray
 from sklearn import exceptions
 from sklearn.base import BaseEstimator
@@ -22,8 +21,8 @@ from sklearn.utils.validation import validate_data
 
 from typica import store
 from typica.arrays import Array, as_features, map_rows, to_numpy
+from typica.checks import Parameter, check_parameters
 from typica.errors import InputError, border
-from typica.head import Head
 from typica.moments import Moments
 
 
@@ -35,7 +34,7 @@ class NotFittedError(InputError, exceptions.NotFittedError):
 class Tags:
     """What a method needs and promises. Drives the checks, the documentation and the command line.
 
-    tolerance: how far results may stray from a float64 reference, relative to their scale,
+    keeps_rows: holds training rows, and compares with them when it scores; tolerance: how far results may stray from a float64 reference, relative to their scale,
     (float32, float64). The last four are for people: costs in n rows, m features, C classes, N
     training rows.
     """
@@ -46,6 +45,7 @@ class Tags:
     reads: str = "features"
     uses_labels: bool = False
     differentiable: bool = True
+    keeps_rows: bool = False
     mergeable: bool = False
     saveable: bool = True
     tolerance: tuple[float, float] = (1e-6, 1e-12)
@@ -65,16 +65,6 @@ def check_rows(Z: Array) -> None:
     map_rows(lambda rows: rows[:, 0], Z)
 
 
-def check_positive(value: Any, name: str) -> None:
-    """Raise unless the parameter `name` is a positive finite number."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float | np.number)
-        or not 0 < value < np.inf
-    ):
-        raise InputError(f"{name}={value!r} is not a positive number; pass {name}>0.")
-
-
 def _mergeable(estimator: Estimator) -> bool:
     return estimator.tags.mergeable
 
@@ -83,6 +73,7 @@ class Estimator(BaseEstimator):
     """A scikit-learn estimator of features: checked, streaming and merging where the method allows it, storable."""
 
     tags: ClassVar[Tags]
+    params: ClassVar[Mapping[str, Parameter]] = {}
     kind: ClassVar[str]
     n_features_in_: int
 
@@ -185,11 +176,9 @@ class Estimator(BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Check the constructor's parameters before work starts."""
-        head = getattr(self, "head", None)
-        if head is None and self.tags.needs_head:
+        if self.tags.needs_head and getattr(self, "head", None) is None:
             raise InputError("no head; pass head=typica.Head(weight, bias).")
-        if head is not None and not isinstance(head, Head):
-            raise InputError(f"head is a {type(head).__name__}; pass typica.Head(weight, bias).")
+        check_parameters(self.params, self)
 
     def _check_labels(self, y: Any) -> NDArray[Any] | None:
         if y is None and self.tags.needs_labels:

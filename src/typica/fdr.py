@@ -13,35 +13,16 @@ Guarantee, Annals of Statistics 2024.
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import to_numpy
+from typica.checks import check_share as check_share
 from typica.errors import InputError, border
-from typica.exact import exact
 
 ROUNDING = 1 + 1e-12  # lets p-values that equal their limit in exact arithmetic count as equal
-
-
-def check_share(value: Any, name: str, zero: bool = False) -> Fraction:
-    """Return a number between 0 and 1 as the exact fraction that is meant by it.
-
-    A float is what its decimal notation says, and 1 - 0.9, which prints as 0.09999999999999998, is
-    one tenth: the decimal of at most 15 places that lies within the rounding error of a number
-    below 1.
-
-    >>> check_share(0.1, "alpha", "example") == check_share(1 - 0.9, "alpha", "example") == Fraction(1, 10)
-    True
-    """
-    share = exact(value)
-    if not (share >= 0 if zero else share > 0) or share >= 1:
-        least = "at least" if zero else "above"
-        raise InputError(f"{name}={value!r} is not a share; pass a number {least} 0 and below 1.")
-    short = exact(round(float(value), 15)) if isinstance(value, float | np.floating) else share
-    return short if short and abs(short - share) < Fraction(1, 2**53) else share
 
 
 @border

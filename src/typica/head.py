@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from typica.arrays import Array, as_features, check_finite, like, to_numpy
+from typica.checks import Parameter
 from typica.errors import InputError, about, border
 from typica.store import storable
 
@@ -82,6 +83,13 @@ class Head:
     def from_state(cls, state: dict[str, Any]) -> Head:
         """Rebuild the head from its stored arrays."""
         return cls(**state)
+
+
+HEAD = Parameter(
+    lambda value: value is None or isinstance(value, Head),
+    "a typica.Head, or None where it is not needed",
+    "{name} is a {kind}; pass typica.Head(weight, bias).",
+)
 
 
 def _weight(weight: Any) -> NDArray[Any]:

@@ -302,8 +302,8 @@ def test_the_note_tells_the_ranks(data: Data):
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        ([], r"Ensemble.fit: members=\[\] is no list of detectors; pass at least one, or None"),
-        (3, r"Ensemble.fit: members=3 is no list of detectors"),
+        ([], r"Ensemble.fit: members=\[\] is not a list of detectors; pass at least one, or None"),
+        (3, r"Ensemble.fit: members=3 is not a list of detectors"),
         (
             [CTM(), StandardScaler()],
             r"Ensemble.fit: members\[1\] is a StandardScaler; pass detectors",

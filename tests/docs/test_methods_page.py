@@ -50,8 +50,16 @@ def test_the_page_tells_what_methods_need(generator):
     assert row("DICE")[0] == "features and head"
 
 
-@pytest.mark.parametrize(
-    ("memory", "kept"), [("O(N m)", True), ("O(m C), the head", False), ("none", False)]
-)
-def test_memory_tells_whether_training_rows_are_kept(generator, memory, kept):
-    assert generator.keeps_rows(memory) is kept
+@pytest.mark.parametrize("name", list_detectors())
+def test_the_page_tells_which_detectors_keep_training_rows(generator, name):
+    cls = detector_class(name)
+    line = next(
+        row for row in generator.page().splitlines() if row.startswith(f"| [{cls.__name__}]")
+    )
+    assert line.split(" | ")[4] == ("yes" if name in ("knn", "lof", "nnguide") else "no")
+
+
+def test_the_page_tells_what_parameters_may_be(generator):
+    page = generator.page()
+    assert "| `k` | `50` | an integer of at least 1 |" in page
+    assert "| `metric` | `'inner'` | 'inner' or 'cosine' |" in page

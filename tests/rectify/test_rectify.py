@@ -679,10 +679,10 @@ HEAD = typica.Head(np.eye(2, 12))
         (DICE(HEAD, percentile=None), r"DICE.fit: percentile=None is not a percentile"),
         (
             PCA(n_components=0),
-            r"PCA.fit: n_components=0 is no number of directions; pass a whole number >= 1",
+            r"PCA.fit: n_components=0 is not a number of directions; pass a whole number >= 1",
         ),
-        (PCA(n_components=1.5), r"PCA.fit: n_components=1.5 is no number"),
-        (PCA(n_components=True), r"PCA.fit: n_components=True is no number"),
+        (PCA(n_components=1.5), r"PCA.fit: n_components=1.5 is not a number"),
+        (PCA(n_components=True), r"PCA.fit: n_components=True is not a number"),
         (
             PCA(n_components=13),
             r"PCA.fit: n_components=13 exceeds the 12 features; pass n_components<=12",

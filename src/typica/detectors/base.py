@@ -17,11 +17,11 @@ from sklearn.base import OutlierMixin
 
 from typica.arrays import Array, as_floating, map_rows, namespace, to_numpy
 from typica.errors import InputError, border
-from typica.estimator import Estimator, NotFittedError, Tags, check_positive
+from typica.estimator import Estimator, NotFittedError, Tags
 from typica.explanation import Contribution, Explanation
 from typica.threshold import Calibration, threshold
 
-__all__ = ["Detector", "Matches", "Tags", "check_positive", "top_two"]
+__all__ = ["Detector", "Matches", "Tags", "top_two"]
 
 TRAINING_SAMPLE = 2048  # how many training rows the provisional threshold of `fit` looks at
 

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import as_floating
+from typica.checks import truth
 from typica.detectors._bases import CosineDetector, check_classes, mean_directions
 from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.estimator import LearnsMoments
-from typica.head import Head
+from typica.head import HEAD, Head
 from typica.store import storable
 
 
@@ -48,6 +49,7 @@ class CTM(CosineDetector, LearnsMoments):
         memory="O(m C)",
         reference="Nguyen et al. 2023, A Cosine Similarity-based Method for Out-of-Distribution Detection",
     )
+    params = {"head": HEAD, "correct_only": truth()}
 
     def __init__(self, head: Head | None = None, correct_only: bool = False) -> None:
         self.head = head

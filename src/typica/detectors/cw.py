@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from typica.detectors._bases import CosineDetector
 from typica.detectors.base import Tags
 from typica.errors import InputError
-from typica.head import Head
+from typica.head import HEAD, Head
 from typica.linalg import unit_rows
 from typica.store import storable
 
@@ -39,6 +39,7 @@ class CW(CosineDetector):
         memory="O(m C)",
         reference="Nguyen et al. 2023, A Cosine Similarity-based Method for Out-of-Distribution Detection",
     )
+    params = {"head": HEAD}
 
     def __init__(self, head: Head | None = None) -> None:
         self.head = head

@@ -30,6 +30,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 
 from typica.arrays import Array, like, map_rows, namespace, to_numpy
+from typica.checks import Parameter
 from typica.detectors._pipelines import final_detector
 from typica.detectors.base import Detector, Tags
 from typica.detectors.ctm import CTM
@@ -96,6 +97,13 @@ class Ranks(NamedTuple):
         )
 
 
+MEMBERS = Parameter(
+    lambda value: value is None or (isinstance(value, list | tuple) and len(value) > 0),
+    "a list of detectors, or of Pipelines that end in one; or None",
+    "{name}={value!r} is not a list of detectors; pass at least one, or None.",
+)
+
+
 @storable("ensemble")
 class Ensemble(Detector):
     """The mean rank of the scores of several detectors.
@@ -123,6 +131,7 @@ class Ensemble(Detector):
         memory="sum of the members'",
         reference="in the manner of Kriegel et al. 2011, SDM",
     )
+    params = {"members": MEMBERS}
 
     members_: list[Any]
     observed_: list[Floats]
@@ -132,13 +141,7 @@ class Ensemble(Detector):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.members is None:
-            return
-        if not isinstance(self.members, list | tuple) or not self.members:
-            raise InputError(
-                f"members={self.members!r} is no list of detectors; pass at least one, or None."
-            )
-        for i, member in enumerate(self.members):
+        for i, member in enumerate(self.members or []):
             last = member.steps[-1][1] if isinstance(member, Pipeline) else member
             if not isinstance(last, Detector):
                 raise InputError(

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typica.arrays import Array, namespace
 from typica.detectors._bases import LogitDetector
 from typica.detectors.base import Tags
-from typica.head import Head
+from typica.head import HEAD, Head
 from typica.linalg import descending
 from typica.store import storable
 
@@ -57,6 +57,7 @@ class Entropy(LogitDetector):
         memory="O(m C), the head",
         reference="Shannon 1948; Chan et al. 2021, ICCV",
     )
+    params = {"head": HEAD}
 
     def __init__(self, head: Head | None = None) -> None:
         self.head = head

@@ -18,7 +18,7 @@ from typica.arrays import Array, like, namespace
 from typica.detectors._bases import MomentsDetector
 from typica.detectors.base import Tags
 from typica.errors import InputError
-from typica.head import Head
+from typica.head import HEAD, Head
 from typica.linalg import units
 from typica.store import storable
 
@@ -44,6 +44,7 @@ class FDBD(MomentsDetector):
         memory="O(m C + C^2)",
         reference="Liu & Qin 2024, ICML",
     )
+    params = {"head": HEAD}
 
     def __init__(self, head: Head | None = None) -> None:
         self.head = head

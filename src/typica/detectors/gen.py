@@ -14,15 +14,11 @@ written in float32.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from typica.arrays import Array, namespace
-from typica.detectors._bases import LogitDetector, check_count
+from typica.checks import count, number
+from typica.detectors._bases import LogitDetector
 from typica.detectors.base import Tags
-from typica.errors import InputError
-from typica.head import Head
+from typica.head import HEAD, Head
 from typica.linalg import descending
 from typica.store import storable
 
@@ -30,6 +26,7 @@ from typica.store import storable
 def negative_generalized_entropy(L: Array, gamma: float = 0.1, top_m: int = 100) -> Array:
     """Return - sum p_k^gamma (1 - p_k)^gamma over the top_m largest p = softmax(L), for each row of L (n, C).
 
+    >>> import numpy as np
     >>> negative_generalized_entropy(np.array([[0.0, 0.0], [1e4, 0.0]]), gamma=0.5)
     array([-1., -0.])
     """
@@ -54,6 +51,7 @@ class GEN(LogitDetector):
 
     gamma: above 0 and at most 1, where the sum is concave and so an entropy.
 
+    >>> import numpy as np
     >>> GEN(gamma=0.5).score_samples(np.array([[0.0, 0.0], [0.0, np.log(4.0)]]))
     array([-1. , -0.8])
     """
@@ -66,25 +64,20 @@ class GEN(LogitDetector):
         memory="O(m C), the head",
         reference="Liu, Lochman & Zach 2023, CVPR",
     )
+    params = {
+        "head": HEAD,
+        "gamma": number(
+            lambda value: 0 < value <= 1,
+            "a number above 0 and at most 1",
+            "{name}={value!r} is out of range; pass a number above 0 and at most 1.",
+        ),
+        "top_m": count(),
+    }
 
     def __init__(self, head: Head | None = None, gamma: float = 0.1, top_m: int = 100) -> None:
         self.head = head
         self.gamma = gamma
         self.top_m = top_m
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        _check_gamma(self.gamma)
-        check_count(self.top_m, "top_m")
-
     def _score_logits(self, L: Array) -> Array:
         return negative_generalized_entropy(L, float(self.gamma), int(self.top_m))
-
-
-def _check_gamma(gamma: Any) -> None:
-    if (
-        isinstance(gamma, bool)
-        or not isinstance(gamma, int | float | np.number)
-        or not 0 < gamma <= 1
-    ):
-        raise InputError(f"gamma={gamma!r} is out of range; pass a number above 0 and at most 1.")

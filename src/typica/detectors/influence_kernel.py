@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Array, like, namespace
+from typica.checks import truth
 from typica.detectors._bases import MomentsDetector, check_classes, check_known, mean_directions
 from typica.detectors.base import Tags
-from typica.errors import InputError
-from typica.head import Head
+from typica.head import HEAD, Head
 from typica.linalg import surplus, units
 from typica.store import storable
 
@@ -54,15 +54,11 @@ class InfluenceKernel(MomentsDetector):
         memory="O(m C + C^2)",
         reference="Nguyen et al. 2023, A Cosine Similarity-based Method for Out-of-Distribution Detection",
     )
+    params = {"head": HEAD, "exact": truth()}
 
     def __init__(self, head: Head | None = None, exact: bool = True) -> None:
         self.head = head
         self.exact = exact
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not isinstance(self.exact, bool | np.bool):
-            raise InputError(f"exact={self.exact!r} is not a truth value; pass True or False.")
 
     def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
         check_known(labels, self._head)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import IsolationForest as Forest
 
 from typica.arrays import Array, as_floating, like, to_numpy
-from typica.detectors._bases import check_count
+from typica.checks import count
 from typica.detectors.base import Detector, Tags
 from typica.estimator import check_rows
 from typica.store import storable
@@ -42,15 +42,11 @@ class IsolationForest(Detector):
         memory="O(trees), of 256 rows each",
         reference="Liu, Ting & Zhou 2008, ICDM",
     )
+    params = {"trees": count(), "seed": count(0)}
 
     def __init__(self, trees: int = 100, seed: int = 0) -> None:
         self.trees = trees
         self.seed = seed
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_count(self.trees, "trees")
-        check_count(self.seed, "seed", least=0)
 
     def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
         check_rows(Z)

@@ -21,7 +21,7 @@ from typica.arrays import Array, like, namespace
 from typica.detectors._bases import LogitDetector
 from typica.detectors.base import Tags
 from typica.errors import InputError
-from typica.head import Head
+from typica.head import HEAD, Head
 from typica.linalg import class_sums, log_softmax, softmax
 from typica.store import storable
 
@@ -80,6 +80,7 @@ class KLMatching(LogitDetector):
         memory="O(m C + C^2)",
         reference="Hendrycks et al. 2022, ICML",
     )
+    params = {"head": HEAD}
     counts_: NDArray[np.int64]
     sums_: NDArray[np.float64]
 

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Array, like, namespace, to_numpy
-from typica.detectors._bases import RowsDetector, check_count, check_k
+from typica.checks import choice, count
+from typica.detectors._bases import SUBSAMPLE, RowsDetector, check_k
 from typica.detectors._search import Search, kth_by_product
 from typica.detectors.base import Tags
 from typica.errors import InputError
@@ -59,12 +60,19 @@ class KNN(RowsDetector):
     """
 
     tags = Tags(
+        keeps_rows=True,
         mergeable=True,
         fit_cost="O(N m)",
         score_cost="O(N m)",
         memory="O(N m)",
         reference="Sun et al. 2022, ICML",
     )
+    params = {
+        "k": count(),
+        "subsample": SUBSAMPLE,
+        "seed": count(0),
+        "index": choice(None, "faiss", advice='pass None (exact) or "faiss"'),
+    }
 
     def __init__(
         self,
@@ -80,9 +88,6 @@ class KNN(RowsDetector):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_count(self.k, "k")
-        if self.index not in (None, "faiss"):
-            raise InputError(f'index={self.index!r} is unknown; pass None (exact) or "faiss".')
         if self.index == "faiss":
             _faiss()
 

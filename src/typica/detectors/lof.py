@@ -14,7 +14,8 @@ import numpy as np
 from sklearn.neighbors import LocalOutlierFactor
 
 from typica.arrays import Array, like, to_numpy
-from typica.detectors._bases import RowsDetector, check_count
+from typica.checks import count
+from typica.detectors._bases import SUBSAMPLE, RowsDetector
 from typica.detectors.base import Tags
 from typica.store import storable
 
@@ -34,6 +35,7 @@ class LOF(RowsDetector):
 
     tags = Tags(
         differentiable=False,
+        keeps_rows=True,
         mergeable=True,
         tolerance=(
             1e-4,
@@ -44,15 +46,12 @@ class LOF(RowsDetector):
         memory="O(N m)",
         reference="Breunig et al. 2000, SIGMOD",
     )
+    params = {"k": count(), "subsample": SUBSAMPLE, "seed": count(0)}
 
     def __init__(self, k: int = 20, subsample: float | int | None = None, seed: int = 0) -> None:
         self.k = k
         self.subsample = subsample
         self.seed = seed
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_count(self.k, "k")
 
     def _derive(self) -> None:
         self._model = LocalOutlierFactor(n_neighbors=int(self.k), novelty=True).fit(self.rows_)

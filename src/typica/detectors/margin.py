@@ -11,10 +11,11 @@ where there are two classes. Score: one product with the head and a sort.
 from __future__ import annotations
 
 from typica.arrays import Array, namespace
+from typica.checks import choice
 from typica.detectors._bases import LogitDetector
 from typica.detectors.base import Tags
 from typica.errors import InputError
-from typica.head import Head
+from typica.head import HEAD, Head
 from typica.linalg import descending
 from typica.store import storable
 
@@ -68,15 +69,11 @@ class Margin(LogitDetector):
         memory="O(m C), the head",
         reference="Scheffer et al. 2001, IDA",
     )
+    params = {"head": HEAD, "of": choice(*KINDS)}
 
     def __init__(self, head: Head | None = None, of: str = "probabilities") -> None:
         self.head = head
         self.of = of
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.of not in KINDS:
-            raise InputError(f"of={self.of!r} is unknown; choose one of {', '.join(KINDS)}.")
 
     def _score_logits(self, L: Array) -> Array:
         return logit_margin(L) if self.of == "logits" else probability_margin(L)

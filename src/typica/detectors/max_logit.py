@@ -13,7 +13,7 @@ from __future__ import annotations
 from typica.arrays import Array, namespace
 from typica.detectors._bases import LogitDetector
 from typica.detectors.base import Tags
-from typica.head import Head
+from typica.head import HEAD, Head
 from typica.store import storable
 
 
@@ -44,6 +44,7 @@ class MaxLogit(LogitDetector):
         memory="O(m C), the head",
         reference="Hendrycks et al. 2022, ICML",
     )
+    params = {"head": HEAD}
 
     def __init__(self, head: Head | None = None) -> None:
         self.head = head

@@ -13,10 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 from typica.arrays import Array, like, namespace
+from typica.checks import number
 from typica.detectors._bases import MomentsDetector
 from typica.detectors.base import Tags
-from typica.errors import InputError
-from typica.head import Head
+from typica.head import HEAD, Head
 from typica.linalg import units
 from typica.store import storable
 
@@ -41,18 +41,18 @@ class NCI(MomentsDetector):
         memory="O(m C)",
         reference="Liu & Qin 2025, CVPR",
     )
+    params = {
+        "head": HEAD,
+        "alpha": number(
+            lambda value: 0 <= value < np.inf,
+            "a number of at least 0",
+            "{name}={value!r} is not a weight; pass {name}>=0.",
+        ),
+    }
 
     def __init__(self, head: Head | None = None, alpha: float = 1e-4) -> None:
         self.head = head
         self.alpha = alpha
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        number = isinstance(self.alpha, int | float | np.number) and not isinstance(
-            self.alpha, bool
-        )
-        if not number or not 0 <= self.alpha < np.inf:
-            raise InputError(f"alpha={self.alpha!r} is not a weight; pass alpha>=0.")
 
     def _score(self, Z: Array) -> Array:
         xp = namespace(Z)

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Array, is_numpy, like, namespace
-from typica.detectors._bases import HeadedDetector, RowsDetector, check_count, check_k
+from typica.checks import count
+from typica.detectors._bases import SUBSAMPLE, HeadedDetector, RowsDetector, check_k
 from typica.detectors.base import Tags
-from typica.head import Head
+from typica.head import HEAD, Head
 from typica.linalg import logsumexp, units
 from typica.store import storable
 
@@ -55,12 +56,14 @@ class NNGuide(HeadedDetector, RowsDetector):
 
     tags = Tags(
         needs_head=True,
+        keeps_rows=True,
         mergeable=True,
         fit_cost="O(N m)",
         score_cost="O(m C + m B), B rows in the bank",
         memory="O(m C + m B)",
         reference="Park, Jung & Teoh 2023, ICCV",
     )
+    params = {"head": HEAD, "k": count(), "subsample": SUBSAMPLE, "seed": count(0)}
 
     def __init__(
         self,
@@ -73,10 +76,6 @@ class NNGuide(HeadedDetector, RowsDetector):
         self.k = k
         self.subsample = subsample
         self.seed = seed
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_count(self.k, "k")
 
     def _derive(self) -> None:
         bank = self.rows_.astype(np.float64)

@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from typica.arrays import Array, like, namespace, to_numpy
-from typica.detectors._bases import LogitDetector, check_count
+from typica.checks import choice, count
+from typica.detectors._bases import LogitDetector
 from typica.detectors.base import Tags
 from typica.errors import InputError
-from typica.head import Head
+from typica.head import HEAD, Head
 from typica.linalg import class_sums, descending, softmax
 from typica.store import storable
 
@@ -170,6 +171,12 @@ class OpenMax(LogitDetector):
         memory="O(m C + C^2)",
         reference="Bendale & Boult 2016, CVPR",
     )
+    params = {
+        "head": HEAD,
+        "tail": count(2),
+        "alpha": count(),
+        "distance": choice(*DISTANCES),
+    }
     means_: NDArray[np.float64]
     shapes_: NDArray[np.float64]
     scales_: NDArray[np.float64]
@@ -181,15 +188,6 @@ class OpenMax(LogitDetector):
         self.tail = tail
         self.alpha = alpha
         self.distance = distance
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_count(self.tail, "tail", least=2)
-        check_count(self.alpha, "alpha")
-        if self.distance not in DISTANCES:
-            raise InputError(
-                f"distance={self.distance!r} is unknown; choose one of {', '.join(DISTANCES)}."
-            )
 
     def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
         truth = self._class_numbers(labels, len(Z))

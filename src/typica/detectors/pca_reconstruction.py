@@ -15,13 +15,11 @@ one product with the directions left out.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from typica.checks import number
 from typica.detectors._bases import ResidualDetector, Residuals
 from typica.detectors.base import Tags
-from typica.errors import InputError
 from typica.linalg import principal_axes
 from typica.store import storable
 
@@ -50,21 +48,16 @@ class PCAReconstruction(ResidualDetector):
         memory="O(m²)",
         reference="Hoffmann 2007, Pattern Recognition; Guan et al. 2023, ICCV",
     )
+    params = {
+        "share": number(
+            lambda value: 0 < value < 1,
+            "a number between 0 and 1",
+            "{name}={value!r} is not a share of the variance; pass a number between 0 and 1.",
+        )
+    }
 
     def __init__(self, share: float = 0.9) -> None:
         self.share = share
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        share: Any = self.share
-        if (
-            isinstance(share, bool)
-            or not isinstance(share, int | float | np.number)
-            or not 0 < share < 1
-        ):
-            raise InputError(
-                f"share={share!r} is not a share of the variance; pass a number between 0 and 1."
-            )
 
     def _derive(self) -> None:
         mean = self.moments_.mean

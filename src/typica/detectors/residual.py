@@ -14,6 +14,7 @@ R.
 from __future__ import annotations
 
 from typica.detectors._bases import (
+    DIM,
     ResidualDetector,
     Residuals,
     check_dim,
@@ -21,7 +22,7 @@ from typica.detectors._bases import (
     zero_logits,
 )
 from typica.detectors.base import Tags
-from typica.head import Head
+from typica.head import HEAD, Head
 from typica.linalg import principal_axes
 from typica.store import storable
 
@@ -52,6 +53,7 @@ class Residual(ResidualDetector):
         memory="O(m²)",
         reference="Wang et al. 2022, CVPR",
     )
+    params = {"head": HEAD, "dim": DIM}
 
     def __init__(self, head: Head | None = None, dim: int | None = None) -> None:
         self.head = head

@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Array, like, map_rows, namespace
+from typica.checks import choice
 from typica.detectors._bases import MomentsDetector, check_classes, check_known, mean_directions
 from typica.detectors.base import Tags
 from typica.errors import InputError
-from typica.head import Head
+from typica.head import HEAD, Head
 from typica.linalg import NO_DIRECTION, units
 from typica.store import storable
 
@@ -46,15 +47,14 @@ class SHE(MomentsDetector):
         memory="O(m C)",
         reference="Zhang et al. 2023, ICLR",
     )
+    params = {
+        "head": HEAD,
+        "metric": choice("inner", "cosine", advice='pass "inner" or "cosine"'),
+    }
 
     def __init__(self, head: Head | None = None, metric: str = "inner") -> None:
         self.head = head
         self.metric = metric
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.metric not in ("inner", "cosine"):
-            raise InputError(f'metric={self.metric!r} is unknown; pass "inner" or "cosine".')
 
     def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
         labels = np.asarray(labels)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from typica.arrays import Array, as_floating, row_blocks
 from typica.detectors._bases import (
+    DIM,
     ResidualDetector,
     Residuals,
     check_dim,
@@ -30,7 +31,7 @@ from typica.detectors._bases import (
 )
 from typica.detectors.base import Tags
 from typica.errors import InputError
-from typica.head import Head
+from typica.head import HEAD, Head
 from typica.linalg import logsumexp, principal_axes
 from typica.store import storable
 
@@ -61,6 +62,7 @@ class ViM(ResidualDetector):
         memory="O(m² + m C)",
         reference="Wang et al. 2022, CVPR",
     )
+    params = {"head": HEAD, "dim": DIM}
 
     alpha_: float
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from typica.checks import positive
 from typica.detectors.msp import MSP
 from typica.errors import InputError
-from typica.estimator import check_positive
 from typica.nets._input import as_extractor, chosen, reads_logits, steps
 from typica.nets._torch import torch
 from typica.nets.extractors.torch import FeatureExtractor
@@ -126,5 +126,5 @@ class ODIN(Perturb):
         epsilon: float = 0.0014,
         std: Any = 1.0,
     ) -> None:
-        check_positive(T, "T")
+        positive().check("T", T)
         super().__init__(extractor, MSP(temperature=T), epsilon, std)

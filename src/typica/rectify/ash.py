@@ -19,7 +19,7 @@ one selection a row.
 from __future__ import annotations
 
 from typica.arrays import Array, namespace
-from typica.errors import InputError
+from typica.checks import choice, optional, percentile
 from typica.estimator import Tags
 from typica.rectify._activations import (
     kept_count,
@@ -29,7 +29,7 @@ from typica.rectify._activations import (
     row_unit,
     sharpening,
 )
-from typica.rectify.base import SameWidth, check_percentile
+from typica.rectify.base import SameWidth
 from typica.store import storable
 
 VARIANTS = {"p": 60, "b": 65, "s": 90}  # and the percentiles that the authors take on ImageNet
@@ -77,17 +77,14 @@ class ASH(SameWidth):
         memory="none",
         reference="Djurisic, Bozanic, Ashok & Liu 2023, ICLR",
     )
+    params = {
+        "variant": choice(*VARIANTS, advice="choose 's', 'b' or 'p'"),
+        "percentile": optional(percentile()),
+    }
 
     def __init__(self, variant: str = "s", percentile: float | None = None) -> None:
         self.variant = variant
         self.percentile = percentile
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.variant not in VARIANTS:
-            raise InputError(f"variant={self.variant!r} is unknown; choose 's', 'b' or 'p'.")
-        if self.percentile is not None:
-            check_percentile(self.percentile, "percentile")
 
     def _rectify(self, Z: Array) -> Array:
         return shape(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin, TransformerMixin
 
@@ -59,13 +58,3 @@ class SameWidth(OneToOneFeatureMixin, Rectifier):
 
 class NewWidth(ClassNamePrefixFeaturesOutMixin, Rectifier):
     """A rectifier whose output has features of its own, `_n_features_out` of them, named after the class."""
-
-
-def check_percentile(value: Any, name: str) -> None:
-    """Raise unless the parameter `name` is a number from 0 to 100."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float | np.number)
-        or not 0 <= value <= 100
-    ):
-        raise InputError(f"{name}={value!r} is not a percentile; pass a number from 0 to 100.")

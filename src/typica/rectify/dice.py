@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Array, like
+from typica.checks import percentile
 from typica.estimator import LearnsMoments, Tags
-from typica.head import Head
-from typica.rectify.base import NewWidth, check_percentile
+from typica.head import HEAD, Head
+from typica.rectify.base import NewWidth
 from typica.store import storable
 
 
@@ -53,14 +54,11 @@ class DICE(LearnsMoments, NewWidth):
         memory="O(m C)",
         reference="Sun & Li 2022, ECCV",
     )
+    params = {"head": HEAD, "percentile": percentile()}
 
     def __init__(self, head: Head | None = None, percentile: float = 90) -> None:
         self.head = head
         self.percentile = percentile
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_percentile(self.percentile, "percentile")
 
     def _derive(self) -> None:
         if self.head is not None:

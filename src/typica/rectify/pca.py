@@ -16,11 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Array, like
+from typica.checks import Parameter, is_whole, optional
 from typica.errors import InputError
 from typica.estimator import LearnsMoments, Tags
 from typica.linalg import anchor, principal_axes
 from typica.rectify.base import NewWidth
 from typica.store import storable
+
+
+def _is_count_or_share(value: Any) -> bool:
+    if is_whole(value):
+        return bool(value >= 1)
+    return isinstance(value, float | np.floating) and bool(0 < value < 1)
 
 
 @storable("pca")
@@ -45,18 +52,20 @@ class PCA(LearnsMoments, NewWidth):
         memory="O(m²)",
         reference="Pearson 1901, Philosophical Magazine",
     )
+    params = {
+        "n_components": optional(
+            Parameter(
+                _is_count_or_share,
+                "an integer of at least 1, or a share of the variance between 0 and 1",
+                "{name}={value!r} is not a number of directions; pass a whole number >= 1, "
+                "a share of the variance between 0 and 1, or None.",
+            )
+        )
+    }
     _scatter = True
 
     def __init__(self, n_components: int | float | None = None) -> None:
         self.n_components = n_components
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.n_components is not None and not _is_count_or_share(self.n_components):
-            raise InputError(
-                f"n_components={self.n_components!r} is no number of directions; pass a whole number >= 1, "
-                "a share of the variance between 0 and 1, or None."
-            )
 
     def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
         m = Z.shape[1]
@@ -96,14 +105,6 @@ class PCA(LearnsMoments, NewWidth):
 
     def _rectify(self, Z: Array) -> Array:
         return (Z - like(self._centre, Z)) @ like(self._basis, Z) - like(self._shift, Z)
-
-
-def _is_count_or_share(value: Any) -> bool:
-    if isinstance(value, bool):
-        return False
-    if isinstance(value, int | np.integer):
-        return bool(value >= 1)
-    return isinstance(value, float | np.floating) and bool(0 < value < 1)
 
 
 def _how_many(wanted: int | float | None, variances: NDArray[np.float64]) -> int:

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Array, like, namespace
+from typica.checks import percentile
 from typica.estimator import Tags
 from typica.rectify._percentiles import percentiles
-from typica.rectify.base import SameWidth, check_percentile
+from typica.rectify.base import SameWidth
 from typica.store import storable
 
 
@@ -45,14 +46,11 @@ class ReAct(SameWidth):
         memory="O(1)",
         reference="Sun, Guo & Li 2021, NeurIPS",
     )
+    params = {"percentile": percentile()}
     threshold_: float
 
     def __init__(self, percentile: float = 90) -> None:
         self.percentile = percentile
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_percentile(self.percentile, "percentile")
 
     def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
         self.threshold_ = float(percentiles(Z, [self.percentile])[0])

@@ -15,9 +15,10 @@ difference. Nothing is learnt. Transform: one selection a row.
 from __future__ import annotations
 
 from typica.arrays import Array
+from typica.checks import percentile
 from typica.estimator import Tags
 from typica.rectify._activations import kept_count, largest, positive_part, sharpening
-from typica.rectify.base import SameWidth, check_percentile
+from typica.rectify.base import SameWidth
 from typica.store import storable
 
 
@@ -48,13 +49,10 @@ class SCALE(SameWidth):
         memory="none",
         reference="Xu, Chen, Franchi & Yao 2024, ICLR",
     )
+    params = {"percentile": percentile()}
 
     def __init__(self, percentile: float = 85) -> None:
         self.percentile = percentile
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_percentile(self.percentile, "percentile")
 
     def _rectify(self, Z: Array) -> Array:
         return scale(Z, self.percentile)

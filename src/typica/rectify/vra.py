@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Array, like, namespace
+from typica.checks import percentile
 from typica.errors import InputError
 from typica.estimator import Tags
 from typica.rectify._percentiles import percentiles
-from typica.rectify.base import SameWidth, check_percentile
+from typica.rectify.base import SameWidth
 from typica.store import storable
 
 
@@ -49,6 +50,7 @@ class VRA(SameWidth):
         memory="O(m)",
         reference="Xu, Lian, Liu & Tao 2023, NeurIPS",
     )
+    params = {"low": percentile(), "high": percentile()}
     low_: NDArray[np.float64]
     high_: NDArray[np.float64]
 
@@ -58,8 +60,6 @@ class VRA(SameWidth):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_percentile(self.low, "low")
-        check_percentile(self.high, "high")
         if self.low > self.high:
             raise InputError(f"low={self.low} is above high={self.high}; pass low<=high.")
 

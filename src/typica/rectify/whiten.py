@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Array, like
+from typica.checks import truth
 from typica.errors import InputError
 from typica.estimator import LearnsMoments, Tags
 from typica.linalg import anchor, principal_axes
@@ -43,6 +44,7 @@ class Whiten(LearnsMoments, SameWidth):
         memory="O(m²)",
         reference="Kessy, Lewin & Strimmer 2018, The American Statistician",
     )
+    params = {"within_classes": truth()}
     _scatter = True
 
     def __init__(self, within_classes: bool = False) -> None:

@@ -8,9 +8,10 @@ from typica.detectors._bases.headed import (
     check_known,
     mean_directions,
 )
-from typica.detectors._bases.logit import LogitDetector, Tempered, check_count
-from typica.detectors._bases.rows import RowsDetector, check_k
+from typica.detectors._bases.logit import LogitDetector, Tempered
+from typica.detectors._bases.rows import SUBSAMPLE, RowsDetector, check_k
 from typica.detectors._bases.scatter import (
+    DIM,
     ResidualDetector,
     Residuals,
     ScatterDetector,
@@ -21,6 +22,8 @@ from typica.detectors._bases.scatter import (
 )
 
 __all__ = [
+    "DIM",
+    "SUBSAMPLE",
     "CosineDetector",
     "HeadedDetector",
     "LogitDetector",
@@ -31,7 +34,6 @@ __all__ = [
     "ScatterDetector",
     "Tempered",
     "check_classes",
-    "check_count",
     "check_dim",
     "check_k",
     "check_known",

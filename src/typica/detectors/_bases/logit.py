@@ -9,30 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Array, as_floating, check_finite, row_blocks
+from typica.checks import positive
 from typica.detectors.base import Detector
 from typica.errors import InputError
-from typica.estimator import Estimator, check_positive
-from typica.head import Head
-
-
-def check_count(value: Any, name: str, least: int = 1) -> None:
-    """Raise unless the parameter `name` is an integer of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InputError(
-            f"{name}={value!r} is not an integer of at least {least}; pass {name}>={least}."
-        )
+from typica.estimator import Estimator
+from typica.head import HEAD, Head
 
 
 class Tempered(Estimator):
     """An estimator with the parameters `head` and `temperature`."""
 
+    params = {"head": HEAD, "temperature": positive()}
+
     def __init__(self, head: Head | None = None, temperature: float = 1.0) -> None:
         self.head = head
         self.temperature = temperature
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_positive(self.temperature, "temperature")
 
 
 class LogitDetector(Detector):

@@ -9,20 +9,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import as_floating
-from typica.detectors._bases.logit import check_count
+from typica.checks import Parameter, is_whole, optional
 from typica.detectors.base import Detector
 from typica.errors import InputError
 from typica.estimator import check_rows
 
 
-def check_subsample(value: Any) -> None:
-    """Raise unless the parameter `subsample` is None, a share or a number of rows."""
-    number = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    share = isinstance(value, float | np.floating)
-    if value is not None and not (number and value >= 1) and not (share and 0 < value <= 1):
-        raise InputError(
-            f"subsample={value!r} is neither a share nor a number of rows; pass None, 0.01 or 1000, say."
-        )
+def _is_share_or_count(value: Any) -> bool:
+    if is_whole(value):
+        return bool(value >= 1)
+    return isinstance(value, float | np.floating) and bool(0 < value <= 1)
+
+
+SUBSAMPLE = optional(
+    Parameter(
+        _is_share_or_count,
+        "a share of the rows (a float) or a number of rows (an integer)",
+        "{name}={value!r} is neither a share nor a number of rows; pass None, 0.01 or 1000, say.",
+    )
+)
 
 
 def check_k(k: int, rows: int, subsample: float | int | None = None) -> None:
@@ -46,11 +51,6 @@ class RowsDetector(Detector):
     subsample: float | int | None
     seed: int
     batches_: list[NDArray[Any]]
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_subsample(self.subsample)
-        check_count(self.seed, "seed", least=0)
 
     def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
         known: list[NDArray[Any]] = getattr(self, "batches_", [])

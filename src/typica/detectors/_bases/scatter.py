@@ -7,11 +7,12 @@ of them are sums of positive parts, so that nothing cancels.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from typica.arrays import Array, like, namespace
+from typica.checks import Parameter, is_whole, optional
 from typica.detectors.base import Detector
 from typica.errors import InputError
 from typica.estimator import LearnsMoments
@@ -77,13 +78,18 @@ def principal_dim(dim: int | None, m: int) -> int:
     return 1000 if m >= 2048 else 512 if m >= 768 else m // 2
 
 
-def check_dim(dim: Any, m: int | None) -> None:
-    """Raise unless `dim` is None or a positive whole number below the number of features."""
-    if dim is None:
-        return
-    if isinstance(dim, bool) or not isinstance(dim, int | np.integer) or dim < 1:
-        raise InputError(f"dim={dim!r} is not a positive whole number; pass dim>=1, or None.")
-    if m is not None and dim >= m:
+DIM = optional(
+    Parameter(
+        lambda value: is_whole(value) and value >= 1,
+        "an integer of at least 1 and below the number of features",
+        "{name}={value!r} is not a positive whole number; pass {name}>=1, or None.",
+    )
+)
+
+
+def check_dim(dim: int | None, m: int | None) -> None:
+    """Raise unless the principal subspace leaves something outside of m features."""
+    if dim is not None and m is not None and dim >= m:
         raise InputError(f"dim={dim} leaves nothing outside of {m} features; pass dim<{m}.")
 
 

@@ -1,0 +1,175 @@
+"""Parameters, declared once on a class: what each may be, how the shell writes it, what to say.
+
+    params = {"k": count(), "temperature": positive()}
+
+`check_parameters` checks them all before work starts; the page of methods shows what they say of
+themselves, and `--param` reads them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from typica.errors import InputError
+from typica.exact import exact
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """What a parameter may be.
+
+    accepts: tells good values from others; meaning: completes "it is ..."; complaint: the message
+    about another value, with the fields name, value and kind (its type's name).
+
+    >>> even = Parameter(lambda v: v % 2 == 0, "an even number", "{name}={value!r} is odd; pass 2.")
+    >>> even.describe(), even.parse("4")
+    ('an even number', 4)
+    >>> even.check("n", 3)
+    Traceback (most recent call last):
+    typica.errors.InputError: n=3 is odd; pass 2.
+    """
+
+    accepts: Callable[[Any], bool]
+    meaning: str
+    complaint: str
+
+    def describe(self) -> str:
+        """Return what the parameter may be, for people."""
+        return self.meaning
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise unless the parameter of this name may have the value."""
+        if not self.accepts(value):
+            kind = type(value).__name__
+            raise InputError(self.complaint.format(name=name, value=value, kind=kind))
+
+    def parse(self, text: str) -> Any:
+        """Return what a text from the shell stands for: JSON, Python's constants, or else itself.
+
+        >>> [positive().parse(text) for text in ("50", "0.1", "true", "None", "cosine")]
+        [50, 0.1, True, None, 'cosine']
+        """
+        constants = {"True": True, "False": False, "None": None}
+        try:
+            return json.loads(text)
+        except ValueError:
+            return constants.get(text, text)
+
+
+def check_parameters(declared: Mapping[str, Parameter], owner: object) -> None:
+    """Raise if one of the declared parameters, attributes of their owner, is not what it may be."""
+    for name, parameter in declared.items():
+        parameter.check(name, getattr(owner, name))
+
+
+# Kinds of parameters
+
+
+def is_number(value: Any) -> bool:
+    """Tell whether a value is a real number; a truth value is not.
+
+    >>> is_number(2), is_number(np.float32(0.5)), is_number(True), is_number("2")
+    (True, True, False, False)
+    """
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
+def is_whole(value: Any) -> bool:
+    """Tell whether a value is an integer; a truth value is not, nor is 2.0."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def number(within: Callable[[Any], bool], meaning: str, complaint: str) -> Parameter:
+    """Declare a number within limits."""
+    return Parameter(lambda value: is_number(value) and bool(within(value)), meaning, complaint)
+
+
+def positive() -> Parameter:
+    """Declare a positive finite number.
+
+    >>> positive().check("temperature", 0)
+    Traceback (most recent call last):
+    typica.errors.InputError: temperature=0 is not a positive number; pass temperature>0.
+    """
+    complaint = "{name}={value!r} is not a positive number; pass {name}>0."
+    return number(lambda value: 0 < value < np.inf, "a positive number", complaint)
+
+
+def percentile() -> Parameter:
+    """Declare a number from 0 to 100."""
+    complaint = "{name}={value!r} is not a percentile; pass a number from 0 to 100."
+    return number(lambda value: 0 <= value <= 100, "a percentile, from 0 to 100", complaint)
+
+
+def count(least: int = 1) -> Parameter:
+    """Declare an integer of at least `least`.
+
+    >>> count(2).check("tail", 1)
+    Traceback (most recent call last):
+    typica.errors.InputError: tail=1 is not an integer of at least 2; pass tail>=2.
+    """
+    meaning = f"an integer of at least {least}"
+    complaint = f"{{name}}={{value!r}} is not {meaning}; pass {{name}}>={least}."
+    return Parameter(lambda value: is_whole(value) and value >= least, meaning, complaint)
+
+
+def truth() -> Parameter:
+    """Declare True or False."""
+    complaint = "{name}={value!r} is not a truth value; pass True or False."
+    return Parameter(lambda value: isinstance(value, bool | np.bool), "True or False", complaint)
+
+
+def choice(*options: str | None, advice: str | None = None) -> Parameter:
+    """Declare one of a few options; `advice` says what to do in other words than the usual ones.
+
+    >>> choice("inner", "cosine").describe()
+    "'inner' or 'cosine'"
+    >>> choice("inner", "cosine").check("metric", "dot")
+    Traceback (most recent call last):
+    typica.errors.InputError: metric='dot' is unknown; choose one of inner, cosine.
+    """
+    *first, last = map(repr, options)
+    meaning = f"{', '.join(first)} or {last}"
+    advice = advice or f"choose one of {', '.join(map(str, options))}"
+    return Parameter(
+        lambda value: value in options, meaning, f"{{name}}={{value!r}} is unknown; {advice}."
+    )
+
+
+def optional(parameter: Parameter) -> Parameter:
+    """Let a parameter be None as well.
+
+    >>> optional(percentile()).describe()
+    'a percentile, from 0 to 100, or None'
+    """
+    return Parameter(
+        lambda value: value is None or parameter.accepts(value),
+        f"{parameter.meaning}, or None",
+        parameter.complaint,
+    )
+
+
+def check_share(value: Any, name: str, zero: bool = False) -> Fraction:
+    """Return a number between 0 and 1 as the exact fraction that is meant by it.
+
+    A float is what its decimal notation says, and 1 - 0.9, which prints as 0.09999999999999998, is
+    one tenth: the decimal of at most 15 places that lies within the rounding error of a number
+    below 1.
+
+    >>> check_share(0.1, "alpha") == check_share(1 - 0.9, "alpha") == Fraction(1, 10)
+    True
+    """
+    share = exact(value)
+    if not (share >= 0 if zero else share > 0) or share >= 1:
+        least = "at least" if zero else "above"
+        raise InputError(f"{name}={value!r} is not a share; pass a number {least} 0 and below 1.")
+    if not isinstance(value, float | np.floating):
+        return share
+    short = exact(round(float(value), 15))
+    return short if short and abs(short - share) < Fraction(1, 2**53) else share
