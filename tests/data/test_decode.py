@@ -1,10 +1,13 @@
-"""One image out of bytes: every mode, every orientation, and everything that is no image or no longer one."""
+"""One image out of bytes: every mode, every orientation, and everything that is not an image, or no longer."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import os
+import subprocess
+import sys
+import threading
 import warnings
 import zlib
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +30,7 @@ def smooth() -> Image.Image:
 
 def test_modes_as_convert_makes_them():
     colours = Image.fromarray(random_pixels(9, 7)).quantize(16)
-    pictures = {
+    images = {
         "rgb": encoded(random_pixels(9, 7)),
         "cmyk": encoded(smooth().convert("CMYK"), "jpeg"),
         "grey": encoded(smooth().convert("L")),
@@ -47,7 +50,7 @@ def test_modes_as_convert_makes_them():
         "ycbcr": encoded(smooth().convert("YCbCr"), "tiff"),
         "ppm": encoded(smooth(), "ppm"),
     }
-    for name, data in pictures.items():
+    for name, data in images.items():
         got = decode(data, name=name)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -119,16 +122,16 @@ def test_broken_metadata_do_not_matter():
     ):
         data = encoded(smooth(), "jpeg", exif=exif)
         assert decode(data, exif=True).size == (96, 64)
-    picture = Image.new("RGB", (96, 64))
-    picture.info["Raw profile type exif"] = "old\nImageMagick\nform\nno hexadecimals"
-    assert turned(picture).size == (96, 64)
+    image = Image.new("RGB", (96, 64))
+    image.info["Raw profile type exif"] = "old\nImageMagick\nform\nno hexadecimals"
+    assert turned(image).size == (96, 64)
 
 
 def test_premultiplied_alpha():
     for plain, premultiplied in (("RGBA", "RGBa"), ("LA", "La")):
-        picture = Image.fromarray(random_pixels(9, 7)).convert(plain)
+        image = Image.fromarray(random_pixels(9, 7)).convert(plain)
         assert np.array_equal(
-            array(to_rgb(picture.convert(premultiplied))), array(picture.convert("RGB"))
+            array(to_rgb(image.convert(premultiplied))), array(image.convert("RGB"))
         )
 
 
@@ -169,7 +172,7 @@ def test_damaged_anywhere(kind):
             assert decode(bytes(data)).mode == "RGB"
 
 
-def test_what_is_no_picture(tmp_path):
+def test_what_is_not_an_image(tmp_path):
     (tmp_path / "text.png").write_text("no image at all, only text")
     (tmp_path / "zero.jpg").touch()
     (tmp_path / "folder.png").mkdir()
@@ -225,12 +228,72 @@ def test_large_files_are_refused(tmp_path, monkeypatch):
         decode(tmp_path / "a.png")
 
 
-def test_warnings_are_kept_in_and_filters_left_alone():
-    data = encoded(Image.fromarray(random_pixels(9, 7)).quantize(16), transparency=bytes(range(16)))
-    filters = list(warnings.filters)
-    with ThreadPoolExecutor(8) as pool:
-        for picture in pool.map(decode, [data] * 200):
-            assert picture.size == (7, 9)
-    assert warnings.filters == filters
-    with pytest.raises(UserWarning, match="Palette"):
+def warned_palette() -> bytes:
+    colours = Image.fromarray(random_pixels(9, 7)).quantize(16)
+    return encoded(colours, transparency=bytes(range(16)))
+
+
+def test_nothing_warns_and_the_filters_are_left_alone():
+    data = warned_palette()
+    filters, entries = warnings.filters, list(warnings.filters)
+    seen = set()
+
+    def decoded(_: int) -> tuple[int, int]:
+        size = decode(data).size
+        seen.add(warnings.filters == entries)
+        return size
+
+    with ThreadPoolExecutor(8) as pool:  # where warnings are errors, as everywhere in these tests
+        assert set(pool.map(decoded, range(200))) == {(7, 9)}
+    assert seen == {True} and warnings.filters is filters
+    with pytest.raises(UserWarning, match="Palette"):  # other programs' own use is theirs
         Image.open(io.BytesIO(data)).convert("RGB")
+
+
+def test_a_users_image_keeps_its_transparency():
+    with Image.open(io.BytesIO(warned_palette())) as image:
+        to_rgb(image)
+        assert len(image.info["transparency"]) == 16
+
+
+def test_filters_of_other_threads_survive():
+    data, done = warned_palette(), threading.Event()
+
+    def decode_on() -> None:
+        while not done.is_set():
+            decode(data)
+
+    with ThreadPoolExecutor(4) as pool:
+        tasks = [pool.submit(decode_on) for _ in range(4)]
+        try:
+            for _ in range(200):
+                with warnings.catch_warnings(record=True) as log:
+                    warnings.simplefilter("always")
+                    warnings.warn("ours", UserWarning, stacklevel=1)
+                assert [str(entry.message) for entry in log] == ["ours"]
+        finally:
+            done.set()
+        for task in tasks:
+            task.result()
+
+
+def test_a_large_camera_image_is_judged_by_our_limit_alone():
+    with pytest.raises(ImageError) as caught:  # the header promises more than the file holds
+        decode(png_header(30_000, 3_500))
+    assert "Image size" not in str(caught.value)  # Pillow's warning, an error in these tests
+
+
+def test_broken_metadata_is_not_warned_of(tmp_path):
+    exif = b"Exif\0\0MM\0*\0\0\0\x08\xff\xff"
+    (tmp_path / "a.jpg").write_bytes(encoded(smooth(), "jpeg", exif=exif))
+    for run, noisy in (
+        ("from typica.data import decode as read", False),
+        ("read = Image.open", True),
+    ):
+        code = f"from PIL import Image\n{run}\nprint(read('a.jpg').size)"
+        told = subprocess.run(
+            [sys.executable, "-W", "always", "-c", code],
+            cwd=tmp_path, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert told.stdout == "(96, 64)\n"
+        assert ("Warning" in told.stderr) == noisy, told.stderr

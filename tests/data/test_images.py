@@ -22,7 +22,7 @@ from PIL import Image
 from scipy.io import savemat
 
 import typica
-from typica.data import ImageError, Images, Preprocessing, _image_sets, image_batches, open_images
+from typica.data import ImageError, Images, Preprocessing, _content, image_batches, open_images
 
 # Folders and lists
 
@@ -264,7 +264,7 @@ def test_labels_given(tmp_path):
         and images.classes == ["ant", "dog"]
     )
     with pytest.raises(
-        typica.InputError, match=r"labels of shape \(2,\) for 3 images; one an image"
+        typica.InputError, match=r"labels of shape \(2,\) for 3 images; one per image"
     ):
         open_images(pixels, labels=[1, 2])
     with pytest.raises(typica.InputError, match="labels of type float64; pass integers or strings"):
@@ -659,7 +659,7 @@ def test_cifar_100_and_binary(tmp_path):
     assert len(open_images(binary / "test_batch.bin")) == 4
     (binary / "test_batch.bin").write_bytes(b"\0" * 3072)
     with pytest.raises(
-        typica.FormatError, match="3072 bytes are no whole number of 3073; fetch CIFAR again"
+        typica.FormatError, match="3072 bytes are not a whole number of 3073; fetch CIFAR again"
     ):
         open_images(binary, split="test")
     (binary / "test_batch.bin").unlink()
@@ -746,7 +746,7 @@ def test_fingerprint_of_large_sets(tmp_path, monkeypatch):
 
     first = open_images(files).fingerprint()
     assert all(changed(place) for place in (0, 4096, 15_000, -1))
-    monkeypatch.setattr(_image_sets, "WHOLE", 1000)
+    monkeypatch.setattr(_content, "WHOLE", 1000)
     (files / "a.bmp").write_bytes(data)
     first = open_images(files).fingerprint()
     assert [changed(place) for place in (0, 4095, 4096, -4097, -4096, -1)] == [
@@ -835,7 +835,7 @@ def test_fingerprint_of_large_archives_covers_every_member(tmp_path, monkeypatch
     pixels = {f"{k}.png": random_pixels(60, 60, seed=k) for k in range(6)}
     sizes = {len(encoded(picture)) for picture in pixels.values()}
     prints = set()
-    monkeypatch.setattr(_image_sets, "WHOLE", 1000)
+    monkeypatch.setattr(_content, "WHOLE", 1000)
     for changed in (None, *pixels):
         data = {
             key: encoded(picture).ljust(max(sizes) + 1, b"\0") for key, picture in pixels.items()
@@ -873,8 +873,8 @@ def test_fingerprint_of_large_files_looks_all_over(tmp_path, monkeypatch):
         )
         return open_images(tmp_path / "x.parquet").fingerprint()
 
-    monkeypatch.setattr(_image_sets, "WHOLE", 1000)
-    monkeypatch.setattr(_image_sets, "_FILE_STEP", 2**18)
+    monkeypatch.setattr(_content, "WHOLE", 1000)
+    monkeypatch.setattr(_content, "_FILE_STEP", 2**18)
     assert len({changed(k) for k in range(-1, 20)}) == 21
     pixels = np.zeros((3, 300, 400, 3), np.uint8)
     other = pixels.copy()
@@ -940,7 +940,7 @@ def test_members_of_one_name_are_told_apart(tmp_path, name):
 def test_fingerprint_of_a_large_zip_covers_members_whose_entries_lie_far_from_its_end(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(_image_sets, "WHOLE", 1000)
+    monkeypatch.setattr(_content, "WHOLE", 1000)
     prints = set()
     for changed in (None, 20, 90):
         with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:

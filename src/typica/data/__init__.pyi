@@ -1,7 +1,8 @@
 from ._batches import Batch, image_batches
 from ._decode import ImageError, decode
 from ._folders import SPLITS
-from ._images import Images, open_images
+from ._image_sets import Images
+from ._images import open_images
 from ._kinds import holds_images
 from ._row_writer import RowWriter
 from ._table import Features

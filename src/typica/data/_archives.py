@@ -1,4 +1,4 @@
-"""Images in zip and tar archives, read where they lie: no file is ever written under a name from an archive."""
+"""Images in zip and tar archives, read where they lie: nothing is unpacked under a name from one."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import threading
 import weakref
 import zipfile
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from typica.data._decode import MAX_BYTES, ImageError, printable
-from typica.data._folders import Found, arrange, is_hidden, is_picture
+from typica.data._folders import Found, arrange, is_hidden, is_image
 from typica.data._image_sets import PackedImages
-from typica.errors import FormatError
+from typica.errors import FormatError, about
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 
@@ -37,123 +38,164 @@ def open_zip(path: Path, split: str | None, prefix: str) -> PackedImages:
         try:
             with lock:
                 return archive.read(members[k])
-        except (
-            Exception
-        ) as error:  # zipfile, zlib and lzma raise many kinds for damage and for lack of a password
+        except Exception as error:  # of many kinds: for damage, and for lack of a password
             raise ImageError(
                 f"{name}: cannot be read from the archive ({error}); make the archive again."
             ) from None
 
-    return _packed(path, split, prefix, [(m.filename, not m.is_dir()) for m in members], read)
+    entries = [_Entry(member.filename, not member.is_dir()) for member in members]
+    return _packed(path, split, prefix, entries, read)
 
 
 def open_tar(path: Path, split: str | None, prefix: str) -> PackedImages:
-    """Return the images in a tar archive; those of a compressed one are kept in a nameless temporary file."""
+    """Return the images in a tar archive.
+
+    Those of a compressed one are kept in a nameless temporary file.
+    """
     with contextlib.ExitStack() as on_failure:
         try:
-            members, places, file = _index(path)
+            tape = _index(path)
         except Exception as error:  # tarfile, zlib and lzma raise many kinds for a damaged archive
             raise FormatError(
                 f"{path}: not a whole tar archive ({error}); fetch it again."
             ) from None
-        on_failure.callback(file.close)
+        on_failure.callback(tape.file.close)
         lock = threading.Lock()
 
         def read(k: int) -> bytes:
-            name = f"{prefix}{printable(members[k].name)}"
-            offset, size = places[k]
+            name = f"{prefix}{printable(tape.members[k].name)}"
+            size = tape.members[k].size
             _check_size(size, name)
             with lock:
-                file.seek(offset)
-                data = file.read(size)
+                tape.file.seek(tape.offsets[k])
+                data = tape.file.read(size)
             if len(data) != size:
                 raise ImageError(f"{name}: cut short in the archive; fetch the archive again.")
             return data
 
-        images = _packed(path, split, prefix, [_entry(member) for member in members], read)
+        images = _packed(path, split, prefix, [_entry(member) for member in tape.members], read)
         on_failure.pop_all()
-    weakref.finalize(images, file.close)
+    weakref.finalize(images, tape.file.close)
     return images
 
 
-def _entry(member: tarfile.TarInfo) -> tuple[str, bool]:
-    return (
-        (f"{member.name}/", False)
-        if member.isdir()
-        else (member.name, member.isreg() and not member.issparse())
-    )
+class _Entry(NamedTuple):
+    """A member of an archive: folders end in "/"; links and the like are neither file nor folder."""
+
+    name: str
+    is_file: bool
 
 
-def _index(path: Path) -> tuple[list[tarfile.TarInfo], list[tuple[int, int]], IO[bytes]]:
-    """Return a tar's members, where their bytes lie as (offset, size), and the file in which they do."""
+def _entry(member: tarfile.TarInfo) -> _Entry:
+    if member.isdir():
+        return _Entry(f"{member.name}/", False)
+    return _Entry(member.name, member.isreg() and not member.issparse())
+
+
+class _Tape(NamedTuple):
+    """The members of a tar, the file in which their bytes lie, and where in it they begin."""
+
+    members: list[tarfile.TarInfo]
+    offsets: list[int]
+    file: IO[bytes]
+
+
+def _index(path: Path) -> _Tape:
+    """Find the members of a tar; a compressed one is spooled to a temporary file."""
     try:
         with tarfile.open(path, "r:", errors="surrogateescape") as archive:
             members = archive.getmembers()
-    except tarfile.ReadError:  # compressed, or no archive at all
+    except tarfile.ReadError:  # compressed, or not an archive at all
         spool = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the set)
         try:
-            return *_spool(path, spool), spool
+            return _spool(path, spool)
         except BaseException:
             spool.close()
             raise
-    return members, [(member.offset_data, member.size) for member in members], path.open("rb")
+    return _Tape(members, [member.offset_data for member in members], path.open("rb"))
 
 
-def _spool(path: Path, file: IO[bytes]) -> tuple[list[tarfile.TarInfo], list[tuple[int, int]]]:
-    """Write the images of a compressed tar one after another; return all members, with their places in the file."""
-    members, places = [], []
+def _spool(path: Path, file: IO[bytes]) -> _Tape:
+    """Write the images of a compressed tar to a file, one after another."""
+    tape = _Tape([], [], file)
     with tarfile.open(path, "r|*", errors="surrogateescape") as archive:
         for member in archive:
-            start = file.tell()
-            if member.isreg() and is_picture(member.name) and member.size <= MAX_BYTES:
+            tape.members.append(member)
+            tape.offsets.append(file.tell())
+            if member.isreg() and is_image(member.name) and member.size <= MAX_BYTES:
                 content = archive.extractfile(member)
                 if content is not None:
                     shutil.copyfileobj(content, file)
-            members.append(member)
-            places.append((start, member.size))
-    return members, places
+    return tape
+
+
+@dataclass(frozen=True)
+class _Contents:
+    """What an archive holds: images by name, with their place among the members, and the rest."""
+
+    images: list[str] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    folders: set[str] = field(default_factory=set)
+    ignored: list[str] = field(default_factory=list)
 
 
 def _packed(
     path: Path,
     split: str | None,
     prefix: str,
-    entries: Sequence[tuple[str, bool]],
+    entries: Sequence[_Entry],
     read: Callable[[int], bytes],
 ) -> PackedImages:
-    """Arrange members, given as (name, is a plain file), below the folders that all images share."""
-    pictures: list[tuple[str, int]] = []
-    folders: set[str] = set()
-    ignored: list[str] = []
-    for k, (name, is_file) in enumerate(entries):
-        clean = name.removeprefix("./")
-        odd = clean.startswith("/") or ".." in clean.split("/") or "\\" in clean
-        if is_file and is_picture(clean) and not odd and not is_hidden(clean):
-            pictures.append((clean, k))
-        elif is_file or not name.endswith("/"):
-            ignored.append(clean)
-        elif not odd and not is_hidden(clean.strip("/")):
-            folders.add(clean.rstrip("/"))
-    shared = (
-        os.path.commonpath([name.rpartition("/")[0] for name, _ in pictures]) if pictures else ""
-    )
-    cut = len(shared) + 1 if shared else 0
-    found = Found(
-        [name[cut:] for name, _ in pictures],
-        [folder[cut:] for folder in folders if folder.startswith(shared) and len(folder) > cut],
-        ignored,
-    )
-    layout = arrange(found, split, str(path))
-    keys = [pictures[row][0] for row in layout.rows]
-    members = [pictures[row][1] for row in layout.rows]
+    """Arrange the members of an archive below the folders that all images share."""
+    contents = _sorted_out(entries)
+    with about(str(path)):
+        layout = arrange(_below_shared(contents), split)
+    names = [printable(contents.images[row]) for row in layout.rows]
+    places = [contents.places[row] for row in layout.rows]
     return PackedImages(
         str(path),
-        lambda i: read(members[i]),
-        [prefix + printable(key) for key in keys],
-        [printable(key) for key in keys],
+        lambda i: read(places[i]),
+        [prefix + name for name in names],
+        names,
         labels=layout.labels,
         classes=layout.classes,
-        ignored=[prefix + printable(name) for name in ignored],
+        ignored=[prefix + printable(name) for name in contents.ignored],
+    )
+
+
+def _sorted_out(entries: Sequence[_Entry]) -> _Contents:
+    """Tell images, folders and the rest apart; what leads elsewhere, or is hidden, is left out."""
+    contents = _Contents()
+    for place, entry in enumerate(entries):
+        name = entry.name.removeprefix("./")
+        is_folder = not entry.is_file and entry.name.endswith("/")
+        usable = not _leads_elsewhere(name) and not is_hidden(name.strip("/"))
+        if is_folder:
+            if usable:
+                contents.folders.add(name.rstrip("/"))
+        elif entry.is_file and usable and is_image(name):
+            contents.images.append(name)
+            contents.places.append(place)
+        else:
+            contents.ignored.append(name)
+    return contents
+
+
+def _leads_elsewhere(name: str) -> bool:
+    return name.startswith("/") or ".." in name.split("/") or "\\" in name
+
+
+def _below_shared(contents: _Contents) -> Found:
+    """Return the paths from the innermost folder on that holds all images."""
+    if not contents.images:
+        return Found([], sorted(contents.folders), contents.ignored)
+    shared = os.path.commonpath([name.rpartition("/")[0] for name in contents.images])
+    start = f"{shared}/" if shared else ""
+    within = [name for name in contents.folders if name.startswith(start) and name != start]
+    return Found(
+        [name.removeprefix(start) for name in contents.images],
+        [name.removeprefix(start) for name in within],
+        contents.ignored,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from collections import deque
@@ -13,18 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.data._decode import ImageError
-from typica.data._images import Images
+from typica.data._image_sets import Images
 from typica.data._transform import Preprocessing
-from typica.errors import InputError
+from typica.errors import InputError, border
 
-AHEAD = (
-    2  # batches decoded before they are asked for: enough to keep the threads busy, little to hold
-)
-_TASK = 8  # images a task: small ones cost no more to read than a task costs to pass to a thread
+AHEAD = 2  # batches decoded before they are asked for: they keep the threads busy, and are few
+_TASK = 8  # images per task: small ones cost no more to read than a task costs to pass on
 
 
 class Batch(NamedTuple):
-    """Rows [start, stop) of a set: `pixels` (k, crop, crop, 3) of rows `indices` (k,), and why others were skipped."""
+    """Rows [start, stop) of a set: `pixels` (k, crop, crop, 3) of its rows `indices` (k,).
+
+    skipped: (name, reason) of each of the others.
+    """
 
     start: int
     stop: int
@@ -33,6 +35,7 @@ class Batch(NamedTuple):
     skipped: list[tuple[str, str]]
 
 
+@border
 def image_batches(
     images: Images,
     transform: Preprocessing,
@@ -42,30 +45,29 @@ def image_batches(
     on_error: str = "stop",
     workers: int | None = None,
 ) -> Iterator[Batch]:
-    """Return an iterator over the batches of a set, in order: batch k holds rows k size ... (k + 1) size - 1.
+    """Return an iterator over the batches of a set: batch k begins with row k size.
 
     Images are turned, resized and cropped by `transform.pixels`; `transform.normalised` does the
     rest. start: the row to begin at, a multiple of `size`. on_error: at an image that cannot be
     read "stop" raises its ImageError when its batch is due, "skip" leaves it out and says why.
-    workers: threads, by default one a core and at most 8. They end with the iterator, also when it
+    workers: threads, by default one per core and at most 8. They end with the iterator, also when it
     is dropped or closed early.
 
-    >>> from typica.data._images import open_images
+    >>> from typica.data import open_images
     >>> images = open_images(np.zeros((5, 40, 40, 3), dtype=np.uint8))
     >>> [batch.pixels.shape for batch in image_batches(images, Preprocessing(32, 32), size=3)]
     [(3, 32, 32, 3), (2, 32, 32, 3)]
     """
-    where = "image_batches"
     if size < 1:
-        raise InputError(f"{where}: size={size}; pass a positive number of images.")
+        raise InputError(f"size={size}; pass a positive number of images.")
     if start % size or not 0 <= start <= len(images):
         raise InputError(
-            f"{where}: start={start}; pass a multiple of size={size} up to the {len(images)} images."
+            f"start={start}; pass a multiple of size={size} up to the {len(images)} images."
         )
     if on_error not in ("stop", "skip"):
-        raise InputError(f"{where}: on_error={on_error!r}; choose stop or skip.")
+        raise InputError(f"on_error={on_error!r}; choose stop or skip.")
     if workers is not None and workers < 1:
-        raise InputError(f"{where}: workers={workers}; pass a positive number of threads.")
+        raise InputError(f"workers={workers}; pass a positive number of threads.")
     workers = workers or min(8, _cores())
     return _batches(images, transform, size, start=start, skip=on_error == "skip", workers=workers)
 
@@ -86,14 +88,16 @@ def _batches(
     def work(rows: range) -> list[NDArray[np.uint8] | ImageError]:
         return [_pixels(images, transform, row) for row in rows if not stopped.is_set()]
 
+    def submit(rows: range) -> list[Task]:
+        starts = range(0, len(rows), _TASK)
+        return [pool.submit(work, rows[first : first + _TASK]) for first in starts]
+
     waiting: deque[tuple[range, list[Task]]] = deque()
     pool = ThreadPoolExecutor(workers, thread_name_prefix="typica-images")
     try:
         for first in range(start, len(images), size):
             rows = range(first, min(first + size, len(images)))
-            waiting.append(
-                (rows, [pool.submit(work, rows[k : k + _TASK]) for k in range(0, len(rows), _TASK)])
-            )
+            waiting.append((rows, submit(rows)))
             if len(waiting) > AHEAD:
                 yield _batch(images, transform, *waiting.popleft(), skip)
         while waiting:
@@ -115,19 +119,15 @@ def _pixels(images: Images, transform: Preprocessing, row: int) -> NDArray[np.ui
 def _batch(
     images: Images, transform: Preprocessing, rows: range, tasks: list[Task], skip: bool
 ) -> Batch:
-    results = [result for task in tasks for result in task.result()]
-    indices, pictures, skipped = [], [], []
+    results = itertools.chain.from_iterable(task.result() for task in tasks)
+    indices, decoded, skipped = [], [], []
     for row, result in zip(rows, results, strict=True):
         if not isinstance(result, ImageError):
             indices.append(row)
-            pictures.append(result)
+            decoded.append(result)
         elif skip:
             skipped.append((images.names[row], str(result)))
         else:
             raise result
-    pixels = (
-        np.stack(pictures)
-        if pictures
-        else np.zeros((0, transform.crop, transform.crop, 3), dtype=np.uint8)
-    )
+    pixels = transform.stacked(decoded)
     return Batch(rows.start, rows.stop, np.array(indices, dtype=np.int64), pixels, skipped)

@@ -1,18 +1,17 @@
-"""CIFAR-10 and CIFAR-100 as their authors give them: Python pickles, read without running them, or the binary form."""
+"""CIFAR-10 and CIFAR-100 as their authors give them: pickles, read without running them, or binary."""
 
 from __future__ import annotations
 
 import io
 import pickle
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.data._image_sets import ArrayImages, Images, JoinedImages
+from typica.data._image_sets import ArrayImages, Images, joined
 from typica.errors import FormatError, InputError
 
 _ROW = 3 * 32 * 32
@@ -43,34 +42,46 @@ def open_cifar(path: Path, split: str | None, prefix: str) -> Images:
     """Return the images of a CIFAR folder, or of one of its files."""
     form, files = next((form, files) for form in _FORMS if (files := _files(path, form)))
     if split is not None:
-        if split not in ("train", "test"):
-            raise InputError(f"{path}: CIFAR has no split {split!r}; choose train or test.")
-        files = [file for file in files if re.fullmatch(getattr(form, split), file.name)]
-        if not files:
-            raise InputError(
-                f"{path}: the files of the split {split!r} are not there; fetch them, or leave split out."
-            )
+        files = _files_of_split(path, files, form, split)
     names = _class_names(files[0].with_name(form.names))
-    read: Callable[[Path], tuple[NDArray[np.uint8], NDArray[np.int64]]]
-    read = _read_binary if files[0].suffix == ".bin" else _read_pickle
     parts = []
     for file in files:
-        rows, labels = read(file)
-        pictures = np.ascontiguousarray(rows.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
-        parts.append(ArrayImages(pictures, prefix + file.name, labels, names))
-    return parts[0] if len(parts) == 1 else JoinedImages(parts)
+        rows, labels = _read_binary(file) if file.suffix == ".bin" else _read_pickle(file)
+        images = np.ascontiguousarray(rows.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
+        parts.append(ArrayImages(images, prefix + file.name, labels, names))
+    return joined(parts)
 
 
 def _files(path: Path, form: _Form) -> list[Path]:
     """Return the files of a form: training first, then test."""
     if path.is_file():
-        single = any(re.fullmatch(pattern, path.name) for pattern in (form.train, form.test))
-        return [path] if single and (path.suffix or "batch" in path.name) else []
+        return [path] if _is_single(path, form) else []
     if not (path / form.names).is_file():
         return []
     files = sorted(file for file in path.iterdir() if file.is_file())
-    train = [file for file in files if re.fullmatch(form.train, file.name)]
-    return train + [file for file in files if re.fullmatch(form.test, file.name)]
+    return _named(files, form.train) + _named(files, form.test)
+
+
+def _is_single(path: Path, form: _Form) -> bool:
+    """Tell whether a file is of this form by its name; "train" and "test" alone say too little."""
+    telling = path.suffix or "batch" in path.name
+    return bool(telling and _named([path], f"{form.train}|{form.test}"))
+
+
+def _named(files: list[Path], pattern: str) -> list[Path]:
+    return [file for file in files if re.fullmatch(pattern, file.name)]
+
+
+def _files_of_split(path: Path, files: list[Path], form: _Form, split: str) -> list[Path]:
+    if split not in ("train", "test"):
+        raise InputError(f"{path}: CIFAR has no split {split!r}; choose train or test.")
+    chosen = _named(files, form.train if split == "train" else form.test)
+    if not chosen:
+        raise InputError(
+            f"{path}: the files of the split {split!r} are not there; "
+            "fetch them, or leave split out."
+        )
+    return chosen
 
 
 def _class_names(path: Path) -> list[str] | None:
@@ -85,40 +96,37 @@ def _class_names(path: Path) -> list[str] | None:
 
 def _read_pickle(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     content = _unpickle(path)
-    rows, labels = content.get("data"), content.get("fine_labels") or content.get("labels")
-    if isinstance(rows, _Array):
-        rows = rows.to_numpy()
-    if (
-        not isinstance(rows, np.ndarray)
-        or rows.dtype != np.uint8
-        or rows.ndim != 2
-        or rows.shape[1] != _ROW
-    ):
+    data, labels = content.get("data"), content.get("fine_labels") or content.get("labels")
+    rows = data.to_numpy() if isinstance(data, _Array) else None
+    if rows is None or rows.ndim != 2 or rows.shape[1] != _ROW:
         raise FormatError(
             f"{path}: holds no array 'data' of uint8 rows of {_ROW}; fetch CIFAR again."
         )
-    if (
-        not isinstance(labels, list)
-        or len(labels) != len(rows)
-        or not all(type(label) is int for label in labels)
-    ):
+    if not _are_labels(labels, len(rows)):
         raise FormatError(
-            f"{path}: holds no list 'labels' or 'fine_labels', one a row; fetch CIFAR again."
+            f"{path}: holds no list 'labels' or 'fine_labels', one per row; fetch CIFAR again."
         )
     return rows, np.array(labels, dtype=np.int64)
 
 
+def _are_labels(labels: Any, count: int) -> bool:
+    """Tell whether this is a list of so many whole numbers."""
+    if not isinstance(labels, list) or len(labels) != count:
+        return False
+    return all(type(label) is int for label in labels)
+
+
 def _read_binary(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     data = np.fromfile(path, dtype=np.uint8)
-    heads = (
-        2 if path.name in ("train.bin", "test.bin") else 1
-    )  # CIFAR-100: the coarse label, then the fine
-    if not len(data) or len(data) % (heads + _ROW):
+    is_cifar100 = path.name in ("train.bin", "test.bin")
+    before = 2 if is_cifar100 else 1  # bytes before the pixels: the coarse label, then the fine
+    if not len(data) or len(data) % (before + _ROW):
         raise FormatError(
-            f"{path}: {len(data)} bytes are no whole number of {heads + _ROW}; fetch CIFAR again."
+            f"{path}: {len(data)} bytes are not a whole number of {before + _ROW}; "
+            "fetch CIFAR again."
         )
-    records = data.reshape(-1, heads + _ROW)
-    return records[:, heads:], records[:, heads - 1].astype(np.int64)
+    records = data.reshape(-1, before + _ROW)
+    return records[:, before:], records[:, before - 1].astype(np.int64)
 
 
 def _unpickle(path: Path) -> dict[str, Any]:
@@ -132,14 +140,15 @@ def _unpickle(path: Path) -> dict[str, Any]:
         raise FormatError(
             f"{path}: holds a {type(content).__name__} in place of a dict; fetch CIFAR again."
         )
-    return {
-        key.decode("latin1") if isinstance(key, bytes) else str(key): value
-        for key, value in content.items()
-    }
+    return {_text(key): value for key, value in content.items()}
+
+
+def _text(key: Any) -> str:
+    return key.decode("latin1") if isinstance(key, bytes) else str(key)
 
 
 class _Array:
-    """Stands for a NumPy array while unpickling, so that no code but this meets what the file says."""
+    """Stands for a NumPy array while unpickling: no code but this meets what the file says."""
 
     def __setstate__(self, state: Any) -> None:
         _, self.shape, self.dtype, self.fortran, self.data = state
@@ -147,11 +156,8 @@ class _Array:
     def to_numpy(self) -> NDArray[np.uint8] | None:
         """Return the array if it is one of bytes, row by row or column by column."""
         data = self.data.encode("latin1") if isinstance(self.data, str) else self.data
-        if (
-            not isinstance(self.dtype, _Dtype)
-            or self.dtype.code != "u1"
-            or not isinstance(data, bytes)
-        ):
+        of_bytes = isinstance(self.dtype, _Dtype) and self.dtype.code == "u1"
+        if not of_bytes or not isinstance(data, bytes):
             return None
         flat = np.frombuffer(data, dtype=np.uint8)
         if not isinstance(self.shape, tuple) or int(np.prod(self.shape)) != len(flat):

@@ -1,12 +1,15 @@
-"""One image out of a file's bytes, safely: checked before it is decoded, RGB after, one kind of error.
+"""One image out of a file's bytes, safely: checked before it is decoded, RGB after.
 
-| in the file                 | in the image                                                                       |
-|-----------------------------|--------------------------------------------------------------------------------------|
-| alpha, transparent colours  | dropped, as Pillow's convert("RGB") does: benchmark numbers rest on that             |
-| 16-bit grey, 32-bit grey    | v / 257, so that 0 ... 65535 becomes 0 ... 255; convert("RGB") would clip at 255     |
-| floats                      | 255 v for values in 0 ... 1; others are refused, for nothing says what they mean     |
-| several frames              | the first                                                                            |
-| EXIF orientation            | applied when asked, else left on the image; Pillow itself applies that of a TIFF   |
+| in the file                | in the image                                                               |
+|----------------------------|----------------------------------------------------------------------------|
+| alpha, transparent colours | dropped, as Pillow's convert("RGB") does: benchmark numbers rest on that   |
+| 16-bit grey, 32-bit grey   | v / 257: 0 ... 65535 becomes 0 ... 255; convert("RGB") would clip at 255   |
+| floats                     | 255 v for values in 0 ... 1; others are refused: nothing says what they mean |
+| several frames             | the first                                                                  |
+| EXIF orientation           | applied when asked, else left on the image; Pillow applies that of a TIFF  |
+
+What cannot be decoded is an ImageError. Decoding does not warn, and leaves Python's filters of
+warnings alone: they are the process's own, and images are decoded by several threads.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import contextlib
 import io
 import os
 import stat
+import struct
 import threading
 import warnings
 from collections.abc import Iterator
@@ -28,32 +32,17 @@ from PIL import Image, UnidentifiedImageError
 
 from typica.errors import InputError
 
-MAX_PIXELS = (
-    2**27
-)  # 512 MiB as Pillow holds them; larger than any camera's image, smaller than a bomb
+MAX_PIXELS = 2**27  # 512 MiB as Pillow holds them; more than any camera takes, less than a bomb
 MAX_BYTES = 2**30  # of one image's file
 
 ENDINGS = (
-    *(
-        ".avif",
-        ".bmp",
-        ".gif",
-        ".jfif",
-        ".jp2",
-        ".jpe",
-        ".jpeg",
-        ".jpg",
-        ".pbm",
-        ".pgm",
-        ".png",
-        ".pnm",
-    ),
-    *(".ppm", ".tif", ".tiff", ".webp"),
-)
+    ".avif", ".bmp", ".gif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png",
+    ".pnm", ".ppm", ".tif", ".tiff", ".webp",
+)  # fmt: skip
 
 # Those with a signature of their own. EPS, which runs Ghostscript, and the rarely tested rest stay
-# out.
-_FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TIFF", "WEBP")
+# out. JPEG brings MPO with it.
+_FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
 _ORIENTATION = 0x0112
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -64,6 +53,12 @@ _TURNS = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+
+
+# What these modules warn of is broken metadata, which no pixel depends on. Set once for the process;
+# other warnings of Pillow are left to the programs that use it, and not caused here.
+warnings.filterwarnings("ignore", module=r"PIL\.(Jpeg|Png|Tiff)ImagePlugin$")
+_ONE_AT_A_TIME = threading.Lock()
 
 
 class ImageError(InputError):
@@ -88,32 +83,27 @@ def decode(
     >>> decode(file.getvalue()).getpixel((0, 0))
     (128, 128, 128)
     """
-    data, name = (
-        (source, name or "bytes") if isinstance(source, bytes) else read_bytes(source, name)
-    )
+    if isinstance(source, bytes):
+        data, name = source, name or "bytes"
+    else:
+        data, name = read_bytes(source, name)
     if not data:
         raise ImageError(f"{name}: the file is empty; fetch it again or leave it out.")
-    with quiet(), _as_image_error(name), Image.open(io.BytesIO(data), formats=_formats()) as image:
-        width, height = image.size
-        if not width * height:
-            raise ImageError(f"{name}: {width} x {height} pixels; leave it out.")
-        if width * height > max_pixels:
-            raise ImageError(
-                f"{name}: {width} x {height} pixels, more than {max_pixels:,} and maybe a decompression bomb; "
-                "make it smaller."
-            )
-        image.load()
-        orientation = _orientation(image)
-        picture = to_rgb(image, name)
+    try:
+        rgb, orientation = _decoded(data, name, max_pixels)
+    except Warning:  # of broken metadata, in a program that has made errors of warnings
+        with _ONE_AT_A_TIME, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            rgb, orientation = _decoded(data, name, max_pixels)
     if exif:
-        return _turn(picture, orientation)
+        return _turn(rgb, orientation)
     if orientation in _TURNS:
-        picture.getexif()[_ORIENTATION] = orientation
-    return picture
+        rgb.getexif()[_ORIENTATION] = orientation
+    return rgb
 
 
 def read_bytes(path: str | os.PathLike[str], name: str | None = None) -> tuple[bytes, str]:
-    """Return a file's bytes and its name in messages; raise ImageError for what is no readable file."""
+    """Return a file's bytes and its name in messages; raise ImageError if it cannot be read."""
     name = name or printable(path)
     try:
         status = Path(path).stat()
@@ -133,32 +123,33 @@ def read_bytes(path: str | os.PathLike[str], name: str | None = None) -> tuple[b
         ) from None
 
 
-def to_rgb(image: Image.Image, name: str = "picture") -> Image.Image:
-    """Return the pixels of a Pillow image of any mode as a new RGB image without metadata; see the table above.
+def to_rgb(image: Image.Image, name: str = "image") -> Image.Image:
+    """Return the pixels of a Pillow image of any mode as a new RGB image without metadata.
+
+    The table above says how.
 
     >>> deep = Image.fromarray(np.array([[0, 32896, 65535]], dtype=np.uint16))
     >>> np.asarray(to_rgb(deep))[0, :, 0]
     array([  0, 128, 255], dtype=uint8)
     """
-    with quiet(), _as_image_error(name):
+    with _as_image_error(name):
         if image.mode.startswith("I"):
-            picture = Image.fromarray(_bytes_of_integers(np.asarray(image), name)).convert("RGB")
+            image = Image.fromarray(_bytes_of_integers(np.asarray(image), name))
         elif image.mode == "F":
-            picture = Image.fromarray(_bytes_of_floats(np.asarray(image), name)).convert("RGB")
-        elif image.mode in (
-            "La",
-            "RGBa",
-        ):  # premultiplied: Pillow converts these to their plain kin alone
-            picture = image.convert(image.mode.upper()).convert("RGB")
-        else:
-            picture = image.convert("RGB")
-    picture.info = {}
-    return picture
+            image = Image.fromarray(_bytes_of_floats(np.asarray(image), name))
+        elif image.mode in ("La", "RGBa"):  # premultiplied: converted to their plain kin alone
+            image = image.convert(image.mode.upper())
+        rgb = _without_transparency(image).convert("RGB")
+    rgb.info = {}
+    return rgb
 
 
 def turned(image: Image.Image) -> Image.Image:
-    """Return an image as its EXIF orientation says it should be seen; one without, or with a broken one, stays."""
-    with quiet(), _as_image_error("picture"):
+    """Return an image as its EXIF orientation says it should be seen.
+
+    One without an orientation, or with a broken one, stays as it is.
+    """
+    with _as_image_error("image"):
         image.load()  # Pillow turns a TIFF here, and takes its orientation away
         return _turn(image, _orientation(image))
 
@@ -172,12 +163,56 @@ def printable(path: str | os.PathLike[str]) -> str:
     return os.fspath(path).encode("utf-8", "backslashreplace").decode()
 
 
+def _decoded(data: bytes, name: str, max_pixels: int) -> tuple[Image.Image, int]:
+    """Return the RGB image in a file's bytes as it is stored, and its orientation."""
+    with _as_image_error(name), _opened(data) as image:
+        _check_size(image, max_pixels, name)
+        image.load()
+        return to_rgb(image, name), _orientation(image)
+
+
+def _opened(data: bytes) -> Image.Image:
+    """Open an image by its signature.
+
+    Image.open does that too, but judges the size by a limit of the process, and warns; ours is a
+    parameter.
+    """
+    for name in _formats():
+        factory, accepts = Image.OPEN[name]
+        try:
+            # Pillow answers with a text where it was built without the format.
+            known = True if accepts is None else accepts(data[:16])
+            if known and not isinstance(known, str):
+                return factory(io.BytesIO(data), "")
+        except (SyntaxError, IndexError, TypeError, struct.error):  # how Pillow's formats say no
+            continue
+    raise UnidentifiedImageError
+
+
+def _check_size(image: Image.Image, max_pixels: int, name: str) -> None:
+    width, height = image.size
+    if not width * height:
+        raise ImageError(f"{name}: {width} x {height} pixels; leave it out.")
+    if width * height > max_pixels:
+        raise ImageError(
+            f"{name}: {width} x {height} pixels, more than {max_pixels:,} and maybe a "
+            "decompression bomb; make it smaller."
+        )
+
+
+def _without_transparency(image: Image.Image) -> Image.Image:
+    """Return an image whose palette has no transparent colours, of which Pillow would warn."""
+    if "transparency" not in image.info:
+        return image
+    opaque = image.copy()
+    del opaque.info["transparency"]
+    return opaque
+
+
 def _orientation(image: Image.Image) -> int:
     try:
         return int(image.getexif().get(_ORIENTATION, 1))
-    except (
-        Exception
-    ):  # broken metadata, of which there are many kinds, do not make the pixels unreadable
+    except Exception:  # of many kinds: broken metadata does not make the pixels unreadable
         return 1
 
 
@@ -189,7 +224,8 @@ def _bytes_of_integers(values: NDArray[Any], name: str) -> NDArray[np.uint8]:
     low, high = int(values.min()), int(values.max())
     if low < 0 or high > 65535:
         raise ImageError(
-            f"{name}: grey values from {low} to {high}, beyond 0 ... 65535; save it with 8 or 16 bits."
+            f"{name}: grey values from {low} to {high}, beyond 0 ... 65535; "
+            "save it with 8 or 16 bits."
         )
     return ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)
 
@@ -214,7 +250,7 @@ def _formats() -> tuple[str, ...]:
 def _as_image_error(name: str) -> Iterator[None]:
     try:
         yield
-    except ImageError:
+    except (ImageError, Warning):
         raise
     except UnidentifiedImageError:
         known = ", ".join(_formats())
@@ -230,36 +266,3 @@ def _as_image_error(name: str) -> Iterator[None]:
         raise ImageError(
             f"{name}: damaged or cut short ({reason}); fetch it again or leave it out."
         ) from None
-
-
-_quiet_lock = threading.Lock()
-_quiet_threads = 0
-_QUIET = r"(?#typica)PIL\."  # the comment tells this filter from one that a user may have set
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Ignore Pillow's warnings, e.g. of broken metadata, while any thread is inside.
-
-    warnings.catch_warnings puts a whole list of filters back and with it, used by two threads at
-    once, undoes what the other has set. One entry of our own, put in and taken out, disturbs
-    nobody.
-    """
-    global _quiet_threads  # noqa: PLW0603 (the filters are the process's own)
-    with _quiet_lock:
-        _quiet_threads += 1
-        if not any(map(_is_quiet, warnings.filters)):
-            warnings.filterwarnings("ignore", module=_QUIET)
-    try:
-        yield
-    finally:
-        with _quiet_lock:
-            _quiet_threads -= 1
-            if not _quiet_threads:
-                filters: list[Any] = warnings.filters  # type: ignore[assignment]
-                for entry in filter(_is_quiet, filters.copy()):
-                    filters.remove(entry)
-
-
-def _is_quiet(entry: Any) -> bool:
-    return getattr(entry[3], "pattern", None) == _QUIET

@@ -9,7 +9,8 @@ those in its subfolders have none, which the set's `notes` say. Folders called t
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,33 +19,34 @@ from numpy.typing import NDArray
 
 from typica.data._decode import ENDINGS, printable
 from typica.data._image_sets import FileImages, folder_notes
-from typica.errors import InputError
+from typica.errors import InputError, about
 
 SPLITS = {
     "train": ("train", "training"),
     "test": ("test", "testing"),
     "val": ("val", "valid", "validation"),
 }
-_SPLIT_FOLDERS = {folder for folders in SPLITS.values() for folder in folders}
+_SPLIT_FOLDERS: set[str] = set().union(*SPLITS.values())
 
 
-class Found(NamedTuple):
-    """Relative paths with "/": images, folders (also those without images), and what is neither."""
+@dataclass(frozen=True)
+class Found:
+    """Relative paths with "/": images, folders (also those without images), and the rest."""
 
-    pictures: list[str]
+    images: list[str]
     folders: list[str]
     ignored: list[str]
 
 
 class Layout(NamedTuple):
-    """The images of a split in their order, as rows of what was found, with labels if there are classes."""
+    """The images of a split in order, as rows of what was found, with labels if it has classes."""
 
     rows: list[int]
     labels: NDArray[np.int64] | None
     classes: list[str] | None
 
 
-def is_picture(name: str) -> bool:
+def is_image(name: str) -> bool:
     """Tell by its name whether a file is an image: a known ending, and not hidden."""
     base = name.rpartition("/")[2]
     return not base.startswith(".") and base.lower().endswith(ENDINGS)
@@ -58,8 +60,9 @@ def is_hidden(name: str) -> bool:
 def open_folder(root: Path, split: str | None, prefix: str = "") -> FileImages:
     """Return the images in a folder; `prefix` goes before their names."""
     found = walk(root)
-    layout = arrange(found, split, str(root))
-    keys = [found.pictures[row] for row in layout.rows]
+    with about(str(root)):
+        layout = arrange(found, split)
+    keys = [found.images[row] for row in layout.rows]
     names = [prefix + printable(key) for key in keys]
     return FileImages(
         [os.path.join(root, key) for key in keys],  # noqa: PTH118 (strings: a set may hold millions)
@@ -72,99 +75,126 @@ def open_folder(root: Path, split: str | None, prefix: str = "") -> FileImages:
     )
 
 
+class _Folder(NamedTuple):
+    """A folder to look into: where it is, its prefix in names, and the folders that it lies in."""
+
+    path: str
+    prefix: str
+    above: frozenset[tuple[int, int]]
+
+
 def walk(root: Path) -> Found:
-    """Find what lies in a folder at any depth. Links are followed, but not back into a folder that holds them."""
+    """Find what lies in a folder at any depth.
+
+    Links are followed, but not back into a folder that holds them.
+    """
     found = Found([], [], [])
-    waiting: list[tuple[str, str, frozenset[tuple[int, int]]]] = [(str(root), "", frozenset())]
+    waiting = [_Folder(str(root), "", frozenset())]
     while waiting:
-        folder, prefix, above = waiting.pop()
-        try:
-            status = os.stat(folder)  # noqa: PTH116
-            with os.scandir(folder) as listing:
-                entries = sorted(listing, key=lambda entry: entry.name)
-        except OSError as error:
-            if not prefix:
-                raise InputError(f"{root}: the folder cannot be read ({error.strerror}).") from None
-            found.ignored.append(prefix)
-            continue
-        here = (status.st_dev, status.st_ino)
-        if here in above:
-            found.ignored.append(prefix)
-            continue
-        for entry in entries:
-            name = prefix + entry.name
-            if _is_folder(entry):
-                if is_hidden(entry.name):
-                    found.ignored.append(f"{name}/")
-                else:
-                    found.folders.append(name)
-                    waiting.append((entry.path, f"{name}/", above | {here}))
-            elif is_picture(entry.name) and (_is_file(entry) or _leads_nowhere(entry)):
-                found.pictures.append(name)
-            else:
-                found.ignored.append(name)
-    return found._replace(ignored=sorted(found.ignored))
+        waiting += _look_into(waiting.pop(), found)
+    found.ignored.sort()
+    return found
 
 
-def arrange(found: Found, split: str | None, where: str) -> Layout:
-    """Choose the images of a split, order them as ImageFolder does, and label them by their class folders."""
-    if split is not None and split not in SPLITS:
-        raise InputError(f"{where}: split={split!r} is unknown; choose one of {', '.join(SPLITS)}.")
-    top = {path.partition("/")[0] for path in found.pictures if "/" in path}
-    flat = any("/" not in path for path in found.pictures)
-    rows = list(range(len(found.pictures)))
-    depth = 0  # the level whose folders are the classes
-    if split is not None:
-        rows = [
-            row
-            for row in rows
-            if found.pictures[row].partition("/")[0] in top.intersection(SPLITS[split])
-        ]
-        if not rows:
-            there = ", ".join(sorted(top)) or "no folders"
+def _look_into(folder: _Folder, found: Found) -> list[_Folder]:
+    """Sort what lies in one folder into what was found; return its folders."""
+    try:
+        status = os.stat(folder.path)  # noqa: PTH116
+        with os.scandir(folder.path) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name)
+    except OSError as error:
+        if not folder.prefix:
             raise InputError(
-                f"{where}: no folder '{split}' with images in it, but {there}; leave split out."
-            )
-        depth = 1
-    elif top and not flat and top <= _SPLIT_FOLDERS:
-        depth = 1
+                f"{folder.path}: the folder cannot be read ({error.strerror})."
+            ) from None
+        found.ignored.append(folder.prefix)
+        return []
+    here = (status.st_dev, status.st_ino)
+    if here in folder.above:
+        found.ignored.append(folder.prefix)
+        return []
+    within = []
+    for entry in entries:
+        name = folder.prefix + entry.name
+        if _is_folder(entry):
+            if is_hidden(entry.name):
+                found.ignored.append(f"{name}/")
+            else:
+                found.folders.append(name)
+                within.append(_Folder(entry.path, f"{name}/", folder.above | {here}))
+        elif is_image(entry.name) and (_is_file(entry) or _leads_nowhere(entry)):
+            found.images.append(name)
+        else:
+            found.ignored.append(name)
+    return within
+
+
+def arrange(found: Found, split: str | None) -> Layout:
+    """Choose the images of a split, order them as ImageFolder does, and label them by folder."""
+    rows = _rows_of_split(found, split)
     if not rows:
         raise InputError(
-            f"{where}: holds no images ({len(found.ignored)} other files); known are {', '.join(ENDINGS)}."
+            f"holds no images ({len(found.ignored)} other files); known are {', '.join(ENDINGS)}."
         )
-    parts = [found.pictures[row].split("/") for row in rows]
-    if any(len(part) <= depth + 1 for part in parts):
-        return Layout(sorted(rows, key=lambda row: _place(found.pictures[row])), None, None)
-    used = {part[0] for part in parts}
-    empty = _level(found.folders, depth, used)
-    classes = sorted({part[depth] for part in parts} | empty)
-    index = {name: k for k, name in enumerate(classes)}
-    label = {row: index[part[depth]] for row, part in zip(rows, parts, strict=True)}
-    rows.sort(
-        key=lambda row: (
-            found.pictures[row].split("/")[:depth],
-            label[row],
-            _place(found.pictures[row]),
-        )
+    depth = 1 if split is not None or _has_split_folders(found) else 0
+    paths = [found.images[row] for row in rows]
+    if any(path.count("/") <= depth for path in paths):  # beside the class folders, or without any
+        return Layout(sorted(rows, key=lambda row: _place(found.images[row])), None, None)
+    return _labelled_by_folder(found, rows, depth)
+
+
+def _rows_of_split(found: Found, split: str | None) -> list[int]:
+    """Return the rows of the images below the folders of a split, or of all."""
+    if split is None:
+        return list(range(len(found.images)))
+    if split not in SPLITS:
+        raise InputError(f"split={split!r} is unknown; choose one of {', '.join(SPLITS)}.")
+    tops = [_top(path) for path in found.images]
+    rows = [row for row, top in enumerate(tops) if top in SPLITS[split]]
+    if not rows:
+        there = ", ".join(sorted(set(filter(None, tops)))) or "no folders"
+        raise InputError(f"no folder '{split}' with images in it, but {there}; leave split out.")
+    return rows
+
+
+def _has_split_folders(found: Found) -> bool:
+    """Tell whether all images lie in folders of splits: the classes are the folders within."""
+    return all(_top(path) in _SPLIT_FOLDERS for path in found.images)
+
+
+def _labelled_by_folder(found: Found, rows: list[int], depth: int) -> Layout:
+    """Label images by the folders at a level. Those without images count, and keep their index."""
+    parts = {row: found.images[row].split("/") for row in rows}
+    tops = {part[0] for part in parts.values()}
+    classes = {part[depth] for part in parts.values()} | _level(found.folders, depth, tops)
+    index = {name: k for k, name in enumerate(sorted(classes))}
+    label = {row: index[part[depth]] for row, part in parts.items()}
+    ordered = sorted(
+        rows, key=lambda row: (parts[row][:depth], label[row], _place(found.images[row]))
     )
-    return Layout(
-        rows,
-        np.array([label[row] for row in rows], dtype=np.int64),
-        [printable(name) for name in classes],
-    )
+    labels = np.array([label[row] for row in ordered], dtype=np.int64)
+    return Layout(ordered, labels, [printable(name) for name in index])
+
+
+def _level(folders: Iterable[str], depth: int, tops: set[str]) -> set[str]:
+    """Return the names of the folders at a level, below these topmost ones."""
+    names = set()
+    for folder in folders:
+        parts = folder.split("/")
+        if len(parts) == depth + 1 and (depth == 0 or parts[0] in tops):
+            names.add(parts[depth])
+    return names
+
+
+def _top(path: str) -> str:
+    """Return the topmost folder of a path, or nothing for one that lies in none."""
+    folder, slash, _ = path.partition("/")
+    return folder if slash else ""
 
 
 def _place(path: str) -> tuple[str, str]:
     folder, _, name = path.rpartition("/")
     return folder, name
-
-
-def _level(folders: Iterable[str], depth: int, tops: Sequence[str] | set[str]) -> set[str]:
-    """Return the names of the folders at a level, without images or with: they count as classes, and keep indices."""
-    parts = [folder.split("/") for folder in folders]
-    return {
-        part[depth] for part in parts if len(part) == depth + 1 and (depth == 0 or part[0] in tops)
-    }
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -182,5 +212,5 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 
 def _leads_nowhere(entry: os.DirEntry[str]) -> bool:
-    """Tell whether an entry is a link to nothing: an image that is missing, which reading it will say."""
+    """Tell whether an entry is a link to nothing: an image that is missing, as reading will say."""
     return entry.is_symlink() and not os.path.exists(entry.path)  # noqa: PTH110

@@ -1,38 +1,29 @@
-"""A set of images, whatever holds them: files, an array, an archive's members, or several sets in a row."""
+"""A set of images, whatever holds them: files, an array, an archive, or several sets in a row."""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
 import json
-import os
-import tarfile
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from typica.data._content import archive_content, array_content, files_content, pack_content
 from typica.data._decode import decode
-from typica.errors import InputError
-
-WHOLE = 2**32  # sets of up to this many bytes are fingerprinted in full
-_ENDS = 4096  # larger ones by blocks of this many bytes, at least at either end of each file, member or image
-_BLOCK = 2**20
-_FILE_STEP = 2**20  # from one block to the next in a file that holds many images
-_PICTURE_STEP = 2**16  # and in an image of an array
+from typica.errors import InputError, about
 
 
 class Images:
     """A read-only sequence of images with their names and maybe labels; made by `open_images`.
 
-    names: one an image. labels: (n,) int64 or None; where `classes` has names, they index it.
-    ignored: the names of what lay among the images and is none. notes: sentences on what one might
-    not expect of the set, such as folders that are not taken as classes. Reading is safe from
+    names: one per image. labels: (n,) int64 or None; where `classes` has names, they index it.
+    ignored: the names of what lay among the images and is not one. notes: sentences on what one
+    might not expect of the set, such as folders that are not taken as classes. Reading is safe from
     several threads at once.
     """
 
@@ -53,19 +44,18 @@ class Images:
             low, high = int(labels.min(initial=0)), int(labels.max(initial=0))
             if low < 0 or high >= len(self.classes):
                 raise InputError(
-                    f"{names[0]}: labels from {low} to {high} for {len(self.classes)} class names; mend the labels."
+                    f"{names[0]}: labels from {low} to {high} for {len(self.classes)} class names; "
+                    "fix the labels."
                 )
 
     def __len__(self) -> int:
         return len(self.names)
 
     def __repr__(self) -> str:
-        known = (
-            ""
-            if self.labels is None
-            else f", {len(self.classes or np.unique(self.labels))} classes"
-        )
-        return f"{type(self).__name__}({len(self)} images{known}, {len(self.ignored)} ignored)"
+        known = [f"{len(self)} images"]
+        if self.labels is not None:
+            known.append(f"{len(self.classes or np.unique(self.labels))} classes")
+        return f"{type(self).__name__}({', '.join(known)}, {len(self.ignored)} ignored)"
 
     def read(self, i: int) -> Image.Image | NDArray[np.uint8]:
         """Return image i: an RGB Pillow image that keeps its EXIF orientation, or uint8 (h, w, 3).
@@ -98,7 +88,7 @@ class Images:
 
 
 class FileImages(Images):
-    """Images in files of their own. `keys` are their names in the fingerprint: paths within the set."""
+    """Images in files of their own. `keys`, paths within the set, name them in the fingerprint."""
 
     def __init__(
         self, paths: Sequence[str], names: Sequence[str], keys: Sequence[str], **rest: Any
@@ -111,14 +101,14 @@ class FileImages(Images):
         return decode(self._paths[i], name=self.names[i])
 
     def _content(self) -> Iterator[bytes | memoryview]:
-        return file_content(self._keys, self._paths)
+        return files_content(self._keys, self._paths)
 
 
 class PackedImages(Images):
-    """Images whose files lie in a larger file: `reader(i)` gives the bytes of file i, `keys` their names in it.
+    """Images whose files lie in a larger file: `reader(i)` gives the bytes of file i.
 
-    A file without names in it, a Parquet, has no keys. Of files of one name in an archive, the
-    later ones are told apart by " (2)", " (3)" ... after it.
+    keys: their names in an archive; a Parquet file has none. Of files of one name, the later ones
+    are told apart by " (2)", " (3)" ... after it.
     """
 
     def __init__(
@@ -141,47 +131,48 @@ class PackedImages(Images):
 
     def _content(self) -> Iterator[bytes | memoryview]:
         yield json.dumps(list(self._keys)).encode()
-        if self._keys and _size(self._path) > WHOLE:
-            yield from _member_content(self._path)
+        if self._keys:
+            yield from archive_content(self._path)
         else:
-            yield from file_content([""], [self._path], _FILE_STEP)
+            yield from pack_content(self._path)
 
 
 class ArrayImages(Images):
-    """Images in one uint8 array: (n, h, w, 3), or (n, h, w) and (n, h, w, 1) of greys."""
+    """Images in one uint8 array: (n, h, w, 3), or (n, h, w) and (n, h, w, 1) of greys.
+
+    name: what the array is called; its images are "name[0]", "name[1]" ...
+    """
 
     def __init__(
-        self, array: NDArray[Any], where: str, labels: Any = None, classes: Any = None
+        self, array: NDArray[Any], name: str, labels: Any = None, classes: Any = None
     ) -> None:
-        checked = _checked(array, where)
-        super().__init__(Numbered(where, len(checked)), labels, classes)
-        self._array = checked
+        with about(name):
+            self._array = _with_channels(array)
+        super().__init__(Numbered(name, len(array)), labels, classes)
 
     def read(self, i: int) -> NDArray[np.uint8]:
-        picture = np.asarray(self._array[i])
-        return picture if picture.shape[2] == 3 else np.repeat(picture, 3, axis=2)
+        image = np.asarray(self._array[i])
+        return image if image.shape[2] == 3 else np.repeat(image, 3, axis=2)
 
     def _content(self) -> Iterator[bytes | memoryview]:
-        yield json.dumps(self._array.shape).encode()
-        for picture in self._array:
-            data = np.ascontiguousarray(picture).data.cast("B")
-            if self._array.nbytes <= WHOLE or len(data) <= 2 * _ENDS:
-                yield data
-            else:
-                yield from (
-                    data[start : start + _ENDS] for start in _starts(len(data), _PICTURE_STEP)
-                )
+        return array_content(self._array)
 
 
 class JoinedImages(Images):
-    """Several sets, one after another. Labels are kept if all have them, joined by the classes' names."""
+    """Several sets, one after another.
 
-    def __init__(self, parts: Sequence[Images], ignored: Sequence[str] = ()) -> None:
+    Labels are kept if all have them, joined by the names of their classes.
+    """
+
+    def __init__(self, parts: Sequence[Images]) -> None:
+        chain = itertools.chain.from_iterable
         labels, classes = _joined_labels(parts)
-        names = list(itertools.chain.from_iterable(part.names for part in parts))
-        ignored = [*ignored, *(name for part in parts for name in part.ignored)]
         super().__init__(
-            names, labels, classes, ignored, [note for part in parts for note in part.notes]
+            list(chain(part.names for part in parts)),
+            labels,
+            classes,
+            list(chain(part.ignored for part in parts)),
+            list(chain(part.notes for part in parts)),
         )
         self._parts = parts
         self._ends = np.cumsum([len(part) for part in parts])
@@ -194,11 +185,16 @@ class JoinedImages(Images):
         return (part.fingerprint().encode() for part in self._parts)
 
 
-class Numbered(Sequence[str]):
-    """The names "where[0]", "where[1]" ... without a list of them."""
+def joined(parts: Sequence[Images]) -> Images:
+    """Return several sets as one; a single one is that."""
+    return parts[0] if len(parts) == 1 else JoinedImages(parts)
 
-    def __init__(self, where: str, count: int) -> None:
-        self._where = where
+
+class Numbered(Sequence[str]):
+    """The names "name[0]", "name[1]" ... without a list of them."""
+
+    def __init__(self, name: str, count: int) -> None:
+        self._name = name
         self._rows = range(count)
 
     def __len__(self) -> int:
@@ -210,8 +206,8 @@ class Numbered(Sequence[str]):
     def __getitem__(self, i: slice) -> Sequence[str]: ...
     def __getitem__(self, i: int | slice) -> str | Sequence[str]:
         if isinstance(i, slice):
-            return [f"{self._where}[{row}]" for row in self._rows[i]]
-        return f"{self._where}[{self._rows[i]}]"
+            return [f"{self._name}[{row}]" for row in self._rows[i]]
+        return f"{self._name}[{self._rows[i]}]"
 
 
 def folder_notes(names: Sequence[str], labels: NDArray[np.int64] | None) -> list[str]:
@@ -229,67 +225,23 @@ def folder_notes(names: Sequence[str], labels: NDArray[np.int64] | None) -> list
     return [f"images lie beside the folders ({shown}), so folders are not taken as classes"]
 
 
-def file_content(
-    keys: Sequence[str], paths: Sequence[str], step: int | None = None
-) -> Iterator[bytes]:
-    """Yield names, sizes and content of files; if larger than WHOLE in all, the ends of each and a block a `step`."""
-    sizes = [_size(path) for path in paths]
-    whole = sum(sizes) <= WHOLE
-    for key, path, size in zip(keys, paths, sizes, strict=True):
-        yield json.dumps([key, size]).encode()
-        if (
-            size < 0
-        ):  # gone or unreadable, which `read` reports: the set can still be told from others
-            continue
-        with Path(path).open("rb") as file:
-            if whole or size <= 2 * _ENDS:
-                while block := file.read(_BLOCK):
-                    yield block
-                continue
-            for start in _starts(size, step or size):
-                file.seek(start)
-                yield file.read(_ENDS)
-
-
-def as_labels(labels: Any, count: int, where: str) -> tuple[NDArray[np.int64], list[str] | None]:
+def indexed_labels(labels: Any, count: int) -> tuple[NDArray[np.int64], list[str] | None]:
     """Return int64 labels and, if they were given as strings, the names that they index, sorted."""
     array = np.asarray(labels)
     if array.shape != (count,):
         raise InputError(
-            f"{where}: labels of shape {array.shape} for {count} images; one an image is needed."
+            f"labels of shape {array.shape} for {count} images; one per image is needed."
         )
     if array.dtype.kind in "UO" and all(isinstance(label, str) for label in array):
         names, indices = np.unique(array.astype(np.str_), return_inverse=True)
         return indices.astype(np.int64), names.tolist()
     if array.dtype.kind not in "iub":
-        raise InputError(f"{where}: labels of type {array.dtype}; pass integers or strings.")
+        raise InputError(f"labels of type {array.dtype}; pass integers or strings.")
     return array.astype(np.int64), None
 
 
-def _starts(size: int, step: int) -> list[int]:
-    """Return where blocks of _ENDS bytes begin: at every step, and the last one at the end."""
-    return [*range(0, size - _ENDS, step), size - _ENDS]
-
-
-def _member_content(path: str) -> Iterator[bytes]:
-    """Yield name and size of each member of an archive, with the checksum that a zip keeps or the ends in a tar."""
-    if path.lower().endswith(".zip"):
-        with zipfile.ZipFile(path) as archive:
-            for entry in archive.infolist():
-                yield json.dumps([entry.filename, entry.file_size, entry.CRC]).encode()
-        return
-    with tarfile.open(path, errors="surrogateescape") as tar:
-        for member in tar:  # from front to back, so that a compressed one is unpacked only once
-            yield json.dumps([member.name, member.size]).encode()
-            content = tar.extractfile(member) if member.isreg() else None
-            if content is not None:
-                yield content.read(_ENDS)
-                content.seek(max(_ENDS, member.size - _ENDS))
-                yield content.read()
-
-
 def _unique(names: Sequence[str]) -> list[str]:
-    """Return the names of images, repeated ones numbered; no other ends in a number, but in ".png" or the like."""
+    """Return the names of images, repeated ones with a number behind, where no other ends in one."""
     counts: Counter[str] = Counter()
     unique = []
     for name in names:
@@ -298,51 +250,45 @@ def _unique(names: Sequence[str]) -> list[str]:
     return unique
 
 
-def _size(path: str) -> int:
-    try:
-        with Path(path).open("rb") as file:
-            return file.seek(0, os.SEEK_END)
-    except OSError:
-        return -1
-
-
-def _checked(array: NDArray[Any], where: str) -> NDArray[np.uint8]:
+def _with_channels(array: NDArray[Any]) -> NDArray[np.uint8]:
     """Return the array as (n, h, w, 1 or 3)."""
     shape = array.shape
     if array.dtype != np.uint8:
-        raise InputError(f"{where}: images of type {array.dtype}; pass uint8 values, 0 to 255.")
+        raise InputError(f"images of type {array.dtype}; pass uint8 values, 0 to 255.")
     if array.ndim == 3 and shape[2] == 3:
         raise InputError(
-            f"{where}: shape {shape} is a single image's; pass image[None], of shape {(1, *shape)}."
+            f"shape {shape} is a single image's; pass image[None], of shape {(1, *shape)}."
         )
     if array.ndim == 4 and shape[1] == 3 and shape[3] not in (1, 3):
-        raise InputError(
-            f"{where}: shape {shape} has channels first; pass array.transpose(0, 2, 3, 1)."
-        )
+        raise InputError(f"shape {shape} has channels first; pass array.transpose(0, 2, 3, 1).")
     array = array[..., None] if array.ndim == 3 else array
     if array.ndim != 4 or array.shape[3] not in (1, 3) or 0 in array.shape:
         raise InputError(
-            f"{where}: images of shape {shape}; pass (n, height, width, 3), or greys (n, height, width)."
+            f"images of shape {shape}; pass (n, height, width, 3), or greys (n, height, width)."
         )
     return array
 
 
 def _joined_labels(parts: Sequence[Images]) -> tuple[NDArray[np.int64] | None, list[str] | None]:
+    """Return the labels of all parts and the classes that they index; none unless all have them."""
     labels = [part.labels for part in parts if part.labels is not None]
-    named = [part.classes is not None for part in parts]
-    if len(labels) != len(parts) or any(named) != all(named):
+    classes = [part.classes for part in parts if part.classes is not None]
+    if len(labels) != len(parts) or len(classes) not in (0, len(parts)):
         return None, None
-    if not all(named):
+    if not classes:
         return np.concatenate(labels), None
-    classes = list(parts[0].classes or ())
-    if any(
-        part.classes != classes for part in parts
-    ):  # one order that fits all, as ImageFolder would give
-        classes = sorted({name for part in parts for name in part.classes or ()})
-    place = {name: k for k, name in enumerate(classes)}
-    maps = [
-        np.array([place[name] for name in part.classes or ()], dtype=np.int64) for part in parts
-    ]
-    return np.concatenate(
-        [table[found] for table, found in zip(maps, labels, strict=True)]
-    ), classes
+    joined = _joined_classes(classes)
+    place = {name: k for k, name in enumerate(joined)}
+    moved = []
+    for names, found in zip(classes, labels, strict=True):
+        places = np.array([place[name] for name in names], dtype=np.int64)
+        moved.append(places[found])
+    return np.concatenate(moved), joined
+
+
+def _joined_classes(classes: Sequence[list[str]]) -> list[str]:
+    """Return the classes of all parts in one order: their own, or sorted as ImageFolder does."""
+    first = classes[0]
+    if all(names == first for names in classes):
+        return list(first)
+    return sorted(set().union(*classes))

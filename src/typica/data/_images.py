@@ -1,16 +1,16 @@
 """Open images, whatever holds them, as one read-only sequence with names and labels.
 
-| source                               | labels                                                                    |
-|--------------------------------------|---------------------------------------------------------------------------|
-| folder, also with train / test / val | its folders by ImageFolder's convention; none if images lie beside them |
-| .zip, .tar, .tar.gz ...              | the same, from the names within; nothing is unpacked                      |
-| an image's file                     | none                                                                      |
-| list of any of these                 | those of the parts, if all have them                                      |
-| array, .npy                          | none                                                                      |
-| .npz                                 | the array `labels`, beside `images`                                       |
-| .parquet                             | the column `label`, beside `image` (bytes, or Hugging Face's {bytes, path}) |
-| CIFAR-10 and -100, pickles or binary | theirs                                                                    |
-| SVHN, .mat                           | theirs; the digit 0, there 10, is 0                                       |
+| source                               | labels                                                        |
+|--------------------------------------|---------------------------------------------------------------|
+| folder, also with train / test / val | its folders by ImageFolder's convention, if all images lie in some |
+| .zip, .tar, .tar.gz ...              | the same, from the names within; nothing is unpacked          |
+| an image's file                      | none                                                          |
+| list of any of these                 | those of the parts, if all have them                          |
+| array, .npy                          | none                                                          |
+| .npz                                 | the array `labels`, beside `images`                           |
+| .parquet                             | the column `label`, beside `image` (bytes, or {bytes, path})  |
+| CIFAR-10 and -100, pickles or binary | theirs                                                        |
+| SVHN, .mat                           | theirs; the digit 0, there 10, is 0                           |
 """
 
 from __future__ import annotations
@@ -26,14 +26,12 @@ import numpy as np
 
 from typica.data._archives import ARCHIVES, open_tar, open_zip
 from typica.data._cifar import is_cifar, open_cifar
-from typica.data._decode import ENDINGS, ImageError, printable
+from typica.data._decode import ENDINGS, printable
 from typica.data._folders import SPLITS, open_folder
-from typica.data._image_sets import ArrayImages, FileImages, Images, JoinedImages, as_labels
+from typica.data._image_sets import ArrayImages, FileImages, Images, indexed_labels, joined
 from typica.data._packs import open_mat, open_npy, open_npz, open_parquet
 from typica.data.features import read_labels
-from typica.errors import InputError
-
-__all__ = ["ImageError", "Images", "open_images"]
+from typica.errors import InputError, about
 
 _PACKS: dict[str, Callable[[Path, str], Images]] = {
     ".mat": open_mat,
@@ -44,13 +42,13 @@ _PACKS: dict[str, Callable[[Path, str], Images]] = {
 
 
 def open_images(source: Any, *, labels: Any = None, split: str | None = None) -> Images:
-    """Return the images of a path, of a list of paths, or of a uint8 array (n, h, w, 3) or (n, h, w).
+    """Return the images of a path, of a list of paths, or of a uint8 array.
 
-    labels: one an image, integers or names, or a file of them; in place of the source's own. split:
-    "train", "test" or "val" of a source that has them (CIFAR, SVHN, folders and archives with
-    folders of that name); None is all.
+    source: an array is (n, h, w, 3) or (n, h, w). labels: one per image, integers or names, or a
+    file of them; in place of the source's own. split: "train", "test" or "val" of a source that has
+    them (CIFAR, SVHN, folders and archives with folders of that name); None is all.
 
-    What lies among images and is none is left out and listed in `ignored`. Images are read, and
+    What lies among images and is not one is left out and listed in `ignored`. Images are read, and
     found damaged, when `read` asks for them.
 
     >>> images = open_images(np.zeros((2, 8, 8, 3), dtype=np.uint8), labels=["cat", "dog"])
@@ -61,24 +59,28 @@ def open_images(source: Any, *, labels: Any = None, split: str | None = None) ->
         raise InputError(
             f"open_images: split={split!r} is unknown; choose one of {', '.join(SPLITS)}."
         )
-    if isinstance(source, str | os.PathLike):
-        images = _open_path(source, split, listed=False)
-    elif isinstance(source, Images):
-        images = copy.copy(source)
-    elif isinstance(source, np.ndarray):
-        images = ArrayImages(source, "images")
-    elif isinstance(source, Iterable) and not isinstance(source, bytes):
-        images = _open_list(list(source), split)
-    else:
-        raise InputError(
-            f"open_images: got {type(source).__name__}; pass a path, a list of paths, or an array."
-        )
-    if split is not None and isinstance(source, Images | np.ndarray):
-        raise InputError(f"open_images: an array has no split {split!r}; leave split out.")
+    images = _open(source, split)
     if labels is not None:
-        given = read_labels(Path(labels)) if isinstance(labels, str | os.PathLike) else labels
-        images.labels, images.classes = as_labels(given, len(images), "open_images")
+        given = read_labels(labels) if isinstance(labels, str | os.PathLike) else labels
+        with about("open_images"):
+            images.labels, images.classes = indexed_labels(given, len(images))
     return images
+
+
+def _open(source: Any, split: str | None) -> Images:
+    """Open what a source is: a path, several, or images that are open already."""
+    if isinstance(source, str | os.PathLike):
+        return _open_path(source, split, listed=False)
+    if isinstance(source, Images | np.ndarray):
+        images = copy.copy(source) if isinstance(source, Images) else ArrayImages(source, "images")
+        if split is not None:
+            raise InputError(f"open_images: an array has no split {split!r}; leave split out.")
+        return images
+    if isinstance(source, Iterable) and not isinstance(source, bytes):
+        return _open_list(list(source), split)
+    raise InputError(
+        f"open_images: got {type(source).__name__}; pass a path, a list of paths, or an array."
+    )
 
 
 def _open_path(source: str | os.PathLike[str], split: str | None, listed: bool) -> Images:
@@ -94,25 +96,41 @@ def _open_path(source: str | os.PathLike[str], split: str | None, listed: bool) 
         ) from None
 
 
-def _open_kind(path: Path, split: str | None, listed: bool) -> Images:  # noqa: PLR0911 (one kind a line)
+def _open_kind(path: Path, split: str | None, listed: bool) -> Images:
     name = printable(path if listed else path.name)
     if path.is_dir():
-        prefix = f"{name}/" if listed else ""
-        if is_cifar(path):
-            return open_cifar(path, split, prefix)
-        digits = {key: path / f"{key}_32x32.mat" for key in ("train", "test", "extra")}
-        if any(file.is_file() for file in digits.values()):
-            return _open_digits(path, digits, split, prefix)
-        return open_folder(path, split, prefix)
+        return _open_folder(path, split, f"{name}/" if listed else "")
     if not path.exists():
         raise InputError(f"{printable(path)}: there is no such file or folder; check the path.")
-    lower = path.name.lower()
-    if lower.endswith(ARCHIVES):
-        return (open_zip if lower.endswith(".zip") else open_tar)(path, split, f"{name}/")
+    if path.name.lower().endswith(".zip"):
+        return open_zip(path, split, f"{name}/")
+    if path.name.lower().endswith(ARCHIVES):
+        return open_tar(path, split, f"{name}/")
     if split is not None:
         raise InputError(
             f"{printable(path)}: a single file has no split {split!r}; leave split out."
         )
+    return _open_file(path, name)
+
+
+def _open_folder(path: Path, split: str | None, prefix: str) -> Images:
+    """Open a folder of CIFAR, of SVHN's digits, or of images."""
+    if is_cifar(path):
+        return open_cifar(path, split, prefix)
+    digits = {key: path / f"{key}_32x32.mat" for key in ("train", "test", "extra")}
+    there = {key: file for key, file in digits.items() if file.is_file()}
+    if not there:
+        return open_folder(path, split, prefix)
+    if split is not None and split not in there:
+        raise InputError(
+            f"{printable(path)}: {split}_32x32.mat is not there; fetch it, or choose another split."
+        )
+    chosen = there.values() if split is None else [there[split]]
+    return joined([open_mat(file, prefix + file.name) for file in chosen])
+
+
+def _open_file(path: Path, name: str) -> Images:
+    """Open a file of many images, or of one."""
     if path.suffix.lower() in _PACKS:
         return _PACKS[path.suffix.lower()](path, name)
     if is_cifar(path):
@@ -120,22 +138,13 @@ def _open_kind(path: Path, split: str | None, listed: bool) -> Images:  # noqa: 
     return _files([path])
 
 
-def _open_digits(path: Path, files: dict[str, Path], split: str | None, prefix: str) -> Images:
-    chosen = [file for key, file in files.items() if split in (None, key) and file.is_file()]
-    if not chosen:
-        raise InputError(
-            f"{printable(path)}: {split}_32x32.mat is not there; fetch it, or choose another split."
-        )
-    parts = [open_mat(file, prefix + file.name) for file in chosen]
-    return parts[0] if len(parts) == 1 else JoinedImages(parts)
-
-
 def _open_list(sources: list[Any], split: str | None) -> Images:
-    odd = next((item for item in sources if not isinstance(item, str | os.PathLike)), None)
-    if odd is not None:
-        raise InputError(
-            f"open_images: a list with a {type(odd).__name__} in it; pass paths, or one array of images."
-        )
+    for item in sources:
+        if not isinstance(item, str | os.PathLike):
+            raise InputError(
+                f"open_images: a list with a {type(item).__name__} in it; "
+                "pass paths, or one array of images."
+            )
     if not sources:
         raise InputError("open_images: an empty list; pass the paths of images or folders.")
     parts: list[Images] = []
@@ -145,16 +154,15 @@ def _open_list(sources: list[Any], split: str | None) -> Images:
             parts.append(_files([Path(path) for path in run]))
         else:
             parts.extend(_open_path(path, split, listed=True) for path in run)
-    return parts[0] if len(parts) == 1 else JoinedImages(parts)
+    return joined(parts)
 
 
 def _is_plain(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a path is one image's by its name, as most in a long list are; others are looked at one by one."""
+    """Tell whether a path is one image's by its name; others are looked at one by one."""
     return os.fspath(path).lower().endswith(ENDINGS) and os.path.isfile(path)  # noqa: PTH113 (never raises)
 
 
 def _files(paths: list[Path]) -> FileImages:
+    files = [str(path) for path in paths]
     names = [printable(path) for path in paths]
-    return FileImages(
-        [str(path) for path in paths], names, [printable(path.name) for path in paths]
-    )
+    return FileImages(files, names, [printable(path.name) for path in paths])

@@ -13,26 +13,31 @@ from typing import Any
 import numpy as np
 
 from typica.data._decode import ImageError
-from typica.data._image_sets import ArrayImages, Images, Numbered, PackedImages, as_labels
-from typica.data._table import LABELS
-from typica.errors import FormatError, InputError
+from typica.data._image_sets import ArrayImages, Images, Numbered, PackedImages, indexed_labels
+from typica.data._table import label_name
+from typica.errors import FormatError, InputError, about
 from typica.extras import need
+
+_IMAGE_COLUMNS = ("image", "images", "img")
+_LABEL_COLUMNS = ("label", "labels", "fine_label")
 
 
 def open_npy(path: Path, name: str) -> Images:
     """Return the images of an .npy file, which stays on disk and is read as needed."""
     try:
-        return ArrayImages(np.load(path, mmap_mode="r", allow_pickle=False), name)
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (EOFError, OSError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
         raise FormatError(
             f"{path}: not a whole .npy file of numbers ({error}); write it again."
         ) from None
+    return ArrayImages(array, name)
 
 
 def open_npz(path: Path, name: str) -> Images:
-    """Return the images of an .npz file: the array `images`, or the only one; `labels` and `classes` if there."""
+    """Return the images of an .npz file: the array `images`, or the only one.
+
+    `labels` and `classes` are taken if they are there.
+    """
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = dict(file)
@@ -40,20 +45,23 @@ def open_npz(path: Path, name: str) -> Images:
         raise FormatError(
             f"{path}: not a whole .npz file of numbers ({error}); write it again."
         ) from None
-    labels = next((arrays.pop(key) for key in LABELS if key in arrays), None)
+    label = label_name(arrays)
+    labels = None if label is None else arrays.pop(label)
     classes = arrays.pop("classes", None)
     if "images" not in arrays and len(arrays) != 1:
         raise FormatError(
             f"{path}: holds {', '.join(arrays) or 'nothing'}; name the array of images 'images'."
         )
     array = arrays["images"] if "images" in arrays else next(iter(arrays.values()))
-    return _labelled(
-        array, path, name, labels, None if classes is None else [str(c) for c in np.ravel(classes)]
-    )
+    names = None if classes is None else [str(entry) for entry in np.ravel(classes)]
+    return _labelled(array, path, name, labels, names)
 
 
 def open_mat(path: Path, name: str) -> Images:
-    """Return the images of SVHN's cropped digits: X (32, 32, 3, n) and y (n, 1), where 10 stands for the digit 0."""
+    """Return the images of SVHN's cropped digits: X (32, 32, 3, n) and y (n, 1).
+
+    There 10 stands for the digit 0.
+    """
     loadmat = importlib.import_module("scipy.io").loadmat
     try:
         content = loadmat(path, variable_names=["X", "y"])
@@ -69,15 +77,15 @@ def open_mat(path: Path, name: str) -> Images:
     if "y" in content:
         digits = np.ravel(content["y"])
         labels = np.where(digits == 10, 0, digits)
-    return _labelled(
-        np.ascontiguousarray(np.moveaxis(content["X"], 3, 0)), path, name, labels, None
-    )
+    images = np.ascontiguousarray(np.moveaxis(content["X"], 3, 0))
+    return _labelled(images, path, name, labels, None)
 
 
 def _labelled(array: Any, path: Path, name: str, labels: Any, classes: list[str] | None) -> Images:
     if labels is None:
         return ArrayImages(array, name)
-    indices, found = as_labels(labels, len(array), str(path))
+    with about(str(path)):
+        indices, found = indexed_labels(labels, len(array))
     return ArrayImages(array, name, indices, found or classes)
 
 
@@ -87,27 +95,30 @@ def open_parquet(path: Path, name: str) -> Images:
     A column `label` gives the labels; names of classes are taken from Hugging Face's metadata. Row
     groups are read as they are needed, and the last two kept.
     """
-    pyarrow, parquet = need("pyarrow", "parquet"), need("pyarrow.parquet", "parquet")
+    arrow, parquet = need("pyarrow", "parquet"), need("pyarrow.parquet", "parquet")
     try:
         file = parquet.ParquetFile(path)
-        columns = {field.name: field.type for field in file.schema_arrow}
-        column = next((key for key in ("image", "images", "img") if key in columns), None)
-        if column is None:
-            raise FormatError(
-                f"{path}: holds {', '.join(columns)}; name the column of images 'image'."
-            )
-        label = next((key for key in ("label", "labels", "fine_label") if key in columns), None)
+        columns = file.schema_arrow.names
+        label = _first_of(_LABEL_COLUMNS, columns)
         given = None if label is None else file.read([label]).column(0)
-    except (pyarrow.ArrowException, OSError) as error:
+    except (arrow.ArrowException, OSError) as error:
         raise FormatError(f"{path}: not a whole .parquet file ({error}); write it again.") from None
+    column = _first_of(_IMAGE_COLUMNS, columns)
+    if column is None:
+        raise FormatError(f"{path}: holds {', '.join(columns)}; name the column of images 'image'.")
     if not file.metadata.num_rows:
         raise InputError(f"{path}: holds no images; pass a file with rows.")
-    labels, classes = _parquet_labels(given, file.schema_arrow.metadata, label, str(path))
+    with about(str(path)):
+        labels, classes = _parquet_labels(given, file.schema_arrow.metadata, label)
     counts = [file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)]
     rows = _Rows(file, column, counts, name)
     return PackedImages(
         str(path), rows.read, Numbered(name, sum(counts)), [], labels=labels, classes=classes
     )
+
+
+def _first_of(wanted: Sequence[str], there: Sequence[str]) -> str | None:
+    return next((name for name in wanted if name in there), None)
 
 
 class _Rows:
@@ -138,19 +149,20 @@ class _Rows:
         return value
 
 
-def _parquet_labels(
-    given: Any, metadata: Any, label: str | None, where: str
-) -> tuple[Any, list[str] | None]:
-    """Return labels and class names, or neither where some row has no label (null, or Hugging Face's -1)."""
+def _parquet_labels(given: Any, metadata: Any, label: str | None) -> tuple[Any, list[str] | None]:
+    """Return labels and class names, or neither where a row has none (null, Hugging Face's -1)."""
     if given is None or given.null_count:
         return None, None
-    labels, classes = as_labels(given.to_pylist(), len(given), where)
+    labels, classes = indexed_labels(given.to_pylist(), len(given))
     if labels.min() < 0:
         return None, None
-    if classes is None:
-        try:
-            features = json.loads((metadata or {})[b"huggingface"])["info"]["features"]
-            classes = [str(name) for name in features[label]["names"]]
-        except (KeyError, TypeError, ValueError):
-            classes = None
-    return labels, classes
+    return labels, classes or _hugging_face_names(metadata, label)
+
+
+def _hugging_face_names(metadata: Any, label: str | None) -> list[str] | None:
+    """Return the names of classes that Hugging Face's metadata has for a column, if any."""
+    try:
+        features = json.loads((metadata or {})[b"huggingface"])["info"]["features"]
+        return [str(name) for name in features[label]["names"]]
+    except (KeyError, TypeError, ValueError):
+        return None

@@ -1,4 +1,4 @@
-"""From images to the numbers that a network takes: turn, resize, crop, scale, normalise. Pillow and NumPy alone."""
+"""From images to the numbers that a network takes: turn, resize, crop, scale, normalise."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from typica.data._decode import MAX_PIXELS, to_rgb, turned
-from typica.errors import InputError
+from typica.errors import InputError, about
 
 _FILTERS = {
     "nearest": Image.Resampling.NEAREST,
@@ -27,7 +27,7 @@ _FILTERS = {
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """What is done to an image before the network sees it, as torchvision does it, bit for bit on the same Pillow.
+    """What is done to an image before the network sees it: bit for bit what torchvision does.
 
     The shorter side is resized to `resize` pixels, the middle `crop` x `crop` pixels are kept, and
     channel c becomes (x / scale - mean[c]) / std[c] in float32. `std` is what `Perturb` takes as
@@ -50,35 +50,38 @@ class Preprocessing:
     exif: bool = True
 
     def __post_init__(self) -> None:
-        where = "Preprocessing"
-        if (
-            not all(isinstance(n, int) for n in (self.crop, self.resize))
-            or not 0 < self.crop <= self.resize
-        ):
-            raise InputError(
-                f"{where}: crop={self.crop} of resize={self.resize}; pass 0 < crop <= resize."
-            )
-        if self.interpolation not in _FILTERS:
-            raise InputError(
-                f"{where}: interpolation {self.interpolation!r} is unknown; choose one of {', '.join(_FILTERS)}."
-            )
-        numbers = [*self.mean, *self.std, self.scale]
-        finite = len(self.mean) == len(self.std) == 3 and all(map(math.isfinite, numbers))
-        if not finite or not all(number > 0 for number in numbers[3:]):
-            raise InputError(
-                f"{where}: mean={self.mean}, std={self.std}, scale={self.scale}; "
-                "pass three means, three positive standard deviations and a positive scale."
-            )
-        if not isinstance(self.exif, bool):
-            raise InputError(f"{where}: exif={self.exif!r}; pass True or False.")
+        with about("Preprocessing"):
+            self._check()
         # Equal settings are to be equal objects with equal fingerprints, whether given as 1 or 1.0,
         # list or tuple.
         object.__setattr__(self, "mean", tuple(map(float, self.mean)))
         object.__setattr__(self, "std", tuple(map(float, self.std)))
         object.__setattr__(self, "scale", float(self.scale))
 
+    def _check(self) -> None:
+        whole = isinstance(self.crop, int) and isinstance(self.resize, int)
+        if not whole or not 0 < self.crop <= self.resize:
+            raise InputError(f"crop={self.crop} of resize={self.resize}; pass 0 < crop <= resize.")
+        if self.interpolation not in _FILTERS:
+            known = ", ".join(_FILTERS)
+            raise InputError(
+                f"interpolation {self.interpolation!r} is unknown; choose one of {known}."
+            )
+        numbers = [*self.mean, *self.std, self.scale]
+        finite = len(self.mean) == len(self.std) == 3 and all(map(math.isfinite, numbers))
+        if not finite or min(numbers[3:]) <= 0:
+            raise InputError(
+                f"mean={self.mean}, std={self.std}, scale={self.scale}; "
+                "pass three means, three positive standard deviations and a positive scale."
+            )
+        if not isinstance(self.exif, bool):
+            raise InputError(f"exif={self.exif!r}; pass True or False.")
+
     def __call__(self, images: Any) -> NDArray[np.float32]:
-        """Return (n, 3, crop, crop) float32 from uint8 images (n, h, w, 3), or a list of Pillow images or arrays."""
+        """Return (n, 3, crop, crop) float32 from uint8 images (n, h, w, 3).
+
+        A list of Pillow images or arrays will do as well.
+        """
         if isinstance(images, np.ndarray) and images.ndim == 4 and self._fits(images.shape[1:]):
             return self.normalised(images)
         if isinstance(images, Image.Image) or (isinstance(images, np.ndarray) and images.ndim == 3):
@@ -89,46 +92,51 @@ class Preprocessing:
             raise InputError(
                 f"Preprocessing: got {type(images).__name__}; pass uint8 images (n, h, w, 3)."
             )
-        pictures = [self.pixels(image) for image in images]
-        return self.normalised(
-            np.stack(pictures) if pictures else np.zeros((0, self.crop, self.crop, 3), np.uint8)
-        )
+        return self.normalised(self.stacked([self.pixels(image) for image in images]))
+
+    def stacked(self, images: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
+        """Return images as `pixels` gives them as one array (n, crop, crop, 3); n may be 0."""
+        if not images:
+            return np.zeros((0, self.crop, self.crop, 3), dtype=np.uint8)
+        return np.stack(images)
 
     def pixels(self, image: Any) -> NDArray[np.uint8]:
-        """Return one image, a Pillow image or uint8 (h, w, 3), turned, RGB, resized and cropped: (crop, crop, 3).
+        """Return one image turned, RGB, resized and cropped: (crop, crop, 3).
+
+        image: a Pillow image or uint8 (h, w, 3).
 
         >>> Preprocessing(resize=4, crop=2).pixels(Image.new("L", (40, 30))).shape
         (2, 2, 3)
         """
         if isinstance(image, Image.Image):
-            picture = turned(image) if self.exif else image
-            picture = picture if picture.mode == "RGB" else to_rgb(picture)
-        else:
-            array = np.asarray(image)
-            if array.ndim != 3 or array.shape[2] != 3 or 0 in array.shape:
-                raise InputError(
-                    f"Preprocessing: an image of shape {array.shape}; pass (height, width, 3)."
-                )
-            _check_bytes(array)
-            if self._fits(array.shape):
-                return array
-            picture = Image.fromarray(array)
-        return np.asarray(self._crop(self._resize(picture)))
+            upright = turned(image) if self.exif else image
+            rgb = upright if upright.mode == "RGB" else to_rgb(upright)
+            return np.asarray(self._crop(self._resize(rgb)))
+        array = np.asarray(image)
+        if array.ndim != 3 or array.shape[2] != 3 or 0 in array.shape:
+            raise InputError(
+                f"Preprocessing: an image of shape {array.shape}; pass (height, width, 3)."
+            )
+        _check_bytes(array)
+        if self._fits(array.shape):
+            return array
+        return np.asarray(self._crop(self._resize(Image.fromarray(array))))
 
     def normalised(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Return what the network takes, (n, 3, crop, crop) float32, from uint8 (n, crop, crop, 3).
 
-        >>> Preprocessing(1, 1, scale=5).normalised(np.full((1, 1, 1, 3), 10, dtype=np.uint8)).ravel()
+        >>> ten = np.full((1, 1, 1, 3), 10, dtype=np.uint8)
+        >>> Preprocessing(1, 1, scale=5).normalised(ten).ravel()
         array([2., 2., 2.], dtype=float32)
         """
         if pixels.ndim != 4 or not self._fits(pixels.shape[1:], resized=True):
             raise InputError(
-                f"Preprocessing: pixels of shape {pixels.shape}; pass (n, {self.crop}, {self.crop}, 3)."
+                f"Preprocessing: pixels of shape {pixels.shape}; "
+                f"pass (n, {self.crop}, {self.crop}, 3)."
             )
         _check_bytes(pixels)
-        mean, std = (
-            np.array(values, dtype=np.float32)[:, None, None] for values in (self.mean, self.std)
-        )
+        mean = np.array(self.mean, dtype=np.float32)[:, None, None]
+        std = np.array(self.std, dtype=np.float32)[:, None, None]
         # The order and the rounding of torchvision's ToTensor and Normalize.
         values = np.moveaxis(pixels, 3, 1).astype(np.float32, order="C")
         values /= np.float32(self.scale)
@@ -142,14 +150,12 @@ class Preprocessing:
         >>> Preprocessing.from_dict(Preprocessing(40, 32).to_dict()) == Preprocessing(40, 32)
         True
         """
-        return {
-            key: list(v) if isinstance(v, tuple) else v
-            for key, v in dataclasses.asdict(self).items()
-        }
+        settings = dataclasses.asdict(self)
+        return {**settings, "mean": list(self.mean), "std": list(self.std)}
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> Preprocessing:
-        """Return the preprocessing with these settings, as `to_dict` gives them; those left out have their defaults."""
+        """Return the preprocessing with these settings; those left out have their defaults."""
         unknown = sorted(set(settings) - set(cls.keys()))
         missing = sorted({"resize", "crop"} - set(settings))
         if unknown or missing:
@@ -162,8 +168,8 @@ class Preprocessing:
             return cls(**settings)
         except TypeError as error:
             raise InputError(
-                f"Preprocessing.from_dict: a value of the wrong type ({error}); pass whole numbers for resize and "
-                "crop, three numbers each for mean and std."
+                f"Preprocessing.from_dict: a value of the wrong type ({error}); "
+                "pass whole numbers for resize and crop, three numbers each for mean and std."
             ) from None
 
     @classmethod
@@ -177,25 +183,27 @@ class Preprocessing:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def _fits(self, shape: tuple[int, ...], resized: bool = False) -> bool:
-        """Tell whether an image of this shape stays as it is; once resized it need only be of the crop's size."""
+        """Tell whether an image of this shape stays as it is, before resizing or after."""
         return shape == (self.crop, self.crop, 3) and (resized or self.crop == self.resize)
 
-    def _resize(self, picture: Image.Image) -> Image.Image:
-        short, long = sorted(picture.size)
+    def _resize(self, image: Image.Image) -> Image.Image:
+        short, long = sorted(image.size)
         if short == self.resize:
-            return picture
+            return image
         other = int(self.resize * long / short)
         if self.resize * other > MAX_PIXELS:
             raise InputError(
-                f"Preprocessing: an image of {picture.width} x {picture.height} pixels would have "
-                f"{self.resize} x {other} with its shorter side resized; cut it to a less extreme shape."
+                f"Preprocessing: an image of {image.width} x {image.height} pixels would have "
+                f"{self.resize} x {other} with its shorter side resized; "
+                "cut it to a less extreme shape."
             )
-        size = (self.resize, other) if picture.width <= picture.height else (other, self.resize)
-        return picture.resize(size, _FILTERS[self.interpolation])
+        size = (self.resize, other) if image.width <= image.height else (other, self.resize)
+        return image.resize(size, _FILTERS[self.interpolation])
 
-    def _crop(self, picture: Image.Image) -> Image.Image:
-        left, top = (round((length - self.crop) / 2) for length in picture.size)
-        return picture.crop((left, top, left + self.crop, top + self.crop))
+    def _crop(self, image: Image.Image) -> Image.Image:
+        left = round((image.width - self.crop) / 2)
+        top = round((image.height - self.crop) / 2)
+        return image.crop((left, top, left + self.crop, top + self.crop))
 
 
 def _check_bytes(pixels: NDArray[Any]) -> None:

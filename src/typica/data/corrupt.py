@@ -1,4 +1,4 @@
-"""Strangers made of known images, to choose a detector where no out-of-distribution images are at hand.
+"""Strangers made of known images, to choose a detector where no others are at hand.
 
 Each function takes uint8 images (n, h, w, 3) and a seed, and returns as many: image i of the result
 depends on image i, the seed and i alone. The input is never written to. `mixed` joins images of two
@@ -8,6 +8,7 @@ classes.
 from __future__ import annotations
 
 import io
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 
-from typica.errors import InputError
+from typica.errors import InputError, about, border
 
 Pixels = NDArray[np.uint8]
 Corruption = Callable[[Pixels, int], Pixels]
@@ -36,9 +37,9 @@ def gaussian_noise(pixels: Pixels, seed: int = 0) -> Pixels:
     True
     """
 
-    def one(picture: Pixels, rng: np.random.Generator) -> Pixels:
-        noise = rng.normal(scale=255 * _NOISE, size=picture.shape)
-        return np.clip(np.rint(picture + noise), 0, 255).astype(np.uint8)
+    def one(image: Pixels, rng: np.random.Generator) -> Pixels:
+        noise = rng.normal(scale=255 * _NOISE, size=image.shape)
+        return np.clip(np.rint(image + noise), 0, 255).astype(np.uint8)
 
     return _each(pixels, seed, one)
 
@@ -46,19 +47,19 @@ def gaussian_noise(pixels: Pixels, seed: int = 0) -> Pixels:
 def blur(pixels: Pixels, seed: int = 0) -> Pixels:
     """Blur with a Gaussian whose radius is 1/20 of the shorter side."""
 
-    def one(picture: Pixels, _: np.random.Generator) -> Pixels:
-        radius = _BLUR * min(picture.shape[:2])
-        return np.asarray(Image.fromarray(picture).filter(ImageFilter.GaussianBlur(radius)))
+    def one(image: Pixels, _: np.random.Generator) -> Pixels:
+        radius = _BLUR * min(image.shape[:2])
+        return np.asarray(Image.fromarray(image).filter(ImageFilter.GaussianBlur(radius)))
 
     return _each(pixels, seed, one)
 
 
 def contrast(pixels: Pixels, seed: int = 0) -> Pixels:
-    """Take three quarters of the contrast away: x becomes m + (x - m) / 4, m being the image's mean colour."""
+    """Take three quarters of the contrast away: x becomes m + (x - m) / 4, m the mean colour."""
 
-    def one(picture: Pixels, _: np.random.Generator) -> Pixels:
-        mean = picture.mean(axis=(0, 1))
-        return np.asarray(np.rint(mean + _CONTRAST * (picture - mean)), dtype=np.uint8)
+    def one(image: Pixels, _: np.random.Generator) -> Pixels:
+        mean = image.mean(axis=(0, 1))
+        return np.asarray(np.rint(mean + _CONTRAST * (image - mean)), dtype=np.uint8)
 
     return _each(pixels, seed, one)
 
@@ -71,12 +72,12 @@ def pixelate(pixels: Pixels, seed: int = 0) -> Pixels:
     1
     """
 
-    def one(picture: Pixels, _: np.random.Generator) -> Pixels:
-        image = Image.fromarray(picture)
-        step = min(image.size) * _PIXELS / 32
-        small = (max(1, round(image.width / step)), max(1, round(image.height / step)))
-        coarse = image.resize(small, Image.Resampling.BOX)
-        return np.asarray(coarse.resize(image.size, Image.Resampling.NEAREST))
+    def one(image: Pixels, _: np.random.Generator) -> Pixels:
+        fine = Image.fromarray(image)
+        step = min(fine.size) * _PIXELS / 32
+        small = (max(1, round(fine.width / step)), max(1, round(fine.height / step)))
+        coarse = fine.resize(small, Image.Resampling.BOX)
+        return np.asarray(coarse.resize(fine.size, Image.Resampling.NEAREST))
 
     return _each(pixels, seed, one)
 
@@ -84,50 +85,55 @@ def pixelate(pixels: Pixels, seed: int = 0) -> Pixels:
 def jpeg(pixels: Pixels, seed: int = 0) -> Pixels:
     """Compress as JPEG of quality 7 out of 95 and decompress."""
 
-    def one(picture: Pixels, _: np.random.Generator) -> Pixels:
+    def one(image: Pixels, _: np.random.Generator) -> Pixels:
         file = io.BytesIO()
-        Image.fromarray(picture).save(file, "jpeg", quality=_QUALITY)
-        with Image.open(file) as image:
-            return np.asarray(image)
+        Image.fromarray(image).save(file, "jpeg", quality=_QUALITY)
+        with Image.open(file) as compressed:
+            return np.asarray(compressed)
 
     return _each(pixels, seed, one)
 
 
 def patch_shuffle(pixels: Pixels, seed: int = 0) -> Pixels:
-    """Cut the image into 4 x 4 patches and put them back in another order; a remainder at the edges stays."""
+    """Cut the image into 4 x 4 patches and put them back in another order.
 
-    def one(picture: Pixels, rng: np.random.Generator) -> Pixels:
-        rows, columns = (min(_GRID, length) for length in picture.shape[:2])
-        height, width = picture.shape[0] // rows, picture.shape[1] // columns
-        places = [(r * height, c * width) for r in range(rows) for c in range(columns)]
-        result = picture.copy()
+    A remainder at the edges stays.
+    """
+
+    def one(image: Pixels, rng: np.random.Generator) -> Pixels:
+        rows, columns = min(_GRID, image.shape[0]), min(_GRID, image.shape[1])
+        height, width = image.shape[0] // rows, image.shape[1] // columns
+        tops, lefts = range(0, rows * height, height), range(0, columns * width, width)
+        places = list(itertools.product(tops, lefts))
+        result = image.copy()
         # A cycle through all patches in random order leaves none in its place.
         order = rng.permutation(len(places))
         for here, there in zip(order, np.roll(order, 1), strict=True):
             (top, left), (y, x) = places[here], places[there]
-            result[top : top + height, left : left + width] = picture[y : y + height, x : x + width]
+            result[top : top + height, left : left + width] = image[y : y + height, x : x + width]
         return result
 
     return _each(pixels, seed, one)
 
 
+@border
 def mixed(pixels: Pixels, labels: Any, seed: int = 0, how: str = "mean") -> Pixels:
-    """Join each image with one of another class: their mean, or with how="halves" a left half and a right half.
+    """Join each image with one of another class: their mean, or a left half and a right half.
 
     labels: (n,), of two classes at least. The partner is drawn evenly from the images of other
-    classes.
+    classes. how: "mean" or "halves".
 
     >>> two = np.stack([np.zeros((2, 2, 3)), np.full((2, 2, 3), 200)]).astype(np.uint8)
     >>> mixed(two, [0, 1])[0, 0, 0], mixed(two, [0, 1], how="halves")[0, 0, :, 0]
     (array([100, 100, 100], dtype=uint8), array([  0, 200], dtype=uint8))
     """
-    pixels, labels = _checked(pixels, "mixed"), np.asarray(labels)
+    pixels, labels = _checked(pixels), np.asarray(labels)
     if labels.shape != (len(pixels),):
         raise InputError(
-            f"mixed: labels of shape {labels.shape} for {len(pixels)} images; one an image is needed."
+            f"labels of shape {labels.shape} for {len(pixels)} images; one per image is needed."
         )
     if how not in ("mean", "halves"):
-        raise InputError(f"mixed: how={how!r}; choose mean or halves.")
+        raise InputError(f"how={how!r}; choose mean or halves.")
     partners = pixels[_partners(labels, seed)]
     if how == "mean":
         return ((pixels.astype(np.uint16) + partners + 1) // 2).astype(np.uint8)
@@ -154,7 +160,7 @@ def _partners(labels: NDArray[Any], seed: int) -> NDArray[np.int64]:
     first = np.searchsorted(ordered, labels, side="left")
     count = np.searchsorted(ordered, labels, side="right") - first
     if not len(labels) or np.any(count == len(labels)):
-        raise InputError("mixed: the images are of one class; pass images of two classes or more.")
+        raise InputError("the images are of one class; pass images of two classes or more.")
     # A draw among the others: positions from the row's own class on are moved past that class.
     drawn = np.random.default_rng(seed).integers(len(labels) - count)
     return np.asarray(order[drawn + np.where(drawn >= first, count, 0)])
@@ -163,17 +169,19 @@ def _partners(labels: NDArray[Any], seed: int) -> NDArray[np.int64]:
 def _each(
     pixels: Pixels, seed: int, one: Callable[[Pixels, np.random.Generator], Pixels]
 ) -> Pixels:
-    pixels = _checked(pixels, "corrupt")
+    with about("corrupt"):
+        pixels = _checked(pixels)
     result = np.empty_like(pixels, order="C")
-    for i, picture in enumerate(pixels):
-        result[i] = one(np.ascontiguousarray(picture), np.random.default_rng([seed, i]))
+    for i, image in enumerate(pixels):
+        result[i] = one(np.ascontiguousarray(image), np.random.default_rng([seed, i]))
     return result
 
 
-def _checked(pixels: Any, where: str) -> Pixels:
+def _checked(pixels: Any) -> Pixels:
     array = np.asarray(pixels)
     if array.dtype != np.uint8 or array.ndim != 4 or array.shape[3] != 3 or 0 in array.shape[1:]:
         raise InputError(
-            f"{where}: images of shape {array.shape} and type {array.dtype}; pass uint8 (n, height, width, 3)."
+            f"images of shape {array.shape} and type {array.dtype}; "
+            "pass uint8 (n, height, width, 3)."
         )
     return array
