@@ -194,3 +194,13 @@ def map_rows(
         blocks.append(values)
         advance(block.stop - block.start)
     return blocks[0] if len(blocks) == 1 else xp.concat(blocks)
+
+
+def check_rows(Z: Array) -> None:
+    """Raise if a row of the features Z (n, m) holds NaN or infinity, naming the first such row.
+
+    >>> check_rows(np.array([[0.0], [np.nan]]))
+    Traceback (most recent call last):
+    typica.errors.InputError: row 1 of the features holds NaN or infinity; ...
+    """
+    map_rows(lambda rows: rows[:, 0], Z)

@@ -9,10 +9,13 @@ underscore and are what is stored.
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, ClassVar, Self
 
+import array_api_compat
 from numpy.typing import NDArray
 from sklearn import exceptions
 from sklearn.base import BaseEstimator
@@ -20,7 +23,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from typica import store
-from typica.arrays import Array, as_features, map_rows, to_numpy
+from typica.arrays import Array, as_features, like, to_numpy
 from typica.checks import Parameter, check_parameters
 from typica.errors import InputError, border
 from typica.moments import Moments
@@ -55,16 +58,6 @@ class Tags:
     reference: str = ""
 
 
-def check_rows(Z: Array) -> None:
-    """Raise if a row of the features Z (n, m) holds NaN or infinity, naming the first such row.
-
-    >>> check_rows(np.array([[0.0], [np.nan]]))
-    Traceback (most recent call last):
-    typica.errors.InputError: row 1 of the features holds NaN or infinity; ...
-    """
-    map_rows(lambda rows: rows[:, 0], Z)
-
-
 def _mergeable(estimator: Estimator) -> bool:
     return estimator.tags.mergeable
 
@@ -77,6 +70,9 @@ class Estimator(BaseEstimator):
     kind: ClassVar[str]
     n_features_in_: int
 
+    _derived_from: dict[str, Any]
+    _moved: dict[str, tuple[Any, Array]]
+
     # What a method supplies
 
     def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
@@ -86,11 +82,14 @@ class Estimator(BaseEstimator):
         """Take in what `other` has learnt."""
         raise InputError("this method cannot merge; fit it on all data at once.")
 
-    def _prepare(self) -> None:
-        """Derive from what was learnt what use needs; say what makes that impossible. May be called twice."""
+    def _derive(self) -> None:
+        """Set, as private attributes, what use needs of parameters and of what was learnt.
+
+        Say it where that is impossible. See `_prepare`.
+        """
 
     def _learnt_more(self) -> None:
-        """Drop what `partial_fit` and `merge` have made invalid."""
+        """Drop what else `partial_fit` and `merge` have made invalid."""
 
     @property
     def n_features(self) -> int | None:
@@ -108,6 +107,7 @@ class Estimator(BaseEstimator):
         first = not self._has_learnt()
         Z = self._check(X, reset=first)
         with self._blank_on_error(first):
+            self._drop_derived()
             self._learn(to_numpy(Z), self._check_labels(y))
         self._learnt_more()
         return self
@@ -129,6 +129,7 @@ class Estimator(BaseEstimator):
             raise InputError(
                 f"{self.n_features} features here, {other.n_features} there; fit both on the same layer."
             )
+        self._drop_derived()
         self._absorb(other)
         self.n_features_in_ = other.n_features_in_
         self._learnt_more()
@@ -143,6 +144,56 @@ class Estimator(BaseEstimator):
                 "fit it again where it is needed."
             )
         store.save(self, path)
+
+    # What is derived: one rule for when it is stale
+
+    def _prepare(self) -> None:
+        """Derive what use needs, if that was not done since parameters or knowledge last changed.
+
+        What `_derive` sets is declared on the class, as annotations of private attributes. It is
+        never stored, pickled or copied, and dropped when a parameter or what was learnt changes.
+        """
+        parameters = self._parameters()
+        if getattr(self, "_derived_from", parameters) != parameters:
+            self._drop_derived()
+        if not hasattr(self, "_derived_from"):
+            self._derive()
+            # Last, so that another thread never takes for ready what is still being made.
+            self._derived_from = parameters
+
+    @classmethod
+    def _derived_names(cls) -> set[str]:
+        kinds = [kind for kind in cls.__mro__ if issubclass(kind, Estimator)]
+        declared = chain.from_iterable(map(inspect.get_annotations, kinds))
+        return {name for name in declared if name.startswith("_")}
+
+    def _drop_derived(self) -> None:
+        for name in self._derived_names() & set(vars(self)):
+            delattr(self, name)
+
+    def _parameters(self) -> dict[str, Any]:
+        """Return the parameters by name: faster than `get_params`, and asked for in every call."""
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if not name.startswith("_") and not name.endswith("_")
+        }
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out of pickles and copies what is derived: it may be large, and is soon made again."""
+        state: dict[str, Any] = super().__getstate__()
+        derived = self._derived_names()
+        return {name: value for name, value in state.items() if name not in derived}
+
+    def _like(self, name: str, Z: Array) -> Array:
+        """Return a derived array in the backend, dtype and device of Z, kept from block to block."""
+        place = (type(Z), Z.dtype, array_api_compat.device(Z))
+        if not hasattr(self, "_moved"):
+            self._moved = {}
+        kept = self._moved.get(name)
+        if kept is None or kept[0] != place:
+            kept = self._moved[name] = (place, like(getattr(self, name), Z))
+        return kept[1]
 
     # How it is done
 
@@ -210,6 +261,7 @@ class Estimator(BaseEstimator):
 
     def _forget(self, keep: tuple[str, ...] = ("n_features_in_", "feature_names_in_")) -> None:
         """Drop what an earlier fit has left, except what the check of this fit's input has just set."""
+        self._drop_derived()
         for name in [key for key in store.fitted_state(self) if key not in keep]:
             delattr(self, name)
 
@@ -228,8 +280,8 @@ class Estimator(BaseEstimator):
 class LearnsMoments(Estimator):
     """An estimator whose knowledge is moments of the features, so that it streams and merges.
 
-    Subclasses write `_derive`, which turns `moments_` into what use needs; `_scatter` says whether
-    that needs the scatter as well.
+    Subclasses turn `moments_` into what use needs in `_derive`; `_scatter` says whether that needs
+    the scatter as well.
     """
 
     moments_: Moments
@@ -239,17 +291,7 @@ class LearnsMoments(Estimator):
         if not hasattr(self, "moments_"):
             self.moments_ = Moments(scatter=self._scatter)
         self.moments_.add(Z, labels)
-        self._derived = False
 
     def _absorb(self, other: Self) -> None:
         own = self.moments_ if self._has_learnt() else Moments(scatter=self._scatter)
         self.moments_ = own.merge(other.moments_)
-        self._derived = False
-
-    def _prepare(self) -> None:
-        if not getattr(self, "_derived", False):
-            self._derive()
-            self._derived = True
-
-    def _derive(self) -> None:
-        """Set what use needs from `moments_`, or say why that is impossible."""

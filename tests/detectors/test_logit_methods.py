@@ -356,7 +356,7 @@ def test_kl_matching_leaves_out_classes_that_are_never_predicted():
     answer = detector.explain(row)[0]
     assert answer.runner_up == "cat" and answer.similarity == pytest.approx(answer.score)
     detector.counts_[:] = 0
-    detector.__dict__.pop("_log_templates")
+    detector._drop_derived()
     with pytest.raises(
         typica.InputError, match=r"KLMatching.score_samples: no class has a template; fit on rows"
     ):

@@ -44,8 +44,8 @@ class CW(CosineDetector):
     def __init__(self, head: Head | None = None) -> None:
         self.head = head
 
-    def _prepare(self) -> None:
-        if self.head is None or getattr(self, "_prepared_for", None) is self.head:
+    def _derive(self) -> None:
+        if self.head is None:
             return
         zero = ~self.head.weight.any(axis=1)
         if zero.any():
@@ -54,7 +54,6 @@ class CW(CosineDetector):
                 "no direction; check the checkpoint."
             )
         self._directions = unit_rows(self.head.weight)
-        self._prepared_for = self.head
 
     @property
     def classes_(self) -> NDArray[Any]:

@@ -29,14 +29,13 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 
-from typica.arrays import Array, like, map_rows, namespace, to_numpy
+from typica.arrays import Array, check_rows, like, map_rows, namespace, to_numpy
 from typica.checks import Parameter
 from typica.detectors._pipelines import final_detector
 from typica.detectors.base import Detector, Tags
 from typica.detectors.ctm import CTM
 from typica.detectors.mahalanobis import Mahalanobis
 from typica.errors import CalibrationWarning, InputError, about
-from typica.estimator import check_rows
 from typica.store import storable
 from typica.threshold import QUANTILES, threshold
 
@@ -132,6 +131,7 @@ class Ensemble(Detector):
         reference="in the manner of Kriegel et al. 2011, SDM",
     )
     params = {"members": MEMBERS}
+    _ranks: list[Ranks]
 
     members_: list[Any]
     observed_: list[Floats]
@@ -164,8 +164,10 @@ class Ensemble(Detector):
     def _prepare(self) -> None:
         for member in self.members_:
             final_detector(member)._prepare()
-        if not hasattr(self, "_ranks") and hasattr(self, "observed_"):
-            self._ranks = [Ranks.of(scores) for scores in self.observed_]
+        super()._prepare()
+
+    def _derive(self) -> None:
+        self._ranks = [Ranks.of(scores) for scores in getattr(self, "observed_", [])]
 
     def _set_threshold(self, Z: Array, tpr: float, source: str) -> None:
         S = to_numpy(map_rows(self._member_scores, Z, self._score_width()))

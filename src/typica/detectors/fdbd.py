@@ -12,6 +12,7 @@ product with the head.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from typica.arrays import Array, like, namespace
@@ -45,6 +46,7 @@ class FDBD(MomentsDetector):
         reference="Liu & Qin 2024, ICML",
     )
     params = {"head": HEAD}
+    _shares: NDArray[np.float64]
 
     def __init__(self, head: Head | None = None) -> None:
         self.head = head

@@ -55,6 +55,8 @@ class InfluenceKernel(MomentsDetector):
         reference="Nguyen et al. 2023, A Cosine Similarity-based Method for Out-of-Distribution Detection",
     )
     params = {"head": HEAD, "exact": truth()}
+    _directions: NDArray[np.float64]
+    _profiles: NDArray[np.float64]
 
     def __init__(self, head: Head | None = None, exact: bool = True) -> None:
         self.head = head

@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import IsolationForest as Forest
 
-from typica.arrays import Array, as_floating, like, to_numpy
+from typica.arrays import Array, as_floating, check_rows, like, to_numpy
 from typica.checks import count
 from typica.detectors.base import Detector, Tags
-from typica.estimator import check_rows
 from typica.store import storable
 
 
@@ -50,9 +49,8 @@ class IsolationForest(Detector):
 
     def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
         check_rows(Z)
-        self._model = Forest(n_estimators=int(self.trees), random_state=int(self.seed)).fit(
-            as_floating(Z)
-        )
+        forest = Forest(n_estimators=int(self.trees), random_state=int(self.seed))
+        self._forest = forest.fit(as_floating(Z))
 
     def _score(self, Z: Array) -> Array:
-        return like(np.asarray(self._model.score_samples(to_numpy(Z))), Z)
+        return like(np.asarray(self._forest.score_samples(to_numpy(Z))), Z)

@@ -81,6 +81,7 @@ class KLMatching(LogitDetector):
         reference="Hendrycks et al. 2022, ICML",
     )
     params = {"head": HEAD}
+    _log_templates: NDArray[np.float64]
     counts_: NDArray[np.int64]
     sums_: NDArray[np.float64]
 
@@ -102,11 +103,8 @@ class KLMatching(LogitDetector):
     def _add(self, counts: NDArray[np.int64], sums: NDArray[np.float64]) -> None:
         self.counts_ = getattr(self, "counts_", 0) + counts
         self.sums_ = getattr(self, "sums_", 0.0) + sums
-        self.__dict__.pop("_log_templates", None)  # stale now
 
-    def _prepare(self) -> None:
-        if hasattr(self, "_log_templates"):
-            return
+    def _derive(self) -> None:
         if not self.counts_.any():
             raise InputError(
                 "no class has a template; fit on rows of the training or validation set."

@@ -73,6 +73,8 @@ class KNN(RowsDetector):
         "seed": count(0),
         "index": choice(None, "faiss", advice='pass None (exact) or "faiss"'),
     }
+    _directions: NDArray[Any]
+    _search: Search | Cells
 
     def __init__(
         self,
@@ -96,15 +98,15 @@ class KNN(RowsDetector):
         return np.asarray(kept, dtype=Z.dtype)
 
     def _derive(self) -> None:
+        super()._derive()
         bank = self.rows_
         check_k(self.k, len(bank), self.subsample)
         directed = bank.any(axis=1)
         self._directions = bank if directed.all() else bank[directed]
-        self._elsewhere: tuple[Any, Array] | None = None
         if len(self._directions) < self.k:
             return  # the k-th nearest is a zero row, for every query
         if self.index is None:
-            self._search: Search | Cells = Search(self._directions)
+            self._search = Search(self._directions)
         else:
             self._search = Cells(self._directions, int(self.k))
 
@@ -122,17 +124,10 @@ class KNN(RowsDetector):
             index = self._search.kth(to_numpy(U).astype(self._directions.dtype, copy=False), self.k)
             neighbours = like(self._directions[index], U)
         else:
-            bank = self._directions_on(U)
+            bank = self._like("_directions", U)
             neighbours = xp.take(bank, kth_by_product(U, bank, self.k), axis=0)
         scores = -xp.astype(distances(U, neighbours), Z.dtype)
         return xp.where(zero, xp.full_like(scores, -FARTHEST), scores)
-
-    def _directions_on(self, U: Array) -> Array:
-        """Return the bank on the device and in the dtype of U, kept from one block to the next."""
-        place = (array_api_compat.device(U), U.dtype)
-        if self._elsewhere is None or self._elsewhere[0] != place:
-            self._elsewhere = (place, like(self._directions, U))
-        return self._elsewhere[1]
 
     def _note(self, z: NDArray[Any]) -> str:
         return "" if z.any() else "the feature vector is zero and has no direction, so it scores -2"

@@ -47,6 +47,7 @@ class LOF(RowsDetector):
         reference="Breunig et al. 2000, SIGMOD",
     )
     params = {"k": count(), "subsample": SUBSAMPLE, "seed": count(0)}
+    _model: LocalOutlierFactor
 
     def __init__(self, k: int = 20, subsample: float | int | None = None, seed: int = 0) -> None:
         self.k = k
@@ -54,6 +55,7 @@ class LOF(RowsDetector):
         self.seed = seed
 
     def _derive(self) -> None:
+        super()._derive()
         self._model = LocalOutlierFactor(n_neighbors=int(self.k), novelty=True).fit(self.rows_)
 
     def _score(self, Z: Array) -> Array:

@@ -64,6 +64,7 @@ class NNGuide(HeadedDetector, RowsDetector):
         reference="Park, Jung & Teoh 2023, ICCV",
     )
     params = {"head": HEAD, "k": count(), "subsample": SUBSAMPLE, "seed": count(0)}
+    _guides: NDArray[np.float64]
 
     def __init__(
         self,
@@ -78,10 +79,11 @@ class NNGuide(HeadedDetector, RowsDetector):
         self.seed = seed
 
     def _derive(self) -> None:
+        super()._derive()
         bank = self.rows_.astype(np.float64)
         check_k(self.k, len(bank), self.subsample)
         directions, _ = units(bank)
-        self._guides: NDArray[np.float64] = directions * logsumexp(self._head.logits(bank))[:, None]
+        self._guides = directions * logsumexp(self._head.logits(bank))[:, None]
 
     def _score(self, Z: Array) -> Array:
         directions, _ = units(Z)

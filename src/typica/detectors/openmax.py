@@ -177,6 +177,7 @@ class OpenMax(LogitDetector):
         "alpha": count(),
         "distance": choice(*DISTANCES),
     }
+    _models: ClassModels
     means_: NDArray[np.float64]
     shapes_: NDArray[np.float64]
     scales_: NDArray[np.float64]
@@ -218,11 +219,9 @@ class OpenMax(LogitDetector):
         for k, own in zip(present, np.split(far[rows], starts[1:]), strict=True):
             shapes[k], scales[k] = fit_weibull(np.maximum(own[-self.tail :], least[k]))
         self.means_, self.shapes_, self.scales_ = means, shapes, scales
-        self.__dict__.pop("_models", None)  # stale now
 
-    def _prepare(self) -> None:
-        if not hasattr(self, "_models"):
-            self._models = ClassModels(*polar(self.means_), self.shapes_, self.scales_)
+    def _derive(self) -> None:
+        self._models = ClassModels(*polar(self.means_), self.shapes_, self.scales_)
 
     def _class_numbers(self, labels: NDArray[Any] | None, n: int) -> NDArray[np.int64]:
         """Return the position in `classes_` of each of the n labels."""

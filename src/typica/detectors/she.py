@@ -51,6 +51,7 @@ class SHE(MomentsDetector):
         "head": HEAD,
         "metric": choice("inner", "cosine", advice='pass "inner" or "cosine"'),
     }
+    _patterns: NDArray[np.float64]
 
     def __init__(self, head: Head | None = None, metric: str = "inner") -> None:
         self.head = head

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import as_floating
-from typica.estimator import check_rows
+from typica.arrays import as_floating, check_rows
 
 SAMPLE = 2**25  # the most activations that are sorted; 50,000 rows of 512 features are fewer
 

@@ -13,9 +13,9 @@ from typing import Any, Self
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin, TransformerMixin
 
-from typica.arrays import Array, map_rows
+from typica.arrays import Array, check_rows, map_rows
 from typica.errors import InputError, border
-from typica.estimator import Estimator, check_rows
+from typica.estimator import Estimator
 
 
 class Rectifier(TransformerMixin, Estimator):

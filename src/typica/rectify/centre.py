@@ -32,6 +32,7 @@ class Centre(LearnsMoments, SameWidth):
         memory="O(m)",
         reference="textbook",
     )
+    _mean: NDArray[np.float64]
 
     @property
     def mean_(self) -> NDArray[np.float64]:

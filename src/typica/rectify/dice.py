@@ -55,6 +55,8 @@ class DICE(LearnsMoments, NewWidth):
         reference="Sun & Li 2022, ECCV",
     )
     params = {"head": HEAD, "percentile": percentile()}
+    _weight: NDArray[np.float64]
+    _bias: NDArray[np.floating]
 
     def __init__(self, head: Head | None = None, percentile: float = 90) -> None:
         self.head = head

@@ -62,6 +62,9 @@ class PCA(LearnsMoments, NewWidth):
             )
         )
     }
+    _basis: NDArray[np.float64]
+    _centre: NDArray[np.float64]
+    _shift: NDArray[np.float64]
     _scatter = True
 
     def __init__(self, n_components: int | float | None = None) -> None:

@@ -45,6 +45,9 @@ class Whiten(LearnsMoments, SameWidth):
         reference="Kessy, Lewin & Strimmer 2018, The American Statistician",
     )
     params = {"within_classes": truth()}
+    _matrix: NDArray[np.float64]
+    _centre: NDArray[np.float64]
+    _shift: NDArray[np.float64]
     _scatter = True
 
     def __init__(self, within_classes: bool = False) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array, like
+from typica.arrays import Array
 from typica.detectors.base import Detector
 from typica.explanation import Contribution
 from typica.linalg import cosines, max_cosine, unit_rows
@@ -17,30 +16,16 @@ MOST_CONTRIBUTIONS = 5  # features that `explain` names
 
 
 class CosineDetector(Detector):
-    """A detector whose score is the largest cosine to one of `_directions` (C, m), which `_prepare` sets."""
+    """A detector whose score is the largest cosine to one of `_directions` (C, m), which `_derive` sets."""
 
     _directions: NDArray[np.float64]
     _nan_passes = True
 
     def _score(self, Z: Array) -> Array:
-        return max_cosine(Z, self._directions_like(Z))
+        return max_cosine(Z, self._like("_directions", Z))
 
     def _similarities(self, Z: Array) -> Array:
-        return cosines(Z, self._directions_like(Z))
-
-    def _directions_like(self, Z: Array) -> Array:
-        """Return the directions in the backend, dtype and device of Z, kept from one block or call to the next."""
-        made_for = (type(Z), Z.dtype, array_api_compat.device(Z))
-        source, kept_for, kept = getattr(self, "_moved", (None, None, None))
-        if source is not self._directions or kept_for != made_for:
-            source, kept = self._directions, like(self._directions, Z)
-            self._moved = (source, made_for, kept)
-        return kept
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the moved directions out of pickles and copies: they are soon made again."""
-        state: dict[str, Any] = super().__getstate__()
-        return {key: value for key, value in state.items() if key != "_moved"}
+        return cosines(Z, self._like("_directions", Z))
 
     def _score_width(self) -> int:
         return len(self._directions)

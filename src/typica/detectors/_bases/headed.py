@@ -76,14 +76,7 @@ class HeadedDetector(Detector):
 
 
 class MomentsDetector(LearnsMoments, HeadedDetector):
-    """One that learns moments of the features, so that it streams and merges, and that follows its head."""
-
-    def _prepare(self) -> None:
-        settings = self.get_params(deep=False)
-        if getattr(self, "_derived_for", None) != settings:
-            self._derived = False
-        super()._prepare()
-        self._derived_for = settings
+    """One that learns moments of the features, so that it streams and merges."""
 
     def _from_mean(self, Z: Array) -> Array:
         """Return the rows of Z minus the mean of all training rows, which were learnt without labels."""

@@ -60,9 +60,9 @@ class LogitDetector(Detector):
 
     def _check(self, X: Any, reset: bool = False) -> Array:
         Z = super()._check(X, reset)
-        self._width = int(
-            Z.shape[1]
-        )  # tells an unfitted detector of bare logits how many classes there are
+        if not self._has_learnt():
+            # Tells how many classes there are where nothing is learnt of bare logits.
+            self._width = int(Z.shape[1])
         return Z
 
     @property

@@ -8,11 +8,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import as_floating
+from typica.arrays import as_floating, check_rows
 from typica.checks import Parameter, is_whole, optional
 from typica.detectors.base import Detector
 from typica.errors import InputError
-from typica.estimator import check_rows
 
 
 def _is_share_or_count(value: Any) -> bool:
@@ -60,7 +59,6 @@ class RowsDetector(Detector):
         if self.subsample is not None:
             Z = Z[self._chosen(len(Z), sum(map(len, known)))]
         self.batches_ = [*known, self._kept(as_floating(Z))]
-        self._derived_for = None
 
     def _chosen(self, n: int, before: int) -> NDArray[np.int64]:
         """Return which of n rows are kept; `before` rows are in the bank already."""
@@ -83,7 +81,6 @@ class RowsDetector(Detector):
         if known:
             self._check_sample_can_grow()
         self.batches_ = [*known, *other.batches_]
-        self._derived_for = None
 
     def _check_sample_can_grow(self) -> None:
         if isinstance(self.subsample, int | np.integer):
@@ -91,16 +88,9 @@ class RowsDetector(Detector):
                 "a sample of a fixed number of rows cannot take in more; pass subsample as a share, or None."
             )
 
-    def _prepare(self) -> None:
-        settings = self.get_params(deep=False)
-        if getattr(self, "_derived_for", None) != settings:
-            if len(self.batches_) > 1:
-                self.batches_ = [np.concatenate(self.batches_)]
-            self._derive()
-            self._derived_for = settings
-
     def _derive(self) -> None:
-        """Set what scoring needs from `rows_`, or say why that is impossible."""
+        if len(self.batches_) > 1:
+            self.batches_ = [self.rows_]
 
     @property
     def rows_(self) -> NDArray[Any]:
@@ -112,12 +102,3 @@ class RowsDetector(Detector):
         """The former name of `rows_`."""
         warnings.warn("bank_ is called rows_ now", DeprecationWarning, stacklevel=2)
         return self.rows_
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out of pickles and copies what `_derive` has set: it is large, and soon made again."""
-        state: dict[str, Any] = super().__getstate__()
-        return {
-            key: value
-            for key, value in state.items()
-            if not key.startswith("_") or key == "_sklearn_version"
-        }

@@ -1,0 +1,120 @@
+"""One rule for what is derived: when it is made, when it is dropped, and where it never goes."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from helpers.data import Data
+
+import typica
+from typica import (
+    CTM,
+    CW,
+    DICE,
+    KNN,
+    LOF,
+    PCA,
+    Head,
+    InfluenceKernel,
+    Mahalanobis,
+    NNGuide,
+    Residual,
+)
+
+METHODS = [
+    *((typica.make_detector, name) for name in typica.list_detectors()),
+    *((typica.make_rectifier, name) for name in typica.list_rectifiers()),
+]
+
+
+def fitted(make, name, data: Data):
+    method = make(name)
+    if method.tags.needs_head:
+        method.set_params(head=data.head)
+    elif method.tags.reads == "logits":
+        return method.fit(data.head.logits(data.train), data.labels)
+    return method.fit(data.train, data.labels)
+
+
+def used(method, data: Data):
+    use = method.transform if hasattr(method, "transform") else method.score_samples
+    wants_logits = method.tags.reads == "logits" and method.head is None
+    return use(data.head.logits(data.test) if wants_logits else data.test)
+
+
+def private(method) -> set[str]:
+    """Private attributes; the forest is learnt but cannot be stored, and the width is the input's."""
+    return {name for name in vars(method) if name.startswith("_")} - {"_forest", "_width"}
+
+
+@pytest.mark.parametrize(("make", "name"), METHODS, ids=lambda case: str(case))
+def test_what_is_derived_is_neither_pickled_nor_copied_and_soon_made_again(make, name, data: Data):
+    method = fitted(make, name, data)
+    wanted = used(method, data)
+    for again in (
+        copy.copy(method),
+        copy.deepcopy(method),
+        pickle.loads(pickle.dumps(method)),
+    ):
+        assert private(again) == set()
+        np.testing.assert_array_equal(used(again, data), wanted)
+    method._drop_derived()
+    assert private(method) == set()
+    np.testing.assert_array_equal(used(method, data), wanted)
+
+
+@pytest.mark.parametrize(
+    ("first", "other"),
+    [
+        (KNN(k=3), {"k": 30}),
+        (LOF(k=5), {"k": 30}),
+        (Residual(dim=2), {"dim": 5}),
+        (PCA(n_components=2), {"n_components": 3}),
+        (DICE("head", percentile=50), {"percentile": 90}),
+        (CW("head"), {"head": "reversed"}),
+        (NNGuide("head", k=3, subsample=None), {"head": "reversed"}),
+        (InfluenceKernel("head"), {"exact": False}),
+    ],
+    ids=lambda case: str(case),
+)
+def test_a_parameter_that_changes_what_is_derived_counts_at_once(first, other, data: Data):
+    heads = {"head": data.head, "reversed": Head(data.head.weight[::-1] + 1, data.head.bias)}
+
+    def with_heads(params):
+        return {k: heads.get(v, v) if k == "head" else v for k, v in params.items()}
+
+    method = first.set_params(**with_heads(first.get_params(deep=False)))
+    before = used(method.fit(data.train, data.labels), data)
+    changed = used(method.set_params(**with_heads(other)), data)
+    fresh = type(method)(**method.get_params(deep=False)).fit(data.train, data.labels)
+    np.testing.assert_array_equal(changed, used(fresh, data))
+    assert changed.shape != before.shape or not np.array_equal(changed, before)
+
+
+def test_a_dtype_that_changes_between_calls_meets_its_own_copy(data: Data):
+    detector = CTM().fit(data.train, data.labels)
+    for dtype in (np.float32, np.float64, np.float32):
+        scores = detector.score_samples(data.test.astype(dtype))
+        assert scores.dtype == dtype
+        np.testing.assert_allclose(scores, detector.score_samples(data.test), atol=1e-6)
+
+
+def test_threads_that_ask_first_all_get_an_answer(data: Data, tmp_path):
+    detector = Mahalanobis().fit(data.train, data.labels)
+    wanted = detector.score_samples(data.test)
+    detector.save(tmp_path / "detector.safetensors")
+    for _ in range(20):
+        loaded = typica.load(tmp_path / "detector.safetensors")
+        with ThreadPoolExecutor(8) as pool:
+            for scores in pool.map(loaded.score_samples, [data.test] * 16):
+                np.testing.assert_array_equal(scores, wanted)
+
+
+def test_settings_of_scikit_learn_survive(data: Data):
+    rectifier = PCA(n_components=2).set_output(transform="pandas").fit(data.train)
+    again = pickle.loads(pickle.dumps(rectifier.set_params(n_components=3)))
+    assert list(again.transform(data.test).columns) == ["pca0", "pca1", "pca2"]
