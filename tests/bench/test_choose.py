@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 import typica
 from typica.bench.choose import Choice, leave_classes_out
 from typica.bench.resampling import redrawn_aurocs, row_draws, unknown_draws
-from typica.cli.choose import show_choice
+from typica.cli.choose import shown_choice
 from typica.cli.show import console
 
 
@@ -293,7 +293,9 @@ def test_what_is_shown(capsys):
     console.width = 80
     close = choice_of({"ctm": 0.6, "knn": 0.4}, {"knn": 0.4})
     near = {"ctm": {"blur": 0.7}, "knn": {"blur": 0.6}}
-    show_choice(Choice(close.auroc, close.certainty, {"msp": "failed [so]"}, near, close.ahead))
+    choice = Choice(close.auroc, close.certainty, {"msp": "failed [so]"}, near, close.ahead)
+    for part in shown_choice(choice):
+        console.print(part)
     out = capsys.readouterr().out
     text = " ".join(out.split())
     assert text.startswith(

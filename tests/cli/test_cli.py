@@ -380,7 +380,7 @@ def test_a_folder_that_cannot_be_made_is_refused_before_any_work(
 
 def test_folders_and_places_that_are_closed(folder, capsys, monkeypatch):
     os.mkfifo("pipe")
-    assert "--json pipe: is no plain file; choose another name." in run(
+    assert "--json pipe: is not a plain file; choose another name." in run(
         capsys, "detectors", "--json", "pipe", code=2
     )
     assert "--output -: this one cannot be printed" in run(
@@ -427,7 +427,7 @@ def test_a_bad_file_among_several_is_named(folder, capsys, monkeypatch):
         (
             "test",
             "narrow",
-            "narrow.npy: 5 features a row instead of 12; take them from the same layer.",
+            "narrow.npy: 5 features per row instead of 12; take them from the same layer.",
         ),
     ):
         rest = ("--id", f"{known}.npy", "--ood", "ood=ood.npy", "--ood", f"other={ood}.npy")

@@ -15,6 +15,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from helpers.shell import run
+from helpers.watcher import Watcher
 from helpers.web import Server, serving
 from PIL import Image
 
@@ -35,6 +36,7 @@ from typica.data.sets._download import Digests, DownloadError
 from typica.data.sets._idx import read_idx
 from typica.errors import FormatError, InputError
 from typica.files import lock_folder
+from typica.progress import watched_by
 
 
 def picture() -> bytes:
@@ -107,12 +109,15 @@ def names_below(folder: Path) -> list[str]:
 
 def test_an_archive(server: Server, tmp_path: Path) -> None:
     assert find_set("isun", tmp_path) is None
-    steps: list[tuple[str, int | None]] = []
-    path = get_set("isun", tmp_path, tell=lambda step, size: steps.append((step, size)))
+    watcher = Watcher()
+    with watched_by(watcher):
+        path = get_set("isun", tmp_path)
     assert path == tmp_path / "isun" / "iSUN" / "iSUN_patches" == find_set("isun", tmp_path)
     assert len(open_images(path)) == 2
     size = len(CONTENTS["isun"]["iSUN.tar.gz"])
-    assert steps == [("downloading iSUN.tar.gz", size), ("unpacking iSUN.tar.gz", size)]
+    assert watcher.begun == [("downloading iSUN.tar.gz", size), ("unpacking iSUN.tar.gz", size)]
+    assert watcher.done == [size, size]
+    assert watcher.notes[0] == f"isun: downloading iSUN.tar.gz ({size / 1000:.0f} kB)"
     assert names_below(tmp_path / "downloads") == ["isun/iSUN.tar.gz.sha256"]
     asked = len(server.asked)
     assert get_set("isun", str(tmp_path)) == path

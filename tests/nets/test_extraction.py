@@ -24,7 +24,7 @@ from PIL import Image
 import typica
 from typica.bank import Bank
 from typica.cli import main
-from typica.cli.extract import BACKENDS
+from typica.cli.options import BACKENDS
 from typica.data import Preprocessing, open_images
 from typica.errors import InputError
 from typica.nets import make_runner, zoo

@@ -1,6 +1,7 @@
 """Banks: the features, logits, labels and names of a data set, in one memory-mapped folder."""
 
 from typica.bank._arrays import write_bank
+from typica.bank._describe import describe_bank
 from typica.bank._folder import remove_bank
 from typica.bank._origin import check_source
 from typica.bank._parquet import ParquetNotes, read_notes
@@ -12,6 +13,7 @@ __all__ = [
     "BankWriter",
     "ParquetNotes",
     "check_source",
+    "describe_bank",
     "read_notes",
     "remove_bank",
     "write_bank",

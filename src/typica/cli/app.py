@@ -1,16 +1,69 @@
-"""The application: its options, and the commands that register with it."""
+"""The application: its own options, and a table of commands that are loaded on use."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import importlib
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-import typica
-from typica.cli.checks import out_text
-from typica.cli.show import console
+from typica import __version__
+from typica.progress import watched_by
+
+# Each is the module `typica.cli.NAME`, whose `app` is imported when the command is run. The lines
+# are the commands' own, said here so that `typica --help` need not load them.
+COMMANDS = {
+    "info": "Show what a detector's file or a bank holds.",
+    "detectors": "List the detectors and what they need.",
+    "demo": "Train a small classifier on digits, fit detectors, and show it what it has never seen.",
+    "extract": "Run images through a network and keep features, logits and labels in a bank.",
+    "bench": "Measure the methods of a suite: the CTM paper's tables, or your own network and data.",
+    "choose": "Choose a detector with no OOD data: each class in turn plays the unknown.",
+    "calibrate": "Give a detector p-values from held-out inputs, and reject at a level that holds.",
+    "monitor": "Watch scores on standard input and raise an alarm (exit code 3) when they have drifted.",
+    "fit": "Fit a detector on training features and set its threshold on held-out ones.",
+    "evaluate": "Measure how well a detector tells in-distribution from OOD features.",
+    "compare": "Fit every detector on the same features and show which tells ID from OOD best.",
+    "report": "Write a benchmark's report: one page that needs no network, with a threshold to move.",
+    "plot": "Draw a benchmark's result for a paper.",
+    "score": "Score features or images: typical or not, the nearest class and the runner-up.",
+    "data": "Get the benchmark sets, and see which are here.",
+    "suite": "See the benchmark suites, and write one of your own.",
+}
+
+
+class LazyGroup(TyperGroup):
+    """Commands by name and summary, of which only the one that is run is imported."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for name, summary in COMMANDS.items():
+            self.commands[name] = TyperCommand(name, help=summary)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the arguments name, loaded, and the arguments that are its own."""
+        name, found, rest = super().resolve_command(ctx, args)
+        if name in COMMANDS:
+            found = load_command(name)
+        return name, found, rest
+
+
+def load_command(name: str) -> Any:
+    """Import a command, or a group of commands, by its name."""
+    module = importlib.import_module(f"typica.cli.{name}")
+    command = typer.main.get_command(module.app)
+    command.name = name
+    return command
+
+
+def new_app(**settings: Any) -> typer.Typer:
+    """Return what a command's module registers its command with."""
+    return typer.Typer(add_completion=False, **settings)
+
 
 app = typer.Typer(
+    cls=LazyGroup,
     help="Know when a trained classifier is looking at something it does not know.",
     epilog="Start with: typica demo. Any command takes --debug to show the traceback of an error.",
     no_args_is_help=True,
@@ -18,25 +71,20 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Json = Annotated[
-    str | None,
-    typer.Option(
-        "--json", metavar="FILE", callback=out_text, help="Write the result as JSON; - prints it."
-    ),
-]
-Tpr = Annotated[float, typer.Option(help="Share of in-distribution inputs to keep.")]
-
 
 def _version(wanted: bool) -> None:
     if wanted:
-        console.print(f"typica {typica.__version__}")
+        typer.echo(f"typica {__version__}")
         raise typer.Exit
 
 
 @app.callback()
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    pass
+    from typica.cli.show import Terminal  # noqa: PLC0415 (rich, which `--version` does not need)
+
+    context.with_resource(watched_by(Terminal()))

@@ -21,26 +21,22 @@ from typica.bench.report import write_report
 from typica.bench.results import APART, result_file, write_result
 from typica.bench.suite import FeatureSuite
 from typica.bench.tables import tables_of
-from typica.cli.app import Json, app
+from typica.cli.app import new_app
 from typica.cli.checks import check_folder, one_of, out_folder, out_text, prints
-from typica.cli.extract import Backend, OnError
-from typica.cli.show import (
-    console,
-    counting,
-    error_console,
-    progress,
-    table,
-    write_json,
-    write_text,
-)
+from typica.cli.options import Backend, Json, OnError
+from typica.cli.show import complain, console, error_console, table, write_json, write_text
 from typica.errors import InputError
+from typica.progress import note, steps, work
 
 WIDE = 7  # a terminal table of this many columns has no room for deviations
 LONG = 10  # a heading of more characters is folded
 
+app = new_app()
+
 
 @app.command(
-    epilog="Example: typica bench cifar10-densenet --features DIR --experiment detail --against paper"
+    epilog="Example: typica bench cifar10-densenet --features DIR --experiment detail "
+    "--against paper"
 )
 def bench(
     suite: Annotated[
@@ -98,7 +94,7 @@ def bench(
         ),
     ] = None,
 ) -> None:
-    """Measure the methods of a suite: the tables of the CTM paper, or of your own network and data."""
+    """Measure the methods of a suite: the CTM paper's tables, or your own network and data."""
     _check(suite, features, data, against)
     printed = prints(json=json_file, csv=csv_file, markdown=markdown, latex=latex)
     described = load_suite(suite, data=data, check_paths=features is None)
@@ -117,7 +113,7 @@ def bench(
         backend,
         on_error,
     )
-    with counting("measuring", rows_of(experiment, described, described.methods)) as done:
+    with steps("measuring", rows_of(experiment, described, described.methods)) as done:
         outcome = run_experiment(
             experiment, described, sets, described.methods, full=full, on_done=done
         )
@@ -192,16 +188,14 @@ def _sets(
     from typica.nets._extraction import Settings  # noqa: PLC0415
 
     if ":" in str(suite.model):
-        error_console.print(f"runs the code of {suite.model}")
+        note(f"runs the code of {suite.model}")
     settings = Settings(backend=backend, on_error=on_error)  # type: ignore[arg-type]
     sets = prepare(
-        suite, data, cache=cache, settings=settings, watch=partial(progress, unit="images/s")
+        suite, data, cache=cache, settings=settings, watch=partial(work, unit="images/s")
     )
     for name, reasons in sets.left_out.items():
         for reason in reasons:
-            error_console.print(
-                f"{name}, left out: {reason}", style="yellow", markup=False, soft_wrap=True
-            )
+            complain(f"{name}, left out: {reason}")
     return sets
 
 

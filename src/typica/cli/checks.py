@@ -1,4 +1,4 @@
-"""What is wrong with an option, said before any work: callbacks that Typer runs while it reads the command."""
+"""What is wrong with an option, said before any work: callbacks for Typer, and their like."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 
 import typer
 
-from typica.bank import Bank
 from typica.errors import InputError
 
 
@@ -41,7 +40,9 @@ def out_text(param: typer.CallbackParam, value: str | None) -> str | None:
 
 
 def out_folder(param: typer.CallbackParam, value: Path | None) -> Path | None:
-    """Refuse a folder that could neither be made nor written to; a bank that is there may be finished."""
+    """Refuse a folder that cannot be made or written to; a bank that is there may be finished."""
+    from typica.bank import Bank  # noqa: PLC0415 (NumPy, which most options do not need)
+
     if value is not None and not Bank.is_bank(value):
         _check_named(value, param)
         check_folder(value, _option(param))
@@ -56,22 +57,36 @@ def prints(**targets: str | None) -> bool:
     return bool(printed)
 
 
+def named_files(pairs: list[str]) -> dict[str, Path]:
+    """Return the files of `--ood NAME=FILE` by name; a file without a name is called by its own."""
+    files: dict[str, Path] = {}
+    for pair in pairs:
+        name, equals, path = pair.partition("=")
+        if not equals:
+            name, path = Path(pair).stem, pair
+        if not name or not path:
+            raise InputError(f"--ood {pair}: expected NAME=FILE, e.g. --ood svhn=svhn.npy.")
+        if name in files:
+            raise InputError(f"--ood {pair}: the name {name!r} is given twice; choose another.")
+        files[name] = Path(path)
+    return files
+
+
 def check_file(path: Path, option: str = "") -> None:
-    """Raise if a file could not be written: its folder is missing or closed, or a folder has its name."""
+    """Raise if a file could not be written: no folder, a closed one, or one of the same name."""
     where = f"{option} {path}".lstrip()
     if path.is_dir():
         raise InputError(f"{where}: is a folder; name a file in it.")
-    if (
-        path.exists() and not path.is_file()
-    ):  # a device or a pipe, which a file would take the place of
-        raise InputError(f"{where}: is no plain file; choose another name.")
+    # A device or a pipe, which the file would take the place of.
+    if path.exists() and not path.is_file():
+        raise InputError(f"{where}: is not a plain file; choose another name.")
     if not path.parent.is_dir():
         raise InputError(f"{where}: there is no folder {path.parent}; make it, or choose another.")
     _check_open(path.parent, where)
 
 
 def check_folder(path: Path, option: str = "") -> None:
-    """Raise if a folder, or what goes into it, could not be written; those above it may be missing."""
+    """Raise if a folder, or what goes into it, could not be written; its parents may be missing."""
     where = f"{option} {path}".lstrip()
     nearest = next(folder for folder in (path, *path.parents) if folder.exists())
     if not nearest.is_dir():
@@ -86,10 +101,9 @@ def _check_named(path: Path, param: typer.CallbackParam) -> None:
 
 
 def _check_open(folder: Path, where: str) -> None:
+    # What permissions say is not all: file systems are full, or read-only.
     try:
-        with tempfile.TemporaryFile(
-            dir=folder
-        ):  # what permissions say is not all: file systems are full, or read-only
+        with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
         raise InputError(
@@ -99,4 +113,5 @@ def _check_open(folder: Path, where: str) -> None:
 
 def _option(param: typer.CallbackParam) -> str:
     """Return an option's long name; nothing for an argument, whose value says enough."""
-    return max((name for name in param.opts if name.startswith("-")), key=len, default="")
+    names = [name for name in param.opts if name.startswith("-")]
+    return max(names, key=len, default="")

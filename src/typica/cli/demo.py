@@ -2,79 +2,84 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
 import numpy as np
+import typer
 from rich.columns import Columns
 from rich.panel import Panel
 
 from typica.bench import digits
 from typica.bench.run import Comparison, accepted, compare_on
 from typica.bench.suite import FeatureSuite
-from typica.cli.show import console, footnote, percent, write_json
-from typica.cli.show import table as show_table
+from typica.cli.app import new_app
+from typica.cli.options import Json
+from typica.cli.show import console, failures, footnote, percent, table, write_json
 from typica.detectors import Detector
 
 TPR = 0.95
 
+app = new_app()
 
-def run(seed: int, json_file: str | None) -> None:
-    """Train, fit, calibrate, evaluate, decide; print it all, or write it as JSON."""
+
+@app.command(epilog="Example: typica demo")
+def demo(
+    seed: Annotated[int, typer.Option(help="Of the network, the splits and the noise.", min=0)] = 0,
+    json_file: Json = None,
+) -> None:
+    """Train a small classifier on digits, fit detectors, and show it what it has never seen."""
     suite = digits.load(seed)
-    table = compare_on(suite, tpr=TPR)
-    ctm = table["ctm"].detector
+    compared = compare_on(suite, tpr=TPR)
+    ctm = compared["ctm"].detector
     rates = accepted(suite, ctm)
     if json_file != "-":
         _introduce(suite)
-        _compare(suite, table)
+        _compare(suite, compared)
         _verdicts(suite, ctm, rates)
         _decide(suite, ctm, seed)
         _farewell()
     if json_file is not None:
-        results = {
-            name: row.evaluation.to_dict()
-            for name, row in table.items()
-            if row.evaluation is not None
-        }
-        failed = {name: row.error for name, row in table.items() if row.error}
-        document = {
-            "suite": suite.name,
-            "seed": seed,
-            "accuracy": suite.accuracy,
-            "results": results,
-            "failed": failed,
-        }
-        write_json(document | {"accepted by ctm": rates}, json_file)
+        document = _document(suite, compared)
+        write_json(document | {"seed": seed, "accepted by ctm": rates}, json_file)
+
+
+def _document(suite: FeatureSuite, compared: dict[str, Comparison]) -> dict[str, Any]:
+    results, failed = {}, {}
+    for name, row in compared.items():
+        if row.evaluation is None:
+            failed[name] = row.error
+        else:
+            results[name] = row.evaluation.to_dict()
+    return {"suite": suite.name, "accuracy": suite.accuracy, "results": results, "failed": failed}
 
 
 def _introduce(suite: FeatureSuite) -> None:
     names = ", ".join(map(str, suite.classes))
     console.print(
-        f"A network has learnt the handwritten digits {names} from {len(suite.train)} images; it names "
-        f"{percent(suite.accuracy)} % of {len(suite.test)} new ones correctly. It has never seen another digit, "
-        "a photograph or noise. Detectors are fitted on its penultimate features, and their thresholds set "
-        f"on {len(suite.calibration)} held-out digits to keep {100 * TPR:g} % of digits it knows.\n"
+        f"A network has learnt the handwritten digits {names} from {len(suite.train)} images; it "
+        f"names {percent(suite.accuracy)} % of {len(suite.test)} new ones correctly. It has never "
+        "seen another digit, a photograph or noise. Detectors are fitted on its penultimate "
+        f"features, and their thresholds set on {len(suite.calibration)} held-out digits to keep "
+        f"{100 * TPR:g} % of digits it knows.\n"
     )
 
 
-def _compare(suite: FeatureSuite, table: dict[str, Comparison]) -> None:
+def _compare(suite: FeatureSuite, compared: dict[str, Comparison]) -> None:
     """Print how each detector tells test digits from each OOD set, the best first."""
-    done = [row.evaluation for row in table.values() if row.evaluation is not None]
+    done = [row.evaluation for row in compared.values() if row.evaluation is not None]
     done.sort(key=lambda evaluation: -evaluation.average["auroc"])
-    columns = ["detector", *(name.replace("-", " ") for name in suite.ood), "mean", "FPR ↓"]
-    rows = [
-        [
-            evaluation.detector,
-            *(percent(result.auroc) for result in evaluation.ood.values()),
-            percent(evaluation.average["auroc"]),
-            percent(evaluation.average["fpr"]),
-        ]
-        for evaluation in done
-    ]
+    sets = [name.replace("-", " ") for name in suite.ood]
+    rows = []
+    for evaluation in done:
+        shares = [result.auroc for result in evaluation.ood.values()]
+        shares += [evaluation.average["auroc"], evaluation.average["fpr"]]
+        rows.append([evaluation.detector, *map(percent, shares)])
     console.print("AUROC ↑ of each detector on what the network has never met", style="bold")
-    console.print(show_table("", columns, rows))
-    for name, row in table.items():
-        if row.error:
-            console.print(f"{name}: {row.error}", style="red", markup=False)
-    console.print(footnote(next(iter(done[0].ood.values()))), style="dim")
+    console.print(table("", ["detector", *sets, "mean", "FPR ↓"], rows))
+    errors = {name: row.error for name, row in compared.items() if row.error}
+    for line in failures(errors):
+        console.print(line)
+    console.print(footnote(next(iter(done[0].ood.values()))))
 
 
 def _verdicts(suite: FeatureSuite, ctm: Detector, rates: dict[str, float]) -> None:
@@ -85,12 +90,12 @@ def _verdicts(suite: FeatureSuite, ctm: Detector, rates: dict[str, float]) -> No
         rows.append([f"{name}{near}", percent(rates[name]), percent(1 - rates[name])])
     threshold = ctm.calibration_.threshold
     console.print(f"\nWhat CTM decides at its calibrated threshold {threshold:.4f}", style="bold")
-    console.print(show_table("", ["inputs", "accepted %", "rejected %"], rows))
+    console.print(table("", ["inputs", "accepted %", "rejected %"], rows))
 
 
 def _decide(suite: FeatureSuite, detector: Detector, seed: int) -> None:
     """Show single decisions: per set, the image whose score is the median of its set."""
-    pictures = digits.images(seed)
+    images = digits.images(seed)
     console.print("Single decisions by CTM, the image of median score from each set:", style="bold")
     panels = []
     for name, features in {"test": suite.test, **suite.ood}.items():
@@ -99,7 +104,7 @@ def _decide(suite: FeatureSuite, detector: Detector, seed: int) -> None:
         answer = detector.explain(features[middle : middle + 1])[0]
         verdict = "[green]typical[/]" if answer.typical else "[red]NOT typical[/]"
         said = (
-            f"{digits.ascii_art(pictures[name][middle])}\n{verdict}\n"
+            f"{digits.ascii_art(images[name][middle])}\n{verdict}\n"
             f"score {answer.score:.4f}\npercentile {answer.percentile:.1f}\n"
             f"nearest {answer.nearest} ({answer.similarity:.3f})\n"
             f"then {answer.runner_up} ({answer.runner_up_similarity:.3f})"

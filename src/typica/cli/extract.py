@@ -11,51 +11,27 @@ from typing import Annotated
 
 import typer
 
-from typica.cli.about import describe_bank, pairs
-from typica.cli.app import Json, app
+from typica.bank import describe_bank
+from typica.cli.app import new_app
 from typica.cli.checks import one_of, out_folder
-from typica.cli.show import (
-    console,
-    error_console,
-    progress,
-    show_left_out,
-    show_skipped,
-    write_json,
-)
-from typica.data import SPLITS, Preprocessing, open_images
+from typica.cli.info import pairs
+from typica.cli.options import Backend, Json, OnError, Split
+from typica.cli.show import error_console, present, show_left_out, show_skipped
+from typica.data import Preprocessing, open_images
 from typica.errors import InputError
 from typica.nets.extractors._reduce import REDUCTIONS
+from typica.progress import note, work
 
-BACKENDS = ("auto", "torch", "compile", "onnx", "openvino", "mnn")
 DTYPES = ("float32", "float16")
 EXAMPLE = """'{"resize": 256, "crop": 224}'"""
+KEYS = Preprocessing.keys()
 
-Backend = Annotated[
-    str,
-    typer.Option(
-        callback=one_of(BACKENDS), help=f"{', '.join(BACKENDS)}; auto is the fastest that agrees."
-    ),
-]
-OnError = Annotated[
-    str,
-    typer.Option(
-        callback=one_of(("stop", "skip")),
-        help="At an image that cannot be read: stop, or skip and say so.",
-    ),
-]
-Split = Annotated[
-    str | None,
-    typer.Option(
-        callback=one_of(SPLITS), help=f"Of images that have several: {', '.join(SPLITS)}."
-    ),
-]
-Weights = Annotated[
-    str | None, typer.Option(help="The checkpoint, for a model of the zoo or a function.")
-]
+app = new_app()
 
 
 @app.command(
-    epilog="Example: typica extract --model densenet-bc-100 --weights net.pth.tar --images train/ -o train.bank"
+    epilog="Example: typica extract --model densenet-bc-100 --weights net.pth.tar --images train/ "
+    "-o train.bank"
 )
 def extract(
     model: Annotated[
@@ -71,7 +47,9 @@ def extract(
     output: Annotated[
         Path, typer.Option("-o", "--output", callback=out_folder, help="The bank, a folder.")
     ],
-    weights: Weights = None,
+    weights: Annotated[
+        str | None, typer.Option(help="The checkpoint, for a model of the zoo or a function.")
+    ] = None,
     layer: Annotated[
         str | None, typer.Option(help="The feature's layer; the input of the head if not given.")
     ] = None,
@@ -88,7 +66,8 @@ def extract(
     transform: Annotated[
         str | None,
         typer.Option(
-            help=f"Preprocessing: a name of the zoo, or JSON such as {EXAMPLE}. Its keys: {', '.join(Preprocessing.keys())}."
+            help=f"Preprocessing: a name of the zoo, or JSON such as {EXAMPLE}. "
+            f"Its keys: {', '.join(KEYS)}."
         ),
     ] = None,
     exif: Annotated[
@@ -137,7 +116,7 @@ def extract(
         raise InputError(f"--model {model}: its preprocessing is not known; pass --transform.")
     settings = Settings(backend, batch, threads, device, autocast, on_error, workers)  # type: ignore[arg-type]
     show_left_out(pictures)
-    with progress("extracting", len(pictures), unit="images/s"), _saying_that_it_goes_on():
+    with work("extracting", len(pictures), unit="images/s"), _saying_that_it_goes_on():
         bank = run(
             opened,
             pictures,
@@ -148,19 +127,11 @@ def extract(
             model_file=_absolute(model),
             weights_file=_absolute(weights),
             fresh=fresh,
-            on_runner=lambda runner: _say(opened.extractor.describe(), runner.describe()),
+            on_runner=lambda runner: note(f"{opened.extractor.describe()}\n{runner.describe()}"),
         )
     show_skipped(bank.skipped)
     description = describe_bank(bank)
-    if json_file != "-":
-        console.print(pairs(f"wrote {output}", description))
-    if json_file is not None:
-        write_json(description, json_file)
-
-
-def _say(*lines: str) -> None:
-    for line in lines:
-        error_console.print(line, markup=False, soft_wrap=True)
+    present(description, json_file, pairs(f"wrote {output}", description))
 
 
 @contextlib.contextmanager
@@ -173,14 +144,16 @@ def _saying_that_it_goes_on() -> Iterator[None]:
 
 
 def _absolute(name: str | None) -> str | None:
-    """Return where a file lies, whatever folder the next command runs in; None for what is no file."""
-    return str(Path(name).resolve()) if name is not None and Path(name).is_file() else None
+    """Return where a file lies, whatever folder is current later; None for what is not a file."""
+    if name is None or not Path(name).is_file():
+        return None
+    return str(Path(name).resolve())
 
 
 def _transform(text: str) -> Preprocessing:
     from typica.nets import zoo  # noqa: PLC0415 (needs torch, which is an extra)
 
-    form = f"JSON with the keys {', '.join(Preprocessing.keys())}, such as {EXAMPLE}"
+    form = f"JSON with the keys {', '.join(KEYS)}, such as {EXAMPLE}"
     if not text.lstrip().startswith("{"):
         try:
             return zoo.transform(text)
@@ -192,9 +165,8 @@ def _transform(text: str) -> Preprocessing:
     try:
         return Preprocessing.from_dict(json.loads(text))
     except InputError as error:
-        said = str(error).partition(": ")[
-            2
-        ]  # without the name of the function, which nobody has typed
+        # Without the name of the function, which nobody has typed.
+        said = str(error).partition(": ")[2]
         raise InputError(f"--transform {text}: {said}") from None
     except ValueError as error:
         raise InputError(f"--transform {text}: not JSON ({error}); pass {form}.") from None

@@ -9,17 +9,25 @@ from typing import Annotated, Any
 import typer
 
 from typica.bench.run import wants_head
-from typica.cli.about import describe, pairs
-from typica.cli.app import Json, app
+from typica.cli.app import new_app
 from typica.cli.checks import check_file, out_file
-from typica.cli.show import console, error_console, progress, write_json
+from typica.cli.info import pairs
+from typica.cli.options import Json, Labels
+from typica.cli.show import error_console, present
 from typica.data import find_head, has_logits, read_features, read_labels, source_of
-from typica.detectors import detector_class, make_detector
+from typica.decide import describe
+from typica.detectors import Detector, detector_class, make_detector, reads_logits
 from typica.errors import InputError
+from typica.progress import note, work
+
+TPR = 0.95  # the share to keep if none is given
+
+app = new_app()
 
 
 @app.command(
-    epilog="Example: typica fit train.npy --labels labels.npy -o ctm.safetensors --calibrate held_out.npy"
+    epilog="Example: typica fit train.npy --labels labels.npy -o ctm.safetensors "
+    "--calibrate held_out.npy"
 )
 def fit(
     features: Annotated[
@@ -31,12 +39,11 @@ def fit(
             "-o",
             "--output",
             callback=out_file,
-            help="The detector's file, .safetensors; if not given, one here with the name of the features.",
+            help="The detector's file, .safetensors; if not given, one here with the name of the "
+            "features.",
         ),
     ] = None,
-    labels: Annotated[
-        Path | None, typer.Option(help="Labels, if the feature file holds none.")
-    ] = None,
+    labels: Labels = None,
     detector: Annotated[str, typer.Option(help="A name that `typica detectors` lists.")] = "ctm",
     param: Annotated[
         list[str] | None,
@@ -60,58 +67,59 @@ def fit(
     json_file: Json = None,
 ) -> None:
     """Fit a detector on training features and set its threshold on held-out ones."""
+    _check(output, calibrate, tpr)
+    target = _beside(features) if output is None else output
+    made = _make(detector, param or [], head, features)
+    logits = reads_logits(made)
+    train = read_features(features, logits=logits)
+    source = source_of(features)
+    held_out = None
+    if calibrate is not None:
+        held_out = read_features(calibrate, source, logits=logits).features
+    targets = train.labels if labels is None else read_labels(labels)
+    if logits:
+        rows = "bank's logits are read" if has_logits(features) else "rows are taken as logits"
+        note(f"no head: the {rows} (pass --head for features)")
+    if targets is None and made.tags.uses_labels:
+        note("no labels: all rows count as one class (pass --labels for one mean per class)")
+    with work("fitting", len(train.features)):
+        made.fit(train.features, targets)
+    if held_out is None:
+        note("threshold from training rows, which is optimistic; pass --calibrate HELD_OUT")
+    else:
+        with work("calibrating", len(held_out)):
+            made.calibrate(held_out, tpr=TPR if tpr is None else tpr)
+    if source is not None:
+        made.source_ = source
+    made.save(target)
+    if json_file == "-" and output is None:
+        error_console.print(f"wrote {target}", markup=False)
+    description = describe(made)
+    present(description, json_file, pairs(f"wrote {target}", description))
+
+
+def _check(output: Path | None, calibrate: Path | None, tpr: float | None) -> None:
+    """Raise for options that make no sense, before any work."""
     if output is not None and output.suffix != ".safetensors":
         raise InputError(f"{output}: a detector is stored as .safetensors; choose such a name.")
     if tpr is not None and calibrate is None:
         raise InputError(
-            f"--tpr {tpr}: needs held-out rows, for those of the training would not keep to it; pass --calibrate "
-            "HELD_OUT, or leave --tpr out."
+            f"--tpr {tpr}: needs held-out rows, for those of the training would not keep to it; "
+            "pass --calibrate HELD_OUT, or leave --tpr out."
         )
-    target = _beside(features) if output is None else output
-    params = _parameters(param or [])
+
+
+def _make(name: str, pairs: list[str], head: Path | None, features: Path) -> Detector:
+    """Make the detector, with the head that was given or, where it wants one, the bank's own."""
+    params = _parameters(pairs)
     found = find_head(head, features)
-    if found is not None and (head is not None or wants_head(detector_class(detector))):
+    if found is not None and (head is not None or wants_head(detector_class(name))):
         params["head"] = found
-    made = make_detector(detector, **params)
-    logits = made.tags.reads == "logits" and params.get("head") is None
-    train = read_features(features, logits=logits)
-    source = source_of(features)
-    held_out = (
-        read_features(calibrate, source, logits=logits).features if calibrate is not None else None
-    )
-    targets = read_labels(labels) if labels is not None else train.labels
-    if logits:
-        rows = (
-            "the bank's logits are read" if has_logits(features) else "the rows are taken as logits"
-        )
-        error_console.print(f"no head: {rows} (pass --head for features)")
-    if targets is None and made.tags.uses_labels:
-        error_console.print(
-            "no labels: all rows count as one class (pass --labels for one mean a class)"
-        )
-    with progress("fitting", len(train.features)):
-        made.fit(train.features, targets)
-    if held_out is not None:
-        with progress("calibrating", len(held_out)):
-            made.calibrate(held_out, tpr=0.95 if tpr is None else tpr)
-    else:
-        error_console.print(
-            "threshold from training rows, which is optimistic; pass --calibrate HELD_OUT"
-        )
-    if source is not None:
-        made.source_ = source
-    made.save(target)
-    description = describe(made)
-    if json_file != "-":
-        console.print(pairs(f"wrote {target}", description))
-    elif output is None:
-        error_console.print(f"wrote {target}", markup=False)
-    if json_file is not None:
-        write_json(description, json_file)
+    return make_detector(name, **params)
 
 
 def _beside(features: Path) -> Path:
-    """Return a name for the detector in the current directory; one that nobody has typed replaces no file."""
+    """Return a name in the current directory; one that nobody has typed replaces no file."""
     path = Path(f"{features.resolve().stem}.safetensors")
     if path.exists():
         raise InputError(
@@ -127,8 +135,13 @@ def _parameters(pairs: list[str]) -> dict[str, Any]:
         name, equals, value = pair.partition("=")
         if not equals or not name:
             raise InputError(f"--param {pair}: expected NAME=VALUE, e.g. --param k=50.")
-        try:
-            params[name] = json.loads(value)
-        except ValueError:
-            params[name] = {"True": True, "False": False, "None": None}.get(value, value)
+        params[name] = _value(value)
     return params
+
+
+def _value(text: str) -> Any:
+    """Return what a text says in JSON or Python; a text that says neither is itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return {"True": True, "False": False, "None": None}.get(text, text)

@@ -13,27 +13,28 @@ from rich.table import Table
 
 import typica
 from typica.arrays import row_blocks
-from typica.cli.app import Json, app
+from typica.cli.app import new_app
 from typica.cli.checks import out_file
-from typica.cli.extract import Backend, OnError
-from typica.cli.show import (
-    console,
-    error_console,
-    percent,
-    progress,
-    show_left_out,
-    show_skipped,
-    write_json,
+from typica.cli.options import (
+    Backend,
+    Confidence,
+    Json,
+    MovedModel,
+    MovedWeights,
+    OnError,
 )
+from typica.cli.show import error_console, percent, present, show_left_out, show_skipped
 from typica.data import RowWriter, holds_images, read_features
 from typica.decide import ConformalDetector, remembered
-from typica.detectors import detector_input, final_detector
+from typica.detectors import detector_input, final_detector, reads_logits
 from typica.errors import InputError
 from typica.exact import json_number
-from typica.nets._input import reads_logits
+from typica.progress import work
 
 SHOWN = 20  # rows of a long table that are printed
 Columns = dict[str, NDArray[Any]]
+
+app = new_app()
 
 
 @app.command(epilog="Example: typica score ctm.safetensors photo.jpg folder/ -o scores.csv")
@@ -57,21 +58,14 @@ def score(
             help="Reject where p <= alpha; needs `typica calibrate`, whose alpha is the default."
         ),
     ] = None,
-    confidence: Annotated[
-        str | None,
-        typer.Option(help="Keep to alpha with this probability over the calibration draw."),
-    ] = None,
+    confidence: Confidence = None,
     fdr: Annotated[
         str | None,
         typer.Option(help="Reject so that at most this share of the rejected is ID, on average."),
     ] = None,
     limit: Annotated[int, typer.Option(help="How many rows to print.", min=0)] = SHOWN,
-    model: Annotated[
-        str | None, typer.Option(help="For images: the model, if it has moved.")
-    ] = None,
-    weights: Annotated[
-        Path | None, typer.Option(help="For images: the checkpoint, if it has moved.")
-    ] = None,
+    model: MovedModel = None,
+    weights: MovedWeights = None,
     backend: Backend = "auto",
     on_error: OnError = "stop",
     json_file: Json = None,
@@ -81,57 +75,71 @@ def score(
     Images go through the model that the detector remembers from the bank it was fitted on.
     """
     estimator = typica.load(detector)
-    conformal = estimator if isinstance(estimator, ConformalDetector) else None
-    if conformal is None and (alpha or confidence or fdr):
+    _check_levels(estimator, detector, alpha, confidence, fdr)
+    writer = None if output is None else RowWriter(output)
+    unwrapped = estimator.detector if isinstance(estimator, ConformalDetector) else estimator
+    if _are_images(inputs):
+        first, rows = _look(unwrapped, detector, inputs, model, weights, backend, on_error)
+    else:
+        first, rows = _read(unwrapped, inputs)
+    with work("scoring", 2 * len(rows)):
+        columns = first | _judge(estimator, rows, alpha, confidence, fdr)
+    if writer is not None:
+        _write(columns, writer)
+        error_console.print(f"wrote {output}")
+    rejected = int(np.count_nonzero(columns["verdict"] == "OOD"))
+    document = _rule(estimator, alpha, confidence, fdr)
+    document |= {"n": len(rows), "rejected": rejected, "rows": _records(columns)}
+    shown = {name: column[:limit].tolist() for name, column in columns.items()}
+    what = "images" if "file" in columns else "rows"
+    more = f" (first {limit} shown)" if limit < len(rows) else ""
+    counted = f"{rejected} of {len(rows)} {what} are OOD, {percent(rejected / len(rows))} %{more}"
+    present(document, json_file, _table(shown), counted)
+
+
+def _check_levels(
+    estimator: Any, path: Path, alpha: str | None, confidence: str | None, fdr: str | None
+) -> None:
+    """Raise for levels that the detector cannot keep to, or that do not go together."""
+    if not isinstance(estimator, ConformalDetector) and (alpha or confidence or fdr):
         raise InputError(
-            f"{detector}: has no calibration scores; run `typica calibrate` with held-out inputs first."
+            f"{path}: has no calibration scores; run `typica calibrate` with held-out inputs first."
         )
     if fdr is not None and (alpha or confidence):
         raise InputError("--fdr goes by itself; leave out --alpha and --confidence.")
-    writer = RowWriter(output) if output is not None else None
-    unwrapped = estimator if conformal is None else conformal.detector
-    if _are_pictures(inputs):
-        names, rows = _look(unwrapped, detector, inputs, model, weights, backend, on_error)
-        first: Columns = {"file": names}
-    elif len(inputs) > 1:
+
+
+def _read(estimator: Any, inputs: list[Path]) -> tuple[Columns, NDArray[Any]]:
+    """Return the numbers of rows, and the rows that the detector reads."""
+    if len(inputs) > 1:
         raise InputError(
             f"score: {len(inputs)} files of features; pass one, or images and folders."
         )
-    else:
-        logits = reads_logits(unwrapped, "score")
-        rows = read_features(inputs[0], remembered(unwrapped), logits=logits).features
-        first = {"row": np.arange(len(rows), dtype=np.int64)}
-    with progress("scoring", 2 * len(rows)):
-        columns = first | _judge(estimator, rows, alpha, confidence, fdr)
-    if writer is not None:
-        with writer:
-            for block in row_blocks(len(rows), len(columns) * 8):
-                writer.write({name: column[block] for name, column in columns.items()})
-        error_console.print(f"wrote {output}")
-    rejected = int(np.count_nonzero(columns["verdict"] == "OOD"))
-    if json_file != "-":
-        console.print(_table({name: column[:limit].tolist() for name, column in columns.items()}))
-        more = f" (first {limit} shown)" if limit < len(rows) else ""
-        what = "pictures" if "file" in columns else "rows"
-        console.print(
-            f"{rejected} of {len(rows)} {what} are OOD, {percent(rejected / len(rows))} %{more}"
-        )
-    if json_file is not None:
-        lists = [column.tolist() for column in columns.values()]
-        records = [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
-        counts = {"n": len(rows), "rejected": rejected, "rows": records}
-        write_json({**_rule(estimator, alpha, confidence, fdr), **counts}, json_file)
+    logits = reads_logits(estimator)
+    rows = read_features(inputs[0], remembered(estimator), logits=logits).features
+    return {"row": np.arange(len(rows), dtype=np.int64)}, rows
 
 
-def _are_pictures(inputs: list[Path]) -> bool:
+def _write(columns: Columns, writer: RowWriter) -> None:
+    with writer:
+        for block in row_blocks(len(columns["verdict"]), len(columns) * 8):
+            writer.write({name: column[block] for name, column in columns.items()})
+
+
+def _records(columns: Columns) -> list[dict[str, Any]]:
+    lists = [column.tolist() for column in columns.values()]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
+
+
+def _are_images(inputs: list[Path]) -> bool:
     """Tell whether the inputs are images; refuse some of each kind."""
     kinds: dict[bool, list[Path]] = {False: [], True: []}
     for path in inputs:
         kinds[holds_images(path)].append(path)
     if all(kinds.values()):
         raise InputError(
-            f"score: features ({_some(kinds[False])}) and images ({_some(kinds[True])}) cannot be scored together; "
-            "run the command once for each kind."
+            f"score: features ({_some(kinds[False])}) and images ({_some(kinds[True])}) cannot be "
+            "scored together; run the command once for each kind."
         )
     return bool(kinds[True])
 
@@ -148,7 +156,7 @@ def _look(
     weights: Path | None,
     backend: str,
     on_error: str,
-) -> tuple[NDArray[Any], NDArray[Any]]:
+) -> tuple[Columns, NDArray[Any]]:
     """Return the names of images and what the detector reads of them: features or logits."""
     from typica.data import open_images  # noqa: PLC0415 (only images need it)
     from typica.nets._extraction import Settings, features_of  # noqa: PLC0415 (needs torch, which is an extra)
@@ -158,10 +166,11 @@ def _look(
     show_left_out(images)
     opened, transform = reopen(remembered(estimator), str(path), model=model, weights=weights)
     settings = Settings(backend=backend, on_error=on_error)  # type: ignore[arg-type]
-    with progress("looking", len(images), unit="images/s"):
+    with work("looking", len(images), unit="images/s"):
         seen = features_of(opened, images, transform, estimator, settings)
     show_skipped(seen.skipped)
-    return np.array([images.names[i] for i in seen.indices.tolist()]), seen.rows
+    names = [images.names[i] for i in seen.indices.tolist()]
+    return {"file": np.array(names)}, seen.rows
 
 
 def _rule(
@@ -170,9 +179,9 @@ def _rule(
     """Return the detector's name and what decides, as JSON values."""
     if isinstance(estimator, ConformalDetector):
         named = {"detector": final_detector(estimator.detector).kind}
-        return named | (
-            {"fdr": fdr} if fdr else {"alpha": alpha or estimator.alpha, "confidence": confidence}
-        )
+        if fdr:
+            return named | {"fdr": fdr}
+        return named | {"alpha": alpha or estimator.alpha, "confidence": confidence}
     final = final_detector(estimator)
     calibration = final.calibration_
     return {
@@ -215,13 +224,16 @@ def _table(columns: dict[str, list[Any]]) -> Table:
     made = Table(box=None, pad_edge=False)
     for column in columns:
         text = column in ("file", "verdict", "nearest", "runner_up")
-        made.add_column(
-            column.replace("_", "-"), justify="left" if text else "right", overflow="fold"
-        )
+        heading = column.replace("_", "-")
+        made.add_column(heading, justify="left" if text else "right", overflow="fold")
     for record in zip(*columns.values(), strict=True):
-        cells = [
-            "-" if x is None else f"{x:.4f}" if isinstance(x, float) else escape(str(x))
-            for x in record
-        ]
-        made.add_row(*cells, style="red" if "OOD" in record else "")
+        made.add_row(*map(_cell, record), style="red" if "OOD" in record else "")
     return made
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    return escape(str(value))

@@ -6,9 +6,9 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group, RenderableType
 from rich.progress import (
@@ -16,6 +16,7 @@ from rich.progress import (
     Progress,
     ProgressColumn,
     Task,
+    TaskID,
     TaskProgressColumn,
     TextColumn,
     TimeRemainingColumn,
@@ -23,36 +24,44 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from typica.bench.run import Comparison
-from typica.data import Images
 from typica.files import atomic_path
-from typica.metrics import CONVENTIONS, METRICS, Evaluation, Result
-from typica.progress import listening
+
+if TYPE_CHECKING:
+    from typica.data import Images
+    from typica.metrics import Result
 
 console = Console(highlight=False)
 error_console = Console(stderr=True, highlight=False)
+
+PATIENCE = 1.0  # seconds that work goes on before a bar tells of it
+
+
+def present(document: Mapping[str, Any], json_file: str | None, *parts: RenderableType) -> None:
+    """Print the parts, unless the JSON document is printed instead; write it where it was asked for."""
+    if json_file != "-":
+        for part in parts:
+            console.print(part)
+    if json_file is not None:
+        write_json(document, json_file)
 
 
 def table(
     title: str,
     columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
+    rows: Iterable[Sequence[str]],
     *,
     text: int = 1,
     header: bool = True,
 ) -> RenderableType:
-    """Return a table whose first `text` columns are left-aligned text and whose others are numbers."""
+    """Return a table whose first `text` columns are left-aligned text, the others numbers."""
     made = Table(box=None, header_style="bold underline", show_header=header, pad_edge=False)
     made.padding = (0, 2 if len(columns) < 8 else 1, 0, 0)
     for i, column in enumerate(columns):
-        width = 0 if i < text else max(6, *map(len, column.split()))
-        made.add_column(
-            column,
-            justify="left" if i < text else "right",
-            overflow="fold" if i < text else "ellipsis",
-            no_wrap=i == 0,
-            min_width=width,
-        )
+        if i < text:
+            made.add_column(column, justify="left", overflow="fold", no_wrap=i == 0, min_width=0)
+        else:
+            width = max(6, *map(len, column.split()))
+            made.add_column(column, justify="right", overflow="ellipsis", min_width=width)
     for row in rows:
         made.add_row(*row)
     # A title of its own: rich would fold it to the table's width.
@@ -68,61 +77,24 @@ def percent(share: float) -> str:
     return f"{100 * share:.2f}"
 
 
-def evaluation_table(evaluation: Evaluation, title: str) -> RenderableType:
-    """Return the table of one detector: a row an OOD set, and their average."""
-    rows = [
-        [name, str(result.n_ood), *(percent(getattr(result, metric)) for metric in METRICS)]
-        for name, result in evaluation.ood.items()
-    ]
-    rows.append(["average", "", *(percent(evaluation.average[metric]) for metric in METRICS)])
-    headings = [metric.label() for metric in METRICS.values()]
-    return table(title, ["OOD set", "n", *headings], rows)
-
-
-def comparison_table(rows: Mapping[str, Comparison], title: str) -> RenderableType:
-    """Return one row a detector: AUROC on each OOD set, mean AUROC and FPR, and what it cost; best first."""
-    done = {name: row for name, row in rows.items() if row.evaluation is not None}
-    results = {name: _comparison_cells(row) for name, row in done.items()}
-    order = sorted(done, key=lambda name: -results[name]["mean"])
-    columns = list(next(iter(results.values()), {"mean": 0.0}))
-    best = {
-        c: (min if c in _LESS_IS_BETTER else max)((r[c] for r in results.values()), default=0.0)
-        for c in columns
-    }
-    lines = []
-    for name in order:
-        cells = [
-            f"{value:.2f}" if c not in _COSTS else f"{value:.3g}"
-            for c, value in results[name].items()
-        ]
-        marked = [
-            f"[bold]{x}[/]" if results[name][c] == best[c] else x
-            for c, x in zip(columns, cells, strict=True)
-        ]
-        lines.append([name, *marked])
-    lines += [[name, "failed"] for name, row in rows.items() if row.error]
-    return table(title, ["detector", *columns], lines)
-
-
-_COSTS = ("fit s", "µs/row")
-_LESS_IS_BETTER = ("FPR ↓", *_COSTS)
-
-
-def _comparison_cells(row: Comparison) -> dict[str, float]:
-    if row.evaluation is None:
-        return {}
-    average = row.evaluation.average
-    cells = {name: 100 * result.auroc for name, result in row.evaluation.ood.items()}
-    cells |= {"mean": 100 * average["auroc"], "FPR ↓": 100 * average["fpr"]}
-    return cells | {"fit s": row.fit_seconds, "µs/row": row.score_microseconds}
-
-
-def footnote(result: Result) -> str:
+def footnote(result: Result) -> Text:
     """Say under a table of results how FPR is defined."""
-    return (
+    from typica.metrics import CONVENTIONS  # noqa: PLC0415 (NumPy, which a message does not need)
+
+    return dim(
         f"In percent. FPR: share of OOD inputs accepted when {100 * result.tpr:g} % of ID are kept "
         f"(convention '{result.convention}': {CONVENTIONS[result.convention]})"
     )
+
+
+def dim(text: str) -> Text:
+    """Return a text that stays in the background."""
+    return Text(text, style="dim")
+
+
+def failures(errors: Mapping[str, str]) -> list[Text]:
+    """Return a red line for each name and the error that stopped it."""
+    return [Text(f"{name}: {error}", style="red") for name, error in errors.items()]
 
 
 def write_json(document: Mapping[str, Any], target: str) -> None:
@@ -140,71 +112,72 @@ def write_text(text: str, target: str) -> None:
     error_console.print(f"wrote {target}")
 
 
+def complain(text: str, style: str = "yellow") -> None:
+    """Say something on standard error, letter for letter."""
+    error_console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
+
+
 def show_left_out(images: Images) -> None:
-    """Say on standard error what lies among images and is none, and how the images were taken."""
+    """Say what lies among images and is not an image, and how the images were taken."""
     for note in images.notes:
-        error_console.print(note, style="yellow", markup=False, soft_wrap=True)
+        complain(note)
     for name in images.ignored:
-        error_console.print(
-            f"left out, no image: {name}", style="yellow", markup=False, soft_wrap=True
-        )
+        complain(f"left out, no image: {name}")
 
 
 def show_skipped(skipped: Sequence[tuple[str, str]]) -> None:
-    """Say on standard error which images were left out, and why; the reason names the image."""
+    """Say which images were left out, and why; the reason names the image."""
     for _, reason in skipped:
-        error_console.print(f"skipped: {reason}", style="yellow", markup=False, soft_wrap=True)
+        complain(f"skipped: {reason}")
 
 
-@contextlib.contextmanager
-def progress(what: str, rows: int, unit: str = "") -> Iterator[None]:
-    """Show a progress bar on standard error for work on `rows` rows, once it has taken a second.
+class Terminal:
+    """Show work as bars on standard error, once it has taken a second, and notes as lines."""
 
-    unit: what the speed is counted in, such as images/s; it is not shown if empty.
-    """
-    with _late_bar(what, rows, unit) as advance, listening(advance):
-        yield
+    def __init__(self) -> None:
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeRemainingColumn(),
+            _Speed(),
+            console=error_console,
+            transient=True,
+        )
 
+    @contextlib.contextmanager
+    def begin(self, what: str, total: int | None, unit: str) -> Iterator[Callable[[int], None]]:
+        """Show a bar until the block ends; what is yielded moves it on."""
+        task = self._bars.add_task(what, total=total, visible=False, unit=unit)
+        late = time.monotonic() + PATIENCE
 
-@contextlib.contextmanager
-def counting(what: str, total: int) -> Iterator[Callable[[str], None]]:
-    """Show a progress bar that steps on with each name that is passed to what this yields."""
-    with _late_bar(what, total) as advance:
-        yield lambda name: advance(1)
+        def advance(done: int) -> None:
+            self._bars.advance(task, done)
+            if time.monotonic() > late:
+                self._appear(task)
+
+        try:
+            yield advance
+        finally:
+            self._bars.remove_task(task)
+            if self._bars.live.is_started and not self._bars.tasks:
+                self._bars.stop()  # one that never showed would print an empty line
+
+    def note(self, text: str) -> None:
+        """Print a line."""
+        complain(text, style="")
+
+    def _appear(self, task: TaskID) -> None:
+        self._bars.update(task, visible=True)
+        if error_console.is_terminal and not self._bars.live.is_started:
+            self._bars.start()
 
 
 class _Speed(ProgressColumn):
-    """How many are done a second."""
-
-    def __init__(self, unit: str) -> None:
-        super().__init__()
-        self.unit = unit
+    """How many are done per second, where a unit is given."""
 
     def render(self, task: Task) -> Text:
-        return Text("" if task.speed is None else f"{task.speed:.0f} {self.unit}")
-
-
-@contextlib.contextmanager
-def _late_bar(what: str, total: int, unit: str = "") -> Iterator[Callable[[int], None]]:
-    """Yield what advances a bar on standard error, which appears once the work has taken a second."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-    )
-    speed = (_Speed(unit),) if unit else ()
-    bar = Progress(*columns, *speed, console=error_console, transient=True)
-    task = bar.add_task(what, total=total)
-    began = time.monotonic()
-
-    def advance(done: int) -> None:
-        bar.advance(task, done)
-        if not bar.live.is_started and error_console.is_terminal and time.monotonic() - began > 1:
-            bar.start()
-
-    try:
-        yield advance
-    finally:
-        if bar.live.is_started:  # stopping one that never showed prints an empty line
-            bar.stop()
+        unit = task.fields["unit"]
+        if not unit or task.speed is None:
+            return Text()
+        return Text(f"{task.speed:.0f} {unit}")

@@ -8,34 +8,33 @@ from typing import Annotated
 import typer
 
 from typica.bench.config import init_text, list_suites, load_suite, suite_text
-from typica.cli.app import Json, app
+from typica.cli.app import new_app
 from typica.cli.checks import out_file
-from typica.cli.show import console, table, write_json
+from typica.cli.options import Json
+from typica.cli.show import console, present, table, write_json
 from typica.errors import InputError
 from typica.files import atomic_path
 
-commands = typer.Typer(
+app = new_app(
     help="See the benchmark suites, and write one of your own.",
     epilog="Example: typica suite init my.toml",
     no_args_is_help=True,
 )
-app.add_typer(commands, name="suite")
 
 
-@commands.command("list", epilog="Example: typica suite list")
+@app.command("list", epilog="Example: typica suite list")
 def list_(json_file: Json = None) -> None:
     """List the suites that come with Typica."""
     suites = {name: load_suite(name) for name in list_suites()}
-    if json_file != "-":
-        rows = [
-            [name, suite.title, "yes" if suite.published else ""] for name, suite in suites.items()
-        ]
-        console.print(table("", ["suite", "what it measures", "in the paper"], rows, text=3))
-    if json_file is not None:
-        write_json({name: suite.to_dict() for name, suite in suites.items()}, json_file)
+    rows = []
+    for name, suite in suites.items():
+        rows.append([name, suite.title, "yes" if suite.published else ""])
+    document = {name: suite.to_dict() for name, suite in suites.items()}
+    columns = ["suite", "what it measures", "in the paper"]
+    present(document, json_file, table("", columns, rows, text=3))
 
 
-@commands.command(epilog="Example: typica suite init my.toml")
+@app.command(epilog="Example: typica suite init my.toml")
 def init(
     path: Annotated[Path, typer.Argument(callback=out_file, help="The file to write.")],
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
@@ -50,7 +49,7 @@ def init(
     )
 
 
-@commands.command(epilog="Example: typica suite show cifar10-densenet")
+@app.command(epilog="Example: typica suite show cifar10-densenet")
 def show(
     suite: Annotated[str, typer.Argument(help="A suite's name or TOML file.")],
     json_file: Json = None,

@@ -5,6 +5,7 @@ from ._image_sets import Images
 from ._images import open_images
 from ._kinds import holds_images
 from ._row_writer import RowWriter
+from ._rows import read_rows
 from ._table import Features
 from ._transform import Preprocessing
 from ._unpack import unpack
@@ -38,6 +39,7 @@ __all__ = [
     "read_features",
     "read_head",
     "read_labels",
+    "read_rows",
     "source_of",
     "unpack",
 ]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from typica.detectors._bases import CosineDetector
-from typica.detectors._pipelines import detector_input, final_detector
+from typica.detectors._describe import describe_class
+from typica.detectors._pipelines import detector_input, final_detector, reads_logits
 from typica.detectors.base import Detector, Tags
 from typica.registry import Registry
 
@@ -13,11 +14,13 @@ __all__ = [
     "CosineDetector",
     "Detector",
     "Tags",
+    "describe_detector",
     "detector_class",
     "detector_input",
     "final_detector",
     "list_detectors",
     "make_detector",
+    "reads_logits",
 ]
 
 _REGISTRY: Registry[Detector] = Registry(__name__, "detector")
@@ -48,3 +51,12 @@ def make_detector(name: str, **params: Any) -> Detector:
     CTM()
     """
     return _REGISTRY.make(name, **params)
+
+
+def describe_detector(name: str) -> dict[str, Any]:
+    """Return what a detector needs, can do and costs, as JSON values.
+
+    >>> describe_detector("cw")["needs"]
+    ['head']
+    """
+    return describe_class(detector_class(name))

@@ -26,3 +26,14 @@ def detector_input(estimator: Any, X: Any) -> Any:
     if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
         return estimator[:-1].transform(X)
     return X
+
+
+def reads_logits(estimator: Any) -> bool:
+    """Tell whether the input is logits, as for a method of logits without a head.
+
+    A Pipeline reads features, whatever it ends in.
+    """
+    detector = final_detector(estimator)
+    if detector is not estimator or detector.tags.reads != "logits":
+        return False
+    return getattr(detector, "head", None) is None

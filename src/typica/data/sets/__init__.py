@@ -1,5 +1,6 @@
 """The benchmark sets: official addresses, checksums, and how they get to this machine."""
 
+from typica.data.sets._describe import describe_set
 from typica.data.sets._get import (
     benchmark_set,
     find_set,
@@ -7,6 +8,7 @@ from typica.data.sets._get import (
     how_to_get,
     list_sets,
     set_home,
+    size_text,
 )
 from typica.data.sets._table import SETS, BenchmarkSet, SetFile
 
@@ -15,9 +17,11 @@ __all__ = [
     "BenchmarkSet",
     "SetFile",
     "benchmark_set",
+    "describe_set",
     "find_set",
     "get_set",
     "how_to_get",
     "list_sets",
     "set_home",
+    "size_text",
 ]

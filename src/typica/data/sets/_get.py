@@ -10,10 +10,11 @@ ROOT/NAME or in ROOT.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 from typica.data._unpack import unpack
@@ -22,6 +23,7 @@ from typica.data.sets._idx import idx_to_npz
 from typica.data.sets._table import SETS, BenchmarkSet, SetFile
 from typica.errors import FormatError, InputError
 from typica.files import atomic_path, lock_folder
+from typica.progress import is_watched, note, work
 
 __all__ = [
     "BenchmarkSet",
@@ -32,6 +34,7 @@ __all__ = [
     "how_to_get",
     "list_sets",
     "set_home",
+    "size_text",
 ]
 
 
@@ -91,18 +94,13 @@ def how_to_get(name: str, root: str | os.PathLike[str] | None = None) -> str:
     return f"see {wanted.page}: {wanted.by_hand}, below {(set_home() if root is None else Path(root)) / name}"
 
 
-def get_set(
-    name: str,
-    root: str | os.PathLike[str] | None = None,
-    *,
-    tell: Callable[[str, int | None], None] | None = None,
-) -> Path:
+def get_set(name: str, root: str | os.PathLike[str] | None = None) -> Path:
     """Return what `open_images` is pointed at for a set, fetched if it is not there.
 
     Interrupted, it goes on with the next call. Files are checked against their published checksums;
     one without is recorded with its first download, and later downloads are checked against that.
-    Archives that were downloaded are removed once they are unpacked. tell: is called with each step
-    and the bytes that it will report, if known.
+    Archives that were downloaded are removed once they are unpacked. Each step and its bytes are
+    reported through `typica.progress`.
     """
     wanted = benchmark_set(name)
     root = set_home() if root is None else Path(root)
@@ -120,8 +118,8 @@ def get_set(
             f"{downloads}: cannot write there ({error.strerror}); choose another folder."
         ) from None
     try:
-        ours = [file for file in wanted.files if _fetched(file, downloads, tell)]
-        _put_in_place(wanted, downloads, folder, tell)
+        ours = [file for file in wanted.files if _fetched(name, file, downloads)]
+        _put_in_place(wanted, downloads, folder)
         for file in ours:
             (downloads / file.name).unlink(missing_ok=True)
     finally:
@@ -134,9 +132,29 @@ def get_set(
     return found
 
 
-def _fetched(
-    file: SetFile, downloads: Path, tell: Callable[[str, int | None], None] | None
-) -> bool:
+@contextlib.contextmanager
+def _step(name: str, what: str, size: int | None) -> Iterator[None]:
+    """Say what is done for a set, and show it as work on so many bytes."""
+    note(f"{name}: {what} ({size_text(size)})")
+    with work(what, size):
+        yield
+
+
+def size_text(size: int | None) -> str:
+    """Return a number of bytes as people say it.
+
+    >>> size_text(170_498_071), size_text(4542), size_text(None)
+    ('170 MB', '5 kB', '?')
+    """
+    if size is None:
+        return "?"
+    for unit, step in (("GB", 10**9), ("MB", 10**6)):
+        if size >= step:
+            return f"{size / step:.3g} {unit}"
+    return f"{size / 1000:.0f} kB"
+
+
+def _fetched(name: str, file: SetFile, downloads: Path) -> bool:
     """See to it that a file is there and right; tell whether it had to be downloaded."""
     path, record = downloads / file.name, downloads / f"{file.name}.sha256"
     digests = file.digests
@@ -147,20 +165,17 @@ def _fetched(
         if wrong is not None:
             raise FormatError(f"{path}: has {wrong}; delete it and run the same command again.")
         return False
-    if tell is not None:
-        tell(f"downloading {file.name}", file.size or remote_size(file.addresses))
-    sha256 = download(file.addresses, path, digests=digests, size=file.size)
+    size = file.size
+    if size is None and is_watched():
+        size = remote_size(file.addresses)
+    with _step(name, f"downloading {file.name}", size):
+        sha256 = download(file.addresses, path, digests=digests, size=file.size)
     with atomic_path(record) as temporary:
         temporary.write_text(f"{sha256}\n", encoding="ascii")
     return True
 
 
-def _put_in_place(
-    wanted: BenchmarkSet,
-    downloads: Path,
-    folder: Path,
-    tell: Callable[[str, int | None], None] | None,
-) -> None:
+def _put_in_place(wanted: BenchmarkSet, downloads: Path, folder: Path) -> None:
     """Make the set's folder of its files, whole or not at all."""
     if wanted.kind == "archive":
         listed = (
@@ -169,13 +184,9 @@ def _put_in_place(
             else set((downloads / wanted.only).read_text(encoding="utf-8").split())
         )
         archive = downloads / next(file.name for file in wanted.files if file.name != wanted.only)
-        if tell is not None:
-            tell(f"unpacking {archive.name}", archive.stat().st_size)
-        unpack(
-            archive,
-            folder,
-            keep=None if listed is None else lambda name: name.rpartition("/")[2] in listed,
-        )
+        keep = None if listed is None else lambda name: name.rpartition("/")[2] in listed
+        with _step(folder.name, f"unpacking {archive.name}", archive.stat().st_size):
+            unpack(archive, folder, keep=keep)
         return
     temporary = folder.with_name(f".{folder.name}.unpacking")
     shutil.rmtree(temporary, ignore_errors=True)

@@ -1,0 +1,79 @@
+"""`typica evaluate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import RenderableType
+
+import typica
+from typica.bench.from_files import evaluate_files
+from typica.cli.app import new_app
+from typica.cli.calibrate import unwrapped
+from typica.cli.checks import named_files, one_of
+from typica.cli.options import Json, Ood, TestFeatures, Tpr
+from typica.cli.show import footnote, percent, present, table
+from typica.metrics import CONVENTIONS, METRICS, Evaluation
+
+WITH_INTERVAL = ("fpr", "auroc", "aupr_in", "aupr_out")
+
+app = new_app()
+
+
+@app.command(
+    epilog="Example: typica evaluate ctm.safetensors --id test.npy --ood svhn=svhn.npy "
+    "--ood textures=dtd.npy"
+)
+def evaluate(
+    detector: Annotated[Path, typer.Argument(help="A file that `typica fit` wrote.")],
+    in_distribution: TestFeatures,
+    ood: Ood,
+    tpr: Tpr = 0.95,
+    convention: Annotated[
+        str,
+        typer.Option(
+            callback=one_of(CONVENTIONS), help=f"How FPR is defined: {', '.join(CONVENTIONS)}."
+        ),
+    ] = "first",
+    bootstrap: Annotated[
+        int, typer.Option(help="Resamples for 95 % confidence intervals.", min=0)
+    ] = 0,
+    json_file: Json = None,
+) -> None:
+    """Measure how well a detector tells in-distribution from OOD features."""
+    evaluation = evaluate_files(
+        unwrapped(typica.load(detector)),
+        in_distribution,
+        named_files(ood),
+        tpr=tpr,
+        convention=convention,
+        bootstrap=bootstrap,
+    )
+    title = f"{evaluation.detector} on {in_distribution.name}, {evaluation.n_id} ID inputs"
+    parts = [_table(evaluation, title), footnote(next(iter(evaluation.ood.values())))]
+    if bootstrap:
+        parts.insert(1, _intervals(evaluation))
+    present(evaluation.to_dict(), json_file, *parts)
+
+
+def _table(evaluation: Evaluation, title: str) -> RenderableType:
+    """Return one row per OOD set, and their average."""
+    rows = []
+    for name, result in evaluation.ood.items():
+        shares = [percent(getattr(result, metric)) for metric in METRICS]
+        rows.append([name, str(result.n_ood), *shares])
+    averages = [percent(evaluation.average[metric]) for metric in METRICS]
+    rows.append(["average", "", *averages])
+    headings = [metric.label() for metric in METRICS.values()]
+    return table(title, ["OOD set", "n", *headings], rows)
+
+
+def _intervals(evaluation: Evaluation) -> RenderableType:
+    rows = []
+    for name, result in evaluation.ood.items():
+        intervals = result.intervals or {}
+        bounds = [map(percent, intervals[metric]) for metric in WITH_INTERVAL]
+        rows.append([name, *map("-".join, bounds)])
+    return table("95 % confidence intervals", ["OOD set", *WITH_INTERVAL], rows)

@@ -1,0 +1,88 @@
+"""`typica info`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import RenderableType
+from rich.markup import escape
+
+from typica.bank import Bank, describe_bank
+from typica.cli.app import new_app
+from typica.cli.options import Json
+from typica.cli.show import present, table
+from typica.decide import describe_file
+from typica.errors import InputError
+from typica.progress import work
+
+SHOWN = 8  # names of classes that are printed
+
+app = new_app()
+
+
+@app.command(epilog="Example: typica info train.bank --verify")
+def info(
+    path: Annotated[
+        Path,
+        typer.Argument(help="A detector that `typica fit` wrote, or a bank of `typica extract`."),
+    ],
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read all data and check it against its checksums.")
+    ] = False,
+    json_file: Json = None,
+) -> None:
+    """Show what a detector's file or a bank holds."""
+    if Bank.is_bank(path):
+        description = _bank(path, verify)
+    elif path.is_dir():
+        raise InputError(
+            f"{path}: a folder, but not a bank; pass a bank of `typica extract`, or a detector's "
+            "file."
+        )
+    else:
+        description = _file(path, verify)
+    present(description, json_file, pairs(str(path), description))
+
+
+def _bank(path: Path, verify: bool) -> dict[str, Any]:
+    bank = Bank.open(path)
+    description = describe_bank(bank)
+    if verify:
+        with work("verifying", len(bank)):
+            description["verified"] = {"rows": len(bank), "bytes": bank.verify()}
+    return description
+
+
+def _file(path: Path, verify: bool) -> dict[str, Any]:
+    description = describe_file(path)
+    if verify:  # reading a detector's file is checking it
+        description["verified"] = {"bytes": description["bytes"]}
+    return description
+
+
+def pairs(title: str, description: dict[str, Any]) -> RenderableType:
+    """Return a description as a table of two columns; what is nested is indented, a pair per line."""
+    rows = [[escape(key), escape(value)] for key, value in _lines(description)]
+    return table(title, ["", ""], rows, text=2, header=False)
+
+
+def _lines(description: dict[str, Any], indent: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in description.items():
+        if key == "classes" and not indent:
+            yield key, _classes(value["names"])
+        elif isinstance(value, dict) and value:
+            yield indent + key, ""
+            yield from _lines(value, indent + "  ")
+        elif isinstance(value, list | dict):
+            yield indent + key, ", ".join(map(str, value)) or "-"
+        else:
+            yield indent + key, str(value)
+
+
+def _classes(names: list[Any]) -> str:
+    shown = ", ".join(map(str, names[:SHOWN]))
+    more = " ..." if len(names) > SHOWN else ""
+    return f"{len(names)}: {shown}{more}"

@@ -1,0 +1,54 @@
+"""The options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from typica.cli.checks import one_of, out_text
+from typica.data import SPLITS
+
+BACKENDS = ("auto", "torch", "compile", "onnx", "openvino", "mnn")
+
+Json = Annotated[
+    str | None,
+    typer.Option(
+        "--json", metavar="FILE", callback=out_text, help="Write the result as JSON; - prints it."
+    ),
+]
+Tpr = Annotated[float, typer.Option(help="Share of in-distribution inputs to keep.")]
+Ood = Annotated[list[str], typer.Option(help="An OOD set, NAME=FILE; may be repeated.")]
+TestFeatures = Annotated[Path, typer.Option("--id", help="In-distribution test features.")]
+Labels = Annotated[Path | None, typer.Option(help="Labels, if the feature file holds none.")]
+Detectors = Annotated[str, typer.Option(help="all, paper, or names with commas between.")]
+Confidence = Annotated[
+    str | None,
+    typer.Option(help="Keep to alpha with this probability over the calibration draw."),
+]
+Backend = Annotated[
+    str,
+    typer.Option(
+        callback=one_of(BACKENDS), help=f"{', '.join(BACKENDS)}; auto is the fastest that agrees."
+    ),
+]
+OnError = Annotated[
+    str,
+    typer.Option(
+        callback=one_of(("stop", "skip")),
+        help="At an image that cannot be read: stop, or skip and say so.",
+    ),
+]
+Split = Annotated[
+    str | None,
+    typer.Option(
+        callback=one_of(SPLITS), help=f"Of images that have several: {', '.join(SPLITS)}."
+    ),
+]
+MovedModel = Annotated[
+    str | None, typer.Option("--model", help="For images: the model, if it has moved.")
+]
+MovedWeights = Annotated[
+    Path | None, typer.Option("--weights", help="For images: the checkpoint, if it has moved.")
+]

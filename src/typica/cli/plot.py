@@ -1,0 +1,37 @@
+"""`typica plot`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from typica.bench.plot import KINDS
+from typica.bench.plot import plot as draw
+from typica.cli.app import new_app
+from typica.cli.checks import one_of, out_file
+from typica.cli.report import Result
+from typica.cli.show import error_console
+
+app = new_app()
+
+
+@app.command(epilog="Example: typica plot results -o roc.svg --kind roc --method ctm --method knn")
+def plot(
+    result: Result,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", callback=out_file, help="The figure to write: .png, .svg or .pdf."
+        ),
+    ],
+    kind: Annotated[
+        str, typer.Option(callback=one_of(KINDS), help=f"{', '.join(KINDS)}.")
+    ] = "histogram",
+    method: Annotated[
+        list[str] | None, typer.Option(help="A method to draw; may be repeated.")
+    ] = None,
+) -> None:
+    """Draw a benchmark's result for a paper."""
+    error_console.print(f"wrote {draw(result, output, kind, method)}")

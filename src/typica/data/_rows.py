@@ -1,0 +1,36 @@
+"""Rows that stand beside others: of the same network, as wide, and finite."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from typica.arrays import as_floating, check_finite, row_blocks
+from typica.data.features import read_features
+from typica.errors import InputError, about
+
+
+def read_rows(
+    path: str | Path,
+    source: Mapping[str, Any] | None = None,
+    width: int | None = None,
+    *,
+    logits: bool = False,
+) -> NDArray[Any]:
+    """Read features, and refuse by the file's name what a detector would only call its input.
+
+    source, logits: as `read_features` takes them. width: how many features a row must have.
+    """
+    rows = read_features(path, source, logits=logits).features
+    count, found = rows.shape
+    if width not in (None, found):
+        raise InputError(
+            f"{path}: {found} features per row instead of {width}; take them from the same layer."
+        )
+    for block in row_blocks(count, found):
+        with about(str(path)):
+            check_finite(as_floating(rows[block]), block.start)
+    return rows
