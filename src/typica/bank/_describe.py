@@ -10,7 +10,7 @@ from typica.origin import PENULTIMATE, feature_layer
 
 
 def describe_bank(bank: Bank) -> dict[str, Any]:
-    """Return what a bank holds, as JSON values: rows, classes, network, layers, head and settings."""
+    """Return what a bank holds, as JSON values: rows, classes, layers, head, settings."""
     description: dict[str, Any] = {"rows": len(bank), "features": bank.features.shape[1]}
     description["dtype"] = str(bank.features.dtype)
     if bank.classes is not None:

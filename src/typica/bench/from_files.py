@@ -153,7 +153,7 @@ def _labelled(path: str | Path, labels: str | Path | None = None, source: Any = 
 def _parts(
     every: _Labelled, bank: str | Path, held_out: str | Path | None, seed: int
 ) -> tuple[_Labelled, _Labelled, NDArray[np.int64] | None]:
-    """Return what is fitted on, what is held out, and the latter's rows in the bank, if it has them."""
+    """Return what to fit on, what is held out, and the rows of the bank that the latter are."""
     if held_out is not None:
         return every, _labelled(held_out, source=source_of(bank)), None
     kept, rows = train_test_split(
@@ -168,7 +168,7 @@ def _parts(
 def _near(
     path: Path, images: Images, rows: NDArray[np.int64] | None, **options: Any
 ) -> dict[str, NDArray[np.float32]]:
-    """Return the features of corrupted and mixed images of a bank, of some of its rows or of all."""
+    """Return the features of corrupted and mixed images of a bank, of these rows or of all."""
     from typica.bench.near import near_features  # noqa: PLC0415 (needs torch, which is an extra)
 
     if not Bank.is_bank(path):
@@ -184,7 +184,7 @@ def _near(
 
 
 def _own_head(head: str | Path | None, bank: str | Path, every: _Labelled) -> Head | None:
-    """Return the head, but not a bank's own that knows other classes: none of its logits could be masked."""
+    """Return the head; a bank's own only if it knows the classes, or no logit could be masked."""
     found = find_head(head, bank)
     if head is None and found is not None and not np.isin(every.labels, found.classes).all():
         return None

@@ -16,16 +16,20 @@ from typica.progress import watched_by
 COMMANDS = {
     "info": "Show what a detector's file or a bank holds.",
     "detectors": "List the detectors and what they need.",
-    "demo": "Train a small classifier on digits, fit detectors, and show it what it has never seen.",
+    "demo": "Train a small classifier on digits, fit detectors, and show it what it has "
+    "never seen.",
     "extract": "Run images through a network and keep features, logits and labels in a bank.",
-    "bench": "Measure the methods of a suite: the CTM paper's tables, or your own network and data.",
+    "bench": "Measure the methods of a suite: the CTM paper's tables, or your own network and "
+    "data.",
     "choose": "Choose a detector with no OOD data: each class in turn plays the unknown.",
     "calibrate": "Give a detector p-values from held-out inputs, and reject at a level that holds.",
-    "monitor": "Watch scores on standard input and raise an alarm (exit code 3) when they have drifted.",
+    "monitor": "Watch scores on standard input and raise an alarm (exit code 3) when they have "
+    "drifted.",
     "fit": "Fit a detector on training features and set its threshold on held-out ones.",
     "evaluate": "Measure how well a detector tells in-distribution from OOD features.",
     "compare": "Fit every detector on the same features and show which tells ID from OOD best.",
-    "report": "Write a benchmark's report: one page that needs no network, with a threshold to move.",
+    "report": "Write a benchmark's report: one page that needs no network, with a threshold to "
+    "move.",
     "plot": "Draw a benchmark's result for a paper.",
     "score": "Score features or images: typical or not, the nearest class and the runner-up.",
     "data": "Get the benchmark sets, and see which are here.",
@@ -42,7 +46,7 @@ class LazyGroup(TyperGroup):
             self.commands[name] = TyperCommand(name, help=summary)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that the arguments name, loaded, and the arguments that are its own."""
+        """Return the command that the arguments name, loaded, and the arguments left for it."""
         name, found, rest = super().resolve_command(ctx, args)
         if name in COMMANDS:
             found = load_command(name)

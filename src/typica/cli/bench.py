@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +25,7 @@ from typica.bench.tables import tables_of
 from typica.cli.app import new_app
 from typica.cli.checks import check_folder, one_of, out_folder, out_text, prints
 from typica.cli.options import Backend, Json, OnError
-from typica.cli.show import complain, console, error_console, table, write_json, write_text
+from typica.cli.show import complain, console, dim, error_console, table, write_json, write_text
 from typica.errors import InputError
 from typica.progress import note, steps, work
 
@@ -98,43 +99,41 @@ def bench(
     _check(suite, features, data, against)
     printed = prints(json=json_file, csv=csv_file, markdown=markdown, latex=latex)
     described = load_suite(suite, data=data, check_paths=features is None)
-    if seed is not None:
-        described = replace(described, protocol=replace(described.protocol, seed=seed))
-    described = replace(described, methods=named_methods(described, methods))
+    described = _adapted(described, seed, methods)
     folder = output or (Path(f"{described.name}-result") if report else None)
     if folder is not None:
         check_folder(folder)
-    scored = report or experiment not in APART
-    sets = _sets(
-        described if scored else replace(described, methods={}),
-        features,
-        data,
-        cache,
-        backend,
-        on_error,
-    )
+    scored = described
+    if experiment in APART and not report:
+        scored = replace(described, methods={})
+    sets = _sets(scored, features, data, cache, backend, on_error)
     with steps("measuring", rows_of(experiment, described, described.methods)) as done:
         outcome = run_experiment(
             experiment, described, sets, described.methods, full=full, on_done=done
         )
     document = outcome.document
     tables = tables_of(document, against_paper=against == "paper")
+    measures = experiment != "analysis"
     if not printed:
-        if against == "paper" and not document["published"] and experiment != "analysis":
-            error_console.print("the paper printed nothing that this can be compared with")
+        if against == "paper" and measures and not document["published"]:
+            note("the paper printed nothing that this can be compared with")
         for made in tables:
             _print(made)
     if json_file is not None:
         write_json(document, json_file)
-    for target, text in ((csv_file, to_csv), (markdown, to_markdown), (latex, to_latex)):
-        if target is not None:
-            write_text(text(tables), target)
+    _write(tables, {to_csv: csv_file, to_markdown: markdown, to_latex: latex})
     if folder is not None:
         _keep(folder, report, outcome, described, sets)
-    if not document["results"] and experiment != "analysis":
-        raise InputError(
-            f"bench: nothing could be measured; {next(iter(document['skipped'].values()), 'name methods')}."
-        )
+    if measures and not document["results"]:
+        reason = next(iter(document["skipped"].values()), "name methods")
+        raise InputError(f"bench: nothing could be measured; {reason}.")
+
+
+def _adapted(suite: Suite, seed: int | None, methods: str | None) -> Suite:
+    """Return the suite with the seed and the methods that were asked for."""
+    if seed is not None:
+        suite = replace(suite, protocol=replace(suite.protocol, seed=seed))
+    return replace(suite, methods=named_methods(suite, methods))
 
 
 def _check(suite: str, features: Path | None, data: Path | None, against: str | None) -> None:
@@ -148,12 +147,23 @@ def _check(suite: str, features: Path | None, data: Path | None, against: str | 
     builtin = suite in list_suites() and load_suite(suite).builtin
     if builtin and not features is data is None:
         raise InputError(
-            f"bench: {suite} brings its own data; leave out --features and --data, or name another suite."
+            f"bench: {suite} brings its own data; leave out --features and --data, or name another "
+            "suite."
         )
     if features is data is None and suite in list_suites() and not builtin:
         raise InputError(
-            f"bench: {suite} needs data; pass --data DIR with its weights and sets, or --features DIR."
+            f"bench: {suite} needs data; pass --data DIR with its weights and sets, or --features "
+            "DIR."
         )
+
+
+def _write(
+    tables: Sequence[Table], targets: Mapping[Callable[[Sequence[Table]], str], str | None]
+) -> None:
+    """Write the tables in each form that was asked for."""
+    for rendered, target in targets.items():
+        if target is not None:
+            write_text(rendered(tables), target)
 
 
 def _keep(folder: Path, report: bool, outcome: Outcome, suite: Suite, sets: FeatureSuite) -> None:
@@ -161,14 +171,15 @@ def _keep(folder: Path, report: bool, outcome: Outcome, suite: Suite, sets: Feat
     written = write_result(folder, outcome)
     error_console.print(f"wrote {written}")
     write_gallery(folder, sets, suite.protocol.tpr)
-    if report:
-        full = outcome.document["protocol"]["full"]
-        for experiment in ("main", "analysis") if sets.head is not None else ("main",):
-            if result_file(folder, experiment) != written:
-                write_result(
-                    folder, run_experiment(experiment, suite, sets, suite.methods, full=full)
-                )
-        error_console.print(f"wrote {write_report(folder, folder / 'report.html')}")
+    if not report:
+        return
+    full = outcome.document["protocol"]["full"]
+    shown = ["main"] if sets.head is None else ["main", "analysis"]
+    for experiment in shown:
+        if result_file(folder, experiment) != written:
+            more = run_experiment(experiment, suite, sets, suite.methods, full=full)
+            write_result(folder, more)
+    error_console.print(f"wrote {write_report(folder, folder / 'report.html')}")
 
 
 def _sets(
@@ -200,25 +211,26 @@ def _sets(
 
 
 def _print(made: Table) -> None:
-    # Long names of sets fold where their hyphens are.
-    columns = [
-        c.heading.replace("-", " ") if len(c.heading) > LONG else c.heading for c in made.columns
-    ]
+    headings = [_folded(column.heading) for column in made.columns]
     sectioned = len(made.sections) > 1
     if sectioned:
         console.print(made.title, style="bold")
     for heading, section in made.sections:
-        rows = [
-            [
-                _styled(cell, column, len(columns) < WIDE)
-                for cell, column in zip(row, made.columns, strict=True)
-            ]
-            for row in section
-        ]
-        console.print(table(heading if sectioned else made.title, columns, rows))
-    for note in made.notes:
-        console.print(note, style="dim", markup=False)
+        rows = [_styled_row(row, made.columns) for row in section]
+        console.print(table(heading if sectioned else made.title, headings, rows))
+    for line in made.notes:
+        console.print(dim(line))
     console.print()
+
+
+def _folded(heading: str) -> str:
+    """Let the long name of a set fold where its hyphens are."""
+    return heading.replace("-", " ") if len(heading) > LONG else heading
+
+
+def _styled_row(row: Sequence[Cell], columns: Sequence[Column]) -> list[str]:
+    with_std = len(columns) < WIDE
+    return [_styled(cell, column, with_std) for cell, column in zip(row, columns, strict=True)]
 
 
 def _styled(cell: Cell, column: Column, with_std: bool) -> str:

@@ -88,8 +88,8 @@ def shown_choice(choice: Choice) -> list[RenderableType]:
 def _row(choice: Choice, name: str) -> list[str]:
     cells = [name, percent(choice.means[name])]
     if choice.near:
-        for kind in (choice.auroc, choice.near):
-            cells.append(percent(float(np.mean(list(kind[name].values())))))
+        kinds = [choice.auroc[name], choice.near[name]]
+        cells += [percent(float(np.mean(list(kind.values())))) for kind in kinds]
     cells.append(percent(choice.certainty[name]))
     cells.append(percent(choice.ahead[name]) if name in choice.ahead else "")
     return cells

@@ -74,7 +74,8 @@ def extract(
         bool | None,
         typer.Option(
             "--exif/--no-exif",
-            help="Turn photographs as their EXIF data say; the transform's own choice if not given.",
+            help="Turn photographs as their EXIF data say; the transform's own choice if not "
+            "given.",
         ),
     ] = None,
     backend: Backend = "auto",

@@ -64,7 +64,7 @@ def _file(path: Path, verify: bool) -> dict[str, Any]:
 
 
 def pairs(title: str, description: dict[str, Any]) -> RenderableType:
-    """Return a description as a table of two columns; what is nested is indented, a pair per line."""
+    """Return a description as a table of two columns, in which what is nested is indented."""
     rows = [[escape(key), escape(value)] for key, value in _lines(description)]
     return table(title, ["", ""], rows, text=2, header=False)
 

@@ -37,7 +37,7 @@ PATIENCE = 1.0  # seconds that work goes on before a bar tells of it
 
 
 def present(document: Mapping[str, Any], json_file: str | None, *parts: RenderableType) -> None:
-    """Print the parts, unless the JSON document is printed instead; write it where it was asked for."""
+    """Print the parts, unless the document is printed as JSON; write it where it was asked for."""
     if json_file != "-":
         for part in parts:
             console.print(part)

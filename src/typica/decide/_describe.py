@@ -14,7 +14,7 @@ from typica.exact import json_number
 
 
 def describe(estimator: Any) -> dict[str, Any]:
-    """Return what a fitted detector, or a Pipeline that ends in one, is and knows, as JSON values."""
+    """Return what a fitted detector, or a Pipeline that ends in one, knows, as JSON values."""
     if isinstance(estimator, ConformalDetector):
         return describe(estimator.detector) | {"p-values": _levels(estimator)}
     final = final_detector(estimator)

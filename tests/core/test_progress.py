@@ -1,0 +1,60 @@
+"""One channel for what a person sees of work."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from helpers.watcher import Watcher
+from rich.console import Console
+
+from typica.cli import show
+from typica.progress import advance, is_watched, listening, note, steps, watched_by, work
+
+
+def test_nobody_watches():
+    heard: list[int] = []
+    note("unheard")
+    advance(1)
+    with listening(heard.append), work("scoring", 3):
+        advance(3)
+    with steps("comparing", 2) as done:
+        done("ctm")
+    assert heard == [3] and not is_watched()
+
+
+def test_rows_count_for_the_innermost_work_and_not_within_steps():
+    watcher = Watcher()
+    with watched_by(watcher):
+        assert is_watched()
+        with steps("measuring", 2) as done:
+            advance(100)
+            with work("looking", 5, "images/s"):
+                advance(4)
+            done("ctm")
+        with pytest.raises(ZeroDivisionError), work("failing", None):
+            advance(7)
+            raise ZeroDivisionError
+        advance(9)
+        note("said")
+    advance(9)
+    assert watcher.begun == [("measuring", 2), ("looking", 5), ("failing", None)]
+    assert watcher.done == [1, 4, 7] and watcher.notes == ["said"]
+
+
+def test_the_terminal_shows_a_bar_once_work_takes_long(monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(show, "error_console", Console(file=stream, force_terminal=True, width=99))
+    with watched_by(show.Terminal()), work("quick", 10):
+        advance(10)
+    assert stream.getvalue() == ""
+    monkeypatch.setattr(show, "PATIENCE", 0.0)
+    with watched_by(show.Terminal()):
+        with work("looking", 10, "images/s"), work("unknown", None):
+            advance(1)
+        with steps("measuring", 2) as done:
+            done("ctm")
+            done("knn")
+        note("[said]")
+    shown = stream.getvalue()
+    assert "unknown" in shown and "measuring" in shown and "[said]" in shown
