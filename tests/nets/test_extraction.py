@@ -408,7 +408,7 @@ def test_bad_options_of_extract(here: Path, pictures: Path, capsys):
         assert error == f"error: {option} {value}: unknown; choose one of {choices}.\n"
     Path("other").mkdir()
     Path("other/file").touch()
-    assert "holds something that is no bank" in failing("-o", "other", "--fresh")
+    assert "holds something that is not a bank" in failing("-o", "other", "--fresh")
     assert "there is no module 'nowhere'" in run(
         capsys, "extract", "--model", "nowhere:f", "--images", str(pictures), "-o", "b.bank", code=2
     )
@@ -528,7 +528,7 @@ def test_choosing_with_pictures_corrupted_and_mixed(here: Path, pictures: Path, 
     assert "not the images that the bank was made of" in error
     np.savez("z.npz", features=Bank.open("a.bank").features, labels=Bank.open("a.bank").labels)
     error = run(capsys, "choose", "--bank", "z.npz", "--images", str(pictures), code=2)
-    assert "is no bank of `typica extract`" in error
+    assert "is not a bank of `typica extract`" in error
 
 
 @pytest.mark.real
@@ -658,7 +658,7 @@ def test_a_network_that_refuses_the_pictures_and_a_model_that_moved(
         capsys, "score", "ctm.safetensors", photo, code=2
     )
     run(capsys, "score", "ctm.safetensors", photo, "--model", "moved.pt")
-    assert "a folder, but no bank" in run(capsys, "info", str(pictures), code=2)
+    assert "a folder, but not a bank" in run(capsys, "info", str(pictures), code=2)
 
 
 def test_what_was_found_in_the_network_is_said(here: Path, pictures: Path, capsys):
