@@ -6,6 +6,7 @@ What only POSIX has (locks on folders, modes, syncing a folder) is in this file 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import secrets
@@ -16,6 +17,8 @@ from pathlib import Path
 from typica.errors import InputError
 
 CHUNK = 1 << 18  # bytes that are read at a time
+# The errors of a disk, a quota or a file that is full.
+FULL = tuple(getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG") if hasattr(errno, name))
 LOCK = ".lock"  # on Windows, where a folder itself has none
 
 

@@ -129,7 +129,7 @@ def test_plain_files(server: Server, tmp_path: Path) -> None:
     assert names_below(tmp_path) == ["downloads/svhn/test_32x32.mat.sha256", "svhn/test_32x32.mat"]
 
 
-def test_only_the_listed_pictures_are_kept(server: Server, tmp_path: Path) -> None:
+def test_only_the_listed_images_are_kept(server: Server, tmp_path: Path) -> None:
     path = get_set("places365", tmp_path)
     assert names_below(path) == ["Places365_test_00000002.jpg", "Places365_test_00000004.jpg"]
     assert len(open_images(path)) == 2
@@ -137,9 +137,9 @@ def test_only_the_listed_pictures_are_kept(server: Server, tmp_path: Path) -> No
 
 def test_mnist_becomes_arrays(server: Server, tmp_path: Path) -> None:
     path = get_set("mnist", tmp_path)
-    pictures = open_images(path)
-    assert (len(pictures), pictures.labels.tolist()) == (3, [7, 1, 0])  # type: ignore[union-attr]
-    assert np.asarray(pictures.read(0)).shape == (28, 28, 3)
+    images = open_images(path)
+    assert (len(images), images.labels.tolist()) == (3, [7, 1, 0])  # type: ignore[union-attr]
+    assert np.asarray(images.read(0)).shape == (28, 28, 3)
     assert len(open_images(path.with_name("train.npz"))) == 2
     for bad in (
         b"no",
@@ -283,7 +283,7 @@ def test_the_table_is_sound(name: str) -> None:
     entry = SETS[name]
     assert entry.name == name
     assert re.fullmatch(r"[a-z0-9-]+", name)
-    assert entry.title and entry.licence and entry.pictures > 0
+    assert entry.title and entry.licence and entry.images > 0
     assert entry.page.startswith(("https://", "http://"))
     assert entry.kind in ("archive", "plain", "idx")
     assert bool(entry.files) != bool(entry.by_hand)

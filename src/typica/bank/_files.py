@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import dataclasses
-import errno
 import hashlib
 import json
 import os
@@ -26,7 +25,6 @@ HEAD = "head.safetensors"
 NAMES = "names.bin"
 OFFSETS = "names.offsets.npy"
 HEADER = 128  # bytes; room for any shape: a header is rewritten when the number of rows is known
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Shard(NamedTuple):

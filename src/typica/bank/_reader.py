@@ -183,7 +183,7 @@ class Bank:
         return parts
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
-        """Write the bank to one Parquet file, which `typica.data.read_features` reads like the bank.
+        """Write the bank to one Parquet file; `typica.data.read_features` reads it like the bank.
 
         The columns are `features`, `logits` and `layer.NAME`, which are lists, `label` and `name`;
         head and identity are in the schema's metadata. One row group per shard; float16 becomes

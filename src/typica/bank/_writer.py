@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from typica import store
 from typica.bank._columns import DTYPES, check_labels, prepared_columns
 from typica.bank._files import (
-    FULL,
     HEAD,
     HEADER,
     MANIFEST,
@@ -35,7 +34,7 @@ from typica.bank._files import (
 from typica.bank._folder import differences, is_ours, make_folder, unmake_folder
 from typica.bank._reader import Bank
 from typica.errors import FormatError, InputError, about
-from typica.files import LOCK, check_lock, is_locked, lock_folder
+from typica.files import FULL, LOCK, check_lock, is_locked, lock_folder
 from typica.head import Head
 
 # Shards grow with the bank: the manifest, written with each, would list too many otherwise.
@@ -280,7 +279,7 @@ class BankWriter:
 
     @contextlib.contextmanager
     def _or_close(self) -> Iterator[None]:
-        """Close on any error or Ctrl-C: half a batch may be there, to be cut when taken up again."""
+        """Close on any error or Ctrl-C: half a batch may be there, and is cut when taken up."""
         try:
             yield
         except OSError as error:

@@ -1,4 +1,4 @@
-"""Images in zip and tar archives, read where they lie: nothing is unpacked under a name from one."""
+"""Images in zip and tar archives, read where they lie: no name in one becomes a file's name."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def open_tar(path: Path, split: str | None, prefix: str) -> PackedImages:
 
 
 class _Entry(NamedTuple):
-    """A member of an archive: folders end in "/"; links and the like are neither file nor folder."""
+    """A member of an archive; the names of folders end in "/", and links are not files."""
 
     name: str
     is_file: bool

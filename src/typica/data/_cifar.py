@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 as their authors give them: pickles, read without running them, or binary."""
+"""CIFAR-10 and CIFAR-100 as their authors give them: pickles, none of it run, or binary."""
 
 from __future__ import annotations
 

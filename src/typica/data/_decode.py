@@ -1,12 +1,12 @@
 """One image out of a file's bytes, safely: checked before it is decoded, RGB after.
 
-| in the file                | in the image                                                               |
-|----------------------------|----------------------------------------------------------------------------|
-| alpha, transparent colours | dropped, as Pillow's convert("RGB") does: benchmark numbers rest on that   |
-| 16-bit grey, 32-bit grey   | v / 257: 0 ... 65535 becomes 0 ... 255; convert("RGB") would clip at 255   |
-| floats                     | 255 v for values in 0 ... 1; others are refused: nothing says what they mean |
-| several frames             | the first                                                                  |
-| EXIF orientation           | applied when asked, else left on the image; Pillow applies that of a TIFF  |
+| in the file                | in the image                                                        |
+|----------------------------|---------------------------------------------------------------------|
+| alpha, transparent colours | dropped, as convert("RGB") does: benchmark numbers rest on that     |
+| 16-bit grey, 32-bit grey   | v / 257: 0 ... 65535 becomes 0 ... 255; Pillow would clip at 255    |
+| floats                     | 255 v for values in 0 ... 1; nothing says what others mean          |
+| several frames             | the first                                                           |
+| EXIF orientation           | applied when asked, else left; Pillow itself applies that of a TIFF |
 
 What cannot be decoded is an ImageError. Decoding does not warn, and leaves Python's filters of
 warnings alone: they are the process's own, and images are decoded by several threads.
@@ -55,8 +55,8 @@ _TURNS = {
 }
 
 
-# What these modules warn of is broken metadata, which no pixel depends on. Set once for the process;
-# other warnings of Pillow are left to the programs that use it, and not caused here.
+# What these modules warn of is broken metadata, which no pixel depends on. Other warnings of Pillow
+# are left to the programs that use it, and not caused here.
 warnings.filterwarnings("ignore", module=r"PIL\.(Jpeg|Png|Tiff)ImagePlugin$")
 _ONE_AT_A_TIME = threading.Lock()
 

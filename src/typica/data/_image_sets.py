@@ -241,7 +241,7 @@ def indexed_labels(labels: Any, count: int) -> tuple[NDArray[np.int64], list[str
 
 
 def _unique(names: Sequence[str]) -> list[str]:
-    """Return the names of images, repeated ones with a number behind, where no other ends in one."""
+    """Return the names of images, repeated ones with a number, in which no other name ends."""
     counts: Counter[str] = Counter()
     unique = []
     for name in names:

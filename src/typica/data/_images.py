@@ -1,16 +1,16 @@
 """Open images, whatever holds them, as one read-only sequence with names and labels.
 
-| source                               | labels                                                        |
-|--------------------------------------|---------------------------------------------------------------|
-| folder, also with train / test / val | its folders by ImageFolder's convention, if all images lie in some |
-| .zip, .tar, .tar.gz ...              | the same, from the names within; nothing is unpacked          |
-| an image's file                      | none                                                          |
-| list of any of these                 | those of the parts, if all have them                          |
-| array, .npy                          | none                                                          |
-| .npz                                 | the array `labels`, beside `images`                           |
-| .parquet                             | the column `label`, beside `image` (bytes, or {bytes, path})  |
-| CIFAR-10 and -100, pickles or binary | theirs                                                        |
-| SVHN, .mat                           | theirs; the digit 0, there 10, is 0                           |
+| source                               | labels                                               |
+|--------------------------------------|------------------------------------------------------|
+| folder, also with train / test / val | its folders; none if images lie beside them          |
+| .zip, .tar, .tar.gz ...              | the same, from the names within; nothing is unpacked |
+| an image's file                      | none                                                 |
+| list of any of these                 | those of the parts, if all have them                 |
+| array, .npy                          | none                                                 |
+| .npz                                 | the array `labels`, beside `images`                  |
+| .parquet                             | the column `label`, beside `image`                   |
+| CIFAR-10 and -100, pickles or binary | theirs                                               |
+| SVHN, .mat                           | theirs; the digit 0, there 10, is 0                  |
 """
 
 from __future__ import annotations

@@ -90,10 +90,10 @@ def _labelled(array: Any, path: Path, name: str, labels: Any, classes: list[str]
 
 
 def open_parquet(path: Path, name: str) -> Images:
-    """Return the images of a Parquet file: a column `image` of bytes or of Hugging Face's {bytes, path}.
+    """Return the images of a Parquet file: a column `image` of bytes, or of {bytes, path}.
 
-    A column `label` gives the labels; names of classes are taken from Hugging Face's metadata. Row
-    groups are read as they are needed, and the last two kept.
+    The latter is Hugging Face's form. A column `label` gives the labels; names of classes are taken
+    from Hugging Face's metadata. Row groups are read as they are needed, and the last two kept.
     """
     arrow, parquet = need("pyarrow", "parquet"), need("pyarrow.parquet", "parquet")
     try:

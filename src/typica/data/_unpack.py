@@ -1,4 +1,4 @@
-"""Archives out, safely: nothing lands outside the folder, no bombs, and the folder appears when it is whole."""
+"""Archives out, safely: nothing lands outside the folder, no bombs, and it appears when whole."""
 
 from __future__ import annotations
 
@@ -11,17 +11,27 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, Any, NamedTuple
 
-from typica.errors import FormatError, InputError
+from typica.errors import FormatError, InputError, about
 from typica.files import CHUNK
 from typica.progress import advance
 
-RATIO = 100  # an archive may grow to this many times its size: images hardly do, bombs do a thousandfold
+RATIO = 100  # an archive may grow to so many times its size: images hardly do, bombs a thousandfold
 FLOOR = 1 << 26  # but small ones to this many bytes at least
 MEMBERS = 10_000_000
+
+_DAMAGED = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    RuntimeError,  # zipfile's, where a password is needed
+)
 
 
 class _Member(NamedTuple):
@@ -58,128 +68,137 @@ def unpack(
     temporary = folder.with_name(f".{folder.name}.unpacking")
     shutil.rmtree(temporary, ignore_errors=True)
     try:
-        temporary.mkdir(parents=True)
-        count = _unpack_to(archive, temporary.resolve(), keep)
-    except (
-        tarfile.TarError,
-        zipfile.BadZipFile,
-        zlib.error,
-        lzma.LZMAError,
-        EOFError,
-        RuntimeError,
-    ) as error:
+        with _readable(archive, folder):
+            temporary.mkdir(parents=True)
+            _unpack_to(archive, temporary.resolve(), keep)
+        if folder.exists():
+            folder.rmdir()
+        temporary.rename(folder)
+    except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
-        what = str(error).partition(":\n")[
-            0
-        ]  # tarfile goes on with a line for each kind that it is not
+        raise
+    return folder
+
+
+@contextlib.contextmanager
+def _readable(archive: Path, folder: Path) -> Iterator[None]:
+    """Say what is wrong with an archive, or with the disk, where unpacking fails."""
+    try:
+        yield
+    except _DAMAGED as error:
+        what = str(error).partition(":\n")[0]  # tarfile goes on with each kind that it is not
         raise FormatError(
             f"{archive}: not a whole archive ({what}); delete it and fetch it again."
         ) from None
     except OSError as error:
-        shutil.rmtree(temporary, ignore_errors=True)
         if isinstance(error, FileNotFoundError) and not archive.exists():
             raise InputError(f"{archive}: there is no such file; check the path.") from None
         raise InputError(
-            f"{archive}: cannot be unpacked to {folder} ({error.strerror or error}); make room or choose another one."
+            f"{archive}: cannot be unpacked to {folder} ({error.strerror or error}); "
+            "make room or choose another one."
         ) from None
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
-    if not count:
-        shutil.rmtree(temporary)
-        raise FormatError(
-            f"{archive}: holds none of the files that were looked for; fetch it again."
-        )
-    if folder.exists():
-        folder.rmdir()
-    temporary.rename(folder)
-    return folder
 
 
-def _unpack_to(archive: Path, root: Path, keep: Callable[[str], bool] | None) -> int:
-    """Write the members of an archive below `root` and return how many files there are."""
-    allowed = max(FLOOR, RATIO * archive.stat().st_size)
-    members = total = count = 0
-    links: list[Path] = []
-    with _members(archive) as found:
-        for member in found:
-            members += 1
-            total += member.size
-            path = _inside(archive, root, member.name)
-            if member.kind == "same":
-                same = _earlier(archive, root, member)
-                total += same.stat().st_size
-            if total > allowed or members > MEMBERS:
-                raise FormatError(
-                    f"{archive}: unpacks to more than {allowed:,} bytes or {MEMBERS:,} members, a bomb; "
-                    "unpack it by hand if you trust it."
-                )
-            if member.kind == "other":
-                raise FormatError(
-                    f"{archive}: {member.name} is a device or the like; refused, nothing was unpacked."
-                )
-            if path == root or (
-                keep is not None and (member.kind == "folder" or not keep(member.name))
-            ):
-                continue
-            _check_inside(archive, root, path.parent, member.name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if member.kind == "folder":
-                path.mkdir(exist_ok=True)
-                continue
-            path.unlink(missing_ok=True)
-            if member.kind == "link":
-                _check_inside(archive, root, path.parent / member.link, member.name)
-                path.symlink_to(member.link)
-                links.append(path)
-            elif member.kind == "same":
-                shutil.copyfile(same, path)
-            else:
-                _copy(archive, member, path)
-            count += 1
-    for link in links:  # a later member may have changed where an earlier link leads
-        _check_inside(archive, root, link, link.name)
-    return count
+def _unpack_to(archive: Path, root: Path, keep: Callable[[str], bool] | None) -> None:
+    """Write the members of an archive below `root`."""
+    target = _Target(root, keep, allowed=max(FLOOR, RATIO * archive.stat().st_size))
+    with about(str(archive)), _members(archive) as members:
+        for member in members:
+            target.count(member)
+            target.add(member)
+        target.check_links()
+        if not target.files:
+            raise FormatError("holds none of the files that were looked for; fetch it again.")
 
 
-def _inside(archive: Path, root: Path, name: str) -> Path:
-    """Return where a member goes; its name may not lead elsewhere."""
-    posix = PurePosixPath(name)
-    windows = PureWindowsPath(name)
-    if (
-        not name
-        or "\0" in name
-        or posix.is_absolute()
-        or windows.drive
-        or windows.root
-        or ".." in windows.parts
-    ):
-        raise FormatError(
-            f"{archive}: {name!r} leads out of the folder; refused, nothing was unpacked."
-        )
-    return root.joinpath(*posix.parts)
+@dataclass
+class _Target:
+    """The folder that an archive is unpacked to, and what has come of the archive so far."""
+
+    root: Path
+    keep: Callable[[str], bool] | None
+    allowed: int  # bytes in all
+    members: int = 0
+    size: int = 0
+    files: int = 0
+    links: list[Path] = field(default_factory=list)
+
+    def count(self, member: _Member) -> None:
+        """Count what a member adds, and refuse a bomb."""
+        self.members += 1
+        self.size += member.size
+        if member.kind == "same":
+            self.size += self._earlier(member).stat().st_size
+        if self.size > self.allowed or self.members > MEMBERS:
+            raise FormatError(
+                f"unpacks to more than {self.allowed:,} bytes or {MEMBERS:,} members, a bomb; "
+                "unpack it by hand if you trust it."
+            )
+
+    def add(self, member: _Member) -> None:
+        """Write a member, if it is wanted."""
+        path = self._inside(member.name)
+        if member.kind == "other":
+            raise FormatError(
+                f"{member.name} is a device or the like; refused, nothing was unpacked."
+            )
+        if path == self.root or not self._is_wanted(member):
+            return
+        self._check_inside(path.parent, member.name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if member.kind == "folder":
+            path.mkdir(exist_ok=True)
+            return
+        path.unlink(missing_ok=True)
+        self._write(member, path)
+        self.files += 1
+
+    def check_links(self) -> None:
+        """Check all links again: a later member may have changed where an earlier link leads."""
+        for link in self.links:
+            self._check_inside(link, link.name)
+
+    def _is_wanted(self, member: _Member) -> bool:
+        """Tell whether a member is to be kept; folders are made with what is kept in them."""
+        if self.keep is None:
+            return True
+        return member.kind != "folder" and self.keep(member.name)
+
+    def _write(self, member: _Member, path: Path) -> None:
+        if member.kind == "link":
+            self._check_inside(path.parent / member.link, member.name)
+            path.symlink_to(member.link)
+            self.links.append(path)
+        elif member.kind == "same":
+            shutil.copyfile(self._earlier(member), path)
+        else:
+            _copy(member, path)
+
+    def _inside(self, name: str) -> Path:
+        """Return where a member goes; its name may not lead elsewhere."""
+        posix, windows = PurePosixPath(name), PureWindowsPath(name)
+        absolute = posix.is_absolute() or windows.drive or windows.root
+        if not name or "\0" in name or absolute or ".." in windows.parts:
+            raise FormatError(f"{name!r} leads out of the folder; refused, nothing was unpacked.")
+        return self.root.joinpath(*posix.parts)
+
+    def _check_inside(self, path: Path, name: str) -> None:
+        """Check that a path, with every link on it followed, lies below the root."""
+        if not path.resolve().is_relative_to(self.root):
+            raise FormatError(f"{name} leads out of the folder; refused, nothing was unpacked.")
+
+    def _earlier(self, member: _Member) -> Path:
+        """Return the file that a hard link stands for, which must be unpacked already."""
+        path = self._inside(member.link)
+        self._check_inside(path, member.name)
+        if not path.is_file():
+            raise FormatError(
+                f"{member.name} is a link to {member.link}, which is not there; fetch it again."
+            )
+        return path
 
 
-def _check_inside(archive: Path, root: Path, path: Path, name: str) -> None:
-    """Check that a path, with every link on it followed, lies below the root."""
-    if not path.resolve().is_relative_to(root):
-        raise FormatError(
-            f"{archive}: {name} leads out of the folder; refused, nothing was unpacked."
-        )
-
-
-def _earlier(archive: Path, root: Path, member: _Member) -> Path:
-    """Return the file that a hard link stands for, which must be unpacked already."""
-    path = _inside(archive, root, member.link)
-    _check_inside(archive, root, path, member.name)
-    if not path.is_file():
-        raise FormatError(
-            f"{archive}: {member.name} is a link to {member.link}, which is not there; fetch it again."
-        )
-    return path
-
-
-def _copy(archive: Path, member: _Member, path: Path) -> None:
+def _copy(member: _Member, path: Path) -> None:
     left = member.size
     with member.open() as source, path.open("wb") as target:
         while chunk := source.read(CHUNK):
@@ -189,7 +208,7 @@ def _copy(archive: Path, member: _Member, path: Path) -> None:
             target.write(chunk)
     if left:
         raise FormatError(
-            f"{archive}: {member.name} has another size than it says; delete it and fetch it again."
+            f"{member.name} has another size than it says; delete it and fetch it again."
         )
 
 
@@ -220,15 +239,21 @@ def _zip_members(packed: zipfile.ZipFile) -> Iterator[_Member]:
 def _tar_members(tape: tarfile.TarFile, raw: IO[bytes]) -> Iterator[_Member]:
     before = 0
     for info in tape:
-        kind = (
-            "file" if info.isfile() else "folder" if info.isdir() else "link" if info.issym() else
-            "same" if info.islnk() else "other"
-        )  # fmt: skip
         size = info.size if info.isfile() else 0
-        yield _Member(info.name, kind, size, partial(_opened, tape, info), info.linkname)
+        yield _Member(info.name, _kind(info), size, partial(_opened, tape, info), info.linkname)
         tape.members = []  # type: ignore[attr-defined] # a million of them would be kept otherwise
         before, after = raw.tell(), before
         advance(before - after)
+
+
+def _kind(info: tarfile.TarInfo) -> str:
+    kinds = {
+        "file": info.isfile(),
+        "folder": info.isdir(),
+        "link": info.issym(),
+        "same": info.islnk(),
+    }
+    return next((kind for kind, is_it in kinds.items() if is_it), "other")
 
 
 def _opened(tape: tarfile.TarFile, info: tarfile.TarInfo) -> Any:

@@ -2,16 +2,17 @@
 
 A file holds one matrix of features, and may hold labels beside it:
 
-| ending          | features                                            | labels                         |
-|-----------------|-----------------------------------------------------|--------------------------------|
-| .npy            | the array, memory-mapped: may be larger than memory | a file of their own            |
-| .npz            | the array `features`, or the only one               | the array `labels`             |
-| .safetensors    | the tensor `features`, or the only one              | the tensor `labels`            |
-| .parquet        | the list column `features`, or all numeric columns  | the column `label` or `labels` |
-| .csv            | all columns, with or without a header               | the column `label` or `labels` |
-| a bank's folder | its features, memory-mapped                         | its labels                     |
+| ending          | features                                        | labels              |
+|-----------------|-------------------------------------------------|---------------------|
+| .npy            | the array, memory-mapped: may exceed memory     | a file of their own |
+| .npz            | the array `features`, or the only one           | the array `labels`  |
+| .safetensors    | the tensor `features`, or the only one          | the tensor `labels` |
+| .parquet        | the list column `features`, or all numeric ones | the column `label`  |
+| .csv            | all columns, with or without a header           | the column `label`  |
+| a bank's folder | its features, memory-mapped                     | its labels          |
 
-A .parquet file that a bank was written to has the bank's logits, head, classes and origin as well.
+The array or column of labels may be called `labels` or `label`. A .parquet file that a bank was
+written to has the bank's logits, head, classes and origin as well.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import http.client
 import os
@@ -17,11 +16,10 @@ from typing import Any, NamedTuple
 
 import typica
 from typica.errors import FormatError, InputError
-from typica.files import CHUNK
+from typica.files import CHUNK, FULL
 from typica.progress import advance
 
 SCHEMES = ("https://", "http://", "file:")
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _WORTH_ANOTHER_TRY = (408, 425, 429, 500, 502, 503, 504)
 
 
@@ -36,7 +34,7 @@ class Digests(NamedTuple):
     md5: str | None = None
 
 
-class _Stop(Exception):  # noqa: N818 (no error yet: there may be other addresses)
+class _Stop(Exception):  # noqa: N818 (not an error yet: there may be other addresses)
     """An address that is not worth another try."""
 
 
@@ -50,18 +48,19 @@ def download(
     tries: int = 3,
     pause: float = 1.0,
 ) -> str:
-    """Fetch a file from the first address (http, https or file) that gives it whole, and return its SHA-256.
+    """Fetch a file from the first address that gives it whole, and return its SHA-256.
 
-    What has come in lies in PATH.part, and is taken up by the next call where a checksum can tell
-    that it belongs to the same file; if it does not, the file is fetched once more from its
-    beginning. timeout: seconds without a byte. tries: how often, `pause` seconds apart and twice as
-    long each time, an address is asked without getting further. Bytes are reported through
-    `typica.progress`.
+    addresses: of the kinds http, https and file. What has come in lies in PATH.part, and is taken
+    up by the next call where a checksum can tell that it belongs to the same file; if it does not,
+    the file is fetched once more from its beginning. timeout: seconds without a byte. tries: how
+    often, `pause` seconds apart and twice as long each time, an address is asked without getting
+    further. Bytes are reported through `typica.progress`.
 
     >>> import tempfile
     >>> source = Path(tempfile.mkdtemp()) / "a.txt"
     >>> _ = source.write_text("hello")
-    >>> download(source.as_uri(), source.with_name("b.txt"))[:8], source.with_name("b.txt").read_text()
+    >>> target = source.with_name("b.txt")
+    >>> download(source.as_uri(), target)[:8], target.read_text()
     ('2cf24dba', 'hello')
     """
     path = Path(path)
@@ -84,8 +83,9 @@ def download(
         except _Stop as reason:
             tried.append(f"{address}: {reason}")
     raise DownloadError(
-        f"{path.name}: could not be downloaded ({'; '.join(tried)}); check the network and run the same command "
-        f"again, or download it by hand from {addresses[0]} and put it in {path.parent}."
+        f"{path.name}: could not be downloaded ({'; '.join(tried)}); "
+        "check the network and run the same command again, "
+        f"or download it by hand from {addresses[0]} and put it in {path.parent}."
     )
 
 
@@ -138,10 +138,11 @@ class _Part:
 
     def _check_room(self) -> None:
         free = shutil.disk_usage(self.path.parent).free
-        if self.size is not None and self.size - self.done > free:
+        to_come = 0 if self.size is None else self.size - self.done
+        if to_come > free:
             raise DownloadError(
-                f"{self.target}: {self.size - self.done:,} bytes are to come and {free:,} are free; free some space, "
-                "or choose another folder."
+                f"{self.target}: {to_come:,} bytes are to come and {free:,} are free; "
+                "free some space, or choose another folder."
             )
 
     def _count(self, chunk: bytes) -> None:
@@ -178,7 +179,10 @@ class _Part:
         return wrong
 
     def finish(self, last: bool) -> str:
-        """Put the file in its place if it is what it should be; if not, there may be another address."""
+        """Put the file in its place if it is what it should be.
+
+        If not, and if this was not the last address, the next one may have it.
+        """
         wrong = self.wrong()
         if wrong is not None:
             self.restart()
@@ -188,8 +192,9 @@ class _Part:
                     raise _Stop(f"another file, {wrong}")
                 self.path.unlink()
             raise FormatError(
-                f"{self.target.name}: the download has {wrong}; it was removed. The file has changed at its address, "
-                "or something on the way changes it: try again, or from another network."
+                f"{self.target.name}: the download has {wrong}; it was removed. "
+                "The file has changed at its address, or something on the way changes it: "
+                "try again, or from another network."
             )
         with _disk(self.target):
             with self.path.open("r+b") as file:
@@ -224,33 +229,37 @@ def _fetch(address: str, part: _Part, timeout: float, tries: int, pause: float) 
 def _ask(address: str, part: _Part, timeout: float) -> None:
     if not any(part.digests):  # nothing could tell whether what is there is of the same file
         part.restart()
-    request = _request(address)
-    if part.done:
-        request.add_header("Range", f"bytes={part.done}-")
-    try:
-        response = urllib.request.urlopen(request, timeout=timeout)
-    except urllib.error.HTTPError as error:
-        if error.code != http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE or not part.done:
-            raise
-        error.close()
-        if error.headers.get("Content-Range") == f"bytes */{part.done}":
-            return  # all of it is there already
-        part.restart()
-        response = urllib.request.urlopen(_request(address), timeout=timeout)
+    response = _response(address, part, timeout)
+    if response is None:
+        return
     with response:
-        start = (
-            part.done
-            if str(response.headers.get("Content-Range", "")).startswith(f"bytes {part.done}-")
-            else 0
-        )
-        if start != part.done:  # the server sends the whole file
+        sent = str(response.headers.get("Content-Range", ""))
+        if not sent.startswith(f"bytes {part.done}-"):  # the server sends the whole file
             part.restart()
+        start = part.done
         length = response.headers.get("Content-Length")
         part.take(response)
         if length is not None and part.done - start < int(length):
             raise ConnectionError(
                 f"the connection broke after {part.done:,} of {start + int(length):,} bytes"
             )
+
+
+def _response(address: str, part: _Part, timeout: float) -> Any:
+    """Ask for what is missing of a file, or for all of it; None where all is there already."""
+    request = _request(address)
+    if part.done:
+        request.add_header("Range", f"bytes={part.done}-")
+    try:
+        return urllib.request.urlopen(request, timeout=timeout)
+    except urllib.error.HTTPError as error:
+        if error.code != http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE or not part.done:
+            raise
+        error.close()
+        if error.headers.get("Content-Range") == f"bytes */{part.done}":
+            return None
+    part.restart()
+    return urllib.request.urlopen(_request(address), timeout=timeout)
 
 
 def _request(address: str, method: str = "GET") -> urllib.request.Request:
@@ -264,9 +273,8 @@ def _disk(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        what = (
-            "the disk is full" if error.errno in _FULL else f"cannot write there ({error.strerror})"
-        )
+        full = error.errno in FULL
+        what = "the disk is full" if full else f"cannot write there ({error.strerror})"
         raise DownloadError(
             f"{path}: {what}; make room or choose another folder, then run the same command again."
         ) from None

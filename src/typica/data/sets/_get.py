@@ -25,25 +25,17 @@ from typica.errors import FormatError, InputError
 from typica.files import atomic_path, lock_folder
 from typica.progress import is_watched, note, work
 
-__all__ = [
-    "BenchmarkSet",
-    "SetFile",
-    "benchmark_set",
-    "find_set",
-    "get_set",
-    "how_to_get",
-    "list_sets",
-    "set_home",
-    "size_text",
-]
-
 
 def set_home() -> Path:
-    """Return where sets lie unless told otherwise: $TYPICA_HOME, $XDG_CACHE_HOME/typica or ~/.cache/typica."""
+    """Return where sets lie unless told otherwise.
+
+    That is $TYPICA_HOME, else $XDG_CACHE_HOME/typica, else ~/.cache/typica.
+    """
     home = os.environ.get("TYPICA_HOME")
     if home:
         return Path(home).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").expanduser() / "typica"
+    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(caches).expanduser() / "typica"
 
 
 def list_sets() -> list[str]:
@@ -58,26 +50,28 @@ def list_sets() -> list[str]:
 def benchmark_set(name: str) -> BenchmarkSet:
     """Return what is known of a set.
 
-    >>> benchmark_set("isun").pictures
+    >>> benchmark_set("isun").images
     8925
     """
-    if name not in SETS:
-        close = difflib.get_close_matches(name.lower(), SETS, cutoff=0.7)
-        hint = (
-            f"did you mean {' or '.join(close)}?" if close else f"choose one of {', '.join(SETS)}."
-        )
-        raise InputError(f"set {name!r}: there is none of that name; {hint}")
-    return SETS[name]
+    if name in SETS:
+        return SETS[name]
+    close = difflib.get_close_matches(name.lower(), SETS, cutoff=0.7)
+    hint = f"did you mean {' or '.join(close)}?" if close else f"choose one of {', '.join(SETS)}."
+    raise InputError(f"set {name!r}: there is none of that name; {hint}")
 
 
 def find_set(name: str, root: str | os.PathLike[str] | None = None) -> Path | None:
-    """Return what `open_images` is pointed at for a set that is there, or None. root: `set_home()` if None."""
+    """Return what `open_images` is pointed at for a set that is there, or None.
+
+    root: `set_home()` if None.
+    """
     wanted = benchmark_set(name)
     root = set_home() if root is None else Path(root)
     folders = [root / name] if wanted.open == "." else [root / name, root]
-    return next(
-        (folder / wanted.open for folder in folders if (folder / wanted.needs).exists()), None
-    )
+    for folder in folders:
+        if (folder / wanted.needs).exists():
+            return folder / wanted.open
+    return None
 
 
 def how_to_get(name: str, root: str | os.PathLike[str] | None = None) -> str:
@@ -87,11 +81,11 @@ def how_to_get(name: str, root: str | os.PathLike[str] | None = None) -> str:
     'get it with: typica data get svhn'
     """
     wanted = benchmark_set(name)
-    if wanted.files:
-        return f"get it with: typica data get {name}" + (
-            "" if root is None else f" --root {os.fspath(root)}"
-        )
-    return f"see {wanted.page}: {wanted.by_hand}, below {(set_home() if root is None else Path(root)) / name}"
+    if not wanted.files:
+        home = set_home() if root is None else Path(root)
+        return f"see {wanted.page}: {wanted.by_hand}, below {home / name}"
+    option = "" if root is None else f" --root {os.fspath(root)}"
+    return f"get it with: typica data get {name}{option}"
 
 
 def get_set(name: str, root: str | os.PathLike[str] | None = None) -> Path:
@@ -127,7 +121,8 @@ def get_set(name: str, root: str | os.PathLike[str] | None = None) -> Path:
     found = find_set(name, root)
     if found is None:
         raise FormatError(
-            f"{folder}: unpacked, but {wanted.needs} is not in it; see {wanted.page} for what changed."
+            f"{folder}: unpacked, but {wanted.needs} is not in it; "
+            f"see {wanted.page} for what changed."
         )
     return found
 
@@ -178,15 +173,7 @@ def _fetched(name: str, file: SetFile, downloads: Path) -> bool:
 def _put_in_place(wanted: BenchmarkSet, downloads: Path, folder: Path) -> None:
     """Make the set's folder of its files, whole or not at all."""
     if wanted.kind == "archive":
-        listed = (
-            None
-            if wanted.only is None
-            else set((downloads / wanted.only).read_text(encoding="utf-8").split())
-        )
-        archive = downloads / next(file.name for file in wanted.files if file.name != wanted.only)
-        keep = None if listed is None else lambda name: name.rpartition("/")[2] in listed
-        with _step(folder.name, f"unpacking {archive.name}", archive.stat().st_size):
-            unpack(archive, folder, keep=keep)
+        _unpack_set(wanted, downloads, folder)
         return
     temporary = folder.with_name(f".{folder.name}.unpacking")
     shutil.rmtree(temporary, ignore_errors=True)
@@ -202,3 +189,14 @@ def _put_in_place(wanted: BenchmarkSet, downloads: Path, folder: Path) -> None:
             made.replace(folder / made.name)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _unpack_set(wanted: BenchmarkSet, downloads: Path, folder: Path) -> None:
+    """Unpack a set's archive: all of it, or the files that its list names."""
+    archive = downloads / next(file.name for file in wanted.files if file.name != wanted.only)
+    with _step(wanted.name, f"unpacking {archive.name}", archive.stat().st_size):
+        if wanted.only is None:
+            unpack(archive, folder)
+        else:
+            listed = set((downloads / wanted.only).read_text(encoding="utf-8").split())
+            unpack(archive, folder, keep=lambda name: name.rpartition("/")[2] in listed)

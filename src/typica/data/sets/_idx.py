@@ -14,19 +14,20 @@ from typica.errors import FormatError
 
 
 def idx_to_npz(source: Path, target: Path) -> None:
-    """Write train.npz and test.npz, with `images` (n, 28, 28) and `labels` (n,), from the four files of a set."""
+    """Write train.npz and test.npz, with `images` (n, 28, 28) and `labels` (n,), from a set."""
     for name, stem in (("train", "train"), ("test", "t10k")):
         images = read_idx(source / f"{stem}-images-idx3-ubyte.gz")
         labels = read_idx(source / f"{stem}-labels-idx1-ubyte.gz")
         if images.ndim != 3 or labels.shape != images.shape[:1]:
             raise FormatError(
-                f"{source}: {stem} has images {images.shape} and labels {labels.shape}; fetch it again."
+                f"{source}: {stem} has images {images.shape} and labels {labels.shape}; "
+                "fetch it again."
             )
         np.savez(target / f"{name}.npz", images=images, labels=labels.astype(np.int64))
 
 
 def read_idx(path: Path) -> NDArray[Any]:
-    """Return the array of bytes in a gzipped IDX file: 0, 0, 8, number of axes, each length in 4 bytes, the bytes."""
+    """Return the array in a gzipped IDX file: 0, 0, 8, axes, each length in 4 bytes, the bytes."""
     try:
         data = gzip.decompress(path.read_bytes())
     except (EOFError, OSError) as error:
