@@ -1,6 +1,6 @@
 """Files: written whole or not at all, one writer at a time, known by their digests.
 
-What only POSIX has (locks on folders, modes, syncing a folder) is in this file alone.
+What differs from system to system (locks, modes, syncing a folder) is in this file alone.
 """
 
 from __future__ import annotations
@@ -20,11 +20,15 @@ CHUNK = 1 << 18  # bytes that are read at a time
 # The errors of a disk, a quota or a file that is full.
 FULL = tuple(getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG") if hasattr(errno, name))
 LOCK = ".lock"  # on Windows, where a folder itself has none
+DELETES_OPEN_FILES = os.name != "nt"
+_NAME = 40  # characters of a file's name in that of its temporary one, which has to be short enough
 
 
 @contextlib.contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path beside `path` that takes its place when the block ends well.
+
+    Where `path` is a link, the file takes the place of the link.
 
     >>> import tempfile
     >>> target = Path(tempfile.mkdtemp()) / "numbers.txt"
@@ -34,7 +38,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     '1 2 3'
     """
     path = Path(path)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{path.suffix}")
+    temporary = path.with_name(f".{path.name[:_NAME]}.{secrets.token_hex(4)}{path.suffix}")
     try:
         # Made by us alone, with the mode that the user's umask leaves.
         handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)

@@ -10,7 +10,7 @@ from typing import Any
 
 from typica.bank._files import HEAD, MANIFEST, MANIFEST_NEXT, NAMES, OFFSETS, is_bank
 from typica.errors import InputError
-from typica.files import LOCK, lock_folder
+from typica.files import DELETES_OPEN_FILES, LOCK, lock_folder
 
 
 def make_folder(path: Path) -> list[Path]:
@@ -61,7 +61,7 @@ def remove_bank(path: str | os.PathLike[str]) -> None:
     if is_bank(folder):
         with contextlib.ExitStack() as lock:
             lock.callback(os.close, lock_folder(folder))
-            if os.name == "nt":  # which deletes no file that is open, as the one with the lock is
+            if not DELETES_OPEN_FILES:  # as the one with the lock is
                 lock.close()
             shutil.rmtree(folder)
     elif folder.exists() and not _is_empty_folder(folder):

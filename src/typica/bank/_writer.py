@@ -34,7 +34,7 @@ from typica.bank._files import (
 from typica.bank._folder import differences, is_ours, make_folder, unmake_folder
 from typica.bank._reader import Bank
 from typica.errors import FormatError, InputError, about
-from typica.files import FULL, LOCK, check_lock, is_locked, lock_folder
+from typica.files import DELETES_OPEN_FILES, FULL, LOCK, check_lock, is_locked, lock_folder
 from typica.head import Head
 
 # Shards grow with the bank: the manifest, written with each, would list too many otherwise.
@@ -324,7 +324,7 @@ class BankWriter:
         failed = isinstance(error, Exception) or stopped_early
         ours = self._lock is not None and is_locked(self.path, self._lock)
         if failed and ours and self._found_empty and not self._manifest.shards:
-            if os.name == "nt":  # which deletes no file that is open
+            if not DELETES_OPEN_FILES:
                 self.close()
             unmake_folder(self.path, self._made)
         self.close()
