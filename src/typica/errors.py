@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
+import warnings
 from collections.abc import Callable, Iterator
 from typing import ParamSpec, TypeVar
 
@@ -34,6 +36,14 @@ class FormatError(InputError):
 
 class CalibrationWarning(UserWarning):
     """A threshold that can do less than one would expect, e.g. reject nothing."""
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn at the line outside of Typica that led here."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("typica"):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 """Detectors on disk: one safetensors file, no pickle, checksummed, written whole or not at all.
 
-Format 1. The arrays are the tensors of the file. Its metadata holds one string, `typica`, a JSON
-document: {"content": NODE, "format": 1, "library": VERSION, "sha256": DIGEST}. The digest is taken
+Format 2. The arrays are the tensors of the file. Its metadata holds one string, `typica`, a JSON
+document: {"content": NODE, "format": 2, "library": VERSION, "sha256": DIGEST}. The digest is taken
 over that text, with zeros where the digest stands, and over all tensors (names, dtypes, shapes,
 bytes). A NODE is a JSON scalar, a list or a dict of nodes, or one of
 
@@ -38,19 +38,23 @@ from typica.errors import FormatError, InputError
 from typica.exact import json_number
 from typica.files import atomic_path
 
-FORMAT = 1
+FORMAT = 2
 _ZEROS = "0" * 64
 
 _KINDS: dict[str, type] = {}
-_FLOORS = (
-    "detectors",
-    "rectify",
-)  # where a kind that is not registered yet may live, in a module of its name
-_MODULES = {
-    "conformal_detector": "conformal",
-    "monitor": "monitor",
+_READERS: dict[str, Callable[[dict[str, Any]], Any]] = {}  # of kinds that are read, but no longer written
+# Where a kind that is not registered yet may live, in a module of its name.
+_FLOORS = ("detectors", "rectify")
+_MODULES = {  # kinds whose module has another name or floor
+    "calibrated_scores": "calibration",
+    "calibration": "calibration._format_1",
+    "conformal_detector": "decide._format_1",
+    "grouped_scores": "calibration._format_1",
+    "monitor": "decide",
     "origin": "origin",
-}  # kinds whose module has another name or floor
+    "score_sample": "calibration",
+    "score_set": "calibration._format_1",
+}
 _SKLEARN = {
     "FunctionTransformer": None,  # holds code: refused with a reason
     "MaxAbsScaler": "sklearn.preprocessing",
@@ -63,6 +67,7 @@ _SKLEARN = {
 }
 
 C = TypeVar("C", bound=type)
+Reader = TypeVar("Reader", bound=Callable[[dict[str, Any]], Any])
 
 
 def storable(kind: str) -> Callable[[C], C]:
@@ -72,6 +77,16 @@ def storable(kind: str) -> Callable[[C], C]:
         _KINDS[kind] = cls
         cls.kind = kind  # type: ignore[attr-defined]
         return cls
+
+    return register
+
+
+def readable(kind: str) -> Callable[[Reader], Reader]:
+    """Register a function that makes something of the state of a kind that is no longer written."""
+
+    def register(reader: Reader) -> Reader:
+        _READERS[kind] = reader
+        return reader
 
     return register
 
@@ -252,7 +267,7 @@ def _decode(node: Any, tensors: dict[str, NDArray[Any]]) -> Any:  # noqa: PLR091
             return _decode_sklearn(
                 body, _decode(node["params"], tensors), _decode(node["state"], tensors)
             )
-    return _class_of(tag[1:]).from_state(_decode(body, tensors))  # type: ignore[attr-defined]
+    return _reader_of(tag[1:])(_decode(body, tensors))
 
 
 def _decode_sklearn(name: str, params: dict[str, Any], state: dict[str, Any]) -> Any:
@@ -277,13 +292,17 @@ def fitted_state(estimator: Any) -> dict[str, Any]:
     return {key: value for key, value in vars(estimator).items() if _is_fitted_name(key)}
 
 
-def _class_of(kind: str) -> type:
+def _reader_of(kind: str) -> Callable[[dict[str, Any]], Any]:
+    """Return what rebuilds a kind, loading the module that registers it."""
     if kind not in _KINDS and kind in _MODULES:
         importlib.import_module(f"typica.{_MODULES[kind]}")
-    if kind not in _KINDS and re.fullmatch(r"[a-z][a-z0-9_]*", kind):
+    if not {kind} & {*_KINDS, *_READERS} and re.fullmatch(r"[a-z][a-z0-9_]*", kind):
         for floor in _FLOORS:
             if importlib.util.find_spec(f"typica.{floor}.{kind}") is not None:
                 importlib.import_module(f"typica.{floor}.{kind}")
+    if kind in _READERS:
+        return _READERS[kind]
     if kind not in _KINDS:
         raise FormatError(f"unknown kind {kind!r}")
-    return _KINDS[kind]
+    rebuild: Callable[[dict[str, Any]], Any] = _KINDS[kind].from_state  # type: ignore[attr-defined]
+    return rebuild

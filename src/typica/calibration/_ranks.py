@@ -1,4 +1,4 @@
-"""Exact bounds from the binomial distribution: ranks with a guarantee, and sample sizes."""
+"""Ranks with a guarantee, and how many calibration inputs they need."""
 
 from __future__ import annotations
 

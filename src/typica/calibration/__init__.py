@@ -1,0 +1,21 @@
+"""Calibration: the scores of held-out in-distribution inputs, and all that is decided by them."""
+
+from typica.calibration._calibration import Calibration
+from typica.calibration._groups import EVERYTHING, Classes, pool_rare
+from typica.calibration._levels import Levels
+from typica.calibration._ranks import calibration_size, guaranteed_rank
+from typica.calibration._sample import LIMIT, ScoreSample, check_scores, p_values
+
+__all__ = [
+    "EVERYTHING",
+    "LIMIT",
+    "Calibration",
+    "Classes",
+    "Levels",
+    "ScoreSample",
+    "calibration_size",
+    "check_scores",
+    "guaranteed_rank",
+    "p_values",
+    "pool_rare",
+]

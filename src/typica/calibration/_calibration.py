@@ -1,0 +1,303 @@
+"""What a detector decides by: the scores of held-out in-distribution inputs, by group.
+
+    p(x) = (1 + #{calibration scores <= score(x)}) / (n + 1)
+
+If x comes from where the n calibration inputs come from (all n + 1 exchangeable), P(p(x) <= alpha)
+<= alpha, whatever the network and the detector: reject where p <= alpha. That is the same as to
+reject below the k-th smallest calibration score, k = floor((n + 1) alpha). The probability is over
+the calibration draw as well as over x. Vovk, Gammerman, Shafer: Algorithmic Learning in a Random
+World, 2005; Laxhammar, Falkman: Inductive Conformal Anomaly Detection, 2015. docs/guarantees.md
+says what is guaranteed, and when it is not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.calibration._groups import EVERYTHING, Classes, group_rows
+from typica.calibration._levels import Levels
+from typica.calibration._ranks import calibration_size, guaranteed_rank
+from typica.calibration._sample import LIMIT, ScoreSample, row_keys
+from typica.errors import CalibrationWarning, InputError, border, warn
+from typica.exact import json_number
+from typica.fdr import benjamini_hochberg, check_share, storey
+from typica.store import storable
+
+
+@storable("calibrated_scores")
+class Calibration:
+    """The calibration scores by group, and the thresholds, p-values and discoveries they give.
+
+    levels: the alpha and confidence that thresholds go by. by_class: an input is compared only with
+    calibration inputs of the same group of predicted classes. groups: {class: group}; classes that
+    it lacks are groups of their own. limit: how many scores a group keeps at most. fingerprint: of
+    the estimator whose scores these are.
+
+    Methods take `classes`, the predicted class of each score, or None where all are of one group.
+
+    >>> calibration = Calibration(Levels.of(alpha=0.1))
+    >>> calibration.add(np.arange(1.0, 100.0)).threshold
+    10.0
+    >>> calibration.p_values(np.array([0.5, 50.0]))
+    array([0.01, 0.51])
+    """
+
+    def __init__(
+        self,
+        levels: Levels | None = None,
+        *,
+        by_class: bool = False,
+        groups: Mapping[Any, str] | None = None,
+        limit: int = LIMIT,
+        fingerprint: str = "",
+    ) -> None:
+        if groups is not None and not by_class:
+            raise InputError("groups without by_class; pass by_class=True as well.")
+        self.levels = levels or Levels.of()
+        self.by_class = by_class
+        self.taxonomy = {str(name): str(group) for name, group in (groups or {}).items()}
+        self.limit = limit
+        self.fingerprint = fingerprint
+        self.samples: dict[str, ScoreSample] = {}
+        self.sources: dict[str, int] = {}  # rows seen of each
+        self._thresholds: dict[str, float] | None = None
+
+    def add(self, scores: NDArray[Any], classes: Classes = None, source: str = "") -> Self:
+        """Take in a batch of scores: the next rows of `source`."""
+        seen = self.sources.get(source, 0)
+        keys = row_keys(source, seen, len(scores))
+        for group, rows in group_rows(classes, self.taxonomy):
+            self._sample(group).add(scores[rows], keys[rows])
+        self.sources[source] = seen + len(scores)
+        self._thresholds = None
+        return self
+
+    @border
+    def merge(self, other: Calibration) -> Self:
+        """Take in the scores of `other`, made with an equal detector; `other` stays as it is.
+
+        A named source may be in one of the two only: its rows would count twice.
+        """
+        self._check_mergeable(other)
+        for group, sample in other.samples.items():
+            self._sample(group).merge(sample)
+        for source, rows in other.sources.items():
+            self.sources[source] = self.sources.get(source, 0) + rows
+        self._thresholds = None
+        return self
+
+    def _check_mergeable(self, other: Calibration) -> None:
+        if not isinstance(other, Calibration) or other is self:
+            raise InputError(f"got {type(other).__name__} or itself; pass another Calibration.")
+        if (self.by_class, self.taxonomy) != (other.by_class, other.taxonomy):
+            raise InputError("by_class or groups differ; calibrate both with the same.")
+        if self.limit != other.limit:
+            raise InputError(f"limits of {self.limit} and {other.limit} scores; use one limit.")
+        if not self.fingerprint or self.fingerprint != other.fingerprint:
+            raise InputError(
+                "the two detectors are not known to be equal; calibrate copies of one fitted "
+                "detector."
+            )
+        twice = sorted(set(self.sources) & set(other.sources) - {""})
+        if twice:
+            raise InputError(f"both hold rows of {twice[0]!r}; merge each source once.")
+
+    # What it knows
+
+    @property
+    def n(self) -> int:
+        """The number of calibration inputs."""
+        return sum(sample.n for sample in self.samples.values())
+
+    @property
+    def tpr(self) -> float:
+        """The share of in-distribution inputs that is kept, 1 - alpha."""
+        return float(1 - self.levels.alpha)
+
+    @property
+    def k(self) -> int:
+        """The rank of the threshold among the calibration scores."""
+        return self._rank(self._only(), self.levels)
+
+    @property
+    def threshold(self) -> float:
+        """The score at or above which an input is accepted."""
+        self._only()
+        return self.thresholds()[EVERYTHING]
+
+    @property
+    def scores(self) -> NDArray[np.float64]:
+        """All the scores that are kept, group after group, each ascending."""
+        for sample in self.samples.values():
+            sample.check_complete()
+        return np.concatenate([sample.ordered for sample in self.samples.values()])
+
+    def to_dict(self, levels: Levels | None = None) -> dict[str, Any]:
+        """Return what it amounts to as plain JSON types: per group n, kept, k and threshold."""
+        levels = levels or self.levels
+        thresholds = self.thresholds(levels)
+        groups = {}
+        for group, sample in sorted(self.samples.items()):
+            groups[group] = {
+                "n": sample.n,
+                "kept": sample.kept,
+                "k": self._rank(sample, levels),
+                "threshold": json_number(thresholds[group]),
+            }
+        return {"n": self.n, "by_class": self.by_class, **levels.to_dict(), "groups": groups}
+
+    # What it decides
+
+    def thresholds(self, levels: Levels | None = None) -> dict[str, float]:
+        """Return the threshold of each group: p <= alpha below it.
+
+        Warns where a group is too small to reject anything, and refuses to where a confidence was
+        asked for.
+        """
+        if levels is not None and levels != self.levels:
+            return self._limits(levels)
+        if self._thresholds is None:
+            self._thresholds = self._limits(self.levels)
+        return self._thresholds
+
+    def offsets(
+        self, scores: NDArray[Any], classes: Classes, levels: Levels | None = None
+    ) -> NDArray[Any]:
+        """Return the threshold of each score's group, in the precision of the scores.
+
+        A group without calibration scores rejects nothing.
+        """
+        thresholds = self.thresholds(levels)
+        offsets = np.full(len(scores), -math.inf, dtype=scores.dtype)
+        for group, rows in group_rows(classes, self.taxonomy):
+            offsets[rows] = thresholds.get(group, -math.inf)
+        return offsets
+
+    def p_values(
+        self, scores: NDArray[Any], classes: Classes = None, rng: np.random.Generator | None = None
+    ) -> NDArray[np.float64]:
+        """Return p-values, each against its own group; 1 (or U) for a group without scores."""
+        return self._by_group(scores, classes, lambda sample, part: sample.p_values(part, rng))
+
+    def percentiles(self, scores: NDArray[Any], classes: Classes = None) -> NDArray[np.float64]:
+        """Return the percentage of the calibration scores of its group at or below each score."""
+
+        def percentage(sample: ScoreSample, part: NDArray[Any]) -> NDArray[np.float64]:
+            return np.asarray(100.0 * sample.count(part) / max(sample.kept, 1))
+
+        return self._by_group(scores, classes, percentage)
+
+    def discoveries(
+        self,
+        scores: NDArray[Any],
+        classes: Classes = None,
+        fdr: Any = 0.1,
+        method: Literal["bh", "storey"] = "bh",
+        lam: Any = 0.5,
+    ) -> NDArray[np.bool_]:
+        """Return True for the scores out of distribution, of which a share `fdr` may be wrong."""
+        if method not in ("bh", "storey"):
+            raise InputError(f"method={method!r}; pass 'bh' or 'storey'.")
+        if method == "storey" and self.by_class:
+            raise InputError(
+                "'storey' needs one calibration set for all; use 'bh', or by_class=False."
+            )
+        share = check_share(lam, "lam")
+        p = self.p_values(scores, classes)
+        if method == "bh":
+            return benjamini_hochberg(p, fdr)
+        # A lam that the p-values can have.
+        steps = self._only().kept + 1
+        return storey(p, fdr, f"{max(1, math.floor(share * steps))}/{steps}")
+
+    # How it is done
+
+    def _sample(self, group: str) -> ScoreSample:
+        return self.samples.setdefault(group, ScoreSample(self.limit))
+
+    def _only(self) -> ScoreSample:
+        """Return the sample of all scores, where classes are not told apart."""
+        if self.by_class:
+            raise AttributeError(
+                "calibrated by class: there is one threshold per group; see `thresholds()`, or "
+                "`offsets_` of the detector"
+            )
+        return self._sample(EVERYTHING)
+
+    def _by_group(
+        self,
+        scores: NDArray[Any],
+        classes: Classes,
+        kernel: Callable[[ScoreSample, NDArray[Any]], NDArray[np.float64]],
+    ) -> NDArray[np.float64]:
+        values = np.empty(len(scores))
+        for group, rows in group_rows(classes, self.taxonomy):
+            sample = self.samples.get(group) or ScoreSample(self.limit)
+            values[rows] = kernel(sample, scores[rows])
+        return values
+
+    def _rank(self, sample: ScoreSample, levels: Levels) -> int:
+        size = sample.kept if sample.fixed is None else sample.n
+        return guaranteed_rank(size, levels.alpha, levels.confidence)
+
+    def _limits(self, levels: Levels) -> dict[str, float]:
+        limits = {}
+        helpless = []
+        for group, sample in self.samples.items():
+            if sample.fixed is not None and levels == self.levels:
+                limits[group] = sample.fixed
+                continue
+            sample.check_complete()
+            k = self._rank(sample, levels)
+            limits[group] = sample.threshold(k)
+            if k == 0:
+                helpless.append(group)
+        if helpless and levels.alpha:
+            self._complain(helpless, levels)
+        return limits
+
+    def _complain(self, helpless: Iterable[str], levels: Levels) -> None:
+        """Say that a group has too few scores to reject anything."""
+        group = min(helpless, key=lambda name: self.samples[name].kept)
+        need = calibration_size(levels.alpha, levels.confidence)
+        found = f"{self.samples[group].kept} calibration inputs"
+        remedy = f"pass at least {need}, or a larger alpha."
+        if self.by_class:
+            found += f" of group {group!r}"
+            remedy = f"pass at least {need} per group (pool rare classes), or a larger alpha."
+        if levels.confidence is not None:
+            raise InputError(f"{found} are too few for {levels}; {remedy}")
+        warn(f"{found} are too few to reject anything at {levels}; {remedy}", CalibrationWarning)
+
+    def state(self) -> dict[str, Any]:
+        """Return what is to be stored."""
+        confidence = self.levels.confidence
+        return {
+            "alpha": str(self.levels.alpha),
+            "confidence": None if confidence is None else str(confidence),
+            "by_class": self.by_class,
+            "taxonomy": [list(pair) for pair in self.taxonomy.items()],
+            "limit": self.limit,
+            "fingerprint": self.fingerprint,
+            "sources": [list(pair) for pair in self.sources.items()],
+            "samples": [list(pair) for pair in self.samples.items()],
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Calibration:
+        """Rebuild the calibration from what was stored."""
+        made = cls(
+            Levels.of(state["alpha"], confidence=state["confidence"]),
+            by_class=state["by_class"],
+            groups=dict(state["taxonomy"]) if state["by_class"] else None,
+            limit=state["limit"],
+            fingerprint=state["fingerprint"],
+        )
+        made.sources = dict(state["sources"])
+        made.samples = dict(state["samples"])
+        return made

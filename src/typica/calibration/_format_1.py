@@ -1,0 +1,94 @@
+"""Calibrations as file format 1 kept them: read, never written.
+
+Three kinds: `calibration`, a threshold with up to 2,048 quantiles, on a detector; `grouped_scores`,
+scores by group, in a `conformal_detector` or a monitor; and in these `score_set`, all scores of a
+group or a sketch of them. Where only quantiles or a sketch are there, the threshold stays, and
+p-values ask for a new calibration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.calibration._calibration import Calibration
+from typica.calibration._levels import Levels
+from typica.calibration._ranks import guaranteed_rank
+from typica.calibration._sample import ScoreSample, row_keys
+from typica.store import readable
+
+
+@dataclass(frozen=True)
+class OldScores:
+    """Scores, ascending; `upper` are the counts up to each of a sketch, None while nothing is lost."""
+
+    n: int
+    values: NDArray[np.float64]
+    upper: NDArray[np.int64] | None
+
+    def sample(self, levels: Levels) -> ScoreSample:
+        """Return the scores as a sample, with a fixed threshold where some are lost."""
+        made = ScoreSample().add(self.values, row_keys("", 0, len(self.values)))
+        made.n = self.n
+        if self.upper is not None:
+            k = guaranteed_rank(self.n, levels.alpha, levels.confidence)
+            place = int(np.searchsorted(self.upper, k, side="left"))
+            made.fixed = float(self.values[place]) if k else -np.inf
+        return made
+
+
+@dataclass(frozen=True)
+class OldGroups:
+    """Scores by group, with the group of each class that was joined."""
+
+    taxonomy: dict[str, str]
+    sets: dict[str, OldScores]
+
+    def calibration(self, levels: Levels, by_class: bool) -> Calibration:
+        """Return the scores as a calibration of today."""
+        groups = self.taxonomy if by_class else None
+        made = Calibration(levels, by_class=by_class, groups=groups)
+        for group, scores in self.sets.items():
+            made.samples[group] = scores.sample(levels)
+        made.sources = {"": made.n}
+        return made
+
+
+@dataclass(frozen=True)
+class OldThreshold:
+    """A threshold, what it was to keep, and quantiles of the n scores it came from."""
+
+    threshold: float
+    tpr: float
+    n: int
+    k: int
+    source: str
+    quantiles: NDArray[np.float64]
+
+    def calibration(self) -> Calibration:
+        """Return the threshold and its scores as a calibration of today."""
+        made = Calibration(Levels.of(tpr=self.tpr))
+        sample = OldScores(self.n, self.quantiles, None).sample(made.levels)
+        if self.n != len(self.quantiles):
+            sample.fixed = self.threshold
+        made.samples["all"] = sample
+        made.sources = {"": self.n}
+        return made
+
+
+@readable("score_set")
+def _score_set(state: dict[str, Any]) -> OldScores:
+    return OldScores(state["n"], state["values"], state["upper"])
+
+
+@readable("grouped_scores")
+def _grouped_scores(state: dict[str, Any]) -> OldGroups:
+    return OldGroups(dict(state["taxonomy"]), dict(state["sets"]))
+
+
+@readable("calibration")
+def _threshold(state: dict[str, Any]) -> OldThreshold:
+    return OldThreshold(**state)

@@ -1,0 +1,58 @@
+"""Which inputs are compared with each other: all, or those of one group of predicted classes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.arrays import to_numpy
+from typica.errors import InputError, border
+
+SMALLEST_GROUP = 100  # calibration inputs that a class should expect to be a group of its own
+EVERYTHING = "all"  # the one group where classes are not told apart
+
+Classes = NDArray[Any] | None
+
+
+@border
+def pool_rare(classes: Any, counts: Any, n: int, smallest: int = SMALLEST_GROUP) -> dict[Any, str]:
+    """Return the group "rare" for each class that can expect fewer than `smallest` of n inputs.
+
+    counts: how often each class occurs in other data, such as the training set. The calibration set
+    itself must not decide: whether a class is pooled would then depend on the scores that it is
+    judged by.
+
+    >>> pool_rare(["cat", "dog", "emu"], [600, 390, 10], n=1000)
+    {'emu': 'rare'}
+    """
+    names = to_numpy(classes).tolist()
+    numbers = to_numpy(counts).astype(np.float64)
+    if len(names) != len(numbers) or not bool((numbers >= 0).all()) or not numbers.sum() > 0:
+        raise InputError(
+            f"{len(names)} classes, counts {numbers}; pass one count per class, not all 0."
+        )
+    expected = n * numbers / numbers.sum()
+    return {name: "rare" for name, number in zip(names, expected, strict=True) if number < smallest}
+
+
+def group_rows(classes: Classes, taxonomy: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+    """Yield each group that occurs, and an index of its rows.
+
+    classes: the predicted class of each row, None where all rows are of one group. taxonomy: the
+    group of a class; classes that it lacks are groups of their own.
+
+    >>> for group, rows in group_rows(np.array(["ant", "cat", "bee"]), {"ant": "x", "bee": "x"}):
+    ...     print(group, rows)
+    cat [False  True False]
+    x [ True False  True]
+    """
+    if classes is None:
+        yield EVERYTHING, slice(None)
+        return
+    names, codes = np.unique(classes, return_inverse=True)
+    group_of = np.array([taxonomy.get(str(name), str(name)) for name in names])
+    for group in np.unique(group_of):
+        yield str(group), (group_of == group)[codes]

@@ -1,0 +1,46 @@
+"""What was asked for: a false-alarm rate, and with what confidence it is to hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from typica.errors import InputError
+from typica.fdr import check_share
+
+DEFAULT_ALPHA = "0.05"
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The false-alarm rate alpha and the confidence over the calibration draw, as exact fractions.
+
+    >>> Levels.of(tpr=0.9) == Levels.of(alpha=0.1)
+    True
+    """
+
+    alpha: Fraction
+    confidence: Fraction | None = None
+
+    @classmethod
+    def of(cls, alpha: Any = None, tpr: Any = None, confidence: Any = None) -> Levels:
+        """Return the levels for an alpha or for a tpr = 1 - alpha; alpha = 0.05 for neither."""
+        if alpha is not None and tpr is not None:
+            raise InputError(f"alpha={alpha!r} and tpr={tpr!r} are one choice; pass one of them.")
+        if tpr is not None:
+            share = 1 - check_share(tpr, "tpr", one=True)
+        else:
+            share = check_share(DEFAULT_ALPHA if alpha is None else alpha, "alpha", zero=True)
+        if confidence is None:
+            return cls(share)
+        return cls(share, check_share(confidence, "confidence"))
+
+    def to_dict(self) -> dict[str, float | None]:
+        """Return both as plain numbers."""
+        confidence = None if self.confidence is None else float(self.confidence)
+        return {"alpha": float(self.alpha), "confidence": confidence}
+
+    def __str__(self) -> str:
+        text = f"alpha={float(self.alpha):g}"
+        return text if self.confidence is None else f"{text} with confidence={float(self.confidence):g}"

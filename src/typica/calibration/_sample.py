@@ -1,0 +1,202 @@
+"""Scores to compare with: all of them, or past a bound a uniform sample of them.
+
+Every score has a key, a 64-bit hash of (source, row number). Past the bound the scores with the
+smallest keys stay. As no key depends on a score, equal or otherwise telling scores do not come and
+go together: what stays is a uniform sample, and every guarantee holds with its size in place of
+the number seen. Samples merge exactly: the smallest keys of both are the smallest keys of all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.arrays import to_numpy
+from typica.errors import InputError, border
+from typica.store import storable
+
+LIMIT = 2**20  # scores that are kept of a group
+
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+
+
+def check_scores(scores: Any) -> NDArray[Any]:
+    """Return scores as a 1-D array of float32 or float64; infinity is a legal score, NaN is not.
+
+    >>> check_scores([1, 2])
+    array([1., 2.])
+    """
+    array = np.atleast_1d(to_numpy(scores))
+    if array.ndim != 1 or array.dtype.kind not in "fiub":
+        raise InputError(
+            f"scores of shape {array.shape} and type {array.dtype}; "
+            "pass a 1-D array of real numbers."
+        )
+    if array.dtype not in (np.float32, np.float64):
+        array = array.astype(np.float64)
+    if len(array) and np.isnan(array.min()):  # min passes NaN on
+        first = np.argmax(np.isnan(array))
+        raise InputError(f"score {first} is NaN; fix the input or the detector.")
+    return array
+
+
+def row_keys(source: str, start: int, count: int) -> NDArray[np.uint64]:
+    """Return the keys of `count` rows of a source, from row `start` on.
+
+    The finaliser of SplitMix64 (Steele, Lea, Flood 2014), twice: over the row number, and over
+    that together with a digest of the source.
+
+    >>> bool((row_keys("a.npy", 0, 3)[1:] == row_keys("a.npy", 1, 2)).all())
+    True
+    """
+    digest = hashlib.blake2b(source.encode(), digest_size=8).digest()
+    numbers = np.arange(start, start + count, dtype=np.uint64)
+    return _mixed(_mixed(numbers) ^ np.frombuffer(digest, dtype="<u8"))
+
+
+def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    x = x + _STEP
+    x = (x ^ (x >> np.uint64(30))) * _MIX[0]
+    x = (x ^ (x >> np.uint64(27))) * _MIX[1]
+    return np.asarray(x ^ (x >> np.uint64(31)))
+
+
+@storable("score_sample")
+class ScoreSample:
+    """The scores of one group, at most `limit` of them.
+
+    n: how many were seen. fixed: the threshold of a file of format 1 that kept quantiles alone; it
+    can tell percentiles, but no p-values and no other threshold. None of all others.
+
+    >>> sample = ScoreSample().add([3.0, 1.0, 2.0], row_keys("demo", 0, 3))
+    >>> sample.count(np.array([0.5, 2.0])), sample.threshold(2)
+    (array([0, 2]), 2.0)
+    """
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self.limit = limit
+        self.n = 0
+        self.fixed: float | None = None
+        self._scores: NDArray[np.float64] = np.empty(0)
+        self._keys: NDArray[np.uint64] = np.empty(0, dtype=np.uint64)
+        self._waiting: list[tuple[NDArray[np.float64], NDArray[np.uint64]]] = []
+        self._rounded: NDArray[Any] | None = None
+
+    def add(self, scores: Any, keys: NDArray[np.uint64]) -> Self:
+        """Take in a batch of scores with their keys."""
+        batch = check_scores(scores).astype(np.float64)
+        self._waiting.append((batch, keys))
+        self.n += len(batch)
+        # What waits may be as large as what is kept: each score is sorted a few times at most.
+        if sum(len(part) for part, _ in self._waiting) > max(len(self._scores), 2**12):
+            self._settle()
+        return self
+
+    def merge(self, other: ScoreSample) -> Self:
+        """Take in all the scores of `other`, which stays as it is."""
+        self.check_complete()
+        other.check_complete()
+        self._waiting.append((other.ordered, other._keys))
+        self.n += other.n
+        self._settle()
+        return self
+
+    @property
+    def ordered(self) -> NDArray[np.float64]:
+        """The scores that are kept, ascending."""
+        self._settle()
+        return self._scores
+
+    @property
+    def kept(self) -> int:
+        """How many scores there are to compare with."""
+        return len(self.ordered)
+
+    def count(
+        self, scores: NDArray[Any], side: Literal["left", "right"] = "right"
+    ) -> NDArray[np.int64]:
+        """Return for each s how many kept scores are at most s ("right") or below s ("left").
+
+        They are compared with float32 scores in float32: rounding keeps the order, and the scores
+        were made in that precision.
+        """
+        ordered = self.ordered
+        if self._rounded is None or self._rounded.dtype != scores.dtype:
+            with np.errstate(over="ignore"):
+                self._rounded = ordered.astype(scores.dtype, copy=False)
+        return np.searchsorted(self._rounded, scores, side=side)
+
+    def threshold(self, k: int) -> float:
+        """Return the k-th smallest score that is kept, and -inf for k = 0."""
+        return float(self.ordered[k - 1]) if k > 0 else -math.inf
+
+    def p_values(
+        self, scores: NDArray[Any], rng: np.random.Generator | None = None
+    ) -> NDArray[np.float64]:
+        """Return (1 + #{<=}) / (k + 1) with k kept scores; see `p_values` for `rng`."""
+        self.check_complete()
+        steps = self.kept + 1
+        at_most = self.count(scores) + 1
+        if rng is None:
+            return np.asarray(at_most / steps)
+        below = self.count(scores, side="left")
+        uniform = 1 - rng.random(len(scores))
+        return np.asarray((below + uniform * (at_most - below)) / steps)
+
+    def check_complete(self) -> None:
+        """Raise if there are quantiles in place of scores."""
+        if self.fixed is not None:
+            raise InputError(
+                f"only quantiles of the {self.n} calibration scores were kept (file format 1), "
+                "which are enough for the threshold alone; calibrate again."
+            )
+
+    def _settle(self) -> None:
+        """Sort in what waits, and keep the smallest keys."""
+        if not self._waiting:
+            return
+        parts = [(self._scores, self._keys), *self._waiting]
+        self._waiting = []
+        self._rounded = None
+        scores = np.concatenate([part for part, _ in parts])
+        keys = np.concatenate([part for _, part in parts])
+        if len(scores) > self.limit:
+            smallest = np.argsort(keys, kind="stable")[: self.limit]
+            scores, keys = scores[smallest], keys[smallest]
+        order = np.lexsort((keys, scores))  # one order, whatever the batches
+        self._scores, self._keys = scores[order], keys[order]
+
+    def state(self) -> dict[str, Any]:
+        """Return what is to be stored."""
+        self._settle()
+        arrays = {"scores": self._scores, "keys": self._keys}
+        return {"limit": self.limit, "n": self.n, "fixed": self.fixed, **arrays}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> ScoreSample:
+        """Rebuild the sample from what was stored."""
+        made = cls(state["limit"])
+        made.n, made.fixed = state["n"], state["fixed"]
+        made._scores, made._keys = state["scores"], state["keys"]
+        return made
+
+
+@border
+def p_values(
+    scores: Any, calibration: Any, rng: np.random.Generator | None = None
+) -> NDArray[np.float64]:
+    """Return the conformal p-values (1 + #{<=}) / (n + 1) of scores among n calibration scores.
+
+    rng: randomise, (#{<} + U (1 + #{=})) / (n + 1) with U uniform, so that ties cost nothing.
+
+    >>> p_values([0.5, 2.0, 9.0], [1.0, 2.0, 3.0])
+    array([0.25, 0.75, 1.  ])
+    """
+    known = check_scores(calibration)
+    sample = ScoreSample(max(len(known), 1)).add(known, row_keys("", 0, len(known)))
+    return sample.p_values(check_scores(scores), rng)

@@ -1,0 +1,161 @@
+"""What a person or a program acts on: typical or not, how sure, which class, and why."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.extras import need
+
+COLUMNS = ("verdict", "score", "p_value", "nearest", "runner_up", "margin", "why")
+WORDS = {True: "typical", False: "atypical"}
+SHOWN = 20  # rows of a table in a notebook
+
+
+class Verdict(NamedTuple):
+    """The verdict on one input; None where the detector cannot tell."""
+
+    verdict: str | None
+    score: float
+    p_value: float | None
+    nearest: Any
+    runner_up: Any
+    margin: float | None
+    why: str
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """The verdicts on n inputs, as columns of arrays; None where the detector cannot tell.
+
+    score (n,): higher = more typical. typical (n,): whether it is accepted. threshold (n,): the
+    score that decided it; None where a false discovery rate did. p_value (n,): the conformal
+    p-value. nearest, runner_up (n,): the names of the two classes that match best, with their
+    similarities; a runner-up that is not there is None, its similarity NaN.
+
+    >>> verdicts = Verdicts(np.array([0.5, 0.9]), typical=np.array([False, True]))
+    >>> verdicts
+    2 verdicts: 1 typical, 1 atypical
+    >>> verdicts.verdict.tolist(), verdicts[0].why
+    (['atypical', 'typical'], 'score 0.5')
+    """
+
+    score: NDArray[Any]
+    typical: NDArray[np.bool_] | None = None
+    threshold: NDArray[Any] | None = None
+    p_value: NDArray[np.float64] | None = None
+    nearest: NDArray[Any] | None = None
+    similarity: NDArray[Any] | None = None
+    runner_up: NDArray[Any] | None = None
+    runner_up_similarity: NDArray[Any] | None = None
+
+    @property
+    def verdict(self) -> NDArray[Any] | None:
+        """ "typical" or "atypical" (n,)."""
+        if self.typical is None:
+            return None
+        return np.where(self.typical, WORDS[True], WORDS[False])
+
+    @property
+    def margin(self) -> NDArray[Any] | None:
+        """By how much the nearest class beats the runner-up (n,), NaN without one."""
+        if self.similarity is None or self.runner_up_similarity is None:
+            return None
+        return np.asarray(self.similarity - self.runner_up_similarity)
+
+    @property
+    def why(self) -> NDArray[Any]:
+        """One sentence per input (n,)."""
+        return np.array([self._reason(i) for i in range(len(self))], dtype=np.str_)
+
+    def __len__(self) -> int:
+        return len(self.score)
+
+    def __getitem__(self, i: int) -> Verdict:
+        """Return the verdict on one input."""
+        columns = (self.verdict, self.score, self.p_value, self.nearest, self.runner_up)
+        fields = [_item(column, i) for column in columns]
+        return Verdict(*fields, _item(self.margin, i), self._reason(i))
+
+    def __iter__(self) -> Iterator[Verdict]:
+        return (self[i] for i in range(len(self)))
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Return the columns that are known, by name, in the order of `COLUMNS`."""
+        known = {name: getattr(self, name) for name in COLUMNS}
+        return {name: column for name, column in known.items() if column is not None}
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return the known columns as lists of plain Python values; what is absent is None."""
+        return {name: _plain(column) for name, column in self.columns().items()}
+
+    def to_pandas(self) -> Any:
+        """Return the known columns as a pandas DataFrame."""
+        return need("pandas", "pandas").DataFrame(self.to_dict())
+
+    def to_arrow(self) -> Any:
+        """Return the known columns as a pyarrow Table."""
+        return need("pyarrow", "parquet").table(self.to_dict())
+
+    def __repr__(self) -> str:
+        noun = "verdict" if len(self) == 1 else "verdicts"
+        if self.typical is None:
+            return f"{len(self)} {noun}: no threshold"
+        accepted = int(np.count_nonzero(self.typical))
+        return f"{len(self)} {noun}: {accepted} typical, {len(self) - accepted} atypical"
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks, what was rejected in colour."""
+        heads = "".join(f"<th>{name}</th>" for name in self.columns())
+        shown = range(min(len(self), SHOWN))
+        rows = "".join(self._html_row(i) for i in shown)
+        left = len(self) - len(shown)
+        more = f"<p>and {left} more</p>" if left else ""
+        return f"<p><b>{self!r}</b></p><table><tr>{heads}</tr>{rows}</table>{more}"
+
+    def _html_row(self, i: int) -> str:
+        one = self[i]._asdict()
+        cells = "".join(f"<td>{_shown(one[name])}</td>" for name in self.columns())
+        rejected = one["verdict"] == WORDS[False]
+        style = ' style="background:#d9480f22"' if rejected else ""
+        return f"<tr{style}>{cells}</tr>"
+
+    def _reason(self, i: int) -> str:
+        parts = [f"score {self.score[i]:.4g}"]
+        if self.typical is not None and self.threshold is not None:
+            relation = "at or above" if self.typical[i] else "below"
+            parts[0] += f" {relation} the threshold {self.threshold[i]:.4g}"
+        if self.p_value is not None:
+            parts.append(f"p-value {self.p_value[i]:.4g}")
+        if self.nearest is not None and self.similarity is not None:
+            parts.append(f"nearest class {self.nearest[i]} ({self.similarity[i]:.4g})")
+        if self.runner_up is not None and self.runner_up[i] is not None:
+            parts.append(f"then {self.runner_up[i]} ({_item(self.runner_up_similarity, i):.4g})")
+        return "; ".join(parts)
+
+
+def _item(column: NDArray[Any] | None, i: int) -> Any:
+    """Return one value of a column as plain Python, None for what is absent."""
+    if column is None:
+        return None
+    value = column[i].item() if isinstance(column[i], np.generic) else column[i]
+    return None if value != value else value  # NaN
+
+
+def _plain(column: NDArray[Any]) -> list[Any]:
+    values: list[Any] = column.tolist()
+    if column.dtype.kind == "f" and np.isnan(column).any():
+        return [None if value != value else value for value in values]
+    return values
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else html.escape(str(value))
+
