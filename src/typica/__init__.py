@@ -9,7 +9,17 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from typica.bank import Bank, write_bank
-    from typica.decide import ConformalDetector, Monitor, calibrate, explain
+    from typica.calibration import Calibration
+    from typica.decide import (
+        ConformalDetector,
+        Monitor,
+        calibrate,
+        discoveries,
+        explain,
+        judge,
+        p_values,
+        partial_calibrate,
+    )
     from typica.detectors import Detector, Tags, detector_class, list_detectors, make_detector
     from typica.detectors.ctm import CTM
     from typica.detectors.cw import CW
@@ -41,6 +51,7 @@ if TYPE_CHECKING:
     from typica.head import Head
     from typica.metrics import Evaluation, Result, evaluate, ood_scorer
     from typica.moments import Moments
+    from typica.origin import Origin
     from typica.rectify import Rectifier, list_rectifiers, make_rectifier, rectifier_class
     from typica.rectify.ash import ASH
     from typica.rectify.centre import Centre
@@ -52,6 +63,7 @@ if TYPE_CHECKING:
     from typica.rectify.vra import VRA
     from typica.rectify.whiten import Whiten
     from typica.store import load, save
+    from typica.verdicts import Verdicts
 
 # Loaded when first asked for, so that `import typica` costs next to nothing.
 _HOMES = {
@@ -109,8 +121,15 @@ _HOMES = {
         "ConformalDetector",
         "Monitor",
         "calibrate",
+        "discoveries",
         "explain",
+        "judge",
+        "p_values",
+        "partial_calibrate",
     ),
+    "calibration": ("Calibration",),
+    "origin": ("Origin",),
+    "verdicts": ("Verdicts",),
     "rectify": (
         "Rectifier",
         "list_rectifiers",
@@ -149,6 +168,7 @@ __all__ = [
     "SHE",
     "VRA",
     "Bank",
+    "Calibration",
     "CalibrationWarning",
     "Centre",
     "ConformalDetector",
@@ -173,6 +193,7 @@ __all__ = [
     "Monitor",
     "NNGuide",
     "OpenMax",
+    "Origin",
     "PCAReconstruction",
     "ReAct",
     "Rectifier",
@@ -180,18 +201,23 @@ __all__ = [
     "Residual",
     "Result",
     "Tags",
+    "Verdicts",
     "ViM",
     "Whiten",
     "calibrate",
     "detector_class",
+    "discoveries",
     "evaluate",
     "explain",
+    "judge",
     "list_detectors",
     "list_rectifiers",
     "load",
     "make_detector",
     "make_rectifier",
     "ood_scorer",
+    "p_values",
+    "partial_calibrate",
     "rectifier_class",
     "save",
     "write_bank",

@@ -155,20 +155,23 @@ def optional(parameter: Parameter) -> Parameter:
     )
 
 
-def check_share(value: Any, name: str, zero: bool = False) -> Fraction:
+def check_share(value: Any, name: str, zero: bool = False, one: bool = False) -> Fraction:
     """Return a number between 0 and 1 as the exact fraction that is meant by it.
 
     A float is what its decimal notation says, and 1 - 0.9, which prints as 0.09999999999999998, is
     one tenth: the decimal of at most 15 places that lies within the rounding error of a number
-    below 1.
+    below 1. zero, one: whether 0 and 1 themselves will do.
 
     >>> check_share(0.1, "alpha") == check_share(1 - 0.9, "alpha") == Fraction(1, 10)
     True
     """
     share = exact(value)
-    if not (share >= 0 if zero else share > 0) or share >= 1:
+    large_enough = share > 0 or (zero and share == 0)
+    small_enough = share < 1 or (one and share == 1)
+    if not (large_enough and small_enough):
         least = "at least" if zero else "above"
-        raise InputError(f"{name}={value!r} is not a share; pass a number {least} 0 and below 1.")
+        most = "at most" if one else "below"
+        raise InputError(f"{name}={value!r} is not a share; pass a number {least} 0 and {most} 1.")
     if not isinstance(value, float | np.floating):
         return share
     short = exact(round(float(value), 15))

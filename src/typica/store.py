@@ -42,18 +42,20 @@ FORMAT = 2
 _ZEROS = "0" * 64
 
 _KINDS: dict[str, type] = {}
-_READERS: dict[str, Callable[[dict[str, Any]], Any]] = {}  # of kinds that are read, but no longer written
+_READERS: dict[
+    str, Callable[[dict[str, Any]], Any]
+] = {}  # of kinds that are read, but no longer written
 # Where a kind that is not registered yet may live, in a module of its name.
 _FLOORS = ("detectors", "rectify")
 _MODULES = {  # kinds whose module has another name or floor
     "calibrated_scores": "calibration",
-    "calibration": "calibration._format_1",
+    "calibration": "calibration.format_1",
     "conformal_detector": "decide._format_1",
-    "grouped_scores": "calibration._format_1",
+    "grouped_scores": "calibration.format_1",
     "monitor": "decide",
     "origin": "origin",
     "score_sample": "calibration",
-    "score_set": "calibration._format_1",
+    "score_set": "calibration.format_1",
 }
 _SKLEARN = {
     "FunctionTransformer": None,  # holds code: refused with a reason

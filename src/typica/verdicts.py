@@ -78,12 +78,23 @@ class Verdicts:
 
     def __getitem__(self, i: int) -> Verdict:
         """Return the verdict on one input."""
-        columns = (self.verdict, self.score, self.p_value, self.nearest, self.runner_up)
-        fields = [_item(column, i) for column in columns]
-        return Verdict(*fields, _item(self.margin, i), self._reason(i))
+        return Verdict(
+            verdict=None if self.typical is None else WORDS[bool(self.typical[i])],
+            score=float(self.score[i]),
+            p_value=_item(self.p_value, i),
+            nearest=_item(self.nearest, i),
+            runner_up=_item(self.runner_up, i),
+            margin=_margin(self, i),
+            why=self._reason(i),
+        )
 
     def __iter__(self) -> Iterator[Verdict]:
         return (self[i] for i in range(len(self)))
+
+    @property
+    def n_atypical(self) -> int:
+        """How many inputs are rejected."""
+        return 0 if self.typical is None else int(np.count_nonzero(~self.typical))
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """Return the columns that are known, by name, in the order of `COLUMNS`."""
@@ -106,8 +117,8 @@ class Verdicts:
         noun = "verdict" if len(self) == 1 else "verdicts"
         if self.typical is None:
             return f"{len(self)} {noun}: no threshold"
-        accepted = int(np.count_nonzero(self.typical))
-        return f"{len(self)} {noun}: {accepted} typical, {len(self) - accepted} atypical"
+        accepted = len(self) - self.n_atypical
+        return f"{len(self)} {noun}: {accepted} typical, {self.n_atypical} atypical"
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks, what was rejected in colour."""
@@ -139,6 +150,13 @@ class Verdicts:
         return "; ".join(parts)
 
 
+def _margin(verdicts: Verdicts, i: int) -> float | None:
+    if verdicts.similarity is None or verdicts.runner_up_similarity is None:
+        return None
+    margin = float(verdicts.similarity[i] - verdicts.runner_up_similarity[i])
+    return None if np.isnan(margin) else margin
+
+
 def _item(column: NDArray[Any] | None, i: int) -> Any:
     """Return one value of a column as plain Python, None for what is absent."""
     if column is None:
@@ -158,4 +176,3 @@ def _shown(value: Any) -> str:
     if value is None:
         return ""
     return f"{value:.4g}" if isinstance(value, float) else html.escape(str(value))
-

@@ -15,15 +15,19 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from typica.binomial import guaranteed_rank
+from typica.calibration import (
+    Calibration,
+    Levels,
+    ScoreSample,
+    guaranteed_rank,
+    p_values,
+)
+from typica.calibration._sample import row_keys
 from typica.decide import Monitor
-from typica.decide._conformal import ConformalDetector
 from typica.decide._ranks import OnlineRanks
+from typica.metrics import rate_interval
 from typica.detectors.base import Detector, Tags
 from typica.fdr import benjamini_hochberg
-from typica.groups import GroupedScores, p_values
-from typica.metrics import rate_interval
-from typica.sketch import ScoreSet
 
 MISTAKE = 1e-6
 
@@ -76,16 +80,63 @@ def test_coverage_with_ties(values):
         assert_rate((np.array(randomised) <= alpha).sum(), draws, alpha, 2 * len(alphas))
 
 
-def test_coverage_of_a_sketch():
-    """Never above alpha, and not far below: the sketch of 100 of 1,000 scores is wrong by at most 4 in 100."""
-    rng = np.random.default_rng(0)
-    draws, alphas = 800, (0.3, 0.1)
-    p = []
-    for _ in range(draws):
-        sketch = ScoreSet(100).add(rng.normal(size=1000))
-        p.append(p_values(rng.normal(size=1), sketch)[0])
+@pytest.mark.parametrize("values", [None, 3])
+@pytest.mark.parametrize("limit", [19, 99])
+def test_coverage_of_a_sample(values, limit):
+    """A sample of 1,000 scores, with ties or without, is as good as that many scores: exactly."""
+    rng = np.random.default_rng(limit)
+    draws, n, alphas = 3000, 1000, (0.5, 0.1, 0.05)
+    plain, randomised = [], []
+    for draw in range(draws):
+        scores = rng.normal(size=n + 1) if values is None else rng.integers(0, values, n + 1) * 1.0
+        sample = ScoreSample(limit).add(scores[:n], row_keys(f"draw {draw}", 0, n))
+        plain.append(sample.p_values(scores[n:])[0])
+        randomised.append(sample.p_values(scores[n:], rng)[0])
     for alpha in alphas:
-        assert_rate((np.array(p) <= alpha).sum(), draws, alpha, len(alphas), least=alpha - 0.04)
+        rate = guaranteed_rank(limit, alpha) / (limit + 1)
+        least = rate if values is None else 0
+        comparisons = 2 * len(alphas)
+        assert_rate((np.array(plain) <= alpha).sum(), draws, rate, comparisons, least=least)
+        assert_rate((np.array(randomised) <= alpha).sum(), draws, alpha, comparisons)
+
+
+def test_coverage_of_a_sample_of_duplicated_rows():
+    """Rows that occur many times over do not come and go together: a sample by keys of scores would fail."""
+    rng = np.random.default_rng(0)
+    draws, alpha, kinds = 3000, 0.1, 30
+    rejected = 0
+    for draw in range(draws):
+        values = rng.normal(size=kinds)  # what this draw's world consists of
+        scores = values[rng.integers(0, kinds, 600)]
+        sample = ScoreSample(199).add(scores, row_keys(f"draw {draw}", 0, len(scores)))
+        new = values[rng.integers(0, kinds, 1)]
+        rejected += sample.p_values(new, rng)[0] <= alpha
+    assert_rate(rejected, draws, alpha, 1)
+
+
+def test_false_discovery_rate_of_a_sample():
+    rng = np.random.default_rng(0)
+    draws, fdr = 1000, 0.2
+    wrong = 0
+    for draw in range(draws):
+        made = Calibration(limit=50).add(rng.normal(size=400), source=f"draw {draw}")
+        new = rng.normal(size=20)
+        new[:8] -= 3
+        found = made.discoveries(new, fdr=fdr)
+        wrong += rng.random() < found[8:].sum() / max(1, found.sum())
+    assert_rate(wrong, draws, fdr, 1, least=0)
+
+
+def test_false_alarms_from_a_sample():
+    """The monitor takes a sample as it takes all scores."""
+    rng = np.random.default_rng(0)
+    streams, alpha = 150, 0.1
+    alarms = 0
+    for stream in range(streams):
+        made = Calibration(limit=200).add(rng.normal(size=2000), source=f"stream {stream}")
+        monitor = Monitor(made, alpha=alpha, cells=2**10, seed=stream)
+        alarms += monitor.update(rng.normal(size=5000))
+    assert_rate(alarms, streams, alpha, 1, least=0)
 
 
 def test_coverage_within_classes():
@@ -99,7 +150,7 @@ def test_coverage_within_classes():
     for _ in range(draws):
         classes = rng.choice(5, size=n, p=shares)
         scores = levels[classes] + rng.normal(size=n)
-        by_class, together = GroupedScores(groups), GroupedScores()
+        by_class, together = Calibration(by_class=True, groups=groups), Calibration()
         by_class.add(scores, classes)
         together.add(scores, None)
         new = np.array(
@@ -124,9 +175,8 @@ def test_confidence():
         assert exact >= confidence
         good = 0
         for _ in range(draws):
-            known = GroupedScores()
-            known.add(rng.random(n), None)
-            good += known.limits(alpha, confidence, "test")["all"] <= alpha
+            known = Calibration(Levels.of(alpha, confidence=confidence)).add(rng.random(n))
+            good += known.threshold <= alpha
         assert_rate(good, draws, exact, len(cases))
 
 
@@ -141,14 +191,14 @@ def test_false_discovery_rate(method, n, m, strange):
     """The false discovery proportion, rounded up or down at random by its own size, is a coin of rate FDR."""
     rng = np.random.default_rng(n * m + strange)
     draws, fdr = 1000, 0.2
-    detector = ConformalDetector(Column())
+    detector = Column()
     wrong = found = 0
     for draw in range(draws):
         ties = draw % 2  # scores of one decimal in every second draw
         known, new = rng.normal(size=n), rng.normal(size=m)
         new[:strange] -= 3
         known, new = (np.round(s, 1) if ties else s for s in (known, new))
-        discoveries = detector.calibrate(known[:, None]).discoveries(
+        discoveries = detector.calibrate(known[:, None], alpha=0.5).discoveries(
             new[:, None], fdr=fdr, method=method
         )
         share = discoveries[strange:].sum() / max(1, discoveries.sum())
@@ -280,10 +330,8 @@ def test_real_halves(real):
         rates = []
         for _ in range(splits):
             order = rng.permutation(len(scores))
-            known = GroupedScores()
-            known.add(scores[order[:half]], None)
-            limits = known.limits(alpha, None, "test")
-            rates.append(1 - known.typical(scores[order[half:]], None, limits).mean())
+            threshold = Calibration(Levels.of(alpha)).add(scores[order[:half]]).threshold
+            rates.append((scores[order[half:]] < threshold).mean())
         # Given the k-th smallest of one half, the count in the other is negative hypergeometric.
         k = guaranteed_rank(half, alpha)
         mean = k / (half + 1)
@@ -292,4 +340,4 @@ def test_real_halves(real):
             abs(np.mean(rates) - mean) <= 6 * math.sqrt(variance / splits) + 1e-4
         )  # equal scores cost a little
         ood = detector.score_samples(real["ood.svhn.features"])
-        assert 1 - known.typical(ood, None, limits).mean() > power
+        assert (ood < threshold).mean() > power

@@ -7,6 +7,7 @@ import math
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,11 +18,11 @@ from scipy import stats
 
 import typica
 from typica import CTM, InputError
-from typica.decide import Monitor, read_batches
-from typica.decide._conformal import ConformalDetector
+from typica.decide import Monitor, read_scores
 from typica.decide._martingale import BETS, BINS, BLOCK, PATIENCE, RICH, Wealth, bet_table
 from typica.decide._ranks import OnlineRanks, earlier
 
+GOLDEN = Path(__file__).parents[1] / "golden"
 few_values = st.lists(
     st.integers(0, 6).map(float) | st.sampled_from([-math.inf, math.inf]), max_size=40
 )
@@ -105,7 +106,7 @@ def test_online_ranks_keep_bounded_memory():
     ranks = OnlineRanks(normal(50), cells=64)
     ranks.p_values(normal(10_000, seed=1))
     assert len(ranks._values) == 64 and ranks._counts.sum() == ranks.n == 10_050
-    with pytest.raises(InputError, match=r"OnlineRanks: cells=0; pass an integer of 1 or more"):
+    with pytest.raises(InputError, match=r"cells=0; pass an integer of 1 or more"):
         OnlineRanks(normal(5), cells=0)
 
 
@@ -209,7 +210,7 @@ def test_any_change_is_noticed(changed):
 
 def test_adversarial_streams():
     with pytest.warns(
-        typica.CalibrationWarning, match=r"Monitor: 1 calibration inputs are too few to reject"
+        typica.CalibrationWarning, match=r"1 calibration inputs are too few to reject"
     ):
         monitor = Monitor([0.0])
     assert not monitor.update(np.zeros(3000)) and not monitor.update(
@@ -219,7 +220,7 @@ def test_adversarial_streams():
     infinite = Monitor(np.r_[normal(50), math.inf, -math.inf])
     assert not infinite.update([math.inf, -math.inf, 0.0])
     with pytest.raises(
-        InputError, match=r"Monitor.update: score 2 is NaN; repair the input or the detector"
+        InputError, match=r"Monitor.update: score 2 is NaN; fix the input or the detector"
     ):
         infinite.update([1.0, 2.0, np.nan])
     assert infinite.inputs == 3
@@ -230,8 +231,9 @@ def test_adversarial_streams():
 
 def test_detectors_and_rates(data: Data):
     detector = CTM().fit(data.train, data.labels)
-    conformal = ConformalDetector(detector).calibrate(data.held_out)
-    for monitor in (Monitor(conformal), Monitor(detector, held_out=data.held_out)):
+    copied = CTM().fit(data.train, data.labels)
+    conformal = CTM().fit(data.train, data.labels).calibrate(data.held_out)
+    for monitor in (Monitor(conformal), Monitor(copied, held_out=data.held_out)):
         monitor.observe(data.test)
         assert monitor.update(detector.score_samples(data.ood)) and monitor.inputs == len(
             data.test
@@ -241,15 +243,16 @@ def test_detectors_and_rates(data: Data):
         assert monitor.rate[:3] == (240, rejected, rejected / 240)
         assert monitor.rate[3:] == pytest.approx((wanted.low, wanted.high))
         assert monitor.rates == {}
+    assert not hasattr(copied, "calibration_")
 
 
 def test_rates_are_over_the_window_and_by_class(data: Data):
     detector = CTM().fit(data.train, data.labels)
-    conformal = ConformalDetector(detector, by_class=True, groups={}).calibrate(data.held_out)
+    conformal = detector.calibrate(data.held_out, by_class=True, groups={})
     monitor = Monitor(conformal, window=50, reject_alpha=0.2)
     monitor.observe(data.test)
     last = data.test[-50:]
-    classes, rejected = detector.classify(last), conformal.predict(last, 0.2) == -1
+    classes, rejected = detector.classify(last), ~conformal.judge(last, alpha=0.2).typical
     assert monitor.rate[:2] == (50, rejected.sum())
     wanted = {
         str(c): (int((classes == c).sum()), int(rejected[classes == c].sum()))
@@ -300,15 +303,15 @@ def test_bad_input(data: Data):
         Monitor(detector)
     with pytest.raises(InputError, match=r"Monitor: no calibration scores; pass those of held-out"):
         Monitor([])
-    sketch = ConformalDetector(detector, max_scores=16).calibrate(data.held_out)
-    with pytest.raises(InputError, match=r"Monitor: a sketch lacks what the guarantee needs"):
-        Monitor(sketch)
+    old = typica.load(GOLDEN / "quantiles-1.safetensors")
+    with pytest.raises(InputError, match=r"Monitor: only quantiles of the 5000 .*calibrate again"):
+        Monitor(old)
     for option, message in [
         ({"alpha": 0}, r"Monitor: alpha=0 is not a share"),
         ({"reject_alpha": 2}, r"Monitor: reject_alpha=2 is not a share"),
         ({"window": 0}, r"Monitor: window=0; pass an integer of 1 or more"),
         ({"window": True}, r"Monitor: window=True"),
-        ({"cells": 2.5}, r"OnlineRanks: cells=2.5"),
+        ({"cells": 2.5}, r"Monitor: cells=2.5"),
     ]:
         with pytest.raises(InputError, match=message):
             Monitor(normal(100), **option)
@@ -335,8 +338,10 @@ def test_a_restart_goes_on_bit_for_bit(data: Data, tmp_path, source, before):
     detector = CTM().fit(data.train, data.labels)
     known = {
         "scores": detector.score_samples(data.held_out),
-        "detector": ConformalDetector(detector).calibrate(data.held_out),
-        "by class": ConformalDetector(detector, by_class=True, groups={}).calibrate(data.held_out),
+        "detector": CTM().fit(data.train, data.labels).calibrate(data.held_out),
+        "by class": CTM()
+        .fit(data.train, data.labels)
+        .calibrate(data.held_out, by_class=True, groups={}),
     }[source]
     monitor = Monitor(known, alpha=0.02, reject_alpha=0.1, window=60, cells=300)
     rng = np.random.default_rng(0)
@@ -380,12 +385,12 @@ def test_a_fresh_process_goes_on(tmp_path):
 
 @settings(max_examples=30)
 @given(st.lists(st.floats(allow_nan=False), max_size=20), st.integers(1, 7), st.booleans())
-def test_read_batches(scores, size, named):
+def test_read_scores(scores, size, named):
     lines = []
     for i, score in enumerate(scores):
         value = score if math.isfinite(score) else str(score)
         lines += [json.dumps({"score": value, "nearest": i} if named else {"score": value}), "\n"]
-    batches = list(read_batches(lines, size))
+    batches = list(read_scores(lines, size))
     assert [float(s) for batch, _ in batches for s in batch] == scores
     assert all(len(batch) == size for batch, _ in batches[:-1])
     if named:
@@ -403,7 +408,7 @@ def test_read_batches(scores, size, named):
         ),
         (['{"value": 1}'], r"stdin: line 1: .* holds no score"),
         (["[1]"], r"stdin: line 1: '\[1\]' holds no score"),
-        (["", "NaN"], r"stdin: line 2: the score is NaN; repair the input or the detector"),
+        (["", "NaN"], r"stdin: line 2: the score is NaN; fix the input or the detector"),
         (
             ["1", '{"score": 1, "class": "a"}'],
             r"stdin: line 2 and the lines before it differ in having a class",
@@ -412,4 +417,4 @@ def test_read_batches(scores, size, named):
 )
 def test_bad_lines(lines, message):
     with pytest.raises(InputError, match=message):
-        list(read_batches(lines))
+        list(read_scores(lines))

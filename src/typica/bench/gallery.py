@@ -14,7 +14,6 @@ from PIL import Image
 from typica.bench.suite import FeatureSuite
 from typica.detectors.ctm import CTM
 from typica.files import atomic_path
-from typica.threshold import threshold
 
 EACH = 8  # images of a kind
 SIDE = 128  # of an image's longer side, at most, in pixels
@@ -32,7 +31,7 @@ def write_gallery(folder: str | Path, sets: FeatureSuite, tpr: float) -> int:
         return 0
     detector = CTM().fit(sets.train, sets.train_labels)
     held_out = sets.test if sets.calibration is None else sets.calibration
-    cut = threshold(detector.score_samples(held_out), tpr, source="held-out").threshold
+    cut = detector.calibrate(held_out, tpr=tpr).offset_
     features = {"test": sets.test} | {
         name: Z for name, Z in sets.ood.items() if name in sets.pictures
     }

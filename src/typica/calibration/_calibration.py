@@ -25,7 +25,8 @@ from typica.calibration._ranks import calibration_size, guaranteed_rank
 from typica.calibration._sample import LIMIT, ScoreSample, row_keys
 from typica.errors import CalibrationWarning, InputError, border, warn
 from typica.exact import json_number
-from typica.fdr import benjamini_hochberg, check_share, storey
+from typica.checks import check_share
+from typica.fdr import benjamini_hochberg, storey
 from typica.store import storable
 
 
@@ -106,6 +107,14 @@ class Calibration:
         twice = sorted(set(self.sources) & set(other.sources) - {""})
         if twice:
             raise InputError(f"both hold rows of {twice[0]!r}; merge each source once.")
+
+    def limit_to(self, limit: int) -> Self:
+        """Keep at most `limit` scores per group from now on."""
+        self.limit = limit
+        for sample in self.samples.values():
+            sample.limit_to(limit)
+        self._thresholds = None
+        return self
 
     # What it knows
 

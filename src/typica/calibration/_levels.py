@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from typica.errors import InputError
-from typica.fdr import check_share
+from typica.checks import check_share
 
 DEFAULT_ALPHA = "0.05"
 
@@ -43,4 +43,8 @@ class Levels:
 
     def __str__(self) -> str:
         text = f"alpha={float(self.alpha):g}"
-        return text if self.confidence is None else f"{text} with confidence={float(self.confidence):g}"
+        return (
+            text
+            if self.confidence is None
+            else f"{text} with confidence={float(self.confidence):g}"
+        )

@@ -8,7 +8,7 @@ from typing import Any
 from scipy.special import betainc
 
 from typica.errors import border
-from typica.fdr import check_share
+from typica.checks import check_share
 
 
 @border

@@ -106,6 +106,12 @@ class ScoreSample:
         self._settle()
         return self
 
+    def limit_to(self, limit: int) -> None:
+        """Keep at most `limit` scores from now on."""
+        self.limit = limit
+        self._waiting.append((np.empty(0), np.empty(0, dtype=np.uint64)))
+        self._settle()
+
     @property
     def ordered(self) -> NDArray[np.float64]:
         """The scores that are kept, ascending."""

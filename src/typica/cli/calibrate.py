@@ -14,8 +14,8 @@ from typica.cli.checks import check_file, out_file
 from typica.cli.options import Confidence, Json
 from typica.cli.show import present, table
 from typica.data import read_features
-from typica.decide import ConformalDetector, remembered
-from typica.detectors import reads_logits
+from typica.decide import remembered
+from typica.detectors import final_detector, reads_logits
 from typica.progress import work
 
 app = new_app()
@@ -50,15 +50,14 @@ def calibrate(
     """Give a detector p-values from held-out inputs, and reject at a level that holds."""
     target = output or detector
     check_file(target)
-    made = ConformalDetector(
-        unwrapped(typica.load(detector)), by_class=by_class, alpha=alpha, confidence=confidence
-    )
-    logits = reads_logits(made.detector)
-    rows = read_features(held_out, remembered(made.detector), logits=logits).features
-    with work("calibrating", len(rows) * (2 if by_class else 1)):
-        made.calibrate(rows)
-    summary = made.summary()
-    made.save(target)
+    estimator = typica.load(detector)
+    logits = reads_logits(estimator)
+    rows = read_features(held_out, remembered(estimator), logits=logits).features
+    with work("calibrating", len(rows)):
+        typica.calibrate(estimator, rows, by_class=by_class, alpha=alpha, confidence=confidence)
+    final = final_detector(estimator)
+    summary = {"detector": final.kind, **final.calibration_.to_dict()}
+    typica.save(estimator, target)
     promise = f"wrote {target}: rejects at most {alpha} of ID"
     if confidence is not None:
         promise += f", with probability {confidence} over the calibration draw"
@@ -71,8 +70,3 @@ def _groups(title: str, summary: dict[str, Any]) -> RenderableType:
         threshold = f"{float(entry['threshold']):.4f}"
         lines.append([group, str(entry["n"]), str(entry["k"]), threshold])
     return table(title, ["group", "n", "k", "threshold"], lines)
-
-
-def unwrapped(estimator: Any) -> Any:
-    """Return the detector or Pipeline itself, without the calibration scores around it."""
-    return estimator.detector if isinstance(estimator, ConformalDetector) else estimator

@@ -88,7 +88,7 @@ def _verdicts(suite: FeatureSuite, ctm: Detector, rates: dict[str, float]) -> No
     for name in suite.ood:
         near = " (near)" if name in suite.near else ""
         rows.append([f"{name}{near}", percent(rates[name]), percent(1 - rates[name])])
-    threshold = ctm.calibration_.threshold
+    threshold = ctm.offset_
     console.print(f"\nWhat CTM decides at its calibrated threshold {threshold:.4f}", style="bold")
     console.print(table("", ["inputs", "accepted %", "rejected %"], rows))
 

@@ -18,6 +18,7 @@ from typica.data import find_head, has_logits, read_features, read_labels, sourc
 from typica.decide import describe
 from typica.detectors import Detector, detector_class, make_detector, reads_logits
 from typica.errors import InputError
+from typica.origin import Origin
 from typica.progress import note, work
 
 TPR = 0.95  # the share to keep if none is given
@@ -90,7 +91,7 @@ def fit(
         with work("calibrating", len(held_out)):
             made.calibrate(held_out, tpr=TPR if tpr is None else tpr)
     if source is not None:
-        made.source_ = source
+        made.origin_ = Origin.from_dict(source)
     made.save(target)
     if json_file == "-" and output is None:
         error_console.print(f"wrote {target}", markup=False)

@@ -13,7 +13,8 @@ from typica.cli.app import new_app
 from typica.cli.checks import out_file, out_text, prints
 from typica.cli.options import Json
 from typica.cli.show import console, percent, write_json, write_text
-from typica.decide import ConformalDetector, Monitor, read_batches
+from typica.decide import Monitor, read_scores
+from typica.detectors import final_detector
 from typica.errors import InputError
 
 ALARM = 3  # the exit code
@@ -53,7 +54,7 @@ def monitor(
     printed = prints(json=json_file, prometheus=prometheus)
     watch = _opened(detector, state, alpha)
     try:
-        for scores, predicted in read_batches(sys.stdin):
+        for scores, predicted in read_scores(sys.stdin):
             watch.update(scores, predicted)
     finally:  # interrupted or not, what was seen is kept
         if state is not None:
@@ -77,7 +78,7 @@ def _opened(detector: Path, state: Path | None, alpha: str) -> Monitor:
             return kept
         raise InputError(f"{state}: holds no monitor; name a file that --state wrote.")
     source = typica.load(detector)
-    if not isinstance(source, ConformalDetector):
+    if not hasattr(final_detector(source), "calibration_"):
         raise InputError(
             f"{detector}: has no calibration scores; run `typica calibrate` with held-out inputs "
             "first."

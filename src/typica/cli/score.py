@@ -25,9 +25,10 @@ from typica.cli.options import (
 )
 from typica.cli.show import error_console, percent, present, show_left_out, show_skipped
 from typica.data import RowWriter, holds_images, read_features
-from typica.decide import ConformalDetector, remembered
+from typica.decide import describe, judge, remembered
 from typica.detectors import detector_input, final_detector, reads_logits
 from typica.errors import InputError
+from typica.verdicts import Verdicts
 from typica.exact import json_number
 from typica.progress import work
 
@@ -77,23 +78,23 @@ def score(
     estimator = typica.load(detector)
     _check_levels(estimator, detector, alpha, confidence, fdr)
     writer = None if output is None else RowWriter(output)
-    unwrapped = estimator.detector if isinstance(estimator, ConformalDetector) else estimator
     if _are_images(inputs):
-        first, rows = _look(unwrapped, detector, inputs, model, weights, backend, on_error)
+        first, rows = _look(estimator, detector, inputs, model, weights, backend, on_error)
     else:
-        first, rows = _read(unwrapped, inputs)
-    with work("scoring", 2 * len(rows)):
-        columns = first | _judge(estimator, rows, alpha, confidence, fdr)
+        first, rows = _read(estimator, inputs)
+    with work("scoring", len(rows)):
+        verdicts = judge(estimator, rows, alpha, confidence, fdr)
+    columns = first | _columns(verdicts)
     if writer is not None:
         _write(columns, writer)
         error_console.print(f"wrote {output}")
-    rejected = int(np.count_nonzero(columns["verdict"] == "OOD"))
+    rejected = verdicts.n_atypical
     document = _rule(estimator, alpha, confidence, fdr)
     document |= {"n": len(rows), "rejected": rejected, "rows": _records(columns)}
     shown = {name: column[:limit].tolist() for name, column in columns.items()}
     what = "images" if "file" in columns else "rows"
     more = f" (first {limit} shown)" if limit < len(rows) else ""
-    counted = f"{rejected} of {len(rows)} {what} are OOD, {percent(rejected / len(rows))} %{more}"
+    counted = f"{rejected} of {len(rows)} {what} are atypical, {percent(rejected / len(rows))} %{more}"
     present(document, json_file, _table(shown), counted)
 
 
@@ -101,7 +102,8 @@ def _check_levels(
     estimator: Any, path: Path, alpha: str | None, confidence: str | None, fdr: str | None
 ) -> None:
     """Raise for levels that the detector cannot keep to, or that do not go together."""
-    if not isinstance(estimator, ConformalDetector) and (alpha or confidence or fdr):
+    calibrated = hasattr(final_detector(estimator), "calibration_")
+    if not calibrated and (alpha or confidence or fdr):
         raise InputError(
             f"{path}: has no calibration scores; run `typica calibrate` with held-out inputs first."
         )
@@ -177,47 +179,19 @@ def _rule(
     estimator: Any, alpha: str | None, confidence: str | None, fdr: str | None
 ) -> dict[str, Any]:
     """Return the detector's name and what decides, as JSON values."""
-    if isinstance(estimator, ConformalDetector):
-        named = {"detector": final_detector(estimator.detector).kind}
-        if fdr:
-            return named | {"fdr": fdr}
-        return named | {"alpha": alpha or estimator.alpha, "confidence": confidence}
     final = final_detector(estimator)
-    calibration = final.calibration_
-    return {
-        "detector": final.kind,
-        "threshold": json_number(calibration.threshold),
-        "tpr": calibration.tpr,
-    }
+    if fdr is not None:
+        return {"detector": final.kind, "fdr": fdr}
+    if alpha or confidence:
+        return {"detector": final.kind, "alpha": alpha, "confidence": confidence}
+    described = describe(estimator)
+    keys = ("detector", "threshold", "thresholds", "calibration")
+    return {key: described[key] for key in keys if key in described}
 
 
-def _judge(
-    estimator: Any, rows: NDArray[Any], alpha: str | None, confidence: str | None, fdr: str | None
-) -> Columns:
-    """Return the columns of the result."""
-    if isinstance(estimator, ConformalDetector):
-        judged = estimator.judge(rows, alpha, confidence)
-        typical = judged.typical if fdr is None else ~estimator.discoveries(rows, fdr)
-        numbers: Columns = {"score": judged.scores, "p_value": judged.p_values}
-        estimator = estimator.detector
-    else:
-        numbers = {"score": np.asarray(estimator.score_samples(rows))}
-        typical = numbers["score"] >= final_detector(estimator).calibration_.threshold
-    columns = {"verdict": np.where(typical, "ID", "OOD"), **numbers}
-    final = final_detector(estimator)
-    matches = final.match(detector_input(estimator, rows))
-    if matches is not None:
-        alone = matches.runner_up < 0  # there is no other class
-        columns["nearest"] = np.asarray(final.classes_[matches.nearest])
-        columns["runner_up"] = _unless(alone, final.classes_[matches.runner_up])
-        columns["margin"] = _unless(alone, matches.similarity - matches.runner_up_similarity)
-    return columns
-
-
-def _unless(absent: NDArray[np.bool_], column: NDArray[Any]) -> NDArray[Any]:
-    """Return a column with None where a value is absent."""
-    pairs = zip(absent.tolist(), column.tolist(), strict=True)
-    return np.array([None if gone else value for gone, value in pairs], dtype=object)
+def _columns(verdicts: Verdicts) -> Columns:
+    """Return what is written of the verdicts; the sentences are left out."""
+    return {name: column for name, column in verdicts.columns().items() if name != "why"}
 
 
 def _table(columns: dict[str, list[Any]]) -> Table:
@@ -227,7 +201,7 @@ def _table(columns: dict[str, list[Any]]) -> Table:
         heading = column.replace("_", "-")
         made.add_column(heading, justify="left" if text else "right", overflow="fold")
     for record in zip(*columns.values(), strict=True):
-        made.add_row(*map(_cell, record), style="red" if "OOD" in record else "")
+        made.add_row(*map(_cell, record), style="red" if "atypical" in record else "")
     return made
 
 

@@ -1,19 +1,36 @@
-"""Decisions: calibrate, judge and explain a detector or a Pipeline that ends in one; watch a stream."""
+"""Decisions: calibrate, judge, explain a detector or a Pipeline that ends in one; watch a stream."""
 
 from typica.decide._conformal import ConformalDetector, Judgement
 from typica.decide._describe import describe, describe_file
-from typica.decide._estimators import calibrate, explain, remembered
-from typica.decide._monitor import Monitor
-from typica.decide._stream import read_batches
+from typica.decide._estimators import (
+    calibrate,
+    discoveries,
+    explain,
+    fingerprint,
+    judge,
+    origin_of,
+    p_values,
+    partial_calibrate,
+    remembered,
+)
+from typica.decide._monitor import Monitor, Rate
+from typica.decide._stream import read_scores
 
 __all__ = [
     "ConformalDetector",
     "Judgement",
     "Monitor",
+    "Rate",
     "calibrate",
     "describe",
     "describe_file",
+    "discoveries",
     "explain",
-    "read_batches",
+    "fingerprint",
+    "judge",
+    "origin_of",
+    "p_values",
+    "partial_calibrate",
+    "read_scores",
     "remembered",
 ]

@@ -8,15 +8,12 @@ from typing import Any
 from numpy.typing import NDArray
 
 from typica import store
-from typica.decide._conformal import ConformalDetector
 from typica.detectors import Detector, final_detector
 from typica.exact import json_number
 
 
 def describe(estimator: Any) -> dict[str, Any]:
     """Return what a fitted detector, or a Pipeline that ends in one, knows, as JSON values."""
-    if isinstance(estimator, ConformalDetector):
-        return describe(estimator.detector) | {"p-values": _levels(estimator)}
     final = final_detector(estimator)
     params = final.get_params(deep=False)
     params.pop("head", None)
@@ -28,10 +25,11 @@ def describe(estimator: Any) -> dict[str, Any]:
     classes = _classes(final)
     if classes is not None:
         description["classes"] = {"n": len(classes), "names": classes.tolist()}
-    source = getattr(final, "source_", None)
-    if source is not None:
-        description["source"] = {key: value for key, value in source.items() if value is not None}
-    return description | _threshold(final)
+    origin = getattr(final, "origin_", None)
+    if origin is not None:
+        known = origin.to_dict().items()
+        description["source"] = {key: value for key, value in known if value is not None}
+    return description | _decisions(final)
 
 
 def describe_file(path: str | Path) -> dict[str, Any]:
@@ -44,17 +42,22 @@ def describe_file(path: str | Path) -> dict[str, Any]:
     }
 
 
-def _levels(conformal: ConformalDetector) -> dict[str, Any]:
-    summary = conformal.summary()
-    return {key: summary[key] for key in ("n", "by_class", "alpha", "confidence")}
-
-
-def _threshold(detector: Detector) -> dict[str, Any]:
+def _decisions(detector: Detector) -> dict[str, Any]:
+    """Return the threshold or thresholds, and what they come from."""
     calibration = getattr(detector, "calibration_", None)
     if calibration is None:
-        return {}
-    told = {key: getattr(calibration, key) for key in ("source", "n", "tpr", "k")}
-    return {"threshold": json_number(calibration.threshold), "calibration": told}
+        offset = getattr(detector, "training_offset_", None)
+        if offset is None:
+            return {}
+        return {"threshold": json_number(offset), "calibration": {"source": "training"}}
+    told = calibration.to_dict()
+    groups = told.pop("groups")
+    described = {"source": "held-out", "tpr": calibration.tpr, **told}
+    if calibration.by_class:
+        thresholds = {group: entry["threshold"] for group, entry in groups.items()}
+        return {"thresholds": thresholds, "calibration": described}
+    described["k"] = groups["all"]["k"]
+    return {"threshold": groups["all"]["threshold"], "calibration": described}
 
 
 def _classes(detector: Detector) -> NDArray[Any] | None:

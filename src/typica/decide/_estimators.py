@@ -1,41 +1,131 @@
-"""Calibrate and explain a detector, or a scikit-learn Pipeline that ends in one."""
+"""Decide by a detector, or by a scikit-learn Pipeline that ends in one."""
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+
+from typica import store
 from typica.detectors import detector_input, final_detector
-from typica.errors import border
+from typica.errors import InputError, border
 from typica.explanation import Explanation
+from typica.origin import Origin
+from typica.verdicts import Verdicts
 
 
 @border
-def calibrate(estimator: Any, X: Any, tpr: float = 0.95) -> Any:
-    """Set the threshold from held-out in-distribution inputs so that at least `tpr` of such inputs is kept.
+def calibrate(estimator: Any, X: Any, **options: Any) -> Any:
+    """Take the scores of held-out in-distribution inputs X as those to decide by.
 
     `estimator` is a fitted detector or a fitted Pipeline that ends in one; it is changed and
-    returned.
+    returned. The options are those of `Detector.calibrate`: alpha or tpr, confidence, by_class,
+    groups, predicted, source.
 
     >>> import numpy as np, typica
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
     >>> rng = np.random.default_rng(0)
-    >>> pipeline = make_pipeline(StandardScaler(), typica.CTM()).fit(rng.normal(size=(50, 4)), [0, 1] * 25)
+    >>> pipeline = make_pipeline(StandardScaler(), typica.CTM())
+    >>> pipeline = pipeline.fit(rng.normal(size=(50, 4)), [0, 1] * 25)
     >>> pipeline = typica.calibrate(pipeline, rng.normal(size=(100, 4)), tpr=0.9)
     >>> pipeline[-1].calibration_.k
     10
     """
-    final_detector(estimator).calibrate(detector_input(estimator, X), tpr=tpr)
+    detector = final_detector(estimator)
+    detector.calibrate(detector_input(estimator, X), **options)
+    detector.calibration_.fingerprint = fingerprint(estimator)
     return estimator
 
 
 @border
-def explain(estimator: Any, X: Any) -> list[Explanation]:
-    """Explain the decision on each row of X by a fitted detector or a Pipeline that ends in one."""
-    return final_detector(estimator).explain(detector_input(estimator, X))
+def partial_calibrate(estimator: Any, X: Any, **options: Any) -> Any:
+    """Take in one more batch of held-out inputs; see `Detector.partial_calibrate`."""
+    detector = final_detector(estimator)
+    detector.partial_calibrate(detector_input(estimator, X), **options)
+    detector.calibration_.fingerprint = fingerprint(estimator)
+    return estimator
+
+
+@border
+def p_values(estimator: Any, X: Any, **options: Any) -> NDArray[np.float64]:
+    """Return the conformal p-value of each row of X; see `Detector.p_values`."""
+    return final_detector(estimator).p_values(detector_input(estimator, X), **options)
+
+
+@border
+def discoveries(estimator: Any, X: Any, **options: Any) -> NDArray[np.bool_]:
+    """Return True for rows out of distribution, by a false discovery rate; see there."""
+    return final_detector(estimator).discoveries(detector_input(estimator, X), **options)
+
+
+@border
+def judge(
+    estimator: Any,
+    X: Any,
+    alpha: Any = None,
+    confidence: Any = None,
+    fdr: Any = None,
+    predicted: Any = None,
+) -> Verdicts:
+    """Return the verdicts of a fitted detector, or of a Pipeline that ends in one, on the rows of X.
+
+    alpha, confidence: other ones than those of `calibrate`. fdr: reject by a false discovery rate
+    in place of a threshold. predicted: the classifier's classes, where it was calibrated by them.
+
+    >>> import numpy as np, typica
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.arange(300) % 3
+    >>> X = rng.random((300, 8)) + 4 * np.eye(3, 8)[y]
+    >>> detector = typica.CTM().fit(X[:100], y[:100]).calibrate(X[100:299])
+    >>> judge(detector, np.vstack([X[299], -X[299]])).verdict.tolist()
+    ['typical', 'atypical']
+    """
+    return final_detector(estimator).judge(
+        detector_input(estimator, X),
+        alpha=alpha,
+        confidence=confidence,
+        fdr=fdr,
+        predicted=predicted,
+    )
+
+
+@border
+def explain(estimator: Any, X: Any, bank: Any = None, **options: Any) -> list[Explanation]:
+    """Explain the decision on each row of X; see `Detector.explain`."""
+    if bank is not None:
+        options["bank"] = detector_input(estimator, bank)
+    return final_detector(estimator).explain(detector_input(estimator, X), **options)
+
+
+def origin_of(estimator: Any) -> Origin | None:
+    """Return the network whose features the detector was fitted on, where it knows."""
+    return getattr(final_detector(estimator), "origin_", None)
 
 
 def remembered(estimator: Any) -> dict[str, Any] | None:
-    """Return what the detector remembers of the network whose features it was fitted on, if anything."""
-    source: dict[str, Any] | None = getattr(final_detector(estimator), "source_", None)
-    return source
+    """Return the origin as JSON values."""
+    origin = origin_of(estimator)
+    return None if origin is None else origin.to_dict()
+
+
+def fingerprint(estimator: Any) -> str:
+    """Return the SHA-256 of all that makes the scores; "" for what cannot be stored.
+
+    >>> import numpy as np, typica
+    >>> one, other = (typica.CTM().fit(np.eye(20) + shift, range(20)) for shift in (0.0, 0.1))
+    >>> fingerprint(one) == fingerprint(one), fingerprint(one) == fingerprint(other)
+    (True, False)
+    """
+    detector = final_detector(estimator)
+    own = detector.fingerprint()
+    if not own or not isinstance(estimator, Pipeline):
+        return own
+    try:
+        steps = [[name, store.fingerprint(step)] for name, step in estimator.steps[:-1]]
+    except InputError:
+        return ""
+    return hashlib.sha256(f"{steps} {own}".encode()).hexdigest()

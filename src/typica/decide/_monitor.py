@@ -1,9 +1,9 @@
 """Watch a stream: is the input still what the detector was calibrated on?
 
-`Monitor` ranks each score among the calibration scores and the stream so far (`typica.decide._ranks`) and
-bets against the p-values being uniform (`typica.decide._martingale`). If calibration and stream are
-exchangeable, the probability that it ever raises an alarm is at most alpha, however long it runs
-and however often one looks. Inputs that depend on their predecessors, such as the frames of a
+`Monitor` ranks each score among the calibration scores and the stream so far (`_ranks`) and bets
+against the p-values being uniform (`_martingale`). If calibration and stream are exchangeable, the
+probability that it ever raises an alarm is at most alpha, however long it runs and however often
+one looks. Inputs that depend on their predecessors, such as the frames of a
 video, are not exchangeable: thin them out first.
 """
 
@@ -15,23 +15,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
 
 from typica import store
 from typica.arrays import to_numpy
-from typica.decide._conformal import ConformalDetector
+from typica.calibration import EVERYTHING, Calibration, Levels, check_scores
+from typica.calibration.format_1 import OldGroups
+from typica.decide._estimators import calibrate, judge
 from typica.decide._martingale import Wealth
 from typica.decide._ranks import CELLS, CHUNK, OnlineRanks
+from typica.metrics import rate_interval
+from typica.detectors import final_detector
 from typica.errors import InputError, border
 from typica.exact import json_number
-from typica.fdr import check_share
-from typica.groups import EVERYTHING, GroupedScores
-from typica.metrics import rate_interval
-from typica.sketch import check_scores
+from typica.checks import check_share
 from typica.store import storable
 
 
 class Rate(NamedTuple):
-    """How many of n inputs were rejected, the rate, and its exact interval of 95 % (Clopper-Pearson)."""
+    """How many of n inputs were rejected, the rate, and its exact 95 % interval (Clopper-Pearson)."""
 
     n: int
     rejected: int
@@ -49,11 +51,11 @@ def _rate(rejected: NDArray[np.bool_]) -> Rate:
 class Monitor:
     """Raises an alarm when a stream of inputs is no longer exchangeable with the calibration inputs.
 
-    source: a calibrated ConformalDetector (without a sketch); a fitted detector or Pipeline, with
-    `held_out` inputs to calibrate on; or an array of calibration scores. alpha: the probability of
-    a false alarm over all time. reject_alpha: the level at which single inputs count as rejected in
-    the rates over the last `window` inputs. cells: how many scores are kept as they are (see
-    `typica.decide._ranks`). seed: of the random numbers that break ties.
+    source: a calibrated detector or Pipeline; one that is fitted, with `held_out` inputs to
+    calibrate on; a `Calibration`; or an array of calibration scores. alpha: the probability of a
+    false alarm over all time. reject_alpha: the level at which single inputs count as rejected in
+    the rates over the last `window` inputs. cells: how many scores are kept as they are. seed: of
+    the random numbers that break ties.
 
     >>> rng = np.random.default_rng(0)
     >>> monitor = Monitor(rng.normal(size=1000), alpha=0.01)
@@ -86,8 +88,9 @@ class Monitor:
         self.alpha = float(check_share(alpha, "alpha"))
         self.reject_alpha = float(check_share(reject_alpha, "reject_alpha"))
         self.window = window
-        self.source, self.calibration = _calibration(source, held_out)
-        self._limits = self.calibration.limits(self.reject_alpha, None)
+        self.source, self.calibration = _calibrated(source, held_out)
+        self._levels = Levels.of(self.reject_alpha)
+        self.calibration.thresholds(self._levels)  # says what is wrong with them
         self._ranks = OnlineRanks(self._reference(), cells, seed)
         self._names: list[str] = []
         self._begin()
@@ -105,11 +108,11 @@ class Monitor:
             raise InputError(
                 f"predicted has shape {classes.shape} for {len(checked)} scores; pass one each."
             )
-        by_class = list(self.calibration.sets) != [EVERYTHING]
-        if by_class and classes is None:
+        if self.by_class and classes is None:
             raise InputError("calibrated by class; pass the predicted class of each score.")
-        typical = self.calibration.typical(checked, classes if by_class else None, self._limits)
-        self._remember(~typical, classes)
+        groups = classes if self.by_class else None
+        rejected = checked < self.calibration.offsets(checked, groups, self._levels)
+        self._remember(rejected, classes)
         for start in range(0, len(checked), CHUNK):
             self._bet(self._ranks.p_values(checked[start : start + CHUNK]))
         return self.alarm
@@ -119,8 +122,15 @@ class Monitor:
         """Score the rows of X and take the scores in; see `update`."""
         if self.source is None:
             raise InputError("made from scores, without a detector; use update(scores).")
-        scores, classes = self.source.scored(X, predicted if self.source.by_class else None)
-        return self.update(scores, classes if self.source.by_class else predicted)
+        verdicts = judge(self.source, X, predicted=predicted if self.by_class else None)
+        if predicted is None and self.by_class:
+            predicted = verdicts.nearest
+        return self.update(verdicts.score, predicted)
+
+    @property
+    def by_class(self) -> bool:
+        """Whether scores are compared within groups of predicted classes."""
+        return self.calibration.by_class
 
     def reset(self) -> None:
         """Begin anew with the calibration scores alone, after an alarm; each beginning may raise a false alarm."""
@@ -218,7 +228,7 @@ class Monitor:
             self.alarm_at, self.changed_at = before.steps - 1, before.change_point
 
     def _reference(self) -> NDArray[np.float64]:
-        return np.concatenate([scores.ordered for scores in self.calibration.sets.values()])
+        return self.calibration.scores
 
     def _remember(self, rejected: NDArray[np.bool_], classes: NDArray[Any] | None) -> None:
         codes = np.full(len(rejected), -1)
@@ -264,26 +274,41 @@ class Monitor:
         return made
 
 
-def _calibration(source: Any, held_out: Any) -> tuple[ConformalDetector | None, GroupedScores]:
-    """Return the detector, if there is one, and the scores to begin with."""
-    detector = None
-    if isinstance(source, GroupedScores):
-        scores = source
-    elif isinstance(source, ConformalDetector) and held_out is None:
-        detector, scores = source, source.calibration
-    elif held_out is not None:
-        detector = ConformalDetector(source).calibrate(held_out)
-        scores = detector.calibration
-    elif hasattr(source, "score_samples"):
+def _calibrated(source: Any, held_out: Any) -> tuple[Any, Calibration]:
+    """Return the estimator, if there is one, and the scores to begin with."""
+    if not hasattr(source, "score_samples"):
+        return None, _checked(_of_scores(source))
+    if held_out is not None:
+        source = calibrate(_copied(source), held_out)
+    found = getattr(final_detector(source), "calibration_", None)
+    if found is None:
         raise InputError("a detector without calibration scores; pass held_out inputs as well.")
-    else:
-        scores = GroupedScores()
-        scores.add(check_scores(source), None)
-    if scores.n == 0:
+    return source, _checked(found)
+
+
+def _copied(estimator: Any) -> Any:
+    """Return an estimator that can be calibrated without a change to the one it was made of."""
+    if not isinstance(estimator, Pipeline):
+        return copy.copy(estimator)
+    *before, (name, last) = estimator.steps
+    return Pipeline([*before, (name, copy.copy(last))])
+
+
+def _of_scores(source: Any) -> Calibration:
+    """Return scores as a calibration."""
+    if isinstance(source, Calibration):
+        return source
+    if isinstance(source, OldGroups):
+        by_class = list(source.sets) != [EVERYTHING]
+        return source.calibration(Levels.of(), by_class)
+    return Calibration().add(check_scores(source))
+
+
+def _checked(calibration: Calibration) -> Calibration:
+    if calibration.n == 0:
         raise InputError("no calibration scores; pass those of held-out in-distribution inputs.")
-    if not all(part.exact for part in scores.sets.values()):
-        raise InputError("a sketch lacks what the guarantee needs; calibrate without max_scores.")
-    return detector, scores
+    calibration.scores  # noqa: B018 (says so where only quantiles are there)
+    return calibration
 
 
 def _escaped(label: str) -> str:

@@ -41,7 +41,7 @@ class OnlineRanks:
 
     def __init__(self, calibration: NDArray[Any], cells: int = CELLS, seed: Any = 0) -> None:
         if not isinstance(cells, int) or cells < 1:
-            raise InputError(f"OnlineRanks: cells={cells!r}; pass an integer of 1 or more.")
+            raise InputError(f"cells={cells!r}; pass an integer of 1 or more.")
         self.cells = cells
         self.rng = np.random.default_rng(seed)
         self._values: NDArray[np.float64] = np.empty(0)

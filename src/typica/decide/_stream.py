@@ -1,49 +1,61 @@
-"""Scores from a stream of JSON lines, in batches, for `Monitor.update`."""
+"""Scores from lines of text, as `typica score` writes them or as any program can."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.errors import InputError, about, border
+from typica.errors import InputError, about
+
+SIZE = 1024  # scores of a batch
 
 
-@border
-def read_batches(
-    lines: Iterable[str], size: int = 1000
-) -> Iterator[tuple[NDArray[np.float64], list[Any] | None]]:
-    """Yield (scores, predicted classes or None) from lines that hold a number, or an object with "score".
+class Batch(NamedTuple):
+    """Scores in the order of their arrival, and their classes where the lines have any."""
 
-    The class is read from "class" or "nearest", as `typica score -o scores.jsonl` writes it; all
-    lines of a batch must have one, or none. Empty lines are skipped.
+    scores: NDArray[np.float64]
+    classes: list[Any] | None
 
-    >>> list(read_batches(["0.5", '{"score": 0.75}']))
-    [(array([0.5 , 0.75]), None)]
-    >>> list(read_batches(['{"score": 0.25, "class": "cat"}']))
-    [(array([0.25]), ['cat'])]
+
+def read_scores(lines: Iterable[str], size: int = SIZE, name: str = "stdin") -> Iterator[Batch]:
+    """Yield batches of at most `size` scores.
+
+    A line is a number or a JSON object with "score" and maybe "class" or "nearest"; all lines of a
+    batch must have one, or none. Empty lines are skipped. name: what the lines are called in
+    messages.
+
+    >>> list(read_scores(["0.5", '{"score": 0.75}']))
+    [Batch(scores=array([0.5 , 0.75]), classes=None)]
+    >>> list(read_scores(['{"score": 0.25, "class": "cat"}']))
+    [Batch(scores=array([0.25]), classes=['cat'])]
     """
-    scores: list[float] = []
-    classes: list[Any] = []
+    waiting: list[tuple[float, Any]] = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
-        with about(f"line {number}"):
-            score, name = _parse(line)
-        if classes and (name is None) != (classes[0] is None):
+        with about(f"{name}: line {number}"):
+            score, label = _parse(line)
+        if waiting and (label is None) != (waiting[0][1] is None):
             raise InputError(
-                f"line {number} and the lines before it differ in having a class; give all one."
+                f"{name}: line {number} and the lines before it differ in having a class; "
+                "give all one."
             )
-        scores.append(score)
-        classes.append(name)
-        if len(scores) == size:
-            yield np.array(scores), None if name is None else classes
-            scores, classes = [], []
-    if scores:
-        yield np.array(scores), None if classes[0] is None else classes
+        waiting.append((score, label))
+        if len(waiting) == size:
+            yield _batch(waiting)
+            waiting = []
+    if waiting:
+        yield _batch(waiting)
+
+
+def _batch(waiting: list[tuple[float, Any]]) -> Batch:
+    scores = np.array([score for score, _ in waiting])
+    classes = [label for _, label in waiting]
+    return Batch(scores, None if classes[0] is None else classes)
 
 
 def _parse(line: str) -> tuple[float, Any]:
@@ -58,5 +70,5 @@ def _parse(line: str) -> tuple[float, Any]:
             f'{text!r} holds no score; write a number or {{"score": number}}.'
         ) from None
     if np.isnan(score):
-        raise InputError("the score is NaN; repair the input or the detector.")
+        raise InputError("the score is NaN; fix the input or the detector.")
     return score, record.get("class", record.get("nearest"))

@@ -37,9 +37,9 @@ from typica.detectors.ctm import CTM
 from typica.detectors.mahalanobis import Mahalanobis
 from typica.errors import CalibrationWarning, InputError, about
 from typica.store import storable
-from typica.threshold import QUANTILES, threshold
 
 Floats = NDArray[np.float64]
+QUANTILES = 2048  # order statistics that are kept of each member
 
 
 class Ranks(NamedTuple):
@@ -169,15 +169,12 @@ class Ensemble(Detector):
     def _derive(self) -> None:
         self._ranks = [Ranks.of(scores) for scores in getattr(self, "observed_", [])]
 
-    def _set_threshold(self, Z: Array, tpr: float, source: str) -> None:
+    def _before_calibration(self, Z: Array) -> None:
+        """Take the ranks among the held-out rows, for which the threshold is then set."""
         S = to_numpy(map_rows(self._member_scores, Z, self._score_width()))
-        observed = [_observed(S[:, i], name) for i, (name, _) in enumerate(_named(self.members_))]
-        ranks = [Ranks.of(scores) for scores in observed]
-        # Everything that can fail comes first, so that a refused `tpr` leaves the ranks as they
-        # were.
-        self.calibration_ = threshold(_mean_rank(S, ranks), tpr, source=source)
-        self.offset_ = self.calibration_.threshold
-        self.observed_, self._ranks = observed, ranks
+        names = [name for name, _ in _named(self.members_)]
+        self.observed_ = [_observed(S[:, i], name) for i, name in enumerate(names)]
+        self._ranks = [Ranks.of(scores) for scores in self.observed_]
 
     def _score(self, Z: Array) -> Array:
         return _mean_rank(self._member_scores(Z), self._ranks)

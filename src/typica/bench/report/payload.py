@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from typica.bench.report.experiments import depth_charts
 from typica.bench.report.folder import BenchResult, Scores, number
+from typica.calibration import Levels, guaranteed_rank
 from typica.exact import json_number
 from typica.metrics import evaluate, rate_interval
-from typica.threshold import rank
 
 EXACT_UP_TO = 1 << 15  # scores of a set; of a larger one this many order statistics are kept
 TITLES = {  # of the charts of an analysis
@@ -72,7 +72,7 @@ def calibration(scores: Scores) -> dict[str, Any]:
         held_out, test = (test[::2], test[1::2]) if len(test) > 1 else (test, test)
     ordered, n, points = np.sort(held_out), len(test), []
     for tpr in TPRS:
-        k = rank(len(ordered), float(tpr))
+        k = guaranteed_rank(len(ordered), Levels.of(tpr=float(tpr)).alpha)
         threshold = float(ordered[k - 1]) if k else -math.inf
         kept = int(np.count_nonzero(test.astype(np.float64) >= threshold))
         low, high = rate_interval(kept, n)

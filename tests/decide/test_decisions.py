@@ -1,4 +1,4 @@
-"""Conformal detectors: p-values, decisions, classes, confidence, streams, merges and files."""
+"""Calibrated detectors: p-values, decisions, classes, confidence, streams, merges and files."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ from sklearn.preprocessing import StandardScaler
 
 import typica
 from typica import CTM, CW, CalibrationWarning, InputError
-from typica.binomial import calibration_size, guaranteed_rank
-from typica.decide._conformal import ConformalDetector, fingerprint
-from typica.detectors.base import Detector, Tags
-from typica.groups import p_values, pool_rare
+from typica.calibration import (
+    calibration_size,
+    guaranteed_rank,
+    p_values,
+    pool_rare,
+)
+from typica.decide import fingerprint
 from typica.metrics import rate_interval
-from typica.sketch import ScoreSet
+from typica.detectors.base import Detector, Tags
 
 INF = math.inf
 tied = st.sampled_from([-INF, -2.0, -0.0, 0.0, 0.5, 1.0, 3.0, INF])
@@ -55,7 +58,12 @@ def rows(scores, classes=0):
 
 
 def calibrated(scores, **options):
-    return ConformalDetector(First(), **options).calibrate(rows(scores))
+    return First().calibrate(rows(scores), **options)
+
+
+def verdicts(detector, X, **options):
+    """+1 and -1, at another level than that of the calibration."""
+    return np.where(detector.judge(X, **options).typical, 1, -1)
 
 
 # p-values
@@ -80,7 +88,7 @@ def test_randomised_p_values_by_definition(calibration, scores):
 
 def test_detector_gives_the_p_values_of_its_scores(data: Data):
     detector = CTM().fit(data.train, data.labels)
-    conformal = ConformalDetector(detector).calibrate(data.held_out)
+    conformal = detector.calibrate(data.held_out)
     known, scores = detector.score_samples(data.held_out), detector.score_samples(data.test)
     wanted = [(1 + sum(known <= s)) / (len(known) + 1) for s in scores]
     np.testing.assert_array_equal(conformal.p_values(data.test), wanted)
@@ -90,9 +98,9 @@ def test_detector_gives_the_p_values_of_its_scores(data: Data):
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
     judged = conformal.judge(data.test, alpha=0.1)
-    np.testing.assert_array_equal(judged.scores, scores)
-    np.testing.assert_array_equal(judged.p_values, wanted)
-    np.testing.assert_array_equal(judged.typical, judged.p_values > 0.1)
+    np.testing.assert_array_equal(judged.score, scores)
+    np.testing.assert_array_equal(judged.p_value, wanted)
+    np.testing.assert_array_equal(judged.typical, judged.p_value > 0.1)
 
 
 # Decisions
@@ -109,7 +117,7 @@ def test_decisions_are_those_of_the_detectors_own_threshold(calibration, thousan
         wanted = First().calibrate(rows(calibration), tpr=tpr).predict(new)
         conformal = calibrated(calibration)
         for alpha in (1 - tpr, Fraction(1000 - thousandths, 1000), f"{1000 - thousandths}/1000"):
-            np.testing.assert_array_equal(conformal.predict(new, alpha=alpha), wanted)
+            np.testing.assert_array_equal(verdicts(conformal, new, alpha=alpha), wanted)
     exact = Fraction(1000 - thousandths, 1000)
     n = len(calibration)
     rejected = [Fraction(1 + sum(c <= s for c in calibration), n + 1) <= exact for s in new[:, 0]]
@@ -127,40 +135,68 @@ def test_decisions_agree_across_precisions(data: Data, precisions):
         data.held_out[:99].astype(first),
         np.concatenate([data.held_out, data.test]).astype(second),
     )
-    conformal = ConformalDetector(detector).calibrate(held_out)
     for percent in range(1, 100):
         tpr = percent / 100
         wanted = detector.calibrate(held_out, tpr=tpr).predict(new)
-        np.testing.assert_array_equal(conformal.predict(new, alpha=1 - tpr), wanted)
-        np.testing.assert_array_equal(
-            conformal.p_values(new) <= (100 - percent) / 100, wanted == -1
-        )
+        detector.calibrate(held_out)
+        np.testing.assert_array_equal(verdicts(detector, new, alpha=1 - tpr), wanted)
+        np.testing.assert_array_equal(detector.p_values(new) <= (100 - percent) / 100, wanted == -1)
 
 
 def test_every_detector(name: str):
     data = make_data()
     detector = fitted(name, data)
-    conformal = ConformalDetector(detector).calibrate(data.held_out)
     wanted = detector.calibrate(data.held_out, tpr=0.9).predict(data.test)
-    np.testing.assert_array_equal(conformal.predict(data.test, alpha=0.1), wanted)
+    conformal = detector.calibrate(data.held_out)
+    np.testing.assert_array_equal(verdicts(conformal, data.test, alpha=0.1), wanted)
+    judged = conformal.judge(data.test)
+    np.testing.assert_array_equal(judged.score, detector.score_samples(data.test))
+    np.testing.assert_array_equal(judged.typical, detector.predict(data.test) == 1)
+    np.testing.assert_array_equal(judged.p_value, detector.p_values(data.test))
     assert conformal.p_values(data.ood).mean() < conformal.p_values(data.test).mean()
 
 
-def test_pipeline(data: Data):
+def test_pipeline(data: Data, tmp_path):
     pipeline = make_pipeline(StandardScaler(with_mean=False), CTM()).fit(data.train, data.labels)
-    conformal = ConformalDetector(pipeline, by_class=True).calibrate(data.held_out)
     typica.calibrate(pipeline, data.held_out, tpr=0.9)
-    whole = ConformalDetector(pipeline).calibrate(data.held_out)
-    np.testing.assert_array_equal(whole.predict(data.test, alpha=0.1), pipeline.predict(data.test))
-    assert conformal.p_values(data.test).shape == (len(data.test),)
+    judged = typica.judge(pipeline, data.test)
+    np.testing.assert_array_equal(judged.typical, pipeline.predict(data.test) == 1)
+    np.testing.assert_array_equal(judged.p_value, typica.p_values(pipeline, data.test))
+    np.testing.assert_array_equal(judged.p_value <= 0.1, ~judged.typical)
+    strange = typica.discoveries(pipeline, data.ood, fdr=0.2)
+    np.testing.assert_array_equal(~typica.judge(pipeline, data.ood, fdr=0.2).typical, strange)
+    typica.save(pipeline, tmp_path / "p.safetensors")
+    loaded = typica.load(tmp_path / "p.safetensors")
+    np.testing.assert_array_equal(typica.p_values(loaded, data.test), judged.p_value)
+    told = typica.explain(pipeline, data.test[:2], bank=data.held_out)
+    scaled = pipeline[:-1].transform(data.held_out)
+    same = pipeline[-1].explain(pipeline[:-1].transform(data.test[:2]), bank=scaled)
+    assert told == same and len(told[0].examples) == 3
+    typica.calibrate(pipeline, data.held_out, by_class=True)
+    assert typica.p_values(pipeline, data.test).shape == (len(data.test),)
+
+
+def test_parts_of_a_pipelines_calibration_merge_only_if_all_steps_are_equal(data: Data):
+    def calibrated_on(held_out, scale):
+        scaler = StandardScaler(with_mean=False)
+        pipeline = make_pipeline(scaler, CTM()).fit(data.train * scale, data.labels)
+        return typica.calibrate(pipeline, held_out)
+
+    half = len(data.held_out) // 2
+    first, second = (calibrated_on(part, 1) for part in np.split(data.held_out, [half]))
+    whole = calibrated_on(data.held_out, 1)
+    first[-1].calibration_.merge(second[-1].calibration_)
+    np.testing.assert_array_equal(
+        typica.p_values(first, data.test), typica.p_values(whole, data.test)
+    )
+    with pytest.raises(InputError, match=r"not known to be equal"):
+        first[-1].calibration_.merge(calibrated_on(data.held_out, 2)[-1].calibration_)
 
 
 def test_torch_tensors(data: Data):
     torch = pytest.importorskip("torch")
-    conformal = ConformalDetector(CTM().fit(data.train, data.labels)).calibrate(
-        torch.tensor(data.held_out)
-    )
-    same = ConformalDetector(CTM().fit(data.train, data.labels)).calibrate(data.held_out)
+    conformal = CTM().fit(data.train, data.labels).calibrate(torch.tensor(data.held_out))
+    same = CTM().fit(data.train, data.labels).calibrate(data.held_out)
     np.testing.assert_allclose(
         conformal.p_values(torch.tensor(data.test)), same.p_values(data.test), atol=0.02
     )
@@ -216,18 +252,21 @@ def test_rate_interval_agrees_with_scipy():
 def test_confidence_lowers_the_threshold_and_refuses_too_few():
     scores = np.arange(1000.0)
     conformal = calibrated(scores)
-    summary = conformal.summary(0.05, confidence=0.99)
-    assert summary["groups"]["all"] == {"n": 1000, "k": 35, "threshold": 34.0, "error": 0}
-    assert (conformal.predict(rows(scores), confidence=0.99) == -1).sum() == 34
+    summary = calibrated(scores, confidence=0.99).calibration_.to_dict()
+    assert summary["groups"]["all"] == {"n": 1000, "kept": 1000, "k": 35, "threshold": 34.0}
+    assert (verdicts(conformal, rows(scores), confidence=0.99) == -1).sum() == 34
+    assert (calibrated(scores, confidence=0.99).predict(rows(scores)) == -1).sum() == 34
     assert (conformal.predict(rows(scores)) == -1).sum() == 49
     few = calibrated(np.arange(89.0))
     with pytest.raises(
         InputError,
-        match=r"predict: 89 calibration inputs are too few for alpha=0.05 with confidence=0.99; "
+        match=r"judge: 89 calibration inputs are too few for alpha=0.05 with confidence=0.99; "
         r"pass at least 90, or a larger alpha",
     ):
-        few.predict(rows([1.0]), confidence=0.99)
-    assert calibrated(np.arange(90.0)).predict(rows([-1.0]), confidence=0.99).tolist() == [-1]
+        few.judge(rows([1.0]), confidence=0.99)
+    with pytest.raises(InputError, match=r"First.calibrate: 89 calibration inputs are too few"):
+        calibrated(np.arange(89.0), confidence=0.99)
+    assert calibrated(np.arange(90.0), confidence=0.99).predict(rows([-1.0])).tolist() == [-1]
 
 
 # Classes
@@ -240,7 +279,7 @@ def test_by_class_by_definition():
         rows(rng.integers(0, 50, n), rng.integers(0, high, n)) for n, high in ((400, 3), (200, 4))
     )
     groups = {"ant": "insect", "bee": "insect"}
-    conformal = ConformalDetector(First(), by_class=True, groups=groups).calibrate(held_out)
+    conformal = First().calibrate(held_out, by_class=True, groups=groups)
 
     def group(code):
         return groups.get(names[int(code)], names[int(code)])
@@ -253,15 +292,26 @@ def test_by_class_by_definition():
     assert all(
         p == 1 for p, (_, code) in zip(wanted, new, strict=True) if code == 3
     )  # no dog to compare with
-    np.testing.assert_array_equal(conformal.predict(new, alpha=0.2) == -1, np.array(wanted) <= 0.2)
     np.testing.assert_array_equal(conformal.judge(new, alpha=0.2).typical, np.array(wanted) > 0.2)
-    by_hand = ConformalDetector(First(), by_class=True, groups=groups).calibrate(
-        rows(held_out[:, 0]), predicted=names[held_out[:, 1].astype(int)]
+    by_hand = First().calibrate(
+        rows(held_out[:, 0]),
+        by_class=True,
+        groups=groups,
+        alpha=0.2,
+        predicted=names[held_out[:, 1].astype(int)],
     )
-    np.testing.assert_array_equal(
-        by_hand.p_values(rows(new[:, 0]), predicted=names[new[:, 1].astype(int)]), wanted
-    )
-    assert sorted(conformal.summary(0.2)["groups"]) == ["cat", "insect"]
+    predicted = names[new[:, 1].astype(int)]
+    alone = rows(new[:, 0])
+    np.testing.assert_array_equal(by_hand.p_values(alone, predicted=predicted), wanted)
+    typical = np.array(wanted) > 0.2
+    np.testing.assert_array_equal(by_hand.predict(alone, predicted=predicted) == 1, typical)
+    differences = by_hand.decision_function(alone, predicted=predicted)
+    np.testing.assert_array_equal(differences >= 0, typical)
+    own = [by_hand.offsets_.get(group(code), -INF) for _, code in new]
+    np.testing.assert_array_equal(differences, new[:, 0] - own)
+    assert sorted(conformal.offsets_) == ["cat", "insect"]
+    with pytest.raises(AttributeError, match=r"calibrated by class: there is one threshold per"):
+        by_hand.offset_  # noqa: B018
     randomised = conformal.p_values(new, randomised=True, seed=0)
     assert (randomised <= wanted).all() and (randomised < wanted).any()
 
@@ -273,11 +323,11 @@ def test_rare_classes_are_pooled_by_training_counts():
     train, labels = np.delete(data.train, few, axis=0), np.delete(labels, few)
     detector = CTM().fit(train, labels)
     held_out = np.concatenate([data.held_out] * 3)
-    conformal = ConformalDetector(detector, by_class=True).calibrate(held_out)
-    assert conformal.calibration.taxonomy == {"2": "rare", "3": "rare"}
-    assert set(conformal.calibration.sets) == {"0", "1", "rare"}
-    stream = ConformalDetector(detector, by_class=True).partial_calibrate(held_out)
-    assert set(stream.calibration.sets) == {"0", "1", "2", "3"}
+    made = detector.calibrate(held_out, by_class=True).calibration_
+    assert made.taxonomy == {"2": "rare", "3": "rare"}
+    assert set(made.samples) == {"0", "1", "rare"}
+    stream = CTM().fit(train, labels).partial_calibrate(held_out, by_class=True)
+    assert set(stream.calibration_.samples) == {"0", "1", "2", "3"}
 
 
 def test_pool_rare():
@@ -285,7 +335,7 @@ def test_pool_rare():
     assert pool_rare(["a"], [1], n=10) == {"a": "rare"}
     assert pool_rare(["a"], [1], n=100) == {}
     with pytest.raises(
-        InputError, match=r"pool_rare: 2 classes, counts \[0\. 0\.\]; pass one count a class"
+        InputError, match=r"pool_rare: 2 classes, counts \[0\. 0\.\]; pass one count per class"
     ):
         pool_rare(["a", "b"], [0, 0], n=10)
     with pytest.raises(InputError, match=r"pool_rare: 1 classes"):
@@ -296,56 +346,37 @@ def test_pool_rare():
 
 
 def test_streamed_and_merged_calibration_equal_the_whole(data: Data):
-    detector = CTM().fit(data.train, data.labels)
-    for options in ({}, {"by_class": True, "groups": {0: "rare", 1: "rare"}}):
-        whole = ConformalDetector(detector, **options).calibrate(data.held_out)
-        stream = ConformalDetector(detector, **options)
-        for batch in np.array_split(data.held_out, 7):
-            stream.partial_calibrate(batch)
+    def detector():
+        return CTM().fit(data.train, data.labels)
+
+    for options in ({}, {"by_class": True, "groups": {0: "rare", 1: "rare"}, "alpha": 0.2}):
+        whole = detector().calibrate(data.held_out, **options)
+        stream = detector()
+        for i, batch in enumerate(np.array_split(data.held_out, 7)):
+            stream.partial_calibrate(batch, **({} if i else options))
             stream.p_values(data.test)  # asking in between changes nothing
-        parts = [ConformalDetector(CTM().fit(data.train, data.labels), **options) for _ in range(3)]
-        for part, batch in zip(parts, np.array_split(data.held_out, 3), strict=True):
-            part.detector.calibrate(batch)  # a threshold of its own makes no other detector
-            part.calibrate(batch)
-        merged = (
-            ConformalDetector(detector, **options).merge(parts[0]).merge(parts[1]).merge(parts[2])
-        )
-        assert whole.n == stream.n == merged.n == len(data.held_out)
-        for other in (stream, merged):
+        parts = [
+            detector().calibrate(batch, **options) for batch in np.array_split(data.held_out, 3)
+        ]
+        for other in parts[1:]:
+            parts[0].calibration_.merge(other.calibration_)
+        for other in (stream, parts[0]):
+            assert other.calibration_.n == len(data.held_out)
             np.testing.assert_array_equal(other.p_values(data.test), whole.p_values(data.test))
-            np.testing.assert_array_equal(
-                other.predict(data.test, 0.1), whole.predict(data.test, 0.1)
-            )
-    again = ConformalDetector(detector).calibrate(data.held_out).calibrate(data.held_out[:50])
-    assert again.n == 50
+            np.testing.assert_array_equal(other.predict(data.test), whole.predict(data.test))
+            assert other.offsets_ == whole.offsets_
+    again = detector().calibrate(data.held_out).calibrate(data.held_out[:50])
+    assert again.calibration_.n == 50
+    with pytest.raises(InputError, match=r"partial_calibrate: the first batch decided alpha"):
+        again.partial_calibrate(data.held_out, alpha=0.1)
 
 
-def test_merge_refuses_what_does_not_belong_together(data: Data):
-    one = ConformalDetector(CTM().fit(data.train, data.labels)).calibrate(data.held_out)
-    other = ConformalDetector(CTM().fit(data.train[:100], data.labels[:100])).calibrate(
-        data.held_out
-    )
-    with pytest.raises(
-        InputError, match=r"merge: the two detectors are not equal; calibrate copies of one fitted"
-    ):
-        one.merge(other)
-    assert one.n == len(data.held_out)
-    with pytest.raises(
-        InputError, match=r"merge: by_class, groups or max_scores differ; make both with the same"
-    ):
-        one.merge(ConformalDetector(one.detector, by_class=True).calibrate(data.held_out))
-    with pytest.raises(InputError, match=r"merge: by_class, groups or max_scores differ"):
-        one.merge(ConformalDetector(one.detector, max_scores=50).calibrate(data.held_out))
-    with pytest.raises(
-        InputError, match=r"merge: got CTM or itself; pass another ConformalDetector"
-    ):
-        one.merge(one.detector)
-    with pytest.raises(InputError, match=r"merge: got ConformalDetector or itself"):
-        one.merge(one)
-    with pytest.raises(
-        NotFittedError, match=r"there are no calibration scores; call calibrate first"
-    ):
-        one.merge(ConformalDetector(one.detector))
+def test_merge_refuses_another_fit(data: Data):
+    one = CTM().fit(data.train, data.labels).calibrate(data.held_out)
+    other = CTM().fit(data.train[:100], data.labels[:100]).calibrate(data.held_out)
+    with pytest.raises(InputError, match=r"Calibration.merge: the two detectors are not known to"):
+        one.calibration_.merge(other.calibration_)
+    assert one.calibration_.n == len(data.held_out)
 
 
 def test_fingerprint_tells_fits_apart_and_leaves_thresholds_out(data: Data):
@@ -363,90 +394,19 @@ def test_fingerprint_tells_fits_apart_and_leaves_thresholds_out(data: Data):
     assert fingerprint(pipelines[0]) != before
 
 
-@settings(deadline=None, max_examples=60)
-@given(
-    st.lists(st.lists(tied | st.floats(-5, 5), max_size=80), min_size=1, max_size=8),
-    st.integers(16, 40),
-    st.integers(1, 8),
-)
-def test_sketch_never_counts_too_few_nor_more_than_its_error_too_many(batches, max_scores, parts):
-    """Whatever the order, the batches and the merges."""
-    sketches = [ScoreSet(max_scores) for _ in range(parts)]
-    for i, batch in enumerate(batches):
-        sketches[i % parts].add(batch)
-    sketch = sketches[0]
-    for other in sketches[1:]:
-        sketch.merge(other)
-    scores = [score for batch in batches for score in batch]
-    asked = np.array([*scores, -INF, -0.3, 0.7, INF])
-    below, at_most = (
-        [sum(compare(s, a) for s in scores) for a in asked]
-        for compare in (float.__lt__, float.__le__)
-    )
-    for wanted, found in (
-        (below, sketch.count(asked, "left")),
-        (at_most, sketch.count(asked, "right")),
-    ):
-        assert (found >= wanted).all() and (found - wanted <= sketch.error).all()
-    assert sketch.n == len(scores) and len(sketch.ordered) <= max_scores
-    for k in range(1, len(scores) + 1, 7):
-        limit = sketch.threshold(k)
-        assert limit <= sorted(scores)[k - 1]
-        assert ((sketch.count(asked) < k) == (asked < limit)).all()
-
-
-@pytest.mark.parametrize(
-    ("order", "limit"),
-    [
-        ("random", 4.0),
-        ("ascending", 20.0),
-        ("descending", 4.0),
-        ("inward", 20.0),
-        ("outward", 12.0),
-        ("sorted blocks", 4.0),
-    ],
-)
-def test_sketch_error_is_small_in_every_order(order, limit):
-    """In units of n / max_scores, as the documentation states; memory stays bounded."""
-    n, max_scores = 40_000, 400
-    scores = np.random.default_rng(0).permutation(n).astype(np.float64)
-    signs = np.where(np.arange(n) % 2, 1.0, -1.0)
-    scores = {
-        "random": scores,
-        "ascending": np.sort(scores),
-        "descending": -np.sort(scores),
-        "inward": signs * (n - np.arange(n)),
-        "outward": signs * np.arange(n),
-        "sorted blocks": np.sort(scores.reshape(-1, 500), axis=1).ravel(),
-    }[order]
-    sketch = ScoreSet(max_scores)
-    for batch in np.array_split(scores, 130):
-        sketch.add(batch)
-        assert len(sketch._values) + sketch._waiting <= max_scores
-    true = np.searchsorted(np.sort(scores), scores, side="right")
-    excess = sketch.count(scores) - true
-    assert excess.min() >= 0 and excess.max() <= sketch.error <= limit * n / max_scores
-    assert sketch.count(np.array([scores.max()]))[0] == n
-
-
-def test_sketch_makes_p_values_conservative():
+def test_a_sample_keeps_p_values_valid_and_decisions_equal_to_them():
     rng = np.random.default_rng(0)
     scores, new = rng.normal(size=20_000), rows(rng.normal(size=500))
-    exact, sketch = calibrated(scores), calibrated(scores, max_scores=1000)
-    error = sketch.calibration.sets["all"].error
-    assert 0 < error <= 4 * 20_000 / 1000
-    extra = sketch.p_values(new) - exact.p_values(new)
-    assert (extra >= 0).all() and (extra <= error / 20_001 + 1e-12).all() and extra.max() > 0
-    same = [conformal.p_values(new, randomised=True, seed=1) for conformal in (sketch, exact)]
-    assert (same[0] >= same[1] - 1e-12).all()
-    assert not ((sketch.predict(new, 0.1) == -1) & (exact.predict(new, 0.1) == 1)).any()
-    np.testing.assert_array_equal(sketch.predict(new, 0.1) == -1, sketch.p_values(new) <= 0.1)
-    with pytest.raises(
-        InputError,
-        match=r"discoveries: a sketch lacks what the guarantee needs; calibrate without max",
-    ):
-        sketch.discoveries(new)
-    calibrated(scores[:900], max_scores=1000).discoveries(new)  # nothing has been lost yet
+    exact, some = calibrated(scores), calibrated(scores)
+    some.calibration_.limit_to(999)
+    assert some.calibration_.n == 20_000 and some.calibration_.samples["all"].kept == 999
+    assert np.abs(some.p_values(new) - exact.p_values(new)).max() < 0.1
+    kept = some.calibration_.scores
+    wanted = [(1 + sum(kept <= score)) / 1000 for score in new[:, 0]]
+    np.testing.assert_array_equal(some.p_values(new), wanted)
+    np.testing.assert_array_equal(some.predict(new) == -1, some.p_values(new) <= 0.05)
+    some.discoveries(new)
+    typica.Monitor(some).observe(new)
 
 
 # Batches
@@ -467,7 +427,7 @@ def test_discoveries():
         conformal.discoveries(new, method="holm")
     with pytest.raises(InputError, match=r"discoveries: lam=0 is not a share"):
         conformal.discoveries(new, method="storey", lam=0)
-    by_class = ConformalDetector(First(), by_class=True).calibrate(rows(calibration))
+    by_class = First().calibrate(rows(calibration), by_class=True)
     np.testing.assert_array_equal(by_class.discoveries(new), conformal.discoveries(new))
     with pytest.raises(
         InputError, match=r"discoveries: 'storey' needs one calibration set for all; use 'bh'"
@@ -479,7 +439,7 @@ def test_discoveries():
 def test_storey_takes_a_lam_that_the_p_values_can_have(n):
     """lam is lowered to a multiple of 1 / (n + 1), and p-values equal to it count as large."""
     rng = np.random.default_rng(n)
-    conformal = calibrated(np.arange(float(n)))
+    conformal = calibrated(np.arange(float(n)), alpha=0.5)
     lam = Fraction(max(1, (n + 1) // 2), n + 1)
     for _ in range(200):
         counts = rng.integers(0, rng.integers(1, n + 2), size=6)
@@ -503,37 +463,39 @@ def test_constant_scores_reject_nothing():
 
 
 def test_one_calibration_input():
-    conformal = calibrated([3.0])
+    conformal = calibrated([3.0], alpha=0.5)
     assert conformal.p_values(rows([2.0, 3.0])).tolist() == [0.5, 1.0]
-    assert conformal.predict(rows([2.0, 3.0]), alpha=0.5).tolist() == [-1, 1]
+    assert conformal.predict(rows([2.0, 3.0])).tolist() == [-1, 1]
     with pytest.warns(
         CalibrationWarning,
-        match=r"predict: 1 calibration inputs are too few to reject anything at alpha=0.05; "
+        match=r"^1 calibration inputs are too few to reject anything at alpha=0.05; "
         r"pass at least 19, or a larger alpha",
     ) as caught:
-        assert conformal.predict(rows([-1e9])).tolist() == [1]
-    assert caught[0].filename == __file__
-    assert conformal.predict(rows([-1e9]), alpha=0).tolist() == [1]
+        assert calibrated([3.0]).predict(rows([-1e9])).tolist() == [1]
+    assert [warning.filename for warning in caught] == [__file__]
+    assert verdicts(conformal, rows([-1e9]), alpha=0).tolist() == [1]
 
 
 def test_too_small_a_group_is_named():
     held_out = rows(np.arange(31.0), np.repeat([0, 1], [30, 1]))
-    conformal = ConformalDetector(First(), by_class=True).calibrate(held_out)
     with pytest.warns(
-        CalibrationWarning, match=r"1 calibration inputs of group 'bee' are .* at least 19 a group"
+        CalibrationWarning,
+        match=r"1 calibration inputs of group 'bee' are .* at least 19 per group",
     ):
-        assert conformal.predict(rows([-1.0, -1.0], [0, 1])).tolist() == [-1, 1]
+        conformal = First().calibrate(held_out, by_class=True)
+    assert conformal.predict(rows([-1.0, -1.0], [0, 1])).tolist() == [-1, 1]
     with pytest.raises(
         InputError,
-        match=r"summary: 1 calibration inputs of group 'bee' are too few for alpha=0.05 with",
+        match=r"calibrate: 1 calibration inputs of group 'bee' are too few for alpha=0.05 with",
     ):
-        conformal.summary(confidence=0.9)
+        conformal.calibrate(held_out, by_class=True, confidence=0.9)
+    assert conformal.calibration_.levels.confidence is None  # as it was
 
 
 def test_infinite_scores_are_legal_and_nan_is_not():
     assert p_values([-INF, INF], [-INF, 0.0, INF]).tolist() == [0.5, 1.0]
     with pytest.raises(
-        InputError, match=r"p_values: score 1 is NaN; repair the input or the detector"
+        InputError, match=r"p_values: score 1 is NaN; fix the input or the detector"
     ):
         p_values([0.0, np.nan], [1.0])
     with pytest.raises(InputError, match=r"p_values: score 0 is NaN"):
@@ -549,60 +511,61 @@ def test_infinite_scores_are_legal_and_nan_is_not():
         def _score(self, Z):
             return Z[:, 0] * np.nan
 
-    with pytest.raises(InputError, match=r"ConformalDetector.calibrate: score 0 is NaN"):
-        ConformalDetector(Broken()).calibrate(rows([1.0]))
+    with pytest.raises(InputError, match=r"Broken.calibrate: score 0 is NaN"):
+        Broken().calibrate(rows([1.0]))
 
 
 def test_bad_input(data: Data):
-    with pytest.raises(
-        InputError, match=r"ConformalDetector: StandardScaler is not a detector; pass a detector or"
-    ):
-        ConformalDetector(StandardScaler())
+    with pytest.raises(InputError, match=r"judge: StandardScaler is not a detector; pass a detect"):
+        typica.judge(StandardScaler(), data.test)
     with pytest.raises(InputError, match=r"groups without by_class; pass by_class=True as well"):
-        ConformalDetector(First(), groups={})
-    for bad in (5, 2.5, "many"):
+        First().calibrate(rows([1.0]), groups={})
+    with pytest.raises(InputError, match=r"alpha=0.1 and tpr=0.9 are one choice"):
+        First().calibrate(rows([1.0]), alpha=0.1, tpr=0.9)
+    with pytest.raises(TypeError, match=r"positional"):
+        First().calibrate(rows([1.0]), 0.95)
+    with pytest.raises(NotFittedError, match=r"CTM.calibrate: this CTM is not fitted yet"):
+        CTM().calibrate(data.held_out)
+    fitted_only = CTM().fit(data.train, data.labels)
+    assert (fitted_only.predict(data.train) == 1).mean() > 0.9  # by the threshold of the fit
+    assert fitted_only.judge(data.test).p_value is None
+    for method in ("p_values", "discoveries"):
         with pytest.raises(
-            InputError, match=r"max_scores=.*; pass an integer of 16 or more, or None"
+            NotFittedError, match=rf"CTM.{method}: there are no calibration scores; call calibrate"
         ):
-            ConformalDetector(First(), max_scores=bad)
-    with pytest.raises(NotFittedError, match=r"CTM.score_samples: this CTM is not fitted yet"):
-        ConformalDetector(CTM()).calibrate(data.held_out)
-    unready = ConformalDetector(First())
-    for method in (unready.p_values, unready.predict, unready.discoveries, unready.judge):
-        with pytest.raises(
-            NotFittedError,
-            match=r"ConformalDetector: there are no calibration scores; call calibrate",
-        ):
-            method(rows([1.0]))
+            getattr(fitted_only, method)(data.test)
+    for option in ("alpha", "confidence", "fdr"):
+        with pytest.raises(NotFittedError, match=r"CTM.judge: there are no calibration scores"):
+            fitted_only.judge(data.test, **{option: 0.1})
     conformal = calibrated(np.arange(99.0))
     with pytest.raises(InputError, match=r"0 sample\(s\)"):
         conformal.calibrate(np.empty((0, 2)))
-    assert conformal.n == 99
+    assert conformal.calibration_.n == 99
     for alpha in (1, -0.1, np.nan, "lots"):
-        with pytest.raises(
-            InputError,
-            match=r"predict: alpha=.* is not a share; pass a number at least 0 and below 1",
-        ):
-            conformal.predict(rows([1.0]), alpha=alpha)
+        for method in (conformal.judge, conformal.calibrate):
+            with pytest.raises(
+                InputError,
+                match=r"alpha=.* is not a share; pass a number at least 0 and below 1",
+            ):
+                method(rows([1.0]), alpha=alpha)
     with pytest.raises(InputError, match=r"confidence=2 is not a share"):
-        conformal.predict(rows([1.0]), confidence=2)
+        conformal.judge(rows([1.0]), confidence=2)
     with pytest.raises(
         InputError, match=r"p_values: predicted classes are for by_class=True; leave them out"
     ):
         conformal.p_values(rows([1.0]), predicted=["ant"])
-    by_class = ConformalDetector(First(), by_class=True).calibrate(rows([1.0]))
+    by_class = First().calibrate(rows(np.arange(99.0)), by_class=True)
     with pytest.raises(
-        InputError, match=r"p_values: predicted has shape \(2,\) for 1 rows; pass one a row"
+        InputError, match=r"p_values: predicted has shape \(2,\) for 1 rows; pass one per row"
     ):
         by_class.p_values(rows([1.0]), predicted=["ant", "bee"])
 
 
 def test_input_is_not_written_to(data: Data):
     held_out, test = data.held_out.copy(), data.test.copy()
-    conformal = ConformalDetector(CTM().fit(data.train, data.labels), max_scores=20).calibrate(
-        held_out
-    )
+    conformal = CTM().fit(data.train, data.labels).calibrate(held_out)
     conformal.p_values(test)
+    conformal.judge(test)
     np.testing.assert_array_equal(held_out, data.held_out)
     np.testing.assert_array_equal(test, data.test)
 
@@ -611,39 +574,49 @@ def test_input_is_not_written_to(data: Data):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"by_class": True, "groups": {0: "$rare", 1: "$rare"}}, {"max_scores": 40}]
+    "options",
+    [
+        {},
+        {"by_class": True, "groups": {0: "$rare", 1: "$rare"}},
+        {"alpha": "0.1", "confidence": 0.8},
+    ],
 )
 def test_saved_and_loaded(data: Data, tmp_path, options):
-    conformal = ConformalDetector(CW(data.head), **options).calibrate(data.held_out)
-    path = tmp_path / "conformal.safetensors"
+    def made():
+        return CW(data.head).calibrate(data.held_out, source="held_out.npy", **options)
+
+    conformal, path = made(), tmp_path / "cw.safetensors"
     conformal.save(path)
     loaded = typica.load(path)
+    assert type(loaded) is CW
     np.testing.assert_array_equal(loaded.p_values(data.test), conformal.p_values(data.test))
-    assert loaded.summary(0.1) == conformal.summary(0.1)
-    loaded.partial_calibrate(data.test)
-    conformal.partial_calibrate(data.test)
-    np.testing.assert_array_equal(loaded.p_values(data.ood), conformal.p_values(data.ood))
-    loaded.merge(ConformalDetector(CW(data.head), **options).calibrate(data.held_out))
+    np.testing.assert_array_equal(loaded.predict(data.test), conformal.predict(data.test))
+    assert loaded.calibration_.to_dict() == conformal.calibration_.to_dict()
     again = tmp_path / "again.safetensors"
     typica.load(path).save(again)
     assert again.read_bytes() == path.read_bytes()
+    loaded.partial_calibrate(data.test)
+    conformal.partial_calibrate(data.test)
+    np.testing.assert_array_equal(loaded.p_values(data.ood), conformal.p_values(data.ood))
+    with pytest.raises(InputError, match=r"both hold rows of 'held_out.npy'"):
+        loaded.calibration_.merge(made().calibration_)
 
 
 def test_a_fresh_process_finds_the_classes(data: Data, tmp_path):
-    path = tmp_path / "conformal.safetensors"
-    ConformalDetector(CW(data.head), by_class=True).calibrate(data.held_out).save(path)
-    code = f"import typica; print(typica.load({str(path)!r}).n)"
+    path = tmp_path / "cw.safetensors"
+    CW(data.head).calibrate(data.held_out, by_class=True).save(path)
+    code = f"import typica; print(typica.load({str(path)!r}).calibration_.n)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == f"{len(data.held_out)}\n"
 
 
 def test_explain_tells_verdict_p_value_and_nearest_known_inputs(data):
     detector = typica.CTM().fit(data.train, data.labels)
-    conformal = ConformalDetector(detector, alpha="0.1").calibrate(data.held_out)
+    conformal = detector.calibrate(data.held_out, alpha="0.1")
     inputs = np.concatenate([data.test[:5], data.ood[:5]])
     answers = conformal.explain(inputs, bank=data.held_out)
     judged = conformal.judge(inputs)
-    assert [answer.p_value for answer in answers] == judged.p_values.tolist()
+    assert [answer.p_value for answer in answers] == judged.p_value.tolist()
     assert [answer.typical for answer in answers] == judged.typical.tolist()
     for answer, z in zip(answers, inputs, strict=True):
         cosines = [b @ z / np.linalg.norm(b) / np.linalg.norm(z) for b in data.held_out]
@@ -658,17 +631,33 @@ def test_explain_tells_verdict_p_value_and_nearest_known_inputs(data):
     assert [place - 1 for place in with_zero.examples] == list(answers[0].examples)
 
 
-def test_levels_of_the_constructor_are_stored_and_used(data, tmp_path):
-    conformal = ConformalDetector(
-        typica.CTM().fit(data.train, data.labels), alpha="0.2", confidence="0.9"
-    )
-    conformal.calibrate(data.held_out).save(tmp_path / "c.safetensors")
-    loaded = typica.load(tmp_path / "c.safetensors")
-    assert (loaded.alpha, loaded.confidence) == ("0.2", "0.9")
-    wanted = conformal.predict(data.test, alpha=0.2, confidence=0.9)
-    np.testing.assert_array_equal(loaded.predict(data.test), wanted)
-    assert loaded.summary() == conformal.summary(alpha=0.2, confidence=0.9)
-    assert (conformal.predict(data.test, alpha=0.2) != wanted).any()
-    for name in ("alpha", "confidence"):
-        with pytest.raises(InputError, match=rf"ConformalDetector: {name}='much' is not a share"):
-            ConformalDetector(conformal.detector, **{name: "much"})
+def test_the_threshold_of_the_fit_is_no_calibration(data: Data, tmp_path):
+    detector = CTM().fit(data.train, data.labels)
+    assert not hasattr(detector, "calibration_") and np.isfinite(detector.offset_)
+    assert detector.explain(data.test[:1])[0].percentile is None
+    detector.save(tmp_path / "d.safetensors")
+    assert typica.load(tmp_path / "d.safetensors").offset_ == detector.offset_
+    detector.partial_fit(data.train, data.labels)
+    assert not hasattr(detector, "offset_") and detector.judge(data.test).typical is None
+    assert detector.calibrate(data.held_out).offset_ == detector.calibration_.threshold
+    detector.partial_fit(data.train, data.labels)
+    assert not hasattr(detector, "calibration_")
+
+
+def test_the_names_of_version_0_1_still_work(data: Data, tmp_path):
+    detector = CTM().fit(data.train, data.labels)
+    with pytest.deprecated_call(match=r"ConformalDetector is deprecated; call calibrate, p_values"):
+        old = typica.ConformalDetector(detector, alpha="0.1", max_scores=64)
+    old.calibrate(data.held_out)
+    assert old.n == len(data.held_out) and old.calibration.samples["all"].kept == 64
+    np.testing.assert_array_equal(old.p_values(data.test), detector.p_values(data.test))
+    np.testing.assert_array_equal(old.predict(data.test), detector.predict(data.test))
+    scores, p, typical = old.judge(data.test)
+    np.testing.assert_array_equal(typical, p > 0.1)
+    np.testing.assert_array_equal(scores, detector.score_samples(data.test))
+    assert old.discoveries(data.ood, 0.2).any() and old.summary()["detector"] == "ctm"
+    assert old.explain(data.test[:1], bank=data.held_out)[0].examples
+    old.partial_calibrate(data.held_out)
+    assert old.n == 2 * len(data.held_out)
+    old.save(tmp_path / "d.safetensors")
+    assert type(typica.load(tmp_path / "d.safetensors")) is CTM

@@ -1,0 +1,45 @@
+"""A bank in place of an array, known by what it has."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.errors import InputError
+from typica.origin import Origin
+
+
+@runtime_checkable
+class FeatureBank(Protocol):
+    """The features of a data set, with what else is known of it."""
+
+    @property
+    def features(self) -> NDArray[Any]: ...
+    @property
+    def logits(self) -> NDArray[Any] | None: ...
+    @property
+    def labels(self) -> NDArray[Any] | None: ...
+    @property
+    def classes(self) -> list[str] | None: ...
+    @property
+    def origin(self) -> Origin | None: ...
+
+
+def bank_rows(bank: FeatureBank, wants_logits: bool) -> NDArray[Any]:
+    """Return the rows that a detector reads of a bank."""
+    if not wants_logits:
+        return bank.features
+    if bank.logits is None:
+        raise InputError("the bank has no logits; pass head=bank.head, or logits.")
+    return bank.logits
+
+
+def bank_labels(bank: FeatureBank) -> NDArray[Any] | None:
+    """Return the labels of a bank, by the names of its classes where it has any."""
+    if bank.labels is None or bank.classes is None or bank.labels.dtype.kind not in "iu":
+        return bank.labels
+    if not 0 <= bank.labels.min() <= bank.labels.max() < len(bank.classes):
+        raise InputError("labels that none of the bank's classes has; write the bank again.")
+    return np.asarray(np.array(bank.classes)[bank.labels])

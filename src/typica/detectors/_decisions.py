@@ -1,0 +1,373 @@
+"""Decisions by one calibration: thresholds, verdicts, p-values, discoveries."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica import store
+from typica.arrays import Array, as_floating, like, namespace, to_numpy
+from typica.calibration import Calibration, Classes, Levels, check_scores, pool_rare
+from typica.calibration.format_1 import OldThreshold
+from typica.detectors._scoring import Matches, Scorer
+from typica.errors import InputError, border
+from typica.estimator import NotFittedError
+from typica.moments import Moments
+from typica.origin import Origin
+from typica.verdicts import Verdicts
+
+TRAINING_SAMPLE = 2048  # how many training rows the provisional threshold of `fit` looks at
+TRAINING_TPR = 0.95
+_DECISIONS = ("calibration_", "training_offset_")  # what no score depends on
+
+
+class Scored(NamedTuple):
+    """Scores as the detector made them, and what decisions need of the rows beside them."""
+
+    scores: Array
+    matches: Matches | None
+    classes: Classes
+
+
+class Decider(Scorer):
+    """A scorer that decides, by the scores of held-out in-distribution rows.
+
+    calibration_: those scores, once `calibrate` was called. training_offset_: the provisional
+    threshold of `fit`, which is no calibration.
+    """
+
+    calibration_: Calibration
+    training_offset_: float
+
+    # Calibration
+
+    @border
+    def calibrate(
+        self,
+        X: Any,
+        *,
+        alpha: Any = None,
+        tpr: Any = None,
+        confidence: Any = None,
+        by_class: bool = False,
+        groups: Mapping[Any, str] | None = None,
+        predicted: Any = None,
+        source: str = "",
+    ) -> Self:
+        """Take the scores of held-out in-distribution rows as those to decide by.
+
+        A new in-distribution row is then rejected with probability at most alpha. The rows must not
+        have been used by `fit`. See `typica.calibrate` for pipelines.
+
+        Parameters
+        ----------
+        X : held-out features (n, m), or a bank.
+        alpha : the false-alarm rate, 0.05 if neither it nor tpr is given.
+        tpr : 1 - alpha, in its place.
+        confidence : with that probability over the draw of X, the false-alarm rate of this very
+            detector is at most alpha.
+        by_class : compare a row only with rows of the same predicted class, so that all this holds
+            within each predicted class.
+        groups : {class: group} joins classes; others stand alone. None joins those that are rare in
+            training, where the detector knows (see `typica.calibration.pool_rare`).
+        predicted : the class that the classifier predicts for each row, where that is not
+            `classify(X)`.
+        source : the name of the data, e.g. its file within the data set, for merges.
+        """
+        levels = Levels.of(alpha, tpr, confidence)
+        Z = self._ready(X)
+        if by_class and groups is None:
+            groups = self._rare_classes(Z.shape[0])
+        made = Calibration(levels, by_class=by_class, groups=groups)
+        with _unchanged_on_error(self):
+            self._before_calibration(Z)
+            scored = self._scored(Z, by_class, predicted)
+            made.add(check_scores(scored.scores), scored.classes, source)
+            made.thresholds()  # says what is wrong with them
+            made.fingerprint = self.fingerprint()
+        self.calibration_ = made
+        return self
+
+    @border
+    def partial_calibrate(
+        self,
+        X: Any,
+        *,
+        alpha: Any = None,
+        tpr: Any = None,
+        confidence: Any = None,
+        by_class: bool | None = None,
+        groups: Mapping[Any, str] | None = None,
+        predicted: Any = None,
+        source: str = "",
+    ) -> Self:
+        """Take in one more batch of held-out rows; the first decides how, as in `calibrate`.
+
+        The length of a stream is not known: only `groups` says which classes are joined.
+        """
+        Z = self._ready(X)
+        made = getattr(self, "calibration_", None)
+        if made is None:
+            levels = Levels.of(alpha, tpr, confidence)
+            made = Calibration(levels, by_class=bool(by_class), groups=groups)
+            made.fingerprint = self.fingerprint()
+        elif any(given is not None for given in (alpha, tpr, confidence, by_class, groups)):
+            raise InputError("the first batch decided alpha, by_class and groups; leave them out.")
+        scored = self._scored(Z, made.by_class, predicted)
+        made.add(check_scores(scored.scores), scored.classes, source)
+        self.calibration_ = made
+        return self
+
+    @border
+    def set_training_threshold(self, X: Any) -> Self:
+        """Set the provisional threshold of `fit`, from at most 2,048 of the training rows X."""
+        self._set_provisional_threshold(self._ready(X))
+        return self
+
+    @property
+    def offset_(self) -> float:
+        """The threshold: the score at or above which a row is accepted."""
+        if hasattr(self, "calibration_"):
+            return self.calibration_.threshold
+        if hasattr(self, "training_offset_"):
+            return self.training_offset_
+        raise NotFittedError(
+            "there is no threshold yet (partial_fit and merge invalidate it); "
+            "call calibrate with held-out inputs."
+        )
+
+    @property
+    def offsets_(self) -> dict[str, float]:
+        """The threshold of each group of classes; of one group, "all", if not calibrated by class."""
+        if hasattr(self, "calibration_"):
+            return dict(self.calibration_.thresholds())
+        return {"all": self.offset_}
+
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of all that makes the scores; "" for what cannot be stored.
+
+        Thresholds and calibration are left out: two fits with equal scores have one fingerprint.
+        """
+        scoring = copy.copy(self)
+        for name in _DECISIONS:
+            scoring.__dict__.pop(name, None)
+        try:
+            return store.fingerprint(scoring)
+        except InputError:
+            return ""
+
+    # Decisions
+
+    @border
+    def decision_function(self, X: Any, *, predicted: Any = None) -> Array:
+        """Return score - threshold: negative where the row is rejected."""
+        scores, offsets = self._scores_and_offsets(X, predicted)
+        return scores - offsets
+
+    @border
+    def predict(self, X: Any, *, predicted: Any = None) -> Array:
+        """Return +1 for typical rows (score >= threshold) and -1 for the others."""
+        scores, offsets = self._scores_and_offsets(X, predicted)
+        xp = namespace(scores)
+        return 2 * xp.astype(scores >= offsets, xp.int64) - 1
+
+    @border
+    def p_values(
+        self, X: Any, *, randomised: bool = False, seed: Any = None, predicted: Any = None
+    ) -> NDArray[np.float64]:
+        """Return the p-value of each row: how typical it is, 1 / (n + 1) at the least.
+
+        randomised: (#{<} + U (1 + #{=})) / (n + 1) with U uniform from `seed`, so that P(p <=
+        alpha) = alpha exactly, ties or not.
+        """
+        calibration = self._calibrated()
+        rng = np.random.default_rng(seed) if randomised else None
+        scored = self._scored(self._ready(X), calibration.by_class, predicted)
+        return calibration.p_values(check_scores(scored.scores), scored.classes, rng)
+
+    @border
+    def discoveries(
+        self,
+        X: Any,
+        *,
+        fdr: Any = 0.1,
+        method: Literal["bh", "storey"] = "bh",
+        lam: Any = 0.5,
+        predicted: Any = None,
+    ) -> NDArray[np.bool_]:
+        """Return True for rows out of distribution, of which a share `fdr` may be wrong on average.
+
+        method: "bh" or "storey" (with `lam`), see `typica.fdr`. The calibration rows and the
+        in-distribution rows of X must be independent and alike distributed.
+        """
+        calibration = self._calibrated()
+        scored = self._scored(self._ready(X), calibration.by_class, predicted)
+        scores = check_scores(scored.scores)
+        return calibration.discoveries(scores, scored.classes, fdr, method, lam)
+
+    @border
+    def judge(
+        self,
+        X: Any,
+        *,
+        alpha: Any = None,
+        confidence: Any = None,
+        fdr: Any = None,
+        predicted: Any = None,
+    ) -> Verdicts:
+        """Return the verdict on each row, with score, p-value and nearest classes, in one pass.
+
+        alpha, confidence: other ones than those of `calibrate`. fdr: reject what `discoveries`
+        names, a share `fdr` of it wrong on average, in place of a threshold.
+        """
+        Z = self._ready(X)
+        levels = self._levels(alpha, confidence)
+        if fdr is not None:
+            self._calibrated()
+        calibration: Calibration | None = getattr(self, "calibration_", None)
+        by_class = calibration is not None and calibration.by_class
+        scored = self._scored(Z, by_class, predicted, matching=True)
+        scores = check_scores(scored.scores)
+        named = self._names(scored.matches)
+        if calibration is None:
+            return Verdicts(scores, **_provisional(self, scores), **named)
+        p = None
+        if all(sample.fixed is None for sample in calibration.samples.values()):
+            p = calibration.p_values(scores, scored.classes)
+        if fdr is not None:
+            strange = calibration.discoveries(scores, scored.classes, fdr)
+            return Verdicts(scores, typical=~strange, p_value=p, **named)
+        offsets = calibration.offsets(scores, scored.classes, levels)
+        return Verdicts(scores, typical=scores >= offsets, threshold=offsets, p_value=p, **named)
+
+    # How it is done
+
+    def _before_calibration(self, Z: Array) -> None:
+        """Let a method look at the held-out rows before they are scored."""
+
+    def _rare_classes(self, n: int) -> dict[Any, str] | None:
+        """Return the group of each class that is rare in training, where that is known."""
+        moments = getattr(self, "moments_", None)
+        if not isinstance(moments, Moments):
+            return None
+        return pool_rare(moments.classes, moments.counts, n)
+
+    def _scored(self, Z: Array, by_class: bool, predicted: Any, matching: bool = False) -> Scored:
+        """Return the scores of checked rows, with matches and predicted classes where needed."""
+        if predicted is not None and not by_class:
+            raise InputError("predicted classes are for by_class=True; leave them out.")
+        if not matching and (not by_class or predicted is not None):
+            scores, matches = self._scores(Z), None
+        else:
+            scores, matches = self._assess(Z)
+        if not by_class:
+            return Scored(scores, matches, None)
+        classes = self._predicted(matches) if predicted is None else to_numpy(predicted)
+        if classes.shape != tuple(scores.shape):
+            raise InputError(
+                f"predicted has shape {classes.shape} for {scores.shape[0]} rows; pass one per row."
+            )
+        return Scored(scores, matches, classes)
+
+    def _scores_and_offsets(self, X: Any, predicted: Any) -> tuple[Array, Array]:
+        """Return the scores of X and the threshold of each, a number where it is one for all."""
+        Z = self._ready(X)
+        calibration: Calibration | None = getattr(self, "calibration_", None)
+        if calibration is None or not calibration.by_class:
+            offset = self.offset_
+            return self._scored(Z, False, predicted).scores, offset
+        scored = self._scored(Z, True, predicted)
+        offsets = calibration.offsets(to_numpy(scored.scores), scored.classes)
+        return scored.scores, like(offsets, scored.scores)
+
+    def _names(self, matches: Matches | None) -> dict[str, Any]:
+        """Return the columns of Verdicts that tell of classes."""
+        if matches is None:
+            return {}
+        second = self.classes_[matches.runner_up].astype(object)
+        second[matches.runner_up < 0] = None
+        return {
+            "nearest": self._predicted(matches),
+            "similarity": matches.similarity,
+            "runner_up": second,
+            "runner_up_similarity": matches.runner_up_similarity,
+        }
+
+    def _levels(self, alpha: Any, confidence: Any) -> Levels | None:
+        """Return the levels that were asked for, None for those of the calibration."""
+        if alpha is None and confidence is None:
+            return None
+        known = self._calibrated().levels
+        return Levels.of(known.alpha if alpha is None else alpha, confidence=confidence)
+
+    def _calibrated(self) -> Calibration:
+        if not hasattr(self, "calibration_"):
+            raise NotFittedError(
+                "there are no calibration scores; call calibrate with held-out inputs."
+            )
+        return self.calibration_
+
+    def _set_provisional_threshold(self, Z: Array) -> None:
+        if Z.shape[0] > TRAINING_SAMPLE:
+            chosen = np.random.default_rng(0).choice(Z.shape[0], TRAINING_SAMPLE, replace=False)
+            Z = to_numpy(Z)[np.sort(chosen)]
+        self._before_calibration(Z)
+        scores = check_scores(to_numpy(self._scores(Z)))
+        threshold = Calibration(Levels.of(tpr=TRAINING_TPR)).add(scores).threshold
+        # The row that sets the threshold is a training row: rounding, which depends on the batch
+        # that a row comes in, must not reject it when it comes again.
+        single = as_floating(Z[:1, ...]).dtype != namespace(Z).float64
+        slack = self.tags.tolerance[0 if single else 1] * float(np.abs(scores).max())
+        self.training_offset_ = threshold - slack
+
+    def _learnt_more(self) -> None:
+        for name in _DECISIONS:
+            if hasattr(self, name):
+                delattr(self, name)
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Rebuild a detector from what was stored, in this format or an earlier one."""
+        return super().from_state({**state, "fitted": _of_today(state["fitted"])})
+
+
+@contextlib.contextmanager
+def _unchanged_on_error(estimator: Decider) -> Iterator[None]:
+    """Leave an estimator as it was if the block fails."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except Exception:
+        estimator.__dict__.clear()
+        estimator.__dict__.update(before)
+        raise
+
+
+def _provisional(decider: Decider, scores: NDArray[Any]) -> dict[str, Any]:
+    """Return the columns of Verdicts that the threshold of `fit` gives, if there is one."""
+    offset = getattr(decider, "training_offset_", None)
+    if offset is None:
+        return {}
+    return {"typical": scores >= offset, "threshold": np.full(len(scores), offset)}
+
+
+def _of_today(fitted: dict[str, Any]) -> dict[str, Any]:
+    """Return fitted attributes under the names of today; format 1 had an offset_ and a source_."""
+    today = dict(fitted)
+    offset = today.pop("offset_", None)
+    old = today.get("calibration_")
+    if isinstance(old, OldThreshold):
+        del today["calibration_"]
+        if old.source == "training":
+            today["training_offset_"] = offset
+        else:
+            today["calibration_"] = old.calibration()
+    source = today.pop("source_", None)
+    if source is not None:
+        today["origin_"] = Origin.from_dict(source)
+    return today

@@ -1,0 +1,126 @@
+"""Scores and matches of rows, block by block: what a method supplies, and how it is asked."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.arrays import Array, map_rows, namespace, to_numpy
+from typica.errors import InputError, border
+from typica.estimator import Estimator
+
+
+class Matches(NamedTuple):
+    """Per row: the best matching class, the second best (-1 for none), and their similarities."""
+
+    nearest: NDArray[np.int64]
+    similarity: NDArray[Any]
+    runner_up: NDArray[np.int64]
+    runner_up_similarity: NDArray[Any]
+
+
+def top_two(S: Array) -> Matches:
+    """Return the two best columns in each row of the similarities S (n, C).
+
+    >>> top_two(np.array([[0.1, 0.9, 0.3]])).runner_up
+    array([2])
+    """
+    S = to_numpy(S)
+    rows = np.arange(len(S))
+    first = np.argmax(S, axis=1)
+    if S.shape[1] == 1:
+        none = np.full(len(S), -1)
+        return Matches(first, S[:, 0], none, np.full(len(S), np.nan, dtype=S.dtype))
+    rest = S.copy()
+    rest[rows, first] = -np.inf
+    second = np.argmax(rest, axis=1)
+    return Matches(first, S[rows, first], second, S[rows, second])
+
+
+class Scorer(Estimator):
+    """An estimator that scores rows and, where it can, matches them with classes."""
+
+    # Whether `_score` makes NaN or infinity in a row into a score that is not finite.
+    _nan_passes: ClassVar[bool] = False
+
+    # What a method supplies
+
+    def _score(self, Z: Array) -> Array:
+        """Score one block of checked float32 or float64 rows, in their backend."""
+        raise InputError("this detector has no score.")
+
+    def _similarities(self, Z: Array) -> Array | None:
+        """Return (n, C) similarities to the classes `self.classes_` for one block, or None."""
+        return None
+
+    def _score_and_similarities(self, Z: Array) -> tuple[Array, Array | None]:
+        """Return both for one block; from the same product where the method can."""
+        return self._score(Z), self._similarities(Z)
+
+    def _score_width(self) -> int:
+        """Return the most numbers per row that `_score` makes, so that blocks can be cut to size."""
+        return 1
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The names of the classes that a row can be matched with."""
+        raise AttributeError(f"{type(self).__name__} matches no classes")
+
+    # What users call
+
+    @border
+    def score_samples(self, X: Any) -> Array:
+        """Return one score per row, higher = more typical, in the backend and precision of X."""
+        return self._scores(self._ready(X))
+
+    @border
+    def classify(self, X: Any) -> NDArray[Any]:
+        """Return the name of the class that matches best for each row, whatever the verdict."""
+        Z = self._ready(X)
+
+        def best(block: Array) -> Array:
+            similarities = self._similarities(block)
+            if similarities is None:
+                raise _no_classes()
+            return namespace(similarities).argmax(similarities, axis=1)
+
+        chosen = to_numpy(map_rows(best, Z, self._score_width()))
+        return np.asarray(self.classes_[chosen])
+
+    @border
+    def match(self, X: Any) -> Matches | None:
+        """Return for each row the two classes (positions in `classes_`) that match best, or None."""
+        return self._assess(self._ready(X))[1]
+
+    # How it is done
+
+    def _scores(self, Z: Array) -> Array:
+        return map_rows(self._score, Z, self._score_width(), nan_passes=self._nan_passes)
+
+    def _assess(self, Z: Array) -> tuple[Array, Matches | None]:
+        """Return scores and matches of checked rows in one pass."""
+        parts: list[Matches] = []
+
+        def both(block: Array) -> Array:
+            scores, similarities = self._score_and_similarities(block)
+            if similarities is not None:
+                parts.append(top_two(similarities))
+            return scores
+
+        scores = map_rows(both, Z, self._score_width(), nan_passes=self._nan_passes)
+        if not parts:
+            return scores, None
+        columns = zip(*parts, strict=True)
+        return scores, Matches(*(np.concatenate(column) for column in columns))
+
+    def _predicted(self, matches: Matches | None) -> NDArray[Any]:
+        """Return the names of the nearest classes."""
+        if matches is None:
+            raise _no_classes()
+        return np.asarray(self.classes_[matches.nearest])
+
+
+def _no_classes() -> InputError:
+    return InputError("this method matches no classes; use the classifier's own prediction.")

@@ -1,0 +1,241 @@
+"""The calibration itself: the right order statistic, in exact arithmetic; samples and merges."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from typica.calibration import Calibration, Levels, ScoreSample, guaranteed_rank
+from typica.calibration._sample import row_keys
+from typica.errors import CalibrationWarning, InputError
+
+INF = math.inf
+
+
+def calibration(scores, tpr=0.95, **options) -> Calibration:
+    return Calibration(Levels.of(tpr=tpr), **options).add(np.asarray(scores, dtype=np.float64))
+
+
+# Ranks and thresholds
+
+
+@pytest.mark.parametrize(
+    ("n", "tpr", "k"),
+    [(9, 0.9, 1), (19, 0.9, 2), (99, 0.9, 10), (19, 0.95, 1), (18, 0.95, 0), (999, 0.999, 1)],
+)
+def test_rank_is_exact_where_floats_are_not(n, tpr, k):
+    assert guaranteed_rank(n, Levels.of(tpr=tpr).alpha) == k
+    assert guaranteed_rank(n, 1 - tpr) == k
+
+
+@given(st.integers(1, 10**6), st.integers(1, 1000))
+def test_rank_equals_the_fraction(n, thousandths):
+    alpha = Levels.of(tpr=thousandths / 1000).alpha
+    assert guaranteed_rank(n, alpha) == (n + 1) * (1000 - thousandths) // 1000
+
+
+@given(st.lists(st.floats(allow_nan=False), min_size=19, max_size=200), st.integers(500, 1000))
+def test_the_threshold_keeps_what_it_promises(scores, thousandths):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        made = calibration(scores, thousandths / 1000)
+        threshold = made.threshold
+    rejected = sum(score < threshold for score in scores)
+    assert Fraction(rejected, len(scores)) <= Fraction(1000 - thousandths, 1000) * Fraction(
+        len(scores) + 1, len(scores)
+    )
+    if made.k:
+        assert threshold == sorted(scores)[made.k - 1]
+        assert rejected < made.k
+    else:
+        assert threshold == -INF
+
+
+def test_too_few_inputs_are_said_with_how_many_are_needed():
+    with pytest.warns(
+        CalibrationWarning,
+        match=r"18 calibration inputs are too few to reject anything at alpha=0.05; pass at least 19",
+    ) as caught:
+        assert calibration(np.arange(18.0)).threshold == -INF
+    assert caught[0].filename == __file__
+    assert calibration(np.arange(19.0)).threshold == 0
+    assert calibration(np.arange(5.0), tpr=1).threshold == -INF  # asked for: nothing to warn of
+
+
+@pytest.mark.parametrize("tpr", [0, -1, 1.01, float("nan"), "much"])
+def test_tpr_must_be_a_share(tpr):
+    with pytest.raises(InputError, match="is not a share; pass a number above 0 and at most 1"):
+        Levels.of(tpr=tpr)
+
+
+def test_levels_are_one_choice():
+    assert Levels.of() == Levels.of(alpha=0.05) == Levels.of(tpr="0.95")
+    with pytest.raises(InputError, match=r"alpha=0.1 and tpr=0.9 are one choice; pass one of them"):
+        Levels.of(alpha=0.1, tpr=0.9)
+
+
+def test_percentiles_by_definition():
+    rng = np.random.default_rng(0)
+    scores, asked = rng.normal(size=500).round(1), rng.normal(size=200).round(1)
+    wanted = [100 * sum(scores <= x) / 500 for x in asked]
+    np.testing.assert_allclose(calibration(scores).percentiles(asked), wanted, atol=1e-12)
+
+
+def test_discoveries_of_a_sample_use_what_is_kept():
+    rng = np.random.default_rng(0)
+    made = calibration(rng.normal(size=5000), limit=199)
+    assert made.n == 5000 and made.samples["all"].kept == 199
+    assert made.p_values(np.array([-99.0])).tolist() == [1 / 200]
+    for method in ("bh", "storey"):
+        new = np.concatenate([np.full(50, -99.0), rng.normal(size=50)])
+        assert made.discoveries(new, fdr=0.2, method=method)[:50].all()
+
+
+# Keys and samples
+
+
+def test_keys_are_a_hash_of_source_and_row():
+    keys = row_keys("a.npy", 0, 100_000)
+    assert len(set(keys.tolist())) == 100_000
+    np.testing.assert_array_equal(row_keys("a.npy", 77, 10), keys[77:87])
+    assert not set(keys.tolist()) & set(row_keys("b.npy", 0, 100_000).tolist())
+    # Uniform: each of 64 bits is set half of the time, within six standard deviations.
+    bits = np.unpackbits(keys.view(np.uint8)).reshape(len(keys), 64).sum(axis=0, dtype=np.int64)
+    assert np.abs(bits - 50_000).max() < 6 * math.sqrt(100_000 / 4)
+
+
+def test_keys_stay_as_they_are():
+    """Files hold keys: another hash would break merges with what was written before."""
+    assert row_keys("", 0, 3).tolist() == KEYS[""]
+    assert row_keys("part-0.parquet", 5, 2).tolist() == KEYS["part-0.parquet"]
+
+
+KEYS = {
+    "": [1303996209471268073, 5903023722320183071, 15379606363083136389],
+    "part-0.parquet": [4621457161464194411, 7724917708449731929],
+}
+
+
+def sample(scores, keys, limit):
+    return ScoreSample(limit).add(np.asarray(scores, dtype=np.float64), np.asarray(keys, np.uint64))
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.sampled_from([0.0, 1.0, 1.5, -INF, INF]) | st.floats(-5, 5), max_size=80),
+    st.integers(1, 30),
+    st.integers(1, 6),
+    st.randoms(use_true_random=False),
+)
+def test_a_sample_is_the_smallest_keys_whatever_the_batches_and_merges(
+    scores, limit, parts, random
+):
+    keys = row_keys("x", 0, len(scores)).tolist()
+    wanted = sorted(zip(keys, scores, strict=True))[:limit]
+    rows = list(range(len(scores)))
+    random.shuffle(rows)
+    samples = [ScoreSample(limit) for _ in range(parts)]
+    for row in rows:
+        samples[row % parts].add([scores[row]], np.array([keys[row]], dtype=np.uint64))
+    whole = samples[0]
+    for other in samples[1:]:
+        whole.merge(other)
+    assert whole.n == len(scores) and whole.kept == len(wanted)
+    assert whole.ordered.tolist() == sorted(score for _, score in wanted)
+    at_once = sample(scores, keys, limit)
+    for one, other in zip(whole.state().values(), at_once.state().values(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@given(st.permutations(range(4)))
+def test_merges_in_any_order_are_equal(order):
+    rng = np.random.default_rng(0)
+    parts = [rng.normal(size=30) for _ in order]
+
+    def merged(names):
+        made = Calibration(limit=50, fingerprint="f")
+        for i in names:
+            part = Calibration(limit=50, fingerprint="f").add(parts[i], source=f"part-{i}")
+            made.merge(part)
+        return made
+
+    np.testing.assert_array_equal(merged(order).scores, merged(range(4)).scores)
+    assert merged(order).n == 120
+
+
+def test_what_is_merged_equals_one_stream_over_the_same_files():
+    rng = np.random.default_rng(1)
+    files = {f"{i}.npy": rng.normal(size=200).round(1) for i in range(3)}
+    stream = Calibration(limit=100, fingerprint="f")
+    for name, scores in files.items():
+        for batch in np.array_split(scores, 4):
+            stream.add(batch, source=name)
+    merged = Calibration(limit=100, fingerprint="f")
+    for name, scores in reversed(files.items()):
+        merged.merge(Calibration(limit=100, fingerprint="f").add(scores, source=name))
+    np.testing.assert_array_equal(stream.scores, merged.scores)
+
+
+def test_merge_refuses_what_does_not_belong_together():
+    one = Calibration(fingerprint="f").add(np.arange(5.0), source="a.npy")
+    for other, message in [
+        (one, r"merge: got Calibration or itself; pass another Calibration"),
+        ("scores", r"merge: got str or itself"),
+        (Calibration(by_class=True, fingerprint="f"), r"merge: by_class or groups differ"),
+        (Calibration(limit=9, fingerprint="f"), r"merge: limits of 1048576 and 9 scores"),
+        (Calibration(fingerprint="g"), r"merge: the two detectors are not known to be equal"),
+        (
+            Calibration(fingerprint="f").add(np.arange(5.0), source="a.npy"),
+            r"merge: both hold rows of 'a.npy'; merge each source once",
+        ),
+    ]:
+        with pytest.raises(InputError, match=message):
+            one.merge(other)
+        assert one.n == 5
+    with pytest.raises(InputError, match=r"not known to be equal"):
+        Calibration().merge(Calibration())
+    with pytest.raises(InputError, match=r"by_class or groups differ"):
+        Calibration(by_class=True, groups={"a": "x"}).merge(Calibration(by_class=True))
+
+
+def test_equal_scores_come_and_go_one_by_one():
+    """Of a thousand equal scores half stay: a sample by keys of scores would keep all or none."""
+    scores = np.repeat([0.0, 1.0], 1000)
+    made = calibration(scores, limit=1000)
+    share = float(made.scores.mean())
+    assert abs(share - 0.5) < 6 * math.sqrt(0.25 / 1000)
+
+
+def test_groups_join_classes_and_others_stand_alone():
+    made = Calibration(by_class=True, groups={0: "x", 1: "x"})
+    made.add(np.arange(6.0), np.array([0, 1, 2, 0, 1, 3]))
+    assert {name: part.n for name, part in made.samples.items()} == {"2": 1, "3": 1, "x": 4}
+    with pytest.raises(InputError, match=r"groups without by_class; pass by_class=True as well"):
+        Calibration(groups={})
+    for name in ("threshold", "k"):
+        with pytest.raises(AttributeError, match=r"one threshold per group"):
+            getattr(made, name)
+
+
+def test_to_dict_tells_what_was_seen_and_what_is_kept():
+    made = calibration(np.arange(1000.0), limit=99)
+    described = made.to_dict()
+    assert described["n"] == 1000 and described["alpha"] == 0.05 and described["confidence"] is None
+    assert list(described["groups"]) == ["all"]
+    entry = described["groups"]["all"]
+    assert (entry["n"], entry["kept"], entry["k"]) == (1000, 99, 5)
+    assert entry["threshold"] == sorted(made.scores)[4]
+
+
+def test_a_large_group_is_cut_to_the_limit_as_it_grows():
+    made = Calibration(limit=64)
+    for batch in np.array_split(np.arange(10_000.0), 30):
+        made.add(batch)
+        assert len(made.samples["all"]._scores) <= 64 and made.samples["all"].kept <= 64
+    assert made.n == 10_000
