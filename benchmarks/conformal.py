@@ -8,8 +8,8 @@ from time import process_time
 import numpy as np
 from timing import ratio
 
+from typica.calibration import Calibration
 from typica.decide import Monitor
-from typica.groups import GroupedScores
 
 SCORES = 1_000_000
 CALIBRATION = 50_000
@@ -19,14 +19,13 @@ BATCH = 1000
 def run() -> list[tuple[str, float, float, str]]:
     rng = np.random.default_rng(0)
     scores, ordered = rng.normal(size=SCORES), np.sort(rng.normal(size=CALIBRATION))
-    calibration = GroupedScores()
-    calibration.add(ordered, None)
+    calibration = Calibration().add(ordered)
 
     def search() -> None:
         np.searchsorted(ordered, scores, side="right")
 
     def decide() -> None:
-        calibration.typical(scores, None, calibration.limits(0.05, None, "benchmark"))
+        _ = scores >= calibration.offsets(scores, None)
 
     p_values, _, _ = ratio(lambda: calibration.p_values(scores, None), search)
     decisions, _, _ = ratio(decide, search)

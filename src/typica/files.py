@@ -10,6 +10,7 @@ import errno
 import hashlib
 import os
 import secrets
+import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,9 +47,11 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise InputError(
             f"{path}: cannot write there ({error.strerror}); choose another folder."
         ) from None
+    mode = stat.S_IMODE(os.fstat(handle).st_mode)
     os.close(handle)
     try:
         yield temporary
+        temporary.chmod(mode)  # safetensors puts a private file of its own in our place
         _sync(temporary)
         temporary.replace(path)
         sync_folder(path.parent)

@@ -120,15 +120,15 @@ def test_shares_are_what_is_meant(number):
         np.float64(float(share)),
         1 - rest,
     ):
-        assert check_share(given_as, "alpha", "test") == share
-    assert check_share(rest, "alpha", "test") == 1 - share
+        assert check_share(given_as, "alpha") == share
+    assert check_share(rest, "alpha") == 1 - share
 
 
 def test_tiny_shares_stay():
     for tiny in (1e-9, 1e-14, 1e-16, 1.5e-300):
-        assert float(check_share(tiny, "alpha", "test")) == tiny
-    assert check_share(0.0, "alpha", "test", zero=True) == 0
+        assert float(check_share(tiny, "alpha")) == tiny
+    assert check_share(0.0, "alpha", zero=True) == 0
     with pytest.raises(
-        InputError, match=r"test: alpha=-0\.5 is not a share; pass a number at least 0 and below 1"
+        InputError, match=r"^alpha=-0\.5 is not a share; pass a number at least 0 and below 1"
     ):
-        check_share(-0.5, "alpha", "test", zero=True)
+        check_share(-0.5, "alpha", zero=True)

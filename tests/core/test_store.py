@@ -29,7 +29,8 @@ from sklearn.preprocessing import (
 )
 
 import typica
-from typica import CTM, CW, store
+from typica import CTM, CW, InputError, store
+from typica.detectors import final_detector
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -50,7 +51,7 @@ def test_format_is_as_documented(saved):
     """Read without typica, by the documentation alone, checksum included."""
     metadata, tensors = metadata_of(saved)
     document = json.loads(metadata["typica"])
-    assert document["format"] == 1 and document["library"] == typica.__version__
+    assert document["format"] == 2 and document["library"] == typica.__version__
     assert list(document["content"]) == ["$ctm"]
     digest = hashlib.sha256(metadata["typica"].replace(document["sha256"], "0" * 64).encode())
     for name in sorted(tensors):
@@ -66,14 +67,94 @@ def test_content_that_looks_like_an_empty_checksum_is_kept(data: Data, tmp_path:
     assert typica.load(tmp_path / "d.safetensors").classes_.tolist() == detector.classes_.tolist()
 
 
-@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.safetensors")), ids=lambda path: path.stem)
+def golden(pattern: str) -> list[Path]:
+    """The files of every version, each with what it answered when it was written."""
+    return sorted(path.with_suffix("") for path in GOLDEN.glob(f"{pattern}.safetensors"))
+
+
+def opened(path: Path):
+    return typica.load(path.with_suffix(".safetensors")), json.loads(
+        path.with_suffix(".json").read_text()
+    )
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in golden("*") if "monitor" not in path.name], ids=lambda path: path.name
+)
 def test_golden_files_of_every_version_load(path):
     """Scores that were written down when the file was, in numbers that no code of ours computes here."""
-    wanted = json.loads(path.with_suffix(".json").read_text())
-    detector = typica.load(path)
+    estimator, wanted = opened(path)
     rows = np.array(wanted["rows"])
-    np.testing.assert_allclose(detector.score_samples(rows), wanted["scores"], rtol=0, atol=1e-12)
-    assert detector.predict(rows).tolist() == wanted["verdicts"]
+    np.testing.assert_allclose(estimator.score_samples(rows), wanted["scores"], rtol=0, atol=1e-12)
+    assert estimator.predict(rows).tolist() == wanted["verdicts"]
+    detector = final_detector(estimator)
+    assert type(detector) is CTM
+    if "p_values" in wanted:
+        p = typica.p_values(estimator, rows)
+        np.testing.assert_allclose(p, wanted["p_values"], rtol=1e-12)
+    if "offset" in wanted:
+        assert detector.offset_ == wanted["offset"]
+    if "percentiles" in wanted:
+        found = detector.calibration_.percentiles(np.array(wanted["scores"]))
+        np.testing.assert_allclose(found, wanted["percentiles"], atol=1e-9)
+    if "summary" in wanted:
+        found = detector.calibration_.to_dict()
+        for key in ("n", "by_class", "alpha", "confidence"):
+            assert found[key] == wanted["summary"][key]
+        for group, entry in wanted["summary"]["groups"].items():
+            assert {key: found["groups"][group][key] for key in ("n", "k", "threshold")} == {
+                key: entry[key] for key in ("n", "k", "threshold")
+            }
+    assert hasattr(detector, "calibration_") is (
+        "training" not in path.name and "source" not in path.name
+    )
+
+
+@pytest.mark.parametrize("name", ["quantiles-1", "conformal-sketch-1"])
+def test_where_format_1_kept_quantiles_the_threshold_stays_and_the_rest_asks_again(name, tmp_path):
+    detector, wanted = opened(GOLDEN / name)
+    rows = np.array(wanted["rows"])
+    detector.save(tmp_path / "d.safetensors")
+    for one in (detector, typica.load(tmp_path / "d.safetensors")):
+        judged = one.judge(rows)
+        assert judged.p_value is None
+        assert np.where(judged.typical, 1, -1).tolist() == wanted["verdicts"]
+        asked = [
+            lambda one=one: one.p_values(rows),
+            lambda one=one: one.discoveries(rows),
+            lambda one=one: one.judge(rows, alpha=0.3),
+            lambda one=one: typica.Monitor(one),
+        ]
+        for ask in asked:
+            with pytest.raises(
+                InputError, match=r"only quantiles of the 5000 .* format 1.*; calibrate again"
+            ):
+                ask()
+    detector.calibrate(rows, alpha=0.5)
+    assert len(detector.p_values(rows)) == len(rows)
+
+
+def test_origins_of_both_formats():
+    old, wanted = opened(GOLDEN / "source-1")
+    origin = old.origin_
+    assert (origin.model, origin.weights, origin.layer) == ("densenet-bc-100", "5f1c", None)
+    assert origin.weights_file == wanted["source"]["weights_file"]
+    new, wanted = opened(GOLDEN / "calibrated-2")
+    assert new.origin_.to_dict() == wanted["origin"]
+
+
+@pytest.mark.parametrize("path", golden("monitor*"), ids=lambda path: path.name)
+def test_golden_monitors_go_on_as_they_did(path):
+    monitor, wanted = opened(path)
+    assert monitor.report() == wanted["before"]
+    if "more" in wanted:
+        monitor.observe(np.array(wanted["more"]))
+    else:
+        monitor.update(np.arange(30.0) / -10)
+    found, after = monitor.report(), wanted["after"]
+    for key in ("wealth", "largest_wealth"):
+        assert found.pop(key) == pytest.approx(after.pop(key), rel=1e-9)
+    assert found == after
 
 
 def test_there_is_a_golden_file_of_this_version():
@@ -109,7 +190,7 @@ def test_every_altered_byte_is_noticed(saved, tmp_path):
 
 def test_altered_json_with_the_old_checksum_is_noticed(saved, tmp_path):
     metadata, tensors = metadata_of(saved)
-    metadata["typica"] = metadata["typica"].replace('"held-out"', '"made up!"')
+    metadata["typica"] = metadata["typica"].replace('"alpha": "1/20"', '"alpha": "1/30"')
     save_file(tensors, tmp_path / "bad.safetensors", metadata=metadata)
     with pytest.raises(typica.FormatError, match="the checksum does not match"):
         typica.load(tmp_path / "bad.safetensors")

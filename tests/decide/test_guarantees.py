@@ -25,9 +25,9 @@ from typica.calibration import (
 from typica.calibration._sample import row_keys
 from typica.decide import Monitor
 from typica.decide._ranks import OnlineRanks
-from typica.metrics import rate_interval
 from typica.detectors.base import Detector, Tags
 from typica.fdr import benjamini_hochberg
+from typica.metrics import rate_interval
 
 MISTAKE = 1e-6
 

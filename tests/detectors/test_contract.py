@@ -214,7 +214,7 @@ def test_calibrate_sets_the_kth_smallest_score(name, data: Data):
     detector = fitted(name, data).calibrate(data.held_out, tpr=0.9)
     scores = np.sort(detector.score_samples(data.held_out))
     assert detector.offset_ == scores[12 - 1]  # 120 rows, k = floor(121 * 0.1)
-    assert detector.calibration_.source == "held-out"
+    assert detector.calibration_.k == 12 and detector.calibration_.n == 120
 
 
 def test_save_and_load_give_the_same_detector(name, data: Data, tmp_path):

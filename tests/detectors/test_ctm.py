@@ -204,10 +204,12 @@ def test_fit_threshold_comes_from_a_bounded_sample_of_training_rows(data: Data, 
         scores[12 - 1], abs=1e-11
     )  # 240 rows, k = floor(241 * 0.05)
     assert detector.offset_ < scores[12 - 1]  # by less than anything but rounding
-    assert detector.calibration_.source == "training"
-    monkeypatch.setattr("typica.detectors.base.TRAINING_SAMPLE", 100)
+    assert not hasattr(detector, "calibration_")
+    monkeypatch.setattr("typica.detectors._decisions.TRAINING_SAMPLE", 100)
     sampled = CTM().fit(data.train, data.labels)
-    assert sampled.calibration_.n == 100
+    chosen = np.sort(np.random.default_rng(0).choice(240, 100, replace=False))
+    wanted = np.sort(sampled.score_samples(data.train[chosen]))[5 - 1]
+    assert sampled.offset_ == pytest.approx(wanted, abs=1e-11)
     assert sampled.offset_ == CTM().fit(data.train, data.labels).offset_
 
 

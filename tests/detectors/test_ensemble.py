@@ -213,6 +213,8 @@ def test_a_refused_calibration_changes_nothing(data: Data):
     before, offset = ensemble.score_samples(data.test), ensemble.offset_
     with pytest.raises(typica.InputError, match=r"Ensemble.calibrate: tpr=2 is not a share"):
         ensemble.calibrate(data.ood, tpr=2)
+    with pytest.raises(typica.InputError, match=r"too few for alpha=0.05 with confidence=0.999"):
+        ensemble.calibrate(data.ood[:50], confidence=0.999)
     np.testing.assert_array_equal(ensemble.score_samples(data.test), before)
     assert ensemble.offset_ == offset
 

@@ -23,9 +23,9 @@ from typica.calibration._groups import EVERYTHING, Classes, group_rows
 from typica.calibration._levels import Levels
 from typica.calibration._ranks import calibration_size, guaranteed_rank
 from typica.calibration._sample import LIMIT, ScoreSample, row_keys
+from typica.checks import check_share
 from typica.errors import CalibrationWarning, InputError, border, warn
 from typica.exact import json_number
-from typica.checks import check_share
 from typica.fdr import benjamini_hochberg, storey
 from typica.store import storable
 

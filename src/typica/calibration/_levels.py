@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from typica.errors import InputError
 from typica.checks import check_share
+from typica.errors import InputError
 
 DEFAULT_ALPHA = "0.05"
 

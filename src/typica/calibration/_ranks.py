@@ -7,8 +7,8 @@ from typing import Any
 
 from scipy.special import betainc
 
-from typica.errors import border
 from typica.checks import check_share
+from typica.errors import border
 
 
 @border

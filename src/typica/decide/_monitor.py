@@ -21,14 +21,14 @@ from typica import store
 from typica.arrays import to_numpy
 from typica.calibration import EVERYTHING, Calibration, Levels, check_scores
 from typica.calibration.format_1 import OldGroups
+from typica.checks import check_share
 from typica.decide._estimators import calibrate, judge
 from typica.decide._martingale import Wealth
 from typica.decide._ranks import CELLS, CHUNK, OnlineRanks
-from typica.metrics import rate_interval
 from typica.detectors import final_detector
 from typica.errors import InputError, border
 from typica.exact import json_number
-from typica.checks import check_share
+from typica.metrics import rate_interval
 from typica.store import storable
 
 

@@ -127,6 +127,6 @@ class KLMatching(LogitDetector):
     def _score_logits(self, L: Array) -> Array:
         return negative_least_kl(L, like(self._log_templates, L))
 
-    def _similarities(self, Z: Array) -> Array:
-        log_p = log_softmax(self._logits(Z))
+    def _match_logits(self, L: Array) -> Array:
+        log_p = log_softmax(L)
         return -kl_divergences(log_p, like(self._log_templates, log_p))

@@ -244,8 +244,7 @@ class OpenMax(LogitDetector):
     def _score_logits(self, L: Array) -> Array:
         return -unknown_probability(L, self._models_like(L), int(self.alpha), self.distance)
 
-    def _similarities(self, Z: Array) -> Array:
-        L = self._logits(Z)
+    def _match_logits(self, L: Array) -> Array:
         order, revised, _ = revise(L, self._models_like(L), int(self.alpha), self.distance)
         return np.take_along_axis(to_numpy(revised), np.argsort(to_numpy(order), axis=1), axis=1)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array
+from typica.arrays import Array, namespace
 from typica.detectors.base import Detector
 from typica.explanation import Contribution
 from typica.linalg import cosines, max_cosine, unit_rows
@@ -26,6 +26,10 @@ class CosineDetector(Detector):
 
     def _similarities(self, Z: Array) -> Array:
         return cosines(Z, self._like("_directions", Z))
+
+    def _score_and_similarities(self, Z: Array) -> tuple[Array, Array]:
+        similarities = self._similarities(Z)
+        return namespace(similarities).max(similarities, axis=1), similarities
 
     def _score_width(self) -> int:
         return len(self._directions)

@@ -52,8 +52,16 @@ class LogitDetector(Detector):
         """Score one block of logits (n, C)."""
         raise InputError("this detector has no score.")
 
+    def _match_logits(self, L: Array) -> Array:
+        """Return the similarities (n, C) to the classes of one block of logits: the logits."""
+        return L
+
     def _similarities(self, Z: Array) -> Array:
-        return self._logits(Z)
+        return self._match_logits(self._logits(Z))
+
+    def _score_and_similarities(self, Z: Array) -> tuple[Array, Array]:
+        L = self._logits(Z)
+        return self._score_logits(L), self._match_logits(L)
 
     def _score_width(self) -> int:
         return 1 if self.head is None else len(self.head.classes)
