@@ -11,7 +11,6 @@ from rich.console import RenderableType
 import typica
 from typica.bench.from_files import evaluate_files
 from typica.cli.app import new_app
-from typica.cli.calibrate import unwrapped
 from typica.cli.checks import named_files, one_of
 from typica.cli.options import Json, Ood, TestFeatures, Tpr
 from typica.cli.show import footnote, percent, present, table
@@ -44,7 +43,7 @@ def evaluate(
 ) -> None:
     """Measure how well a detector tells in-distribution from OOD features."""
     evaluation = evaluate_files(
-        unwrapped(typica.load(detector)),
+        typica.load(detector),
         in_distribution,
         named_files(ood),
         tpr=tpr,

@@ -26,11 +26,10 @@ from typica.cli.options import (
 from typica.cli.show import error_console, percent, present, show_left_out, show_skipped
 from typica.data import RowWriter, holds_images, read_features
 from typica.decide import describe, judge, remembered
-from typica.detectors import detector_input, final_detector, reads_logits
+from typica.detectors import final_detector, reads_logits
 from typica.errors import InputError
-from typica.verdicts import Verdicts
-from typica.exact import json_number
 from typica.progress import work
+from typica.verdicts import Verdicts
 
 SHOWN = 20  # rows of a long table that are printed
 Columns = dict[str, NDArray[Any]]
@@ -94,7 +93,9 @@ def score(
     shown = {name: column[:limit].tolist() for name, column in columns.items()}
     what = "images" if "file" in columns else "rows"
     more = f" (first {limit} shown)" if limit < len(rows) else ""
-    counted = f"{rejected} of {len(rows)} {what} are atypical, {percent(rejected / len(rows))} %{more}"
+    counted = (
+        f"{rejected} of {len(rows)} {what} are atypical, {percent(rejected / len(rows))} %{more}"
+    )
     present(document, json_file, _table(shown), counted)
 
 
