@@ -1,4 +1,4 @@
-"""Write docs/methods.md, the page of all methods, from their Tags and the text at the head of their files.
+"""Write docs/methods.md, the page of all methods, from what their files and Tags say.
 
 Run it after a method was added or changed: python docs/make_methods.py
 """

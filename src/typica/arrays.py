@@ -39,7 +39,7 @@ def is_numpy(x: object) -> bool:
 
 
 def to_numpy(x: Any) -> NDArray[Any]:
-    """Return `x` as a NumPy array, without a copy where that is possible; gradients are left behind.
+    """Return `x` as a NumPy array, without a copy where possible; gradients are left behind.
 
     >>> to_numpy([1.0, 2.0])
     array([1., 2.])
@@ -79,15 +79,12 @@ def as_features(X: Any, n_features: int | None = None, owner: str = "it") -> Arr
             "Reshape your data to (rows, features); a single input is x[None, :]."
         )
     n, m = X.shape
-    for count, what in ((n, "sample"), (m, "feature")):
-        if count < 1:
-            raise InputError(
-                f"0 {what}(s) (shape=({n}, {m})) while a minimum of 1 is required; pass data."
-            )
-    if is_numpy(X) and X.dtype.kind not in "fiub":
-        X = _from_objects(X)
-    elif not is_numpy(X) and namespace(X).isdtype(X.dtype, "complex floating"):
-        raise InputError("Complex data not supported; pass real features.")
+    if not n or not m:
+        what = "feature" if n else "sample"
+        raise InputError(
+            f"0 {what}(s) (shape=({n}, {m})) while a minimum of 1 is required; pass data."
+        )
+    X = _real(X)
     if n_features is not None and m != n_features:
         raise InputError(
             f"X has {m} features, but {owner} is expecting {n_features} "
@@ -109,9 +106,13 @@ def _from_foreign(X: Any) -> NDArray[Any]:
         ) from None
 
 
-def _from_objects(X: NDArray[Any]) -> NDArray[Any]:
-    if X.dtype.kind == "c":
+def _real(X: Array) -> Array:
+    """Return real numbers as they are, and objects that stand for numbers as float64."""
+    kind = X.dtype.kind if is_numpy(X) else None
+    if kind == "c" or (kind is None and namespace(X).isdtype(X.dtype, "complex floating")):
         raise InputError("Complex data not supported; pass real features.")
+    if kind is None or kind in "fiub":
+        return X
     try:
         return X.astype(np.float64)
     except ValueError as error:
@@ -119,7 +120,9 @@ def _from_objects(X: NDArray[Any]) -> NDArray[Any]:
 
 
 def as_floating(Z: Array) -> Array:
-    """Return `Z` in the dtype it is worked in: float32 and float64 as they are, halves in float32, else float64.
+    """Return `Z` in the dtype it is worked in.
+
+    float32 and float64 stay as they are, halves become float32, everything else float64.
 
     >>> as_floating(np.ones((1, 1), dtype=np.float16)).dtype
     dtype('float32')
@@ -150,13 +153,13 @@ def check_finite(Z: Array, first_row: int = 0) -> None:
     if bool(xp.any(bad)):
         row = first_row + int(xp.argmax(xp.astype(bad, xp.int8)))
         raise InputError(
-            f"row {row} of the features holds NaN or infinity; remove or repair it (sklearn's "
+            f"row {row} of the features holds NaN or infinity; remove or fix it (sklearn's "
             "SimpleImputer can fill in NaN)."
         )
 
 
 def row_blocks(n: int, width: int, itemsize: int = 4) -> Iterator[slice]:
-    """Yield slices that cut `n` rows into blocks of about `BLOCK_BYTES`, `width` numbers a row.
+    """Yield slices that cut `n` rows into blocks of about `BLOCK_BYTES`, `width` numbers per row.
 
     >>> [(s.start, s.stop) for s in row_blocks(5, width=3 * 2**20)]
     [(0, 2), (2, 4), (4, 5)]
@@ -173,12 +176,12 @@ def map_rows(
     *,
     nan_passes: bool = False,
 ) -> Array:
-    """Apply `kernel`, which turns a block of rows into one value a row, to all rows of `Z`, block by block.
+    """Apply `kernel`, which makes a value of each row of a block, to the rows of `Z` by blocks.
 
     Each block is converted to its working dtype and checked to be finite while it is in the cache,
-    so that input of any size needs memory for one block alone. `width`: the most numbers a row that
-    the kernel makes. `nan_passes`: the kernel makes a row that is not finite into a value that is
-    not, so that looking at the values saves looking at the rows.
+    so that input of any size needs memory for one block alone. `width`: the most numbers that the
+    kernel makes per row. `nan_passes`: the kernel makes a row that is not finite into a value that
+    is not, so that looking at the values saves looking at the rows.
     """
     blocks = []
     xp = namespace(Z)

@@ -30,16 +30,16 @@ from typica.moments import Moments
 
 
 class NotFittedError(InputError, exceptions.NotFittedError):
-    """An estimator that has not learnt, or a detector that is not calibrated, was asked to decide."""
+    """An estimator that has not learnt, or is not calibrated, was asked to decide."""
 
 
 @dataclass(frozen=True)
 class Tags:
     """What a method needs and promises. Drives the checks, the documentation and the command line.
 
-    keeps_rows: holds training rows, and compares with them when it scores; tolerance: how far results may stray from a float64 reference, relative to their scale,
-    (float32, float64). The last four are for people: costs in n rows, m features, C classes, N
-    training rows.
+    keeps_rows: it holds training rows, and compares with them when it scores. tolerance: how far
+    results may stray from a float64 reference, relative to their scale, (float32, float64). The
+    last four are for people: costs in n rows, m features, C classes, N training rows.
     """
 
     needs_head: bool = False
@@ -63,7 +63,7 @@ def _mergeable(estimator: Estimator) -> bool:
 
 
 class Estimator(BaseEstimator):
-    """A scikit-learn estimator of features: checked, streaming and merging where the method allows it, storable."""
+    """A scikit-learn estimator of features: checked, storable, and mergeable where tags say so."""
 
     tags: ClassVar[Tags]
     params: ClassVar[Mapping[str, Parameter]] = {}
@@ -102,7 +102,10 @@ class Estimator(BaseEstimator):
     @available_if(_mergeable)
     @border
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from one more batch. A detector's threshold is void then: call `calibrate` when the stream ends."""
+        """Learn from one more batch.
+
+        A detector's threshold is void then: call `calibrate` when the stream ends.
+        """
         self._check_parameters()
         first = not self._has_learnt()
         Z = self._check(X, reset=first)
@@ -127,7 +130,8 @@ class Estimator(BaseEstimator):
         other._check_fitted()
         if self._has_learnt() and self.n_features != other.n_features:
             raise InputError(
-                f"{self.n_features} features here, {other.n_features} there; fit both on the same layer."
+                f"{self.n_features} features here, {other.n_features} there; "
+                "fit both on the same layer."
             )
         self._drop_derived()
         self._absorb(other)
@@ -180,13 +184,13 @@ class Estimator(BaseEstimator):
         }
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out of pickles and copies what is derived: it may be large, and is soon made again."""
+        """Leave out of pickles and copies what is derived: large, maybe, and soon made again."""
         state: dict[str, Any] = super().__getstate__()
         derived = self._derived_names()
         return {name: value for name, value in state.items() if name not in derived}
 
     def _like(self, name: str, Z: Array) -> Array:
-        """Return a derived array in the backend, dtype and device of Z, kept from block to block."""
+        """Return a derived array like Z in backend, dtype and device, kept from block to block."""
         place = (type(Z), Z.dtype, array_api_compat.device(Z))
         if not hasattr(self, "_moved"):
             self._moved = {}
@@ -198,7 +202,7 @@ class Estimator(BaseEstimator):
     # How it is done
 
     def _fit(self, X: Any, y: Any) -> Array:
-        """Learn from all training data at once, forgetting what was learnt before; return the checked X."""
+        """Learn from all training data at once, and nothing before; return the checked X."""
         self._check_parameters()
         Z = self._check(X, reset=True)
         self._forget()
@@ -218,12 +222,17 @@ class Estimator(BaseEstimator):
             raise
 
     def _check(self, X: Any, reset: bool = False) -> Array:
-        """Check the input's form; with `reset`, note its width and column names as those to expect."""
-        head = getattr(self, "head", None)
-        expected = (None if head is None else head.n_features) if reset else self.n_features
+        """Check the input's form; with `reset`, note the width and column names to expect."""
+        expected = self._width_to_expect(reset)
         Z = as_features(X, expected, type(self).__name__)
         validate_data(self, X if hasattr(X, "columns") else Z, reset=reset, skip_check_array=True)
         return Z
+
+    def _width_to_expect(self, reset: bool) -> int | None:
+        if not reset:
+            return self.n_features
+        head = getattr(self, "head", None)
+        return None if head is None else int(head.n_features)
 
     def _check_parameters(self) -> None:
         """Check the constructor's parameters before work starts."""
@@ -260,7 +269,7 @@ class Estimator(BaseEstimator):
         return hasattr(self, "n_features_in_")
 
     def _forget(self, keep: tuple[str, ...] = ("n_features_in_", "feature_names_in_")) -> None:
-        """Drop what an earlier fit has left, except what the check of this fit's input has just set."""
+        """Drop what an earlier fit has left, but not what this one's check has just set."""
         self._drop_derived()
         for name in [key for key in store.fitted_state(self) if key not in keep]:
             delattr(self, name)

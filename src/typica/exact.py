@@ -1,4 +1,4 @@
-"""Numbers as people write them: decimals as exact fractions, and infinities where JSON lacks them."""
+"""Numbers as people write them: decimals as exact fractions, infinities as JSON can hold them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 
 
 def exact(number: Any) -> Fraction:
-    """Return the decimal that a number prints as, so that 0.9 of 10 is exactly 9; -1 for what is no number.
+    """Return the decimal that a number prints as, so that 0.9 of 10 is exactly 9.
+
+    What is not a number gives -1.
 
     >>> exact(0.9) * 10 == 9, Fraction(0.9) * 10 == 9
     (True, False)

@@ -36,17 +36,18 @@ class Head:
         self.bias: NDArray[Any] = _floats(np.zeros(n) if bias is None else to_numpy(bias))
         if self.bias.shape != (n,):
             raise InputError(
-                f"bias of shape {self.bias.shape} for {n} classes; pass one number a row of the weight."
+                f"bias of shape {self.bias.shape} for {n} classes; "
+                "pass one number per row of the weight."
             )
         if not np.isfinite(self.bias).all():
-            raise InputError("the bias holds NaN or infinity; repair the checkpoint.")
+            raise InputError("the bias holds NaN or infinity; fix the checkpoint.")
         self.classes: NDArray[Any] = np.arange(n) if classes is None else np.array(classes)
         if self.classes.dtype.kind not in "iuU":
             raise InputError(f"class names of type {self.classes.dtype}; pass integers or strings.")
         if self.classes.shape != (n,) or len(np.unique(self.classes)) != n:
             raise InputError(
                 f"class names of shape {self.classes.shape} for {n} rows of the weight; "
-                "pass one distinct name a row."
+                "pass one distinct name per row."
             )
 
     @property

@@ -12,6 +12,7 @@ A row of the class lies where the class lies, so neither a large common offset n
 cost digits.
 """
 
+from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any, Self
 
@@ -27,9 +28,8 @@ _BLOCK_ROWS = 2**15
 _BLOCK_BYTES = 2**26
 _CENTRED_BYTES = 2**25
 _SAMPLE_ROWS = 2**10
-_ROWS_PER_SUM = (
-    256  # in float32; over 2**15 rows of one class the mean of a constant could be off by 5e-4
-)
+# In float32; over 2**15 rows of one class the mean of a constant could be off by 5e-4.
+_ROWS_PER_SUM = 256
 
 
 @storable("moments")
@@ -51,29 +51,26 @@ class Moments:
         self._classes: NDArray[Any] = np.empty(0, np.int64)
         self._counts: NDArray[np.int64] = np.empty(0, np.int64)
         self._sums: NDArray[np.float64] = np.empty((0, 0))
-        self._shift: NDArray[np.float64] = np.empty(
-            (0, 0)
-        )  # (C, m) with scatter, (C, 1) of zeros without
-        self._squares: NDArray[np.float64] = np.empty(
-            0
-        )  # summed over as many rows as _samples says
+        # (C, m) with scatter, (C, 1) of zeros without.
+        self._shift: NDArray[np.float64] = np.empty((0, 0))
+        # Summed over as many rows as _samples says.
+        self._squares: NDArray[np.float64] = np.empty(0)
         self._samples: NDArray[np.int64] = np.empty(0, np.int64)
         self._products: Any = np.empty((0, 0)) if scatter else None
 
     @border
     def add(self, Z: Any, labels: Any = None) -> Self:
-        """Take in features Z (n, m), of any real dtype and layout, and their labels (n,); give self.
+        """Take in features Z (n, m), of any real dtype and layout, and labels (n,); give self.
 
         Labels are integers or strings, the same kind in every batch; None puts every row in class
-        0. Error messages start with `where`; after an error nothing has changed. Z is never written
-        to.
+        0. After an error nothing has changed. Z is never written to.
 
         >>> Moments().add([[1.0, 2.0]]).add([[3.0, 6.0]]).means
         array([[2., 4.]])
         """
         Z = np.asarray(Z)
         if Z.ndim != 2 or Z.shape[1] == 0:
-            raise InputError(f"features of shape {Z.shape}; pass a 2-D array, one row an input.")
+            raise InputError(f"features of shape {Z.shape}; pass a 2-D array, one row per input.")
         if Z.dtype.kind not in "fiub":
             raise InputError(f"features of dtype {Z.dtype}; pass real numbers.")
         classes, codes = _encode(labels, len(Z))
@@ -96,7 +93,9 @@ class Moments:
 
     @border
     def merge(self, other: "Moments") -> "Moments":
-        """Give the moments of the rows of both, as a new object. Order and grouping of merges change only rounding.
+        """Give the moments of the rows of both, as a new object.
+
+        Order and grouping of merges change only rounding.
 
         >>> a, b = Moments().add([[1.0]], [0]), Moments().add([[5.0]], [1])
         >>> a.merge(b).means.ravel().tolist(), a.classes.tolist()
@@ -156,16 +155,17 @@ class Moments:
         return mean
 
     def scatter_within(self) -> NDArray[np.float64]:
-        """Give the scatter (m, m) of the rows about the means of their classes, which must be there."""
+        """Give the scatter (m, m) of the rows about their class means, which must be there."""
         scatter: NDArray[np.float64] | None = self.scatter
         if scatter is None:
             raise InputError("Moments: no scatter was gathered; use Moments(scatter=True).")
         return scatter
 
     def scatter_about(self, point: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Give the scatter (m, m) of all rows about one point (m,): within the classes, and of the means.
+        """Give the scatter (m, m) of all rows about one point (m,): within classes and of means.
 
-        >>> Moments(scatter=True).add([[1.0], [3.0], [8.0]], [0, 0, 1]).scatter_about(np.array([4.0]))
+        >>> moments = Moments(scatter=True).add([[1.0], [3.0], [8.0]], [0, 0, 1])
+        >>> moments.scatter_about(np.array([4.0]))
         array([[26.]])
         """
         spread = np.sqrt(self._counts)[:, None] * (self.means - point)
@@ -174,7 +174,7 @@ class Moments:
 
     @property
     def root_mean_square(self) -> NDArray[np.float64]:
-        """Root mean square norm of each class's rows, (C,): the scale on which its mean may be called zero.
+        """Root mean square norm of each class's rows, (C,): the scale on which its mean is zero.
 
         Of a batch of more than 1024 rows only a sample counts, since all would cost a second pass:
         the first row of each class, and about 1024 rows at equal distances.
@@ -185,7 +185,7 @@ class Moments:
         return np.sqrt(self._squares / self._samples)
 
     def state(self) -> dict[str, Any]:
-        """Give everything as arrays, a list (of string labels) and a bool, to be saved without pickle.
+        """Give everything as arrays, a list (of string labels) and a bool, to be stored.
 
         >>> kept = Moments().add([[1.0, 2.0]], ["cat"]).state()
         >>> Moments.from_state(kept).means
@@ -213,7 +213,8 @@ class Moments:
             value: Any = state.get(name[1:])
             if np.shape(value) != shapes.get(name, (C,)):
                 raise FormatError(
-                    f"Moments.from_state: {name[1:]} is missing or does not fit; pass what state() gave."
+                    f"Moments.from_state: {name[1:]} is missing or does not fit; "
+                    "pass what state() gave."
                 )
             setattr(moments, name, np.array(value))
         return moments
@@ -225,54 +226,65 @@ class Moments:
                 f"{width} columns after {self.n_features}; keep one width of features."
             )
         if self.n and classes.size and classes.dtype.kind != self._classes.dtype.kind:
-            kinds = (
-                "strings after integers" if classes.dtype.kind == "U" else "integers after strings"
-            )
+            text = classes.dtype.kind == "U"
+            kinds = "strings after integers" if text else "integers after strings"
             raise InputError(f"labels are {kinds}; keep one kind of labels.")
 
     def _gather(self, Z: NDArray[Any], codes: NDArray[np.int32]) -> None:
         """Sum up a batch, its classes and shift being set."""
         C, m = self._classes.size, Z.shape[1]
         self._counts, self._sums = np.bincount(codes).astype(np.int64), np.zeros((C, m))
-        dtype = np.dtype(
-            np.float32 if Z.dtype.kind == "f" and Z.dtype.itemsize <= 4 else np.float64
-        )
-        size = _BLOCK_BYTES // dtype.itemsize if self._products is None else _CENTRED_BYTES // 8
-        step = min(max(size // m, 1), _BLOCK_ROWS)
         if self._products is not None:
-            self._products, centred = np.zeros((m, m)), np.empty((min(step, len(Z)), m))
-        for start in range(0, len(Z), step):
-            rows, labels = Z[start : start + step], codes[start : start + step]
-            if self._products is None:
-                block: Any = np.ascontiguousarray(rows, dtype=dtype)
-            else:
-                block = np.take(self._shift, labels, axis=0, out=centred[: len(rows)], mode="clip")
-                np.subtract(rows, block, out=block)
+            self._products = np.zeros((m, m))
+        for start, block, labels in self._blocks(Z, codes):
             sums = _class_sums(block, labels, C)
             if not np.isfinite(sums).all():  # a bad row, or no more than an overflow of float32
-                bad = np.argwhere(~np.isfinite(rows))
-                if bad.size:
-                    row, column = bad[0]
-                    found = f"NaN or infinity ({rows[row, column]} in column {column})"
-                    raise InputError(
-                        f"row {start + row} of the features holds {found}; remove or repair it."
-                    )
+                _check_finite(Z[start : start + len(block)], start)
                 sums = _class_sums(block.astype(np.float64), labels, C)
             self._sums += sums
             if self._products is not None:
                 self._products += block.T @ block
-            advance(len(rows))
+            advance(len(block))
+        self._sample(Z, codes)
+        totals = [self._sums, self._squares]
+        if self._products is not None:
+            totals.append(self._products)
+        if not all(np.isfinite(total).all() for total in totals):
+            raise InputError("the features are so large that float64 overflows; rescale them.")
+
+    def _blocks(
+        self, Z: NDArray[Any], codes: NDArray[np.int32]
+    ) -> Iterator[tuple[int, NDArray[Any], NDArray[np.int32]]]:
+        """Yield the first row of each block, its rows as they are summed up, and their classes.
+
+        Without scatter they are contiguous, and float32 stays; with scatter they are measured from
+        the shift of their class, in float64, in memory that the next block uses again.
+        """
+        m = Z.shape[1]
+        single = Z.dtype.kind == "f" and Z.dtype.itemsize <= 4
+        dtype = np.dtype(np.float32 if single else np.float64)
+        size = _BLOCK_BYTES // dtype.itemsize if self._products is None else _CENTRED_BYTES // 8
+        step = min(max(size // m, 1), _BLOCK_ROWS)
+        memory = None if self._products is None else np.empty((min(step, len(Z)), m))
+        for start in range(0, len(Z), step):
+            rows, labels = Z[start : start + step], codes[start : start + step]
+            if memory is None:
+                yield start, np.ascontiguousarray(rows, dtype=dtype), labels
+            else:
+                centred = memory[: len(rows)]
+                np.take(self._shift, labels, axis=0, out=centred, mode="clip")
+                yield start, np.subtract(rows, centred, out=centred), labels
+
+    def _sample(self, Z: NDArray[Any], codes: NDArray[np.int32]) -> None:
+        """Sum up the squared norms of a sample of the batch."""
         sample = np.union1d(_first_rows(codes), np.arange(0, len(Z), -(-len(Z) // _SAMPLE_ROWS)))
         rows = Z[sample].astype(np.float64)
         squares: Any = np.bincount(codes[sample], weights=np.vecdot(rows, rows))
         self._squares = squares
         self._samples = np.bincount(codes[sample]).astype(np.int64)
-        totals = [self._sums, self._squares] + ([] if self._products is None else [self._products])
-        if not all(np.isfinite(total).all() for total in totals):
-            raise InputError("the features are so large that float64 overflows; rescale them.")
 
     def _absorb(self, other: "Moments") -> None:
-        """Add the sums of `other`, which may know other classes and measure a class from another row."""
+        """Add the sums of `other`, which may know other classes, measured from other rows."""
         if self.n == 0:
             vars(self).update(vars(other))
             return
@@ -303,7 +315,7 @@ class Moments:
 
 
 def _class_sums(block: NDArray[Any], codes: NDArray[np.int32], n_classes: int) -> NDArray[Any]:
-    """Sum the rows of each class, (n_classes, m), no sum in the block's dtype being longer than _ROWS_PER_SUM.
+    """Sum the rows of each class, (n_classes, m), at most _ROWS_PER_SUM in the block's dtype.
 
     The product with a one-hot matrix reads the block once and in order. A class with more rows gets
     further places behind the classes', whose sums are brought home in float64.
@@ -312,24 +324,30 @@ def _class_sums(block: NDArray[Any], codes: NDArray[np.int32], n_classes: int) -
     owners = codes[:0]
     if counts.max() > _ROWS_PER_SUM:
         order = np.argsort(codes, kind="stable")
-        rank = np.arange(codes.size) - np.repeat(
-            np.cumsum(counts) - counts, counts
-        )  # of a row within its class
+        first = np.repeat(np.cumsum(counts) - counts, counts)
+        rank = np.arange(codes.size) - first  # of a row within its class
         opens = (rank > 0) & (rank % _ROWS_PER_SUM == 0)
         owners, places = codes[order[opens]], np.empty_like(codes)
-        places[order] = np.where(
-            rank < _ROWS_PER_SUM, codes[order], n_classes - 1 + np.cumsum(opens)
-        )
+        further = n_classes - 1 + np.cumsum(opens)
+        places[order] = np.where(rank < _ROWS_PER_SUM, codes[order], further)
         codes = places
     ones, ends = np.ones(codes.size, block.dtype), np.arange(codes.size + 1, dtype=np.int32)
-    sums: NDArray[Any] = (
-        csc_array((ones, codes, ends), shape=(n_classes + owners.size, codes.size)) @ block
-    )
+    one_hot = csc_array((ones, codes, ends), shape=(n_classes + owners.size, codes.size))
+    sums: NDArray[Any] = one_hot @ block
     if owners.size:
-        sums, further = sums[:n_classes].astype(np.float64), sums[n_classes:]
-        for owner, part in zip(owners, further, strict=True):
+        sums, parts = sums[:n_classes].astype(np.float64), sums[n_classes:]
+        for owner, part in zip(owners, parts, strict=True):
             sums[owner] += part
     return sums
+
+
+def _check_finite(rows: NDArray[Any], start: int) -> None:
+    """Raise if a value is NaN or infinite, naming the first; the rows begin with number `start`."""
+    bad = np.argwhere(~np.isfinite(rows))
+    if bad.size:
+        row, column = bad[0]
+        found = f"NaN or infinity ({rows[row, column]} in column {column})"
+        raise InputError(f"row {start + row} of the features holds {found}; remove or fix it.")
 
 
 def _first_rows(codes: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -358,26 +376,35 @@ def _encode(labels: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int32]]:
 
 
 def _check_labels(labels: Any, n_rows: int) -> NDArray[np.int64] | list[str]:
-    # NumPy would turn a list that mixes numbers and strings into strings; objects stay what they
-    # are.
+    # NumPy would turn a list that mixes numbers and strings into strings; objects stay so.
     array = np.asarray(labels, dtype=object if isinstance(labels, list | tuple) else None)
     if array.ndim != 1:
-        raise InputError(f"labels of shape {array.shape}; pass one label a row.")
+        raise InputError(f"labels of shape {array.shape}; pass one label per row.")
     if array.size != n_rows:
-        raise InputError(f"{array.size} labels for {n_rows} rows; pass one label a row.")
+        raise InputError(f"{array.size} labels for {n_rows} rows; pass one label per row.")
     if array.dtype.kind in "biu" and array.dtype != np.uint64:
         return array.astype(np.int64, copy=False)
     listed: list[Any] = array.tolist()
-    if array.dtype.kind == "U":
-        return listed
-    for row, label in enumerate(listed):
-        whole = isinstance(label, float | np.floating) and float(label).is_integer()
-        whole = whole or isinstance(label, int | np.integer | np.bool)
-        if not (isinstance(label, str) or (whole and -(2**63) <= int(label) < 2**63)):
+    return listed if array.dtype.kind == "U" else _check_each(listed)
+
+
+def _check_each(labels: list[Any]) -> NDArray[np.int64] | list[str]:
+    for row, label in enumerate(labels):
+        if not isinstance(label, str) and not _is_whole(label):
             raise InputError(
-                f"label {label!r} of row {row} is no integer and no string; repair or remove it."
+                f"label {label!r} of row {row} is neither an integer nor a string; "
+                "fix or remove it."
             )
-    kinds = {isinstance(label, str) for label in listed}
+    kinds = {isinstance(label, str) for label in labels}
     if len(kinds) > 1:
         raise InputError("labels mix strings and integers; keep one kind of labels.")
-    return listed if True in kinds else np.array(listed, dtype=np.int64)
+    return labels if True in kinds else np.array(labels, dtype=np.int64)
+
+
+def _is_whole(label: Any) -> bool:
+    """Tell whether a label is a whole number that 64 bits can hold."""
+    if isinstance(label, float | np.floating):
+        whole = float(label).is_integer()
+    else:
+        whole = isinstance(label, int | np.integer | np.bool)
+    return whole and -(2**63) <= int(label) < 2**63

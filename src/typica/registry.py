@@ -1,4 +1,4 @@
-"""Find a class by its name in a package that keeps one method a file: a file added is a method added everywhere."""
+"""Methods by name, in a package of one method per file: a file added is added everywhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """The methods of one package: each in a module of its name, as the class whose `kind` is that name.
+    """The methods of one package: each the class whose `kind` is the name of its module.
 
     package: the package's dotted name; what: the word for its methods in messages. Modules whose
     names start with an underscore, and `base`, hold no methods.
@@ -52,8 +52,9 @@ class Registry(Generic[T]):
         known = sorted(cls().get_params(deep=False))
         unknown = sorted(set(params) - set(known))
         if unknown:
+            takes = ", ".join(known) or "none"
             raise InputError(
-                f"{self.what} {name!r} has no parameter {unknown[0]!r}; it takes {', '.join(known) or 'none'}."
+                f"{self.what} {name!r} has no parameter {unknown[0]!r}; it takes {takes}."
             )
         made: T = cls(**params)
         return made

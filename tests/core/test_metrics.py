@@ -294,7 +294,7 @@ def test_input_is_not_written_to():
         (["a"], r"has dtype <U1; pass real numbers\."),
         ([1j], r"has dtype complex128; pass real numbers\."),
         ([None, 1.0], "has dtype object"),
-        ([[1.0], [1.0, 2.0]], r"is no array \(.*\); pass a 1-D array of numbers\."),
+        ([[1.0], [1.0, 2.0]], r"is not an array \(.*\); pass a 1-D array of numbers\."),
     ],
 )
 def test_scores_that_cannot_be_used(scores, message):

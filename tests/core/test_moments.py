@@ -409,16 +409,16 @@ def spoilt(row, column, value):
 
 
 REFUSALS = {
-    "1-D": (Z4[0], None, r"features of shape \(4,\); pass a 2-D array, one row an input\."),
+    "1-D": (Z4[0], None, r"features of shape \(4,\); pass a 2-D array, one row per input\."),
     "3-D": (
         Z4[None],
         None,
-        r"features of shape \(1, 40, 4\); pass a 2-D array, one row an input\.",
+        r"features of shape \(1, 40, 4\); pass a 2-D array, one row per input\.",
     ),
     "no columns": (
         Z4[:, :0],
         None,
-        r"features of shape \(40, 0\); pass a 2-D array, one row an input\.",
+        r"features of shape \(40, 0\); pass a 2-D array, one row per input\.",
     ),
     "text features": ([["a"]], None, r"features of dtype <U1; pass real numbers\."),
     "complex features": ([[1j]], None, r"features of dtype complex128; pass real numbers\."),
@@ -427,17 +427,17 @@ REFUSALS = {
     "nan": (
         spoilt(17, 2, np.nan),
         LABELS4,
-        r"row 17 of the features holds NaN or infinity \(nan in column 2\); remove or repair it\.",
+        r"row 17 of the features holds NaN or infinity \(nan in column 2\); remove or fix it\.",
     ),
     "infinity": (
         spoilt(39, 0, -np.inf),
         LABELS4,
-        r"row 39 of the features holds NaN or infinity \(-inf in column 0\); remove or repair it\.",
+        r"row 39 of the features holds NaN or infinity \(-inf in column 0\); remove or fix it\.",
     ),
     "nan in float32": (
         spoilt(0, 3, np.nan).astype(np.float32),
         LABELS4,
-        r"row 0 of the features holds NaN or infinity \(nan in column 3\); remove or repair it\.",
+        r"row 0 of the features holds NaN or infinity \(nan in column 3\); remove or fix it\.",
     ),
     "overflow": (
         np.full((40, 4), 1e308),
@@ -449,9 +449,9 @@ REFUSALS = {
         LABELS4,
         r"the features are so large that float64 overflows; rescale them\.",
     ),
-    "too few labels": (Z4, LABELS4[:10], r"10 labels for 40 rows; pass one label a row\."),
-    "2-D labels": (Z4, LABELS4[:, None], r"labels of shape \(40, 1\); pass one label a row\."),
-    "0-D labels": (Z4, 3, r"labels of shape \(\); pass one label a row\."),
+    "too few labels": (Z4, LABELS4[:10], r"10 labels for 40 rows; pass one label per row\."),
+    "2-D labels": (Z4, LABELS4[:, None], r"labels of shape \(40, 1\); pass one label per row\."),
+    "0-D labels": (Z4, 3, r"labels of shape \(\); pass one label per row\."),
     "text after integers": (
         Z4,
         ["a"] * 40,
@@ -482,7 +482,7 @@ REFUSALS |= {
     f"label {name}": (
         Z4,
         labels,
-        f"label {found} is no integer and no string; repair or remove it\\.",
+        f"label {found} is neither an integer nor a string; fix or remove it\\.",
     )
     for name, (labels, found) in BAD_LABELS.items()
 }

@@ -380,7 +380,7 @@ def test_labels_must_fit_the_head_and_the_rows(cls, data: Data):
     with pytest.raises(typica.InputError, match=rf"{name}.fit: requires y to be passed"):
         cls(data.head).fit(data.train)
     with pytest.raises(
-        typica.InputError, match=rf"{name}.fit: .* for 240 rows; pass one label a row\."
+        typica.InputError, match=rf"{name}.fit: .* for 240 rows; pass one label per row\."
     ):
         cls(data.head).fit(data.train, data.labels[:-1])
     with pytest.raises(

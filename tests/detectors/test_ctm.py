@@ -252,7 +252,7 @@ def test_head_checks_its_parts():
         ((weight * np.inf,), "NaN or infinity"),
         ((weight[0],), "Reshape your data"),
         ((weight, None, ["a"]), r"class names of shape \(1,\) for 2 rows"),
-        ((weight, None, ["a", "a"]), "one distinct name a row"),
+        ((weight, None, ["a", "a"]), "one distinct name per row"),
         ((weight, None, [0.5, 1.5]), "pass integers or strings"),
     ]:
         with pytest.raises(typica.InputError, match=message):

@@ -600,18 +600,18 @@ def test_openmax_says_what_is_wrong_with_labels(data: Data):
         (
             data.head,
             [1, 2, 3],
-            r"OpenMax.fit: labels of shape \(3,\) for 240 rows; pass one label a row.",
+            r"OpenMax.fit: labels of shape \(3,\) for 240 rows; pass one label per row.",
         ),
         (
             data.head,
             data.labels + 1,
-            r"OpenMax.fit: label 4 is no class: 4 class\(es\), n_features=12; pass the names",
+            r"OpenMax.fit: label 4 is not a class: 4 class\(es\), n_features=12; pass the names",
         ),
-        (data.head, names, r"label 'ape' is no class"),
+        (data.head, names, r"label 'ape' is not a class"),
         (
             Head(data.head.weight, classes=["ape", "bee", "cat", "eel"]),
             names,
-            r"label 'dog' is no class",
+            r"label 'dog' is not a class",
         ),
         (
             data.head,

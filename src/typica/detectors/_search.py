@@ -27,11 +27,11 @@ from typica.arrays import Array, namespace, row_blocks
 
 Floats = NDArray[Any]
 
-QUERIES = (
-    256  # worked on at once by one thread, against TILE rows: their product stays in the cache
-)
+# Queries that one thread works on at once, against TILE rows: their product stays in the cache.
+QUERIES = 256
 TILE = 2048
-SAMPLE = 4096  # rows, or the sixteenth part of all if that is more, from which a query's threshold is taken
+# Rows, or the sixteenth part of all if that is more, from which a query's threshold is taken.
+SAMPLE = 4096
 FEW = 64  # queries that are not worth the principal axes
 SPARE = 0.003  # the share of the rows' variance that may lie off the axes
 PAIRS = 512  # of a query and a row, measured at once
@@ -41,22 +41,24 @@ _turn = threading.Lock()
 
 
 class Search:
-    """Finds the k-th nearest among the rows of `bank` (N, m), which must be C-contiguous.
+    """Finds the k-th nearest among rows (N, m), which must be C-contiguous.
 
     >>> Search(np.array([[0.0], [1.0], [3.0]])).kth(np.array([[0.9]]), k=2)
     array([0])
     """
 
-    def __init__(self, bank: Floats) -> None:
-        rows = bank.view(f"V{bank.itemsize * bank.shape[1]}").ravel()
+    def __init__(self, rows: Floats) -> None:
+        whole = rows.view(f"V{rows.itemsize * rows.shape[1]}").ravel()
         # Of equal rows one is kept: however many, they are no burden to the search.
-        _, self._first, self._counts = np.unique(rows, return_index=True, return_counts=True)
-        self._rows = bank if len(self._first) == len(bank) else bank[self._first]
-        if self._rows is bank:
-            self._first = np.arange(len(bank))
+        _, self._first, self._counts = np.unique(whole, return_index=True, return_counts=True)
+        if len(self._first) == len(rows):
+            self._first = np.arange(len(rows))
+            self._rows = rows
+        else:
+            self._rows = rows[self._first]
 
     def kth(self, Q: Floats, k: int) -> NDArray[np.int64]:
-        """Return which row is the k-th nearest to each of the queries Q (n, m), in the dtype of the bank."""
+        """Return which row is the k-th nearest to each of the queries Q (n, m), of their dtype."""
         bounds = [self._narrow, self._full] if len(Q) >= FEW else [self._full]
         usable = [bound for bound in bounds if bound is not None]
         blocks = [Q[start : start + QUERIES] for start in range(0, len(Q), QUERIES)]
@@ -81,10 +83,8 @@ class Search:
             if len(open_):
                 index[open_] = self._attempt(Q[open_], k, bound)
         for i in np.flatnonzero(index < 0):
-            squares = np.concatenate(
-                [_squares(self._rows[b], Q[i]) for b in row_blocks(*self._rows.shape)]
-            )
-            index[i] = _weighted_kth(squares, self._counts, k)
+            parts = [_squares(self._rows[b], Q[i]) for b in row_blocks(*self._rows.shape)]
+            index[i] = _weighted_kth(np.concatenate(parts), self._counts, k)
         return index
 
     def _attempt(self, Q: Floats, k: int, bound: Bound) -> NDArray[np.int64]:
@@ -104,17 +104,15 @@ class Search:
         self._measure(Q, candidates, squares, np.zeros_like(first), first)
         slack = 1 + (Q.shape[1] + 4) * np.finfo(Q.dtype).eps
         limit = slack * np.max(squares, axis=1, where=squares < np.inf, initial=0)
-        last = np.sum(
-            nearer <= limit[:, None], axis=1
-        )  # beyond these a candidate is too far to be the k-th
+        # Beyond these a candidate is too far to be the k-th.
+        last = np.sum(nearer <= limit[:, None], axis=1)
         self._measure(Q, candidates, squares, first, last)
 
         order = np.argsort(squares, axis=1)
         held = np.cumsum(np.take_along_axis(counts, order, axis=1), axis=1)
         kth = np.take_along_axis(order, np.argmax(held >= k, axis=1)[:, None], axis=1)
-        certain = (held[:, -1] >= k) & (
-            slack * np.take_along_axis(squares, kth, axis=1)[:, 0] <= others
-        )
+        farthest = np.take_along_axis(squares, kth, axis=1)[:, 0]
+        certain = (held[:, -1] >= k) & (slack * farthest <= others)
         return np.where(certain, np.take_along_axis(candidates, kth, axis=1)[:, 0], -1)
 
     def _measure(
@@ -125,7 +123,7 @@ class Search:
         start: NDArray[Any],
         stop: NDArray[Any],
     ) -> None:
-        """Set `squares` to the squared distances of each query's candidates number start ... stop - 1."""
+        """Set `squares` to the squared distances of each query's candidates start ... stop - 1."""
         places = np.arange(candidates.shape[1])
         queries, at = np.nonzero((start[:, None] <= places) & (places < stop[:, None]))
         for i in range(0, len(at), PAIRS):
@@ -153,12 +151,10 @@ class Search:
             return None
         some = self._rows[_some(n)] - self._mean
         variances, axes = np.linalg.eigh(some.T @ some)
-        share = np.cumsum(
-            variances
-        )  # of the axes from the last; rounding may leave them slightly negative
-        kept = (
-            int(np.sum(share > SPARE * share[-1])) // 16 * 16 + 15
-        )  # and one column for the rest: 16, 32, ...
+        # Of the axes from the last; rounding may leave variances slightly negative.
+        share = np.cumsum(variances)
+        # And one column for the rest: 16, 32, ...
+        kept = int(np.sum(share > SPARE * share[-1])) // 16 * 16 + 15
         if kept > m // 2:
             return None
         axes = axes[:, m - kept :]
@@ -168,7 +164,7 @@ class Search:
 
 
 class Bound(NamedTuple):
-    """An upper bound x·rows_j - half_j on s, up to a constant of the query, for rows of any width."""
+    """An upper bound x·rows_j - half_j on s, up to a constant per query, for any width of rows."""
 
     rows: Floats
     half: Floats
@@ -185,13 +181,12 @@ class Bound(NamedTuple):
         """Set a bound up from its rows (N, w) and what is taken off their products, (N,)."""
         half = half.astype(rows.dtype)
         some = _some(len(rows))
-        longest = (
-            max(float(np.vecdot(rows[b], rows[b]).max()) for b in row_blocks(*rows.shape)) ** 0.5
-        )
-        return cls(rows, half, mean, axes, rows[some], half[some], (longest, float(half.max())))
+        squares = [float(np.vecdot(rows[b], rows[b]).max()) for b in row_blocks(*rows.shape)]
+        size = (max(squares) ** 0.5, float(half.max()))
+        return cls(rows, half, mean, axes, rows[some], half[some], size)
 
     def queries(self, Q: Floats) -> tuple[Floats, NDArray[np.float64]]:
-        """Return X (n, w) to multiply the rows with, and r (n,): |q - b_j|² >= r - 2 (x·rows_j - half_j)."""
+        """Return X (n, w) to multiply, and r (n,): |q - b_j|² >= r - 2 (x·rows_j - half_j)."""
         D = Q - self.mean
         squares = np.vecdot(D, D)
         if self.axes is None:  # then the rows are not moved to the mean
@@ -205,14 +200,13 @@ class Bound(NamedTuple):
             return np.full(n, -np.inf, dtype=X.dtype)
         S = X @ self.sample.T - self.sample_half
         rank = -(-wanted * size // len(self.rows))
-        if (
-            size >= 32 * rank
-        ):  # the largest of groups of 8 hold nearly the same `rank` largest, and are fewer
+        if size >= 32 * rank:
+            # The largest of groups of 8 hold nearly the same `rank` largest, and are fewer.
             S = S[:, : size // 8 * 8].reshape(n, 8, size // 8).max(axis=1)
         return np.partition(S, -rank, axis=1)[:, -rank]
 
     def at_least(self, X: Floats, least: Floats, most: int) -> tuple[NDArray[np.int64], Floats]:
-        """Return for each query the rows that reach `least` and their values, (n, p), the largest first.
+        """Return for each query the rows that reach `least`, and their values, (n, p), falling.
 
         Where a query has fewer than p, the values end in -inf. One that has more than `most` is
         given up.
@@ -236,23 +230,23 @@ class Bound(NamedTuple):
         return np.take_along_axis(columns, order, axis=1), np.take_along_axis(values, order, axis=1)
 
     def margin(self, X: Floats) -> NDArray[np.float64]:
-        """Return how far rounding may take a product and its difference from the truth, for each query."""
+        """Return how far rounding may take a product less its half from the truth, per query."""
         longest, half = self.size
         lengths = np.sqrt(np.vecdot(X, X).astype(np.float64))
         return np.asarray((X.shape[1] + 8) * np.finfo(X.dtype).eps * (lengths * longest + half))
 
 
-def kth_by_product(Q: Array, bank: Array, k: int) -> Array:
-    """Return which unit row of `bank` is the k-th nearest to each unit row of Q (n, m), in their backend.
+def kth_by_product(Q: Array, rows: Array, k: int) -> Array:
+    """Return which of the unit rows is the k-th nearest to each unit row of Q (n, m).
 
-    For devices that NumPy does not reach. Rows within rounding of the k-th product may change
-    places with it.
+    For devices that NumPy does not reach, in the backend of both. Rows within rounding of the k-th
+    product may change places with it.
     """
     xp = namespace(Q)
     values: Array = None
     index: Array = None
-    for start in range(0, bank.shape[0], 16 * TILE):
-        S = Q @ bank[start : min(start + 16 * TILE, bank.shape[0]), :].T
+    for start in range(0, rows.shape[0], 16 * TILE):
+        S = Q @ rows[start : min(start + 16 * TILE, rows.shape[0]), :].T
         places = xp.broadcast_to(
             xp.arange(start, start + S.shape[1], device=S.device)[None, :], S.shape
         )
@@ -262,10 +256,8 @@ def kth_by_product(Q: Array, bank: Array, k: int) -> Array:
             best = xp.topk(S, min(k, S.shape[1]), dim=1).indices
         else:
             best = xp.argsort(S, axis=1, descending=True)[:, : min(k, S.shape[1])]
-        values, index = (
-            xp.take_along_axis(S, best, axis=1),
-            xp.take_along_axis(places, best, axis=1),
-        )
+        values = xp.take_along_axis(S, best, axis=1)
+        index = xp.take_along_axis(places, best, axis=1)
     return index[:, k - 1]
 
 

@@ -47,7 +47,8 @@ class CTM(CosineDetector, LearnsMoments):
         fit_cost="O(N m)",
         score_cost="O(m C)",
         memory="O(m C)",
-        reference="Nguyen et al. 2023, A Cosine Similarity-based Method for Out-of-Distribution Detection",
+        reference="Nguyen et al. 2023, "
+        "A Cosine Similarity-based Method for Out-of-Distribution Detection",
     )
     params = {"head": HEAD, "correct_only": truth()}
 
@@ -73,7 +74,7 @@ class CTM(CosineDetector, LearnsMoments):
         if labels is None or self.head is None:
             raise InputError("correct_only needs labels to tell what is correct; pass y.")
         if len(labels) != len(Z):
-            raise InputError(f"{len(labels)} labels for {len(Z)} rows; pass one label a row.")
+            raise InputError(f"{len(labels)} labels for {len(Z)} rows; pass one label per row.")
         correct = self.head.predict(as_floating(Z)) == labels
         return Z[correct], labels[correct]
 

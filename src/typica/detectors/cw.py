@@ -37,7 +37,8 @@ class CW(CosineDetector):
         fit_cost="none",
         score_cost="O(m C)",
         memory="O(m C)",
-        reference="Nguyen et al. 2023, A Cosine Similarity-based Method for Out-of-Distribution Detection",
+        reference="Nguyen et al. 2023, "
+        "A Cosine Similarity-based Method for Out-of-Distribution Detection",
     )
     params = {"head": HEAD}
 
@@ -49,9 +50,10 @@ class CW(CosineDetector):
             return
         zero = ~self.head.weight.any(axis=1)
         if zero.any():
+            name = self.head.classes[np.argmax(zero)]
             raise InputError(
-                f"the head's weight for class {self.head.classes[np.argmax(zero)]!s} is zero and has "
-                "no direction; check the checkpoint."
+                f"the head's weight for class {name!s} is zero and has no direction; "
+                "check the checkpoint."
             )
         self._directions = unit_rows(self.head.weight)
 

@@ -1,6 +1,7 @@
-"""Ensemble: the mean of its members' scores, each turned into its rank among in-distribution scores.
+"""Ensemble: the mean of its members' scores, each as its rank among in-distribution scores.
 
-    score(z) = mean_i F_i(score_i(z)),   F_i = distribution function of member i's scores of in-distribution rows
+    score(z) = mean_i F_i(score_i(z))
+    F_i = distribution function of member i's scores of in-distribution rows
 
 F rises through the observed scores, of which at most 2,048 order statistics are kept: at each of
 them it is the share of scores below plus half the share of equal ones, and linear in between. It
@@ -145,8 +146,8 @@ class Ensemble(Detector):
             last = member.steps[-1][1] if isinstance(member, Pipeline) else member
             if not isinstance(last, Detector):
                 raise InputError(
-                    f"members[{i}] is a {type(last).__name__}; pass detectors, or scikit-learn Pipelines "
-                    "that end in one."
+                    f"members[{i}] is a {type(last).__name__}; "
+                    "pass detectors, or scikit-learn Pipelines that end in one."
                 )
 
     def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
@@ -190,12 +191,12 @@ class Ensemble(Detector):
         return "ranks: " + ", ".join(f"{name} {rank:.2f}" for (name, _), rank in named)
 
     def _named_members(self) -> list[tuple[str, Any]]:
-        """Return the unfitted members with their names; none where the parameter is not what it should be."""
+        """Return the unfitted members with their names; none of what is not an estimator."""
         listed = self.members if isinstance(self.members, list | tuple) else []
         return _named([member for member in listed if isinstance(member, BaseEstimator)])
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters; with `deep`, the members by their names and their parameters as well."""
+        """Return the parameters; with `deep`, also the members by name and their parameters."""
         params: dict[str, Any] = super().get_params(deep=deep)
         if deep:
             for name, member in self._named_members():
@@ -226,7 +227,7 @@ def _mean_rank(S: Array, ranks: list[Ranks]) -> Array:
 
 
 def _observed(scores: NDArray[Any], name: str) -> Floats:
-    """Return the finite ones among a member's in-distribution scores, sorted, evenly thinned to `QUANTILES`."""
+    """Return a member's finite in-distribution scores, sorted, evenly thinned to `QUANTILES`."""
     finite = np.sort(scores[np.isfinite(scores)].astype(np.float64))
     if len(finite) == 0:
         raise InputError(
@@ -238,12 +239,16 @@ def _observed(scores: NDArray[Any], name: str) -> Floats:
 
 
 def _named(members: list[Any]) -> list[tuple[str, Any]]:
-    """Return the members with their names: of their class, those of the steps of a Pipeline, numbered if alike."""
-    steps = [[step for _, step in m.steps] if isinstance(m, Pipeline) else [m] for m in members]
-    names = ["+".join(type(step).__name__.lower() for step in each) for each in steps]
-    numbered = [f"{name}-{names[: i + 1].count(name)}" for i, name in enumerate(names)]
-    unique = [
-        number if names.count(name) > 1 else name
-        for name, number in zip(names, numbered, strict=True)
-    ]
+    """Return the members with their names, which are numbered where two are alike."""
+    names = [_name(member) for member in members]
+    unique = []
+    for i, name in enumerate(names):
+        number = names[: i + 1].count(name)
+        unique.append(f"{name}-{number}" if names.count(name) > 1 else name)
     return list(zip(unique, members, strict=True))
+
+
+def _name(member: Any) -> str:
+    """Return the name of a member's class, or the names of a Pipeline's steps joined by +."""
+    steps = [step for _, step in member.steps] if isinstance(member, Pipeline) else [member]
+    return "+".join(type(step).__name__.lower() for step in steps)

@@ -30,9 +30,8 @@ def negative_entropy(L: Array) -> Array:
     L = descending(L)
     gaps = L[:, 1:] - L[:, :1]
     weights = xp.exp(gaps)
-    others = xp.sum(
-        weights, axis=1
-    )  # apart from the largest, so that they count even where 1 + others is 1
+    # Apart from the largest, so that they count even where 1 + others is 1.
+    others = xp.sum(weights, axis=1)
     return xp.sum(weights * gaps, axis=1) / (1 + others) - xp.log1p(others)
 
 
@@ -48,10 +47,8 @@ class Entropy(LogitDetector):
     tags = Tags(
         reads="logits",
         needs_fit=False,
-        tolerance=(
-            1e-5,
-            1e-12,
-        ),  # it is small where the network is sure, and the head's rounding is not
+        # It is small where the network is sure, and the head's rounding is not.
+        tolerance=(1e-5, 1e-12),
         fit_cost="none",
         score_cost="O(m C + C log C)",
         memory="O(m C), the head",

@@ -1,7 +1,7 @@
-"""fDBD: the mean distance to the decision boundaries of the other classes, over the distance to the
-training mean.
+"""fDBD: the mean distance to the decision boundaries, over the distance to the training mean.
 
-    score(z) = 1/(C-1) sum_{c != k} |l_k - l_c| / |w_k - w_c|  /  |z - mu|,   k = argmax l, l = logits of z
+    score(z) = 1/(C-1) sum_{c != k} |l_k - l_c| / |w_k - w_c|  /  |z - mu|
+    k = argmax l, l = logits of z
 
 with w the rows of the head's weight and mu the mean of all training features. Liu, Qin: Fast
 Decision Boundary based Out-of-Distribution Detector, ICML 2024. Higher = more typical, as printed
@@ -55,8 +55,9 @@ class FDBD(MomentsDetector):
         gaps = cdist(self._head.weight.astype(np.float64), self._head.weight.astype(np.float64))
         boundaries = np.sum(gaps > 0, axis=1, keepdims=True)
         if not boundaries.all():
+            name = self.classes_[np.argmin(boundaries)]
             raise InputError(
-                f"class {self.classes_[np.argmin(boundaries)]!s} of the head has no decision boundary; "
+                f"class {name!s} of the head has no decision boundary; "
                 "pass a head of two or more classes that differ in weight."
             )
         # One over the distance of the weights, and over the number of boundaries; 0 where there is

@@ -1,6 +1,7 @@
 """GEN, the generalized entropy of the largest softmax probabilities.
 
-    score(z) = - sum_(k among the M largest p) p_k^gamma (1 - p_k)^gamma,   p = softmax(l), l = logits of z
+    score(z) = - sum_(k among the M largest p) p_k^gamma (1 - p_k)^gamma
+    p = softmax(l), l = logits of z
 
 Liu, Lochman, Zach: GEN: Pushing the Limits of Softmax-Based Out-of-Distribution Detection, CVPR
 2023. Higher = more typical, as printed: 0 where one class has it all. gamma = 0.1 and M = 100 are
@@ -24,7 +25,7 @@ from typica.store import storable
 
 
 def negative_generalized_entropy(L: Array, gamma: float = 0.1, top_m: int = 100) -> Array:
-    """Return - sum p_k^gamma (1 - p_k)^gamma over the top_m largest p = softmax(L), for each row of L (n, C).
+    """Return - sum p_k^gamma (1 - p_k)^gamma over the top_m largest p = softmax(L), (n,).
 
     >>> import numpy as np
     >>> negative_generalized_entropy(np.array([[0.0, 0.0], [1e4, 0.0]]), gamma=0.5)
@@ -35,9 +36,9 @@ def negative_generalized_entropy(L: Array, gamma: float = 0.1, top_m: int = 100)
     if L.shape[1] == 1:
         return L[:, 0] - L[:, 0]  # p = 1, in the graph of L
     # The largest probability is 1 / total and the sum of all others is others / total.
-    log_others = (
-        L[:, 1:2] - L[:, :1] + xp.log(xp.sum(xp.exp(L[:, 1:] - L[:, 1:2]), axis=1, keepdims=True))
-    )
+    second = L[:, 1:2]
+    weights = xp.exp(L[:, 1:] - second)
+    log_others = second - L[:, :1] + xp.log(xp.sum(weights, axis=1, keepdims=True))
     log_total = xp.log1p(xp.exp(log_others))
     log_p = L[:, : min(top_m, L.shape[1])] - L[:, :1] - log_total
     # All but the largest are at most 1/2, where 1 - p is exact enough.

@@ -1,4 +1,4 @@
-"""GradNorm: the L1 norm of the gradient, with respect to the head's weight, of KL(uniform || softmax).
+"""GradNorm: the L1 norm of the gradient of KL(uniform || softmax) by the head's weight.
 
     score(z) = |z|_1 |p - 1/C|_1 / T,   p = softmax(l / T), l = logits of z
 

@@ -1,4 +1,4 @@
-"""The influence kernel behind CTM: the cosine of two gradients, at a feature and at the mean of its class.
+"""The influence kernel behind CTM: the cosine of gradients at a feature and at its class mean.
 
     score(z) = <p' - u, p - u> / (|p' - u| |p - u|) cos(mu_k, z),   k = argmax p
 
@@ -52,7 +52,8 @@ class InfluenceKernel(MomentsDetector):
         fit_cost="O(N m)",
         score_cost="O(m C)",
         memory="O(m C + C^2)",
-        reference="Nguyen et al. 2023, A Cosine Similarity-based Method for Out-of-Distribution Detection",
+        reference="Nguyen et al. 2023, "
+        "A Cosine Similarity-based Method for Out-of-Distribution Detection",
     )
     params = {"head": HEAD, "exact": truth()}
     _directions: NDArray[np.float64]
@@ -69,12 +70,10 @@ class InfluenceKernel(MomentsDetector):
     def _derive(self) -> None:
         order = check_classes(self.moments_, self._head)
         self._directions = mean_directions(self.moments_)[order]
-        C = len(order)
-        certain = (
-            surplus(self._head.logits(self.moments_.means[order]))
-            if self.exact
-            else np.eye(C) - 1 / C
-        )
+        if self.exact:
+            certain = surplus(self._head.logits(self.moments_.means[order]))
+        else:
+            certain = np.eye(len(order)) - 1 / len(order)
         self._profiles, _ = units(certain)
 
     def _score(self, Z: Array) -> Array:

@@ -1,6 +1,6 @@
 """Isolation forest: how many random cuts it takes to set a row apart from the training data.
 
-    score(z) = -2^(-d(z) / c),   d = mean depth of z in random trees, c = the mean depth to be expected
+    score(z) = -2^(-d(z) / c),   d = mean depth of z in random trees, c = the expected mean depth
 
 Liu, Ting, Zhou: Isolation Forest, ICDM 2008. Higher = more typical; between -1 and 0. This is
 scikit-learn's IsolationForest on the features as they are, with its defaults. Fit: grows the trees

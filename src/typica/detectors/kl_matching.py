@@ -71,10 +71,8 @@ class KLMatching(LogitDetector):
     tags = Tags(
         reads="logits",
         mergeable=True,
-        tolerance=(
-            3e-5,
-            1e-12,
-        ),  # it is small where the network is sure, and the head's rounding is not
+        # It is small where the network is sure, and the head's rounding is not.
+        tolerance=(3e-5, 1e-12),
         fit_cost="O(N m C)",
         score_cost="O(m C + C^2)",
         memory="O(m C + C^2)",

@@ -1,6 +1,6 @@
 """KNN: minus the distance to the k-th nearest training feature, on the unit sphere.
 
-    score(z) = -|z/|z| - b_(k)|,   b_(1), b_(2), ... = training features of length 1, the nearest first
+    score(z) = -|z/|z| - b_(k)|,   b_(1), b_(2), ... = training features of length 1, by distance
 
 Sun, Ming, Zhu, Li: Out-of-Distribution Detection with Deep Nearest Neighbors, ICML 2022. Higher =
 more typical, as printed; between -2 and 0. k = 50 is the paper's choice for CIFAR-10 (200 for
@@ -27,7 +27,8 @@ from typica.errors import InputError
 from typica.linalg import units
 from typica.store import storable
 
-FARTHEST = 2.0  # the distance of opposite directions: where a zero row, which has no direction, is said to be
+# The distance of opposite directions: where a zero row, which has no direction, is said to be.
+FARTHEST = 2.0
 
 
 def distances(A: Array, B: Array) -> Array:
@@ -50,8 +51,8 @@ class KNN(RowsDetector):
 
     subsample: keep a random sample only, a share (float) or a number (int) of rows; seed: chooses
     the sample. index: "faiss" searches approximately, in the nearest of about sqrt(N) cells, for
-    banks of millions of rows. Zero features have no direction: they count as 2 away, the farthest
-    there is, from everything. The bank keeps the precision of the training features, and so does
+    millions of rows. Zero features have no direction: they count as 2 away, the farthest
+    there is, from everything. The rows keep the precision of the training features, and so does
     the comparison: if either side is float32, both are rounded to it.
 
     >>> detector = KNN(k=2).fit(np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]] * 10))
@@ -99,10 +100,10 @@ class KNN(RowsDetector):
 
     def _derive(self) -> None:
         super()._derive()
-        bank = self.rows_
-        check_k(self.k, len(bank), self.subsample)
-        directed = bank.any(axis=1)
-        self._directions = bank if directed.all() else bank[directed]
+        rows = self.rows_
+        check_k(self.k, len(rows), self.subsample)
+        directed = rows.any(axis=1)
+        self._directions = rows if directed.all() else rows[directed]
         if len(self._directions) < self.k:
             return  # the k-th nearest is a zero row, for every query
         if self.index is None:
@@ -116,16 +117,15 @@ class KNN(RowsDetector):
             return xp.full_like(Z[:, 0], -FARTHEST)
         near = "cpu" in str(array_api_compat.device(Z)).lower()
         narrow = xp.float32 if self._directions.dtype == np.float32 else Z.dtype
-        # In float64, so that a row has the same direction, to the last bit, in the bank and as a
-        # query.
+        # In float64, so that a row has the same direction, to the last bit, kept and as a query.
         U, zero = units(xp.astype(Z, xp.float64) if near else Z)
         U = xp.astype(U, narrow)
         if near:
             index = self._search.kth(to_numpy(U).astype(self._directions.dtype, copy=False), self.k)
             neighbours = like(self._directions[index], U)
         else:
-            bank = self._like("_directions", U)
-            neighbours = xp.take(bank, kth_by_product(U, bank, self.k), axis=0)
+            rows = self._like("_directions", U)
+            neighbours = xp.take(rows, kth_by_product(U, rows, self.k), axis=0)
         scores = -xp.astype(distances(U, neighbours), Z.dtype)
         return xp.where(zero, xp.full_like(scores, -FARTHEST), scores)
 
@@ -134,23 +134,22 @@ class KNN(RowsDetector):
 
 
 class Cells:
-    """Approximate search by faiss: rows in about sqrt(N) cells, of which the nearest few are searched."""
+    """Approximate search by faiss, in the nearest few of about sqrt(N) cells of rows."""
 
-    def __init__(self, bank: NDArray[Any], k: int) -> None:
+    def __init__(self, rows: NDArray[Any], k: int) -> None:
         faiss = _faiss()
-        n, m = bank.shape
+        n, m = rows.shape
         cells = max(1, min(round(n**0.5), n // 39))  # faiss wants 39 rows a cell to find the cells
-        self._bank = bank
+        self._rows = rows
         self._index = faiss.IndexIVFFlat(faiss.IndexFlatL2(m), m, cells)
-        self._index.nprobe = max(
-            8, -(-4 * k * cells // n)
-        )  # cells that hold 4k rows or more, on average
-        rows = bank.astype(np.float32, copy=False)
-        self._index.train(rows)
-        self._index.add(rows)
+        # Cells that hold 4k rows or more, on average.
+        self._index.nprobe = max(8, -(-4 * k * cells // n))
+        single = rows.astype(np.float32, copy=False)
+        self._index.train(single)
+        self._index.add(single)
 
     def kth(self, Q: NDArray[Any], k: int) -> NDArray[np.int64]:
-        """Return for each of the queries Q (n, m) which row is its k-th nearest, as far as was searched."""
+        """Return the k-th nearest of the rows searched, for each of the queries Q (n, m)."""
         _, found = self._index.search(np.ascontiguousarray(Q, dtype=np.float32), k)
         index: NDArray[np.int64] = found[:, k - 1]
         few = index < 0  # the cells that were searched hold fewer than k rows
@@ -160,7 +159,7 @@ class Cells:
 
     @cached_property
     def _exact(self) -> Search:
-        return Search(self._bank)
+        return Search(self._rows)
 
 
 def _faiss() -> Any:

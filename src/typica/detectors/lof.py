@@ -1,4 +1,4 @@
-"""LOF, the local outlier factor: how thin the training data is around a row, relative to its neighbours.
+"""LOF, the local outlier factor: how thin the training data is around a row, for its place.
 
     score(z) = -mean over the k nearest training features b of density(b) / density(z)
 
@@ -37,10 +37,8 @@ class LOF(RowsDetector):
         differentiable=False,
         keeps_rows=True,
         mergeable=True,
-        tolerance=(
-            1e-4,
-            1e-6,
-        ),  # scikit-learn's distances come from a product, which depends on the batch
+        # scikit-learn's distances come from a product, which depends on the batch.
+        tolerance=(1e-4, 1e-6),
         fit_cost="O(N^2 m)",
         score_cost="O(N m)",
         memory="O(N m)",

@@ -51,7 +51,7 @@ def nearest(U: Array, V: Array) -> Array:
 
 
 def half_distances(U: Array, V: Array) -> Array:
-    """Return minus half the squared distances (n, C) from the rows of U (n, r) to those of V (C, r)."""
+    """Return minus half the squared distances (n, C) between rows of U (n, r) and V (C, r)."""
     xp = namespace(U)
     halves = U @ V.T - xp.vecdot(V, V) / 2 - (xp.vecdot(U, U) / 2)[:, None]
     return xp.where(halves > 0, xp.zeros_like(halves), halves)
@@ -70,7 +70,8 @@ class Mahalanobis(ScatterDetector):
     about 2e-8 sqrt(v) of the largest (2e-5 at v = 1e6; less where features are uncorrelated),
     float64 ones by less than 1e-15 v.
 
-    >>> train = np.array([[0.0, 1.0], [0.0, -1.0], [1.0, 0.0], [9.0, 1.0], [9.0, -1.0], [8.0, 0.0]] * 5)
+    >>> left, right = [[0.0, 1.0], [0.0, -1.0], [1.0, 0.0]], [[9.0, 1.0], [9.0, -1.0], [8.0, 0.0]]
+    >>> train = np.array((left + right) * 5)
     >>> detector = Mahalanobis().fit(train, (["left"] * 3 + ["right"] * 3) * 5)
     >>> detector.score_samples(np.array([[0.5, 0.0], [4.5, 0.0]])).round(1)
     array([ -0.1, -39.1])
@@ -96,9 +97,10 @@ class Mahalanobis(ScatterDetector):
         moments = self.moments_
         self._factor = whitener(moments.scatter_within(), moments.n)
         if not self._factor.shape[1]:
+            found = f"n_samples={moments.n} in {len(moments.classes)} class(es)"
             raise InputError(
-                f"n_samples={moments.n} in {len(moments.classes)} class(es) do not vary within a class, so "
-                "there is no covariance; pass rows that differ, several a class."
+                f"{found} do not vary within a class, so there is no covariance; "
+                "pass rows that differ, several per class."
             )
         self._center = anchor(moments.mean)
         self._means = (moments.means - self._center) @ self._factor

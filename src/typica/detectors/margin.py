@@ -1,7 +1,7 @@
 """Margin, the lead of the best class over the second best.
 
-    score(z) = p_(1) - p_(2),   the two largest of p = softmax(l), l = logits of z    of="probabilities"
-    score(z) = l_(1) - l_(2),   the two largest logits                                of="logits"
+    score(z) = p_(1) - p_(2),   the two largest of p = softmax(l)    of="probabilities"
+    score(z) = l_(1) - l_(2),   the two largest logits l of z        of="logits"
 
 Scheffer, Decomain, Wrobel: Active Hidden Markov Models for Information Extraction, IDA 2001, which
 defines the margin on probabilities (the default). Higher = more typical. The two order inputs alike

@@ -1,4 +1,4 @@
-"""NCI: how far a feature points along the weight of its predicted class, seen from the mean, plus its length.
+"""NCI: how far a feature points, from the mean, along its class's weight, plus its length.
 
     score(z) = (z - mu)·w_k / |z - mu| + alpha |z|_1,   k = argmax of the logits of z
 
@@ -56,9 +56,8 @@ class NCI(MomentsDetector):
 
     def _score(self, Z: Array) -> Array:
         xp = namespace(Z)
-        weights = xp.take(
-            like(self._head.weight, Z), xp.argmax(self._head.logits(Z), axis=1), axis=0
-        )
+        predicted = xp.argmax(self._head.logits(Z), axis=1)
+        weights = xp.take(like(self._head.weight, Z), predicted, axis=0)
         U, at_mean = units(self._from_mean(Z))
         lengths = xp.sqrt(xp.vecdot(weights, weights))
         along = xp.where(at_mean, -lengths, xp.vecdot(U, weights))

@@ -1,13 +1,13 @@
-"""NNGuide: the energy, guided by the nearest features of a bank and their energies.
+"""NNGuide: the energy, guided by the nearest training features and their energies.
 
-    score(z) = E(z) 1/k sum_{i=1..k} g_(i),   g_(1) >= g_(2) >= ... the E(b) cos(b, z) of the features b of
-the bank
+    score(z) = E(z) 1/k sum_{i=1..k} g_(i)
+    g_(1) >= g_(2) >= ... the E(b) cos(b, z) of the training features b that are kept
 
 with E(z) = log sum exp of the logits of z. Park, Jung, Teoh: Nearest Neighbor Guidance for
 Out-of-Distribution Detection, ICCV 2023. Higher = more typical, as printed. As in the authors'
-code, the k nearest are those of the largest products. k = 10 and a bank of 1 % of the training data
+code, the k nearest are those of the largest products. k = 10 and 1 % of the training data
 are the paper's choices for ImageNet. The method takes for granted that energies are positive. Fit:
-keeps the sample. Score: one product with the head and one with the bank.
+keeps the sample. Score: one product with the head and one with the sample.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def mean_of_largest(S: Array, k: int) -> Array:
 class NNGuide(HeadedDetector, RowsDetector):
     """Nearest neighbour guidance of the energy.
 
-    subsample: the bank's size, as a share (float) or a number (int) of training rows, or None for
+    subsample: how many training rows are kept, as a share (float) or a number (int), or None for
     all of them; seed: chooses them. A zero feature has no direction, its cosines count as 0, and so
     does its score.
 
@@ -59,7 +59,7 @@ class NNGuide(HeadedDetector, RowsDetector):
         keeps_rows=True,
         mergeable=True,
         fit_cost="O(N m)",
-        score_cost="O(m C + m B), B rows in the bank",
+        score_cost="O(m C + m B), B rows kept",
         memory="O(m C + m B)",
         reference="Park, Jung & Teoh 2023, ICCV",
     )
@@ -80,10 +80,10 @@ class NNGuide(HeadedDetector, RowsDetector):
 
     def _derive(self) -> None:
         super()._derive()
-        bank = self.rows_.astype(np.float64)
-        check_k(self.k, len(bank), self.subsample)
-        directions, _ = units(bank)
-        self._guides = directions * logsumexp(self._head.logits(bank))[:, None]
+        rows = self.rows_.astype(np.float64)
+        check_k(self.k, len(rows), self.subsample)
+        directions, _ = units(rows)
+        self._guides = directions * logsumexp(self._head.logits(rows))[:, None]
 
     def _score(self, Z: Array) -> Array:
         directions, _ = units(Z)

@@ -1,17 +1,18 @@
-"""OpenMax: the probability of an unknown class, from how far the logits lie from those of each class.
+"""OpenMax: the probability of an unknown class, from how far the logits lie from the classes'.
 
-    a = mean logits of the correctly classified training rows of a class, one a class
-    w_k = 1 - exp(-(d(l, a_k) / scale_k)^shape_k),   a Weibull fitted to the `tail` largest training distances
-    r_k = l_k (1 - w_k (alpha + 1 - i) / alpha) for the i-th largest logit, i <= alpha;   r_k = l_k for the others
-    u = sum_k (l_k - r_k)
+    a_k = mean logits of the correctly classified training rows of class k
+    w_k = 1 - exp(-(d(l, a_k) / scale_k)^shape_k)
+    r_k = l_k (1 - w_k (alpha + 1 - i) / alpha) for the i-th largest logit, i <= alpha
+    r_k = l_k for the others;   u = sum_k (l_k - r_k)
     score(z) = - P(unknown) = - exp(u) / (exp(u) + sum_k exp(r_k)),   l = logits of z
 
-Bendale, Boult: Towards Open Set Deep Networks, CVPR 2016, as the authors' code computes it (the
-paper prints w with the opposite sense). Higher = more typical. tail = 20, alpha = 10 and the
-distance "eucos" = Euclidean / 200 + cosine are theirs. Their Weibull fit moves the tail to 10,000
-first; here the distances are fitted as they are, so that the fit follows their scale (on CIFAR-10
-features AUROC moves by 0.15 points at most at the defaults, by 0.5 otherwise). Fit: two passes.
-Score: one product with the head, a sort and alpha distances.
+with w_k a Weibull fitted to the `tail` largest training distances of class k. Bendale, Boult:
+Towards Open Set Deep Networks, CVPR 2016, as the authors' code computes it (the paper prints w with
+the opposite sense). Higher = more typical. tail = 20, alpha = 10 and the distance "eucos" =
+Euclidean / 200 + cosine are theirs. Their Weibull fit moves the tail to 10,000 first; here the
+distances are fitted as they are, so that the fit follows their scale (on CIFAR-10 features AUROC
+moves by 0.15 points at most at the defaults, by 0.5 otherwise). Fit: two passes. Score: one product
+with the head, a sort and alpha distances.
 """
 
 from __future__ import annotations
@@ -33,14 +34,17 @@ from typica.store import storable
 
 DISTANCES = ("eucos", "euclidean", "cosine")
 EUCLIDEAN_UNIT = 200.0  # of the authors, for the logits of AlexNet
-MAX_SHAPE = 1e4  # a tail whose distances are all equal is a step, a Weibull of infinite shape; this is near enough
-LEAST_TAIL = (
-    1e-6  # relative to the class mean's own distance from 0; below it distances are rounding errors
-)
+# A tail whose distances are all equal is a step, a Weibull of infinite shape; this is near enough.
+MAX_SHAPE = 1e4
+# Relative to the class mean's own distance from 0; below it distances are rounding errors.
+LEAST_TAIL = 1e-6
 
 
 class ClassModels(NamedTuple):
-    """Mean logits as lengths (C,) and directions (C, C), Weibull shapes and scales (C,), 0 where there is no model."""
+    """Mean logits and Weibulls of the classes.
+
+    lengths (C,), directions (C, C); shapes and scales (C,), 0 where there is no model.
+    """
 
     lengths: Array
     directions: Array
@@ -49,7 +53,7 @@ class ClassModels(NamedTuple):
 
 
 def fit_weibull(distances: NDArray[Any]) -> tuple[float, float]:
-    """Return the maximum likelihood shape and scale of a Weibull that starts at 0, for positive distances.
+    """Return the maximum likelihood shape and scale of a Weibull from 0, for positive distances.
 
     >>> shape, scale = fit_weibull(np.array([1.0, 2.0, 3.0, 4.0]))
     >>> round(shape, 4), round(scale, 4)
@@ -70,7 +74,7 @@ def fit_weibull(distances: NDArray[Any]) -> tuple[float, float]:
 
 
 def polar(X: Array) -> tuple[Array, Array]:
-    """Return the lengths (n,) of the rows of X (n, m) and their directions (n, m); a zero row has direction 0.
+    """Return the lengths (n,) and directions (n, m) of the rows of X (n, m); 0 for a zero row.
 
     >>> polar(np.array([[3.0, 4.0]]))
     (array([5.]), array([[0.6, 0.8]]))
@@ -107,7 +111,7 @@ def distances(a: Array, A: Array, b: Array, B: Array, kind: str) -> Array:
 
 
 def revise(L: Array, models: ClassModels, alpha: int, kind: str) -> tuple[Array, Array, Array]:
-    """Return the classes by falling logit (n, C), their revised logits r in that order, and u (n,)."""
+    """Return the classes by falling logit (n, C), their revised logits in that order, and u."""
     xp = namespace(L)
     n, C = L.shape
     alpha = min(alpha, C)
@@ -121,25 +125,21 @@ def revise(L: Array, models: ClassModels, alpha: int, kind: str) -> tuple[Array,
 
     known = shapes > 0
     ones = xp.ones_like(scales)
-    ratio = xp.clip(
-        far / xp.where(known, scales, ones), min=float(xp.finfo(L.dtype).smallest_normal)
-    )
+    least = float(xp.finfo(L.dtype).smallest_normal)
+    ratio = xp.clip(far / xp.where(known, scales, ones), min=least)
     power = xp.clip(shapes * xp.log(ratio), max=10.0)  # exp(-exp(10)) is 0
     w = xp.where(known, -xp.expm1(-xp.exp(power)), ones)
 
     falling = descending(L)
     taken = falling[:, :alpha] * w * like(np.arange(alpha, 0, -1) / alpha, L)
-    return (
-        order,
-        xp.concat([falling[:, :alpha] - taken, falling[:, alpha:]], axis=1),
-        xp.sum(taken, axis=1),
-    )
+    revised = xp.concat([falling[:, :alpha] - taken, falling[:, alpha:]], axis=1)
+    return order, revised, xp.sum(taken, axis=1)
 
 
 def unknown_probability(
     L: Array, models: ClassModels, alpha: int = 10, kind: str = "eucos"
 ) -> Array:
-    """Return P(unknown) for each row of the logits L (n, C); models in the backend and dtype of L."""
+    """Return P(unknown) for each row of the logits L (n, C), from models in its backend."""
     _, revised, unknown = revise(L, models, alpha, kind)
     return softmax(namespace(L).concat([revised, unknown[:, None]], axis=1))[:, -1]
 
@@ -192,6 +192,23 @@ class OpenMax(LogitDetector):
 
     def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
         truth = self._class_numbers(labels, len(Z))
+        means, correct = self._mean_logits(Z, truth)
+        far = self._distances(Z, truth, means)[correct]
+        origin = distances(*polar(np.zeros_like(means)), *polar(means), self.distance)
+        least = np.maximum(LEAST_TAIL * origin, np.finfo(np.float32).tiny)
+
+        shapes, scales = np.zeros(len(means)), np.zeros(len(means))
+        truth = truth[correct]
+        order = np.lexsort((far, truth))
+        present, starts = np.unique(truth[order], return_index=True)
+        for k, own in zip(present, np.split(far[order], starts[1:]), strict=True):
+            shapes[k], scales[k] = fit_weibull(np.maximum(own[-self.tail :], least[k]))
+        self.means_, self.shapes_, self.scales_ = means, shapes, scales
+
+    def _mean_logits(
+        self, Z: NDArray[Any], truth: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Return the mean logits (C, C) of each class's correct rows, and which rows these are."""
         C = len(self.classes_)
         correct = np.zeros(len(Z), dtype=bool)
         sums = np.zeros((C, C))
@@ -203,22 +220,19 @@ class OpenMax(LogitDetector):
                 f"of {len(Z)} sample(s) none is classified correctly; "
                 "pass labels and a head that belong together."
             )
-        means = sums / np.maximum(np.bincount(truth[correct], minlength=C), 1)[:, None]
-        length, direction = polar(means)
+        counts = np.bincount(truth[correct], minlength=C)
+        return sums / np.maximum(counts, 1)[:, None], correct
+
+    def _distances(
+        self, Z: NDArray[Any], truth: NDArray[np.int64], means: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return the distance (n,) of each row's logits from the mean logits of its class."""
+        lengths, directions = polar(means)
         far = np.zeros(len(Z))
         for block, L in self._logit_blocks(Z):
-            far[block] = distances(
-                *polar(L), length[truth[block]], direction[truth[block]], self.distance
-            )
-        origin = distances(*polar(np.zeros_like(means)), length, direction, self.distance)
-        least = np.maximum(LEAST_TAIL * origin, np.finfo(np.float32).tiny)
-        shapes, scales = np.zeros(C), np.zeros(C)
-        rows = np.lexsort((far, truth))
-        rows = rows[correct[rows]]
-        present, starts = np.unique(truth[rows], return_index=True)
-        for k, own in zip(present, np.split(far[rows], starts[1:]), strict=True):
-            shapes[k], scales[k] = fit_weibull(np.maximum(own[-self.tail :], least[k]))
-        self.means_, self.shapes_, self.scales_ = means, shapes, scales
+            own = truth[block]
+            far[block] = distances(*polar(L), lengths[own], directions[own], self.distance)
+        return far
 
     def _derive(self) -> None:
         self._models = ClassModels(*polar(self.means_), self.shapes_, self.scales_)
@@ -227,14 +241,15 @@ class OpenMax(LogitDetector):
         """Return the position in `classes_` of each of the n labels."""
         if labels is None or labels.shape != (n,):
             shape = None if labels is None else labels.shape
-            raise InputError(f"labels of shape {shape} for {n} rows; pass one label a row.")
+            raise InputError(f"labels of shape {shape} for {n} rows; pass one label per row.")
         positions = {name: position for position, name in enumerate(self.classes_.tolist())}
         names, which = np.unique(labels, return_inverse=True)
         unknown = [name for name in names.tolist() if name not in positions]
         if unknown:
+            found = f"{len(positions)} class(es), n_features={self.n_features}"
             raise InputError(
-                f"label {unknown[0]!r} is no class: {len(positions)} class(es), n_features={self.n_features}; "
-                "pass the names in head.classes as labels, or without a head the positions of the logits."
+                f"label {unknown[0]!r} is not a class: {found}; pass the names in head.classes as "
+                "labels, or without a head the positions of the logits."
             )
         return np.array([positions[name] for name in names.tolist()])[which]
 

@@ -1,6 +1,7 @@
 """RelativeMahalanobis: how much nearer a class is than the training data as a whole.
 
-    score(z) = -min_k [d_k(z) - d_0(z)],   d_k(z) = (z - mu_k)ᵀ S⁻¹ (z - mu_k),   d_0(z) = (z - mu)ᵀ S_0⁻¹ (z - mu)
+    score(z) = -min_k [d_k(z) - d_0(z)]
+    d_k(z) = (z - mu_k)ᵀ S⁻¹ (z - mu_k),   d_0(z) = (z - mu)ᵀ S_0⁻¹ (z - mu)
 
 with class means mu_k and covariance S within classes as in `Mahalanobis`, and mean mu and
 covariance S_0 of all training rows, whatever their class. Since S_0 = S + B, B being the covariance
@@ -37,7 +38,8 @@ class RelativeMahalanobis(Mahalanobis):
     within any class count in neither distance: in d_0 alone they would make a row the more typical
     the farther it is. As to rounding, see `Mahalanobis`.
 
-    >>> train = np.array([[0.0, 1.0], [0.0, -1.0], [1.0, 0.0], [9.0, 1.0], [9.0, -1.0], [8.0, 0.0]] * 5)
+    >>> left, right = [[0.0, 1.0], [0.0, -1.0], [1.0, 0.0]], [[9.0, 1.0], [9.0, -1.0], [8.0, 0.0]]
+    >>> train = np.array((left + right) * 5)
     >>> detector = RelativeMahalanobis().fit(train, (["left"] * 3 + ["right"] * 3) * 5)
     >>> detector.score_samples(np.array([[0.5, 0.0], [4.5, 0.0]])).round(1)
     array([  0.8, -78.1])
@@ -51,7 +53,8 @@ class RelativeMahalanobis(Mahalanobis):
         fit_cost="O(N m² + m³ + m C²)",
         score_cost="O(m C + C²)",
         memory="O(m² + m C)",
-        reference="Ren et al. 2021, A Simple Fix to Mahalanobis Distance for Improving Near-OOD Detection",
+        reference="Ren et al. 2021, "
+        "A Simple Fix to Mahalanobis Distance for Improving Near-OOD Detection",
     )
 
     _shift: Floats

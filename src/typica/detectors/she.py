@@ -1,7 +1,7 @@
 """SHE, Simplified Hopfield Energy: the inner product with the mean feature of the predicted class.
 
-    score(z) = z·mu_k,   k = the class that the head predicts for z,
-    mu_k = mean of the training features of class k that the head classifies correctly (the stored pattern)
+    score(z) = z·mu_k,   k = the class that the head predicts for z
+    mu_k = mean of the training features of class k that the head classifies correctly
 
 Zhang, Fu, Chen, Du, Li, Wang, Liu, Han, Zhang: Out-of-Distribution Detection based on
 In-Distribution Data Patterns Memorization with Modern Hopfield Energy, ICLR 2023. Higher = more
@@ -61,7 +61,7 @@ class SHE(MomentsDetector):
         labels = np.asarray(labels)
         if labels.shape != (len(Z),):
             raise InputError(
-                f"labels of shape {labels.shape} for {len(Z)} rows; pass one label a row."
+                f"labels of shape {labels.shape} for {len(Z)} rows; pass one label per row."
             )
         check_known(labels, self._head)
         predicted = map_rows(

@@ -48,7 +48,8 @@ class ViM(ResidualDetector):
     lie far from the origin, next to each other, scores lose digits.
 
     >>> head = Head(np.eye(2, 3), classes=["right", "up"])
-    >>> train = np.array([[4.0, 0.0, 0.1], [4.0, 0.0, -0.1], [0.0, 4.0, 0.1], [0.0, 4.0, -0.1]] * 10)
+    >>> right, up = [[4.0, 0.0, 0.1], [4.0, 0.0, -0.1]], [[0.0, 4.0, 0.1], [0.0, 4.0, -0.1]]
+    >>> train = np.array((right + up) * 10)
     >>> detector = ViM(head, dim=2).fit(train)
     >>> detector.score_samples(np.array([[4.0, 0.0, 0.0], [4.0, 0.0, 0.3]])).round(1)
     array([ 4., -8.])
@@ -83,8 +84,9 @@ class ViM(ResidualDetector):
             logits += float(self._logits(rows).max(axis=1).sum(dtype=np.float64))
             lengths += float(self._residuals.lengths(rows).sum(dtype=np.float64))
         if logits <= 0:
+            mean = logits / len(Z)
             raise InputError(
-                f"the largest logits of the training features average {logits / len(Z):.3g}, but alpha needs "
+                f"the largest logits of the training features average {mean:.3g}, but alpha needs "
                 "them to be positive; check that the head belongs to the features."
             )
         self.alpha_ = logits / lengths / self._residuals.scale
@@ -94,21 +96,21 @@ class ViM(ResidualDetector):
         origin, dim = zero_logits(self.head, m), principal_dim(self.dim, m)
         variances, vectors = principal_axes(self.moments_.scatter_about(origin), n)
         if len(variances) <= dim:
+            rank = len(variances)
             raise InputError(
-                f"the features vary in {len(variances)} directions only, which leaves no residual outside "
-                f"{dim}; pass more rows, or dim<{len(variances)}."
+                f"the features vary in {rank} directions only, which leaves no residual outside "
+                f"{dim}; pass more rows, or dim<{rank}."
             )
         self._residuals = Residuals.outside(origin, variances, vectors, dim)
 
     def _logits(self, Z: Array) -> Array:
         if self.head is None:
-            raise InputError("ViM: no head; pass head=typica.Head(weight, bias).")
+            raise InputError("no head; pass head=typica.Head(weight, bias).")
         return self.head.logits(Z)
 
     def _typicality(self, Z: Array) -> Array:
-        return logsumexp(
-            self._logits(Z)
-        ) - self.alpha_ * self._residuals.scale * self._residuals.lengths(Z)
+        virtual = self.alpha_ * self._residuals.scale * self._residuals.lengths(Z)
+        return logsumexp(self._logits(Z)) - virtual
 
     def _similarities(self, Z: Array) -> Array:
         return overflow_as_minus_infinity(self._logits, Z)

@@ -1,8 +1,8 @@
-"""The rectifiers, one method a file: scikit-learn transformers that change features before a detector sees them.
+"""The rectifiers, one method per file, which change features before a detector sees them.
 
-They are composed by scikit-learn's own Pipeline, `make_pipeline(ReAct(percentile=90),
-Energy(head))`, which `typica.calibrate`, `explain` and `save` take like a detector. A file added
-here is a rectifier added everywhere.
+They are scikit-learn transformers, composed by scikit-learn's own Pipeline,
+`make_pipeline(ReAct(percentile=90), Energy(head))`, which `typica.calibrate`, `explain` and `save`
+take like a detector. A file added here is a rectifier added everywhere.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def row_unit(top: Array) -> Array:
 
 
 def sharpening(P: Array, top: Array) -> Array:
-    """Return exp(r) (n, 1), r = the sum of a row of P >= 0 over the sum of `top`, its largest numbers.
+    """Return exp(r) (n, 1), r = the sum of a row of P >= 0 over that of `top`, its largest.
 
     r is at least 1, except that it is 0 for a row of zeros, and at most the share of numbers that
     `top` holds, inverted. It is capped at `LARGEST_EXPONENT`, which takes a percentile above 97, so

@@ -15,7 +15,7 @@ SAMPLE = 2**25  # the most activations that are sorted; 50,000 rows of 512 featu
 def percentiles(
     Z: NDArray[Any], shares: list[float], axis: int | None = None
 ) -> NDArray[np.float64]:
-    """Return NumPy's (interpolated) percentiles of the activations Z (n, m), all together or by feature (axis=0).
+    """Return NumPy's percentiles of the activations Z (n, m), all together or by feature (axis=0).
 
     Exact for up to `SAMPLE` activations; of more, as many whole rows as hold that many are drawn at
     random, always the same ones. All rows are checked to be finite.
@@ -29,6 +29,5 @@ def percentiles(
         Z = Z[np.sort(np.random.default_rng(0).choice(len(Z), rows, replace=False))]
     # A copy that may be reordered, so that the percentile needs no second one.
     work = np.array(as_floating(Z))
-    return np.asarray(
-        np.percentile(work, shares, axis=axis, overwrite_input=True), dtype=np.float64
-    )
+    found = np.percentile(work, shares, axis=axis, overwrite_input=True)
+    return np.asarray(found, dtype=np.float64)

@@ -13,7 +13,7 @@ The paper takes activations after a ReLU. Here negative activations count as zer
 after a ReLU. An activation of zero is never in T; where the k-th largest occurs more than once, all
 of its kind are (the authors' code keeps exactly k, arbitrary ones of these, and in B fills zeros
 and divides by k). A row without positive activations becomes zero. Nothing is learnt. Transform:
-one selection a row.
+one selection per row.
 """
 
 from __future__ import annotations
@@ -51,11 +51,8 @@ def shape(Z: Array, percentile: float, variant: str) -> Array:
     if variant == "b":
         count = xp.sum(xp.astype(keep, Z.dtype), axis=1, keepdims=True)
         unit = row_unit(top)
-        P = (
-            unit
-            * (row_sum(P, unit) / xp.where(count > 0, count, xp.ones_like(count)))
-            * xp.ones_like(P)
-        )
+        mean = row_sum(P, unit) / xp.where(count > 0, count, xp.ones_like(count))
+        P = unit * mean * xp.ones_like(P)
     elif variant == "s":
         P = P * sharpening(P, top)
     return xp.where(keep, P, xp.zeros_like(P))
@@ -63,7 +60,9 @@ def shape(Z: Array, percentile: float, variant: str) -> Array:
 
 @storable("ash")
 class ASH(SameWidth):
-    """Activation shaping, variant "s", "b" or "p"; ready without `fit`. percentile=None: the authors' (90, 65, 60).
+    """Activation shaping; ready without `fit`.
+
+    variant: "s", "b" or "p"; percentile: None for the authors' (90, 65, 60).
 
     >>> import numpy as np
     >>> ASH(variant="b", percentile=50).transform(np.array([[1.0, 2.0, 3.0, 4.0]])).tolist()
@@ -87,6 +86,5 @@ class ASH(SameWidth):
         self.percentile = percentile
 
     def _rectify(self, Z: Array) -> Array:
-        return shape(
-            Z, VARIANTS[self.variant] if self.percentile is None else self.percentile, self.variant
-        )
+        percentile = VARIANTS[self.variant] if self.percentile is None else self.percentile
+        return shape(Z, percentile, self.variant)

@@ -19,7 +19,7 @@ from typica.estimator import Estimator
 
 
 class Rectifier(TransformerMixin, Estimator):
-    """A scikit-learn transformer of features: any backend, gradients kept, the input never written to.
+    """A scikit-learn transformer of features of any backend, which keeps gradients and its input.
 
     Subclasses set `tags` and write `_rectify` and, unless they learn nothing, `_learn`.
     """
@@ -32,12 +32,12 @@ class Rectifier(TransformerMixin, Estimator):
         raise InputError("this rectifier has no transform.")
 
     def _width(self) -> int:
-        """Return the most numbers a row that `_rectify` makes, if more than it is given."""
+        """Return the most numbers that `_rectify` makes per row, if more than it is given."""
         return 1
 
     @border
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from the training features X (n, m) and, where the method uses them, the labels y."""
+        """Learn from the training features X (n, m) and, where they are used, the labels y."""
         self._fit(X, y)
         return self
 
@@ -57,4 +57,4 @@ class SameWidth(OneToOneFeatureMixin, Rectifier):
 
 
 class NewWidth(ClassNamePrefixFeaturesOutMixin, Rectifier):
-    """A rectifier whose output has features of its own, `_n_features_out` of them, named after the class."""
+    """A rectifier whose output has `_n_features_out` features, named after the class."""

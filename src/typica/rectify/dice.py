@@ -1,6 +1,7 @@
 """DICE: logits from the weights alone that contribute most in training.
 
-    rectified(z) = (M ∘ W) z + b,   M_kj = 1 where V_kj = W_kj mean_j exceeds the percentile p of all of V, else 0
+    rectified(z) = (M ∘ W) z + b
+    M_kj = 1 where V_kj = W_kj mean_j exceeds the percentile p of all of V, else 0
 
 W (C, m) and b are the head's, mean is that of the training features. The output is logits: put a
 detector of logits without a head behind it, `make_pipeline(DICE(head), Energy())`. Sun, Li: DICE:

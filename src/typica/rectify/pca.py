@@ -1,6 +1,7 @@
 """PCA: features are replaced by their coordinates along the leading principal directions.
 
-    rectified(z) = Vᵀ (z - mean),   V = the d directions of largest variance of the training features, (m, d)
+    rectified(z) = Vᵀ (z - mean)
+    V (m, d) = the d directions of largest variance of the training features
 
 Each direction is given the sign that makes its largest entry positive. Unlike scikit-learn's PCA it
 streams, merges and takes tensors, with gradients. Pearson: On Lines and Planes of Closest Fit to
@@ -74,7 +75,8 @@ class PCA(LearnsMoments, NewWidth):
         m = Z.shape[1]
         if (self.n_components or 0) > m:
             raise InputError(
-                f"n_components={self.n_components} exceeds the {m} features; pass n_components<={m}."
+                f"n_components={self.n_components} exceeds the {m} features; "
+                f"pass n_components<={m}."
             )
         super()._learn(Z, labels)
 
@@ -83,14 +85,14 @@ class PCA(LearnsMoments, NewWidth):
         variances, vectors = principal_axes(moments.scatter_within(), moments.n)
         if len(variances) == 0:
             raise InputError(
-                f"the features do not vary over {moments.n} sample(s); pass more, or other, training rows."
+                f"the features do not vary over {moments.n} sample(s); "
+                "pass more, or other, training rows."
             )
         vectors = vectors[:, : _how_many(self.n_components, variances)]
         signs = np.sign(vectors[np.argmax(np.abs(vectors), axis=0), np.arange(vectors.shape[1])])
         self._basis = vectors * signs
         mean = moments.mean
-        # Moved by what float32 holds exactly, so that rows with a large offset lose no digits to
-        # it.
+        # Moved by what float32 holds exactly: rows with a large offset lose no digits to it.
         self._centre = anchor(mean)
         self._shift = (mean - self._centre) @ self._basis
 

@@ -1,6 +1,7 @@
 """ReAct: activations above a percentile of those seen in training are cut down to it.
 
-    rectified(z)_j = min(z_j, c),   c = percentile p of all training activations, over all rows and features
+    rectified(z)_j = min(z_j, c)
+    c = percentile p of all training activations, over all rows and features
 
 Sun, Guo, Li: ReAct: Out-of-distribution Detection With Rectified Activations, NeurIPS 2021; p = 90
 as there. The percentile is exact for up to 2^25 activations; of more data, that many are drawn,

@@ -9,7 +9,7 @@ Franchi, Yao: Scaling for Training Time and Post-hoc Out-of-distribution Detecti
 The paper takes activations after a ReLU. Here the sums run over the positive activations, which is
 the same after a ReLU; negative ones are scaled with the rest of their row. A row without positive
 activations stays as it is. The direction of a row stays: a score of cosines (CTM) sees no
-difference. Nothing is learnt. Transform: one selection a row.
+difference. Nothing is learnt. Transform: one selection per row.
 """
 
 from __future__ import annotations

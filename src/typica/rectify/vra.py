@@ -1,4 +1,4 @@
-"""VRA-P: of every feature, low activations are set to zero and high ones cut, at percentiles of its own.
+"""VRA-P: low activations are set to zero and high ones cut, at percentiles of each feature.
 
     rectified(z)_j = 0 if z_j < a_j,   z_j if a_j <= z_j <= b_j,   b_j if z_j > b_j
     a_j, b_j = percentiles of the training activations of feature j
@@ -6,7 +6,7 @@
 Xu, Lian, Liu, Tao: VRA: Variational Rectified Activation for Out-of-distribution Detection, NeurIPS
 2023. The defaults, 60 and 90, are its authors' for CIFAR-10; for CIFAR-100 they take 60 and 95. The
 percentiles are exact for up to 2^25 activations; of more data, as many rows as hold that many are
-drawn, always the same ones. Fit: one selection a feature. Transform: two comparisons.
+drawn, always the same ones. Fit: one selection per feature. Transform: two comparisons.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def suppress(Z: Array, low: Array, high: Array) -> Array:
 
 @storable("vra")
 class VRA(SameWidth):
-    """Variational rectified activation, piecewise: zero below the percentile `low`, cut at the percentile `high`.
+    """Variational rectified activation: zero below the percentile `low`, cut at `high`.
 
     >>> train = np.arange(101.0).reshape(-1, 1)
     >>> VRA(low=60, high=90).fit(train).transform(np.array([[50.0], [70.0], [95.0]])).tolist()

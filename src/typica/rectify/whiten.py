@@ -1,6 +1,7 @@
-"""Whiten: features are centred, decorrelated and brought to variance 1, turning them as little as possible.
+"""Whiten: features are centred, decorrelated and brought to variance 1, and turned least.
 
-    rectified(z) = S^(-1/2) (z - mean),   S = covariance of the training features (divided by their number)
+    rectified(z) = S^(-1/2) (z - mean)
+    S = covariance of the training features (divided by their number)
 
 S^(-1/2) is the symmetric root (ZCA): it has no signs or order to choose, so that a merged fit
 equals a single one. Directions in which the training features do not vary become zero. With
@@ -64,12 +65,12 @@ class Whiten(LearnsMoments, SameWidth):
         variances, vectors = principal_axes(moments.scatter_within(), moments.n)
         if len(variances) == 0:
             raise InputError(
-                f"the features do not vary over {moments.n} sample(s); pass more, or other, training rows."
+                f"the features do not vary over {moments.n} sample(s); "
+                "pass more, or other, training rows."
             )
         vectors = vectors[:, : len(variances)]
         self._matrix = vectors / np.sqrt(variances) @ vectors.T
-        # Moved by what float32 holds exactly, so that rows with a large offset lose no digits to
-        # it.
+        # Moved by what float32 holds exactly: rows with a large offset lose no digits to it.
         self._centre = anchor(mean)
         self._shift = (mean - self._centre) @ self._matrix
 

@@ -16,7 +16,7 @@ MOST_CONTRIBUTIONS = 5  # features that `explain` names
 
 
 class CosineDetector(Detector):
-    """A detector whose score is the largest cosine to one of `_directions` (C, m), which `_derive` sets."""
+    """A detector by the largest cosine to one of `_directions` (C, m), which `_derive` sets."""
 
     _directions: NDArray[np.float64]
     _nan_passes = True

@@ -24,7 +24,8 @@ def check_classes(moments: Moments, head: Head, what: str = "samples") -> NDArra
     absent = np.setdiff1d(head.classes, moments.classes)
     if len(absent):
         raise InputError(
-            f"class {absent[0]!s} of the head has no {what}; add some, or leave the class out of the head."
+            f"class {absent[0]!s} of the head has no {what}; "
+            "add some, or leave the class out of the head."
         )
     return np.searchsorted(moments.classes, head.classes)
 
@@ -43,15 +44,16 @@ def mean_directions(moments: Moments) -> NDArray[np.float64]:
     means: NDArray[np.float64] = moments.means
     short = np.linalg.norm(means, axis=1) <= ZERO_MEAN * moments.root_mean_square
     if short.any():
+        name = moments.classes[np.argmax(short)]
         raise InputError(
-            f"the mean of class {moments.classes[np.argmax(short)]!s} is zero relative to its features and "
-            "has no direction; check the layer (features after a ReLU have no such means)."
+            f"the mean of class {name!s} is zero relative to its features and has no direction; "
+            "check the layer (features after a ReLU have no such means)."
         )
     return unit_rows(means)
 
 
 class HeadedDetector(Detector):
-    """A detector of features and of what the head makes of them; a row matches classes by its logits."""
+    """A detector of features and what the head makes of them; logits match a row with classes."""
 
     head: Head | None
 
@@ -79,5 +81,5 @@ class MomentsDetector(LearnsMoments, HeadedDetector):
     """One that learns moments of the features, so that it streams and merges."""
 
     def _from_mean(self, Z: Array) -> Array:
-        """Return the rows of Z minus the mean of all training rows, which were learnt without labels."""
+        """Return the rows of Z minus the mean of all training rows, learnt without labels."""
         return Z - like(self.moments_.means[0], Z)

@@ -27,7 +27,7 @@ class Tempered(Estimator):
 
 
 class LogitDetector(Detector):
-    """A detector of logits: with a head its input is features, with head=None its input is the logits themselves.
+    """A detector of logits: its input is features if it has a head, else the logits themselves.
 
     Subclasses write `_score_logits`. Most learn nothing and are ready without `fit`.
     """

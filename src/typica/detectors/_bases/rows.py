@@ -1,4 +1,4 @@
-"""What the methods that keep training rows share: a bank that streams, merges and may be a sample."""
+"""What the methods that keep training rows share: these stream, merge and may be a sample."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class RowsDetector(Detector):
         self.batches_ = [*known, self._kept(as_floating(Z))]
 
     def _chosen(self, n: int, before: int) -> NDArray[np.int64]:
-        """Return which of n rows are kept; `before` rows are in the bank already."""
+        """Return which of n rows are kept; `before` rows are kept already."""
         kept = self.subsample or n
         if isinstance(kept, float | np.floating):
             # The share of a small training set still leaves the k rows without which nothing can be
@@ -73,7 +73,7 @@ class RowsDetector(Detector):
         )
 
     def _kept(self, Z: NDArray[Any]) -> NDArray[Any]:
-        """Return what the bank keeps of the rows Z: an array of its own."""
+        """Return what is kept of the rows Z: an array of its own."""
         return np.array(Z, order="C")
 
     def _absorb(self, other: Self) -> None:
@@ -85,7 +85,8 @@ class RowsDetector(Detector):
     def _check_sample_can_grow(self) -> None:
         if isinstance(self.subsample, int | np.integer):
             raise InputError(
-                "a sample of a fixed number of rows cannot take in more; pass subsample as a share, or None."
+                "a sample of a fixed number of rows cannot take in more; "
+                "pass subsample as a share, or None."
             )
 
     def _derive(self) -> None:

@@ -1,4 +1,4 @@
-"""What the methods on covariances and subspaces share: moments with scatter, variance by direction, residuals.
+"""What the methods on covariances and subspaces share: moments with scatter, and residuals.
 
 Scatters are sums of products about a point: divided by the number of rows they are covariances. All
 of them are sums of positive parts, so that nothing cancels.
@@ -36,25 +36,26 @@ class Residuals(NamedTuple):
 
     @classmethod
     def outside(cls, point: Floats, variances: Floats, vectors: Floats, dim: int) -> Self:
-        """Measure from `point` what lies outside the `dim` leading directions; those without variance never lead."""
+        """Measure from `point` what lies outside the `dim` leading directions, which vary."""
         scale = float(np.sqrt(variances.sum())) or float(np.abs(point).max()) or 1.0
         center, basis = anchor(point), vectors[:, min(dim, len(variances)) :] / scale
         return cls(center, np.ascontiguousarray(basis), (point - center) @ basis, scale)
 
     def lengths(self, Z: Array) -> Array:
-        """Return the length of each row's residual in units of `scale`. Where it is 0, so is its gradient."""
+        """Return the length of each row's residual over `scale`; 0 has the gradient 0."""
         xp = namespace(Z)
         R = (Z - like(self.center, Z)) @ like(self.basis, Z) - like(self.shift, Z)
         squares = xp.vecdot(R, R)
         zero = squares == 0
         # The root of 1 in place of 0, so that no NaN enters the gradient.
-        return xp.where(
-            zero, xp.zeros_like(squares), xp.sqrt(xp.where(zero, xp.ones_like(squares), squares))
-        )
+        lengths = xp.sqrt(xp.where(zero, xp.ones_like(squares), squares))
+        return xp.where(zero, xp.zeros_like(squares), lengths)
 
 
 def zero_logits(head: Head | None, m: int) -> Floats:
-    """Return o = -pinv(W) b (m,), the shortest feature whose logits are nearest to zero; zero without a head.
+    """Return o = -pinv(W) b (m,), the shortest feature whose logits are nearest to zero.
+
+    Without a head it is zero.
 
     >>> zero_logits(Head(np.eye(2), [1.0, -2.0]), 2)
     array([-1.,  2.])
@@ -62,20 +63,21 @@ def zero_logits(head: Head | None, m: int) -> Floats:
     if head is None:
         return np.zeros(m)
     W = head.weight.astype(np.float64)
-    return np.asarray(
-        -np.linalg.pinv(W, rcond=np.finfo(head.weight.dtype).eps * max(W.shape)) @ head.bias
-    )
+    rounding = np.finfo(head.weight.dtype).eps * max(W.shape)
+    return np.asarray(-np.linalg.pinv(W, rcond=rounding) @ head.bias)
 
 
 def principal_dim(dim: int | None, m: int) -> int:
-    """Return the dimension of the principal subspace: `dim`, or what ViM's authors take for m features.
+    """Return the dimension of the principal subspace: `dim`, or that of ViM's authors.
 
     >>> [principal_dim(None, m) for m in (2048, 768, 342)]
     [1000, 512, 171]
     """
     if dim is not None:
         return int(dim)
-    return 1000 if m >= 2048 else 512 if m >= 768 else m // 2
+    if m >= 2048:
+        return 1000
+    return 512 if m >= 768 else m // 2
 
 
 DIM = optional(
@@ -94,7 +96,7 @@ def check_dim(dim: int | None, m: int | None) -> None:
 
 
 def overflow_as_minus_infinity(kernel: Callable[[Array], Array], Z: Array) -> Array:
-    """Return kernel(Z) with -inf for NaN: a finite row gives NaN where it lies too far for its dtype to tell."""
+    """Return kernel(Z) with -inf for NaN, which is what rows too far for their dtype give."""
     with np.errstate(over="ignore", invalid="ignore"):
         scores = kernel(Z)
     xp = namespace(scores)
@@ -102,7 +104,7 @@ def overflow_as_minus_infinity(kernel: Callable[[Array], Array], Z: Array) -> Ar
 
 
 class ScatterDetector(LearnsMoments, Detector):
-    """A detector whose knowledge is moments with scatter. Subclasses write `_derive` and `_typicality`."""
+    """A detector that knows moments with scatter. Subclasses write `_derive` and `_typicality`."""
 
     _scatter = True
 
@@ -115,7 +117,7 @@ class ScatterDetector(LearnsMoments, Detector):
 
 
 class ResidualDetector(ScatterDetector):
-    """A detector that scores by `_residuals`, which `_derive` sets: minus their length unless told otherwise."""
+    """A detector whose score is minus the length of `_residuals`, which `_derive` sets."""
 
     _residuals: Residuals
 
