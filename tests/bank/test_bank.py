@@ -719,7 +719,7 @@ def test_foreign_folders_and_damaged_manifests(folder: Path, tmp_path: Path) -> 
             with pytest.raises(FormatError):
                 BankWriter(folder, {"model": "net"})
     manifest.unlink()
-    with pytest.raises(FormatError, match=r"no bank: it has no manifest.json; pass a folder"):
+    with pytest.raises(FormatError, match=r"not a bank: it has no manifest.json; pass a folder"):
         Bank.open(folder)
     assert not Bank.is_bank(folder)
     assert not Bank.is_bank(tmp_path / "nowhere")
@@ -807,7 +807,7 @@ def test_tables_take_a_bank_like_any_file(folder: Path, tmp_path: Path) -> None:
     assert read_features(tmp_path / "bare").labels is None
     (tmp_path / "empty").mkdir()
     for read in (read_features, read_labels, read_head):
-        with pytest.raises(FormatError, match=r"no bank: it has no manifest.json"):
+        with pytest.raises(FormatError, match=r"not a bank: it has no manifest.json"):
             read(tmp_path / "empty")
 
 

@@ -87,7 +87,9 @@ def _content(
         digest.update(f"{name} {column.dtype} {column.shape}\n".encode())
         for start in range(0, len(column), _STEP):
             part = column[start : start + _STEP]
-            digest.update(raw_bytes(part.astype(np.str_) if part.dtype.kind == "O" else part))
+            if part.dtype.kind == "O":
+                part = part.astype(np.str_)
+            digest.update(raw_bytes(part))
     if names is not None:
         for encoded in encode_names(names):
             digest.update(b"%d:" % len(encoded) + encoded)

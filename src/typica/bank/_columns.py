@@ -71,11 +71,12 @@ def _labels(column: NDArray[Any], manifest: Manifest) -> NDArray[Any]:
         raise InputError(f"labels of type {column.dtype}; pass integers or strings.")
     if column.dtype.kind != "U":
         return column.astype("<i8")
-    own = column.dtype.newbyteorder("<")
-    room = manifest.dtype_of("labels") if manifest.columns else own
-    longest = max(map(len, column.tolist()))
-    fits = room.kind == "U" and room.itemsize >= 4 * longest
-    return column.astype(room if fits else own)
+    if manifest.columns:
+        before = manifest.dtype_of("labels")
+        longest = max(map(len, column.tolist()))
+        if before.kind == "U" and before.itemsize >= 4 * longest:
+            return column.astype(before)
+    return column.astype(column.dtype.newbyteorder("<"))
 
 
 def _numbers(name: str, column: NDArray[Any], dtype: str) -> NDArray[Any]:

@@ -104,7 +104,7 @@ def read_manifest(folder: Path) -> Manifest:
         text = (folder / MANIFEST).read_text(encoding="ascii")
         document = json.loads(text)
     except FileNotFoundError:
-        what = f"no bank: it has no {MANIFEST}" if folder.exists() else "there is no such folder"
+        what = f"not a bank: it has no {MANIFEST}" if folder.exists() else "there is no such folder"
         raise FormatError(
             f"{folder}: {what}; pass a folder that `typica extract` or write_bank wrote."
         ) from None
@@ -273,10 +273,9 @@ class Names(Sequence[str]):
 
     def __init__(self, folder: Path) -> None:
         self._offsets: NDArray[np.int64] = _mapped(folder / OFFSETS)
-        empty = (folder / NAMES).stat().st_size == 0  # which cannot be mapped
-        self._bytes: NDArray[np.uint8] = (
-            np.empty(0, np.uint8) if empty else np.memmap(folder / NAMES, dtype=np.uint8, mode="r")
-        )
+        self._bytes: NDArray[np.uint8] = np.empty(0, np.uint8)
+        if (folder / NAMES).stat().st_size:  # an empty file cannot be mapped
+            self._bytes = np.memmap(folder / NAMES, dtype=np.uint8, mode="r")
 
     def __len__(self) -> int:
         return len(self._offsets) - 1

@@ -49,7 +49,9 @@ def differences(there: Any, here: Any, path: str = "") -> list[str]:
         for key in sorted({*there, *here}):
             lines += differences(there.get(key), here.get(key), f"{path}.{key}")
         return lines
-    return [] if there == here else [f"{path.lstrip('.')} is {there!r} there and {here!r} here"]
+    if there == here:
+        return []
+    return [f"{path.lstrip('.')} is {there!r} there and {here!r} here"]
 
 
 def remove_bank(path: str | os.PathLike[str]) -> None:

@@ -103,8 +103,10 @@ def _schema(bank: Bank, arrow: Any) -> Any:
 
 
 def _type(dtype: np.dtype[Any], arrow: Any) -> Any:
+    if dtype == np.float64:
+        return arrow.list_(arrow.float64())
     if dtype.kind == "f":
-        return arrow.list_(arrow.float64() if dtype.itemsize == 8 else arrow.float32())
+        return arrow.list_(arrow.float32())
     return arrow.int64() if dtype.kind == "i" else arrow.string()
 
 

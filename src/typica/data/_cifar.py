@@ -75,7 +75,7 @@ def _named(files: list[Path], pattern: str) -> list[Path]:
 def _files_of_split(path: Path, files: list[Path], form: _Form, split: str) -> list[Path]:
     if split not in ("train", "test"):
         raise InputError(f"{path}: CIFAR has no split {split!r}; choose train or test.")
-    chosen = _named(files, form.train if split == "train" else form.test)
+    chosen = _named(files, {"train": form.train, "test": form.test}[split])
     if not chosen:
         raise InputError(
             f"{path}: the files of the split {split!r} are not there; "

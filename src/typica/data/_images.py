@@ -71,11 +71,12 @@ def _open(source: Any, split: str | None) -> Images:
     """Open what a source is: a path, several, or images that are open already."""
     if isinstance(source, str | os.PathLike):
         return _open_path(source, split, listed=False)
-    if isinstance(source, Images | np.ndarray):
-        images = copy.copy(source) if isinstance(source, Images) else ArrayImages(source, "images")
-        if split is not None:
-            raise InputError(f"open_images: an array has no split {split!r}; leave split out.")
-        return images
+    if isinstance(source, Images | np.ndarray) and split is not None:
+        raise InputError(f"open_images: an array has no split {split!r}; leave split out.")
+    if isinstance(source, Images):
+        return copy.copy(source)
+    if isinstance(source, np.ndarray):
+        return ArrayImages(source, "images")
     if isinstance(source, Iterable) and not isinstance(source, bytes):
         return _open_list(list(source), split)
     raise InputError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +22,11 @@ def holds_images(path: str | Path) -> bool:
     path = Path(path)
     if path.is_dir():
         return not Bank.is_bank(path)
-    inside = {".npy": _in_npy, ".npz": _in_npz, ".parquet": _in_parquet}.get(path.suffix)
+    look_inside = _INSIDE.get(path.suffix)
+    if look_inside is None:
+        return path.suffix not in ENDINGS
     try:
-        return inside(path) if inside is not None else path.suffix not in ENDINGS
+        return look_inside(path)
     except (ValueError, OSError, EOFError):
         return False
 
@@ -40,3 +43,10 @@ def _in_npz(path: Path) -> bool:
 
 def _in_parquet(path: Path) -> bool:
     return "image" in parquet_columns(path)
+
+
+_INSIDE: dict[str, Callable[[Path], bool]] = {
+    ".npy": _in_npy,
+    ".npz": _in_npz,
+    ".parquet": _in_parquet,
+}

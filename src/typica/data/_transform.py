@@ -156,10 +156,10 @@ class Preprocessing:
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> Preprocessing:
         """Return the preprocessing with these settings; those left out have their defaults."""
-        unknown = sorted(set(settings) - set(cls.keys()))
-        missing = sorted({"resize", "crop"} - set(settings))
+        unknown = ", ".join(sorted(set(settings) - set(cls.keys())))
+        missing = ", ".join(sorted({"resize", "crop"} - set(settings)))
         if unknown or missing:
-            found = f"{', '.join(unknown)} unknown" if unknown else f"{', '.join(missing)} missing"
+            found = f"{unknown} unknown" if unknown else f"{missing} missing"
             raise InputError(
                 f"Preprocessing.from_dict: {found}; pass resize and crop, "
                 f"and what is wanted of {', '.join(cls.keys()[2:])}."

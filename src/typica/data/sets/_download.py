@@ -64,7 +64,7 @@ def download(
     ('2cf24dba', 'hello')
     """
     path = Path(path)
-    addresses = [addresses] if isinstance(addresses, str) else list(addresses)
+    addresses = _listed(addresses)
     for address in addresses:
         if not address.startswith(SCHEMES):
             raise InputError(
@@ -89,6 +89,10 @@ def download(
     )
 
 
+def _listed(addresses: str | Sequence[str]) -> list[str]:
+    return [addresses] if isinstance(addresses, str) else list(addresses)
+
+
 def file_digests(path: Path) -> Digests:
     """Return the checksums of a file on disk."""
     sha256, md5 = hashlib.sha256(), _md5()
@@ -109,7 +113,7 @@ def mismatch(wanted: Digests, found: Digests) -> str | None:
 
 def remote_size(addresses: str | Sequence[str], timeout: float = 10.0) -> int | None:
     """Ask how many bytes a file has; None where no server says."""
-    for address in [addresses] if isinstance(addresses, str) else addresses:
+    for address in _listed(addresses):
         with (
             contextlib.suppress(OSError, ValueError, http.client.HTTPException),
             urllib.request.urlopen(_request(address, method="HEAD"), timeout=timeout) as response,

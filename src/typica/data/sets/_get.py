@@ -38,6 +38,10 @@ def set_home() -> Path:
     return Path(caches).expanduser() / "typica"
 
 
+def _root(root: str | os.PathLike[str] | None) -> Path:
+    return set_home() if root is None else Path(root)
+
+
 def list_sets() -> list[str]:
     """Return the names of the benchmark sets.
 
@@ -66,7 +70,7 @@ def find_set(name: str, root: str | os.PathLike[str] | None = None) -> Path | No
     root: `set_home()` if None.
     """
     wanted = benchmark_set(name)
-    root = set_home() if root is None else Path(root)
+    root = _root(root)
     folders = [root / name] if wanted.open == "." else [root / name, root]
     for folder in folders:
         if (folder / wanted.needs).exists():
@@ -82,8 +86,7 @@ def how_to_get(name: str, root: str | os.PathLike[str] | None = None) -> str:
     """
     wanted = benchmark_set(name)
     if not wanted.files:
-        home = set_home() if root is None else Path(root)
-        return f"see {wanted.page}: {wanted.by_hand}, below {home / name}"
+        return f"see {wanted.page}: {wanted.by_hand}, below {_root(root) / name}"
     option = "" if root is None else f" --root {os.fspath(root)}"
     return f"get it with: typica data get {name}{option}"
 
@@ -97,7 +100,7 @@ def get_set(name: str, root: str | os.PathLike[str] | None = None) -> Path:
     reported through `typica.progress`.
     """
     wanted = benchmark_set(name)
-    root = set_home() if root is None else Path(root)
+    root = _root(root)
     found = find_set(name, root)
     if found is not None:
         return found
