@@ -7,7 +7,7 @@ BIN = .venv/bin
 
 help:
 	@echo "make demo       install and run the demonstration (offline after the install)"
-	@echo "make test       install and run every check"
+	@echo "make test       install and run every check; as root it installs Chromium too, BROWSER=none does not"
 	@echo "make test-all   the same, and compare with other people's code in an environment of its own"
 	@echo "make bench      install and print how far from its limits the code is"
 	@echo "make clean      remove the environments and caches"
@@ -31,11 +31,17 @@ test: lint test-bare browser
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal \
 		--cov --cov-report=term
 
-# The report is tested in a real browser: one that is there, or Debian's where it can be installed.
+# The report is tested in a real browser: one that is there, or Debian's where root may install it.
+SKIPPED = the tests that need a browser will be skipped
 browser:
-	@{ command -v chromium && command -v chromedriver; } >/dev/null \
-		|| { apt-get update -qq && apt-get install -y -qq chromium chromium-driver; } >/dev/null 2>&1 \
-		|| echo "Chromium cannot be installed here: the tests that need a browser will be skipped"
+	@if { command -v chromium && command -v chromedriver; } >/dev/null; then :; \
+	elif [ "$(BROWSER)" = none ]; then echo "BROWSER=none: nothing is installed, $(SKIPPED)"; \
+	elif ! command -v apt-get >/dev/null; then echo "no Chromium and no apt-get: $(SKIPPED)"; \
+	elif [ "$$(id -u)" != 0 ]; then echo "no Chromium, and only root may install it: $(SKIPPED)"; \
+	else echo "installing system packages as root: chromium chromium-driver (BROWSER=none leaves them out)"; \
+		{ apt-get update -qq && apt-get install -y -qq chromium chromium-driver; } >/dev/null 2>&1 \
+			|| echo "Chromium could not be installed: $(SKIPPED)"; \
+	fi
 
 # What other people's code needs must not reach the other tests.
 test-all: test .oracles/ready
@@ -53,6 +59,7 @@ lint: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict src
+	$(BIN)/mypy --strict --python-version 3.13 src
 
 # The core must work with its own dependencies alone.
 test-bare: .bare/ready
