@@ -87,9 +87,9 @@ def border(public: Callable[P, R]) -> Callable[P, R]:
 
 
 def _place(public: Callable[..., object], args: tuple[object, ...]) -> str:
-    """Return `CTM.fit` for a method, `CTM` for its constructor, `evaluate` for a function."""
+    """Return `CTM.fit` for a method, `CTM` to make or call one, `evaluate` for a function."""
     owner, _, name = public.__qualname__.rpartition(".")
     if not owner or owner.endswith("<locals>") or not args:
         return name
     kind = args[0] if isinstance(args[0], type) else type(args[0])
-    return kind.__name__ if name == "__init__" else f"{kind.__name__}.{name}"
+    return kind.__name__ if name in ("__init__", "__call__") else f"{kind.__name__}.{name}"

@@ -19,9 +19,7 @@ from typica.bank import Bank
 from typica.bench.config import load_suite
 from typica.bench.prepare import prepare
 from typica.errors import InputError
-from typica.nets import ODIN
-from typica.nets._extraction import Settings
-from typica.nets._models import open_model
+from typica.nets import ODIN, Settings, open_model
 
 SUITE = f"""
 title = "Colours"
@@ -76,7 +74,8 @@ def test_features_layers_scores_and_pictures_of_every_set(here: Path):
     }
     assert "typica data get svhn" in sets.missing["svhn"]
 
-    model, transform, _ = open_model(MODEL)
+    opened = open_model(MODEL)
+    model, transform = opened.extractor, opened.transform
     pixels = transform([sets.pictures["noise"][row][1] for row in range(30)])
     expected = ODIN(model, std=transform.std).score_samples(pixels).numpy()
     np.testing.assert_allclose(sets.scores["odin"]["noise"], expected, rtol=1e-5)
@@ -333,7 +332,9 @@ def test_a_model_file_lies_beside_its_suite(here: Path, monkeypatch):
     Path("file.toml").write_text(text.replace("[id]", "[transform]\nresize = 8\ncrop = 8\n\n[id]"))
     Path("elsewhere").mkdir()
     monkeypatch.chdir("elsewhere")
-    sets = prepare(load_suite("../file.toml"), None, settings=PLAIN)
+    with pytest.raises(InputError, match=r"can run any code .* \(--trust\)"):
+        prepare(load_suite("../file.toml"), None, settings=PLAIN)
+    sets = prepare(load_suite("../file.toml"), None, settings=PLAIN, trust=True)
     assert sets.test.shape == (30, 12)
 
 

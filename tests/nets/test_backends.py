@@ -131,7 +131,7 @@ def test_models_in_double_precision_give_float32(backend):
 def test_programs(files, kind, name, backend):
     needs(backend)
     x = images(10)
-    runner = make_runner(GraphExtractor(files[kind]), backend, sample=x, threads=1)
+    runner = make_runner(GraphExtractor(files[kind], trust=True), backend, sample=x, threads=1)
     assert runner.batch == (4 if name == "vit" else runner.batch)
     found = np.concatenate([b.features for b in runner([x[:7], x[7:]])])
     assert close(found, expected(network(name), x)[0], tolerance(backend))
@@ -140,7 +140,7 @@ def test_programs(files, kind, name, backend):
             typica.InputError,
             match="batch=5, but the model takes 4 images at once; leave batch out",
         ):
-            make_runner(GraphExtractor(files[kind]), backend, sample=x, batch=5)
+            make_runner(GraphExtractor(files[kind], trust=True), backend, sample=x, batch=5)
 
 
 @pytest.mark.parametrize("kind", [".onnx", "-fixed.onnx"])
@@ -480,7 +480,7 @@ def test_devices_that_are_not_there(files, device):
     if device == "cuda" and torch.cuda.is_available():
         pytest.skip("there is one")
     x = images(4)
-    for extractor in (FeatureExtractor(network("cnn")), GraphExtractor(files[".pt2"])):
+    for extractor in (FeatureExtractor(network("cnn")), GraphExtractor(files[".pt2"], trust=True)):
         with pytest.raises(
             typica.InputError,
             match=rf"^make_runner: device='{device}' cannot be used here \(.+\); pass another, such",

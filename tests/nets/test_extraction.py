@@ -27,9 +27,7 @@ from typica.cli import main
 from typica.cli.options import BACKENDS
 from typica.data import Preprocessing, open_images
 from typica.errors import InputError
-from typica.nets import make_runner, zoo
-from typica.nets._extraction import Settings, extract, features_of
-from typica.nets._models import open_model
+from typica.nets import Settings, extract, features_of, make_runner, open_model, zoo
 
 PLAIN = Settings(backend="torch", batch=4, threads=1)
 
@@ -60,7 +58,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 def test_a_bank_holds_what_the_network_gives(here: Path, pictures: Path):
     images = open_images(pictures)
-    bank = extract(open_model(MODEL), images, "a.bank", settings=PLAIN)
+    bank = extract(images, open_model(MODEL), "a.bank", settings=PLAIN)
     model = open_model(MODEL).extractor.model.double()
     for i in (0, 31, 59):
         pixels = np.asarray(Image.open(pictures / bank.names[i]))
@@ -83,8 +81,8 @@ def test_every_backend_gives_the_same_bank_but_for_rounding(
     here: Path, pictures: Path, backend: str
 ):
     images = open_images(pictures)
-    plain = extract(open_model(MODEL), images, "plain", settings=PLAIN)
-    other = extract(open_model(MODEL), images, backend, settings=Settings(backend=backend))
+    plain = extract(images, open_model(MODEL), "plain", settings=PLAIN)
+    other = extract(images, open_model(MODEL), backend, settings=Settings(backend=backend))
     np.testing.assert_allclose(other.features, plain.features, rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(other.logits, plain.logits, rtol=1e-3, atol=1e-4)
     assert list(other.names) == list(plain.names) and (
@@ -94,8 +92,8 @@ def test_every_backend_gives_the_same_bank_but_for_rounding(
 
 def test_layers_beside_the_features(here: Path, pictures: Path):
     opened = open_model(MODEL, layers=["0.0", "penultimate"])
-    bank = extract(opened, open_images(pictures), "a.bank", settings=PLAIN)
-    plain = extract(open_model(MODEL), open_images(pictures), "b.bank", settings=PLAIN)
+    bank = extract(open_images(pictures), opened, "a.bank", settings=PLAIN)
+    plain = extract(open_images(pictures), open_model(MODEL), "b.bank", settings=PLAIN)
     assert bank.layers["0.0"].shape == (60, 12) and bank.head == plain.head
     np.testing.assert_array_equal(bank.features, plain.features)
 
@@ -104,36 +102,36 @@ def test_the_same_again_is_opened_and_anything_else_refused(
     here: Path, pictures: Path, monkeypatch
 ):
     images = open_images(pictures)
-    first = extract(open_model(MODEL), images, "a.bank", settings=PLAIN)
+    first = extract(images, open_model(MODEL), "a.bank", settings=PLAIN)
     before = tree(Path("a.bank"))
     with monkeypatch.context() as patch:
         patch.setattr("typica.nets._extraction.make_runner", None)  # nothing may be run
-        again = extract(open_model(MODEL), images, "a.bank", settings=Settings(backend="openvino"))
+        again = extract(images, open_model(MODEL), "a.bank", settings=Settings(backend="openvino"))
     assert again.fingerprint() == first.fingerprint() and tree(Path("a.bank")) == before
     with pytest.raises(InputError, match="weights is"):
-        extract(open_model(MODEL, "1"), images, "a.bank", settings=PLAIN)
+        extract(images, open_model(MODEL, "1"), "a.bank", settings=PLAIN)
     with pytest.raises(InputError, match="layer is"):
-        extract(open_model(MODEL, layer="0.0"), images, "a.bank", settings=PLAIN)
+        extract(images, open_model(MODEL, layer="0.0"), "a.bank", settings=PLAIN)
     with pytest.raises(InputError, match=r"transform\.mean is"):
         extract(
-            open_model(MODEL),
             images,
+            open_model(MODEL),
             "a.bank",
             Preprocessing(8, 8, mean=(0.5, 0.5, 0.5)),
             settings=PLAIN,
         )
     with pytest.raises(InputError, match="data is"):
-        extract(open_model(MODEL), open_images(pictures / "red"), "a.bank", settings=PLAIN)
+        extract(open_images(pictures / "red"), open_model(MODEL), "a.bank", settings=PLAIN)
     assert tree(Path("a.bank")) == before
 
 
 def test_a_bank_goes_on_with_what_it_was_begun_with(here: Path, pictures: Path):
     images = open_images(pictures)
-    whole = extract(open_model(MODEL), images, "whole", settings=PLAIN, shard_rows=8)
+    whole = extract(images, open_model(MODEL), "whole", settings=PLAIN, shard_rows=8)
     begin(images, "part", stop_at=40)
     resumed = extract(
-        open_model(MODEL),
         images,
+        open_model(MODEL),
         "part",
         settings=Settings(backend="openvino", batch=7),
         shard_rows=8,
@@ -150,7 +148,7 @@ def test_a_bank_goes_on_with_what_it_was_begun_with(here: Path, pictures: Path):
         patch.setattr("typica.bank._files._checksum", lambda body: json.loads(text)["sha256"])
         manifest.write_text(bank_text)
         with pytest.raises(InputError, match=r"was begun otherwise \(versions .*0\.0\.1"):
-            extract(open_model(MODEL), images, "later", settings=PLAIN, shard_rows=8)
+            extract(images, open_model(MODEL), "later", settings=PLAIN, shard_rows=8)
 
 
 def begin(images, out: str, stop_at: int) -> None:
@@ -165,7 +163,7 @@ def begin(images, out: str, stop_at: int) -> None:
     images.read = failing
     try:
         with pytest.raises(KeyboardInterrupt):
-            extract(open_model(MODEL), images, out, settings=PLAIN, shard_rows=8)
+            extract(images, open_model(MODEL), out, settings=PLAIN, shard_rows=8)
     finally:
         del images.read
 
@@ -175,12 +173,11 @@ def test_killed_at_any_moment_it_ends_as_if_it_had_never_been(here: Path, pictur
         """
         import sys, time
         from typica.data import open_images
-        from typica.nets._extraction import Settings, extract
-        from typica.nets._models import open_model
+        from typica.nets import Settings, extract, open_model
         images = open_images(sys.argv[1])
         read = images.read
         images.read = lambda i: (time.sleep(0.02), read(i))[1]
-        extract(open_model("tiny:network"), images, sys.argv[2], shard_rows=8,
+        extract(images, open_model("tiny:network"), sys.argv[2], shard_rows=8,
                 settings=Settings(backend="torch", batch=4, threads=1, workers=1))
         """
     )
@@ -219,11 +216,11 @@ def test_pictures_that_cannot_be_read_stop_it_or_are_listed(here: Path, pictures
     ):
         (folder / name).write_bytes(b"\x89PNG\r\n\x1a\nno")
     with pytest.raises(InputError, match=r"blue/03\.png"):
-        extract(open_model(MODEL), open_images(folder), "new/a.bank", settings=PLAIN)
+        extract(open_images(folder), open_model(MODEL), "new/a.bank", settings=PLAIN)
     assert not Path("new").exists()
     bank = extract(
-        open_model(MODEL),
         open_images(folder),
+        open_model(MODEL),
         "b.bank",
         settings=Settings("torch", 4, 1, on_error="skip"),
     )
@@ -239,8 +236,8 @@ def test_pictures_that_cannot_be_read_stop_it_or_are_listed(here: Path, pictures
         file.write_bytes(b"nothing")
     with pytest.raises(InputError, match="none of the 60 images can be read"):
         extract(
-            open_model(MODEL),
             open_images(folder),
+            open_model(MODEL),
             "c.bank",
             settings=Settings("torch", 4, 1, on_error="skip"),
         )
@@ -250,7 +247,7 @@ def test_pictures_that_cannot_be_read_stop_it_or_are_listed(here: Path, pictures
 def test_a_model_without_preprocessing_asks_for_it(here: Path, pictures: Path):
     opened = open_model(MODEL)._replace(transform=None)
     with pytest.raises(InputError, match="the preprocessing of tiny:network is not known"):
-        extract(opened, open_images(pictures), "a.bank")
+        extract(open_images(pictures), opened, "a.bank")
 
 
 def bank_and_detector(capsys, pictures: Path, *more: str) -> None:
@@ -285,7 +282,7 @@ def test_from_pictures_to_verdicts_in_the_shell(here: Path, pictures: Path, caps
         "runner-up",
         "margin",
     ]
-    assert "of 21 images are OOD" in out and max(map(len, out.splitlines())) <= 80
+    assert "of 21 images are atypical" in out and max(map(len, out.splitlines())) <= 80
 
     document = json.loads(
         run(capsys, "score", "ctm.safetensors", str(pictures), "--model", MODEL, "--json", "-")
@@ -365,19 +362,20 @@ def test_models_from_files(here: Path, pictures: Path, capsys, ending: str):
             torch.onnx.export(model, (example,), file, dynamo=True, verbose=False)
     transform = '{"resize": 8, "crop": 8}'
     options = ("--images", str(pictures), "-o", "a.bank", "--transform", transform)
-    error = run(
-        capsys, "extract", "--model", file, "--images", str(pictures), "-o", "a.bank", code=2
-    )
+    trust = () if ending == "onnx" else ("--trust",)
+    named = ("--model", file, *trust)
+    error = run(capsys, "extract", *named, "--images", str(pictures), "-o", "a.bank", code=2)
     assert "its preprocessing is not known; pass --transform" in error
-    run(capsys, "extract", "--model", file, *options)
-    plain = extract(open_model(MODEL), open_images(pictures), "plain", settings=PLAIN)
+    run(capsys, "extract", *named, *options)
+    plain = extract(open_images(pictures), open_model(MODEL), "plain", settings=PLAIN)
     bank = Bank.open("a.bank")
     np.testing.assert_allclose(bank.features, plain.features, rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(bank.head.weight, plain.head.weight, rtol=1e-6)
     run(capsys, "fit", "a.bank", "-o", "ctm.safetensors")
-    assert "of 1 images are OOD" in run(
-        capsys, "score", "ctm.safetensors", str(pictures / "red" / "07.png")
-    )
+    photo = str(pictures / "red" / "07.png")
+    if trust:
+        assert "can run any code" in run(capsys, "score", "ctm.safetensors", photo, code=2)
+    assert "of 1 images are atypical" in run(capsys, "score", "ctm.safetensors", photo, *trust)
 
 
 def test_bad_options_of_extract(here: Path, pictures: Path, capsys):
@@ -536,7 +534,7 @@ def test_the_real_network_on_real_pictures(checkpoint: Path, real, tmp_path: Pat
     opened = open_model("densenet-bc-100", checkpoint)
     pixels = np.load(REAL / "images" / "cifar10-test-2000.npz")
     images = open_images(pixels["images"][:100], labels=pixels["labels"][:100])
-    bank = extract(opened, images, tmp_path / "test", settings=Settings(backend="openvino"))
+    bank = extract(images, opened, tmp_path / "test", settings=Settings(backend="openvino"))
     stored = real["test.features"][:100]
     assert np.abs(bank.features - stored).max() <= 1e-3 * stored.max()
     assert bank.accuracy == (real["test.labels"][:100] == np.argmax(bank.logits, axis=1)).mean()
@@ -544,15 +542,15 @@ def test_the_real_network_on_real_pictures(checkpoint: Path, real, tmp_path: Pat
 
 
 def test_another_network_behind_the_same_weights_gets_no_old_bank(here: Path, pictures: Path):
-    extract(open_model(MODEL), open_images(pictures), "a.bank", settings=PLAIN)
+    extract(open_images(pictures), open_model(MODEL), "a.bank", settings=PLAIN)
     Path("tiny.py").write_text(SOURCE.replace("nn.ReLU()", "nn.GELU()"))
     sys.modules.pop("tiny")
     with pytest.raises(InputError, match="weights is"):
-        extract(open_model(MODEL), open_images(pictures), "a.bank", settings=PLAIN)
+        extract(open_images(pictures), open_model(MODEL), "a.bank", settings=PLAIN)
     Path("tiny.py").write_text(SOURCE + "\n# edited\n")
     sys.modules.pop("tiny")
     with pytest.raises(InputError, match="code is"):
-        extract(open_model(MODEL), open_images(pictures), "a.bank", settings=PLAIN)
+        extract(open_images(pictures), open_model(MODEL), "a.bank", settings=PLAIN)
 
 
 def test_features_of_another_network_are_refused(here: Path, pictures: Path, capsys):
@@ -611,10 +609,10 @@ def test_skipped_pictures_are_not_forgotten_by_a_stricter_run(here: Path, pictur
     shutil.copytree(pictures, folder)
     (folder / "blue" / "03.png").write_bytes(b"\x89PNG\r\n\x1a\nno")
     lenient = Settings("torch", 4, 1, on_error="skip")
-    extract(open_model(MODEL), open_images(folder), "a.bank", settings=lenient)
+    extract(open_images(folder), open_model(MODEL), "a.bank", settings=lenient)
     with pytest.raises(InputError, match=r"lacks 1 images that were skipped, e\.g\. .*03\.png"):
-        extract(open_model(MODEL), open_images(folder), "a.bank", settings=PLAIN)
-    assert len(extract(open_model(MODEL), open_images(folder), "a.bank", settings=lenient)) == 59
+        extract(open_images(folder), open_model(MODEL), "a.bank", settings=PLAIN)
+    assert len(extract(open_images(folder), open_model(MODEL), "a.bank", settings=lenient)) == 59
 
 
 def test_a_network_that_refuses_the_pictures_and_a_model_that_moved(
@@ -645,6 +643,7 @@ def test_a_network_that_refuses_the_pictures_and_a_model_that_moved(
         "extract",
         "--model",
         "net.pt",
+        "--trust",
         "--images",
         str(pictures),
         "-o",
@@ -657,7 +656,7 @@ def test_a_network_that_refuses_the_pictures_and_a_model_that_moved(
     assert "is not there any more; say where, --model FILE" in run(
         capsys, "score", "ctm.safetensors", photo, code=2
     )
-    run(capsys, "score", "ctm.safetensors", photo, "--model", "moved.pt")
+    run(capsys, "score", "ctm.safetensors", photo, "--model", "moved.pt", "--trust")
     assert "a folder, but not a bank" in run(capsys, "info", str(pictures), code=2)
 
 
@@ -746,8 +745,8 @@ def test_beginning_again_spares_the_bank_until_the_network_runs(here: Path, pict
     begun = here / "b.bank"
     begin(open_images(pictures), "b.bank", 20)
     extract(
-        open_model(MODEL),
         open_images(pictures),
+        open_model(MODEL),
         "b.bank",
         settings=Settings("torch", 6, 1),
         fresh=True,

@@ -14,8 +14,8 @@ from torch import nn
 import typica
 from typica.bank import Bank, BankWriter, check_source
 from typica.data import Preprocessing
-from typica.nets import FeatureExtractor, GraphExtractor, OnnxExtractor, open_model, zoo
-from typica.nets._source import reopen
+from typica.nets import FeatureExtractor, GraphExtractor, OnnxExtractor, open_model, reopen, zoo
+from typica.origin import Origin
 
 
 @pytest.fixture
@@ -69,13 +69,15 @@ def test_files_by_their_ending(tmp_path):
         torch.onnx.export(model, (x,), tmp_path / "model.onnx", dynamo=False, verbose=False)
     kinds = {".pt": GraphExtractor, ".pth": GraphExtractor, ".torchscript": GraphExtractor}
     for ending, kind in {**kinds, ".pt2": GraphExtractor, ".onnx": OnnxExtractor}.items():
-        opened = open_model(str(tmp_path / f"model{ending}"))
+        opened = open_model(tmp_path / f"model{ending}", trust=ending != ".onnx")
         assert type(opened.extractor) is kind and opened.transform is None
         assert close(opened.extractor(images()).features, expected(model, images())[0])
         assert opened.identity["model"] == f"model{ending}"
         assert opened.identity["weights"] == opened.extractor.fingerprint()
     assert close(
-        open_model(str(tmp_path / "model.pt2"), layer="conv", reduce="max").extractor(x).features,
+        open_model(tmp_path / "model.pt2", layer="conv", reduce="max", trust=True)
+        .extractor(x)
+        .features,
         model.conv(x).amax((2, 3)).detach(),
     )
     for name, value in (("weights", "w.pth"), ("head", "fc")):
@@ -101,10 +103,10 @@ def test_files_that_are_no_programs(tmp_path):
         open_model(str(tmp_path / "whole.pt"))
     (tmp_path / "text.pt").write_text("This is no model.")
     with pytest.raises(typica.errors.FormatError, match="not a TorchScript file"):
-        open_model(str(tmp_path / "text.pt"))
+        open_model(str(tmp_path / "text.pt"), trust=True)
     (tmp_path / "text.pt2").write_text("This is no model.")
     with pytest.raises(typica.errors.FormatError, match=r"not a program of torch\.export"):
-        open_model(str(tmp_path / "text.pt2"))
+        open_model(str(tmp_path / "text.pt2"), trust=True)
     with pytest.raises(typica.InputError, match=r"there is no file .*none\.onnx"):
         open_model(str(tmp_path / "none.onnx"))
     for spec in ("resnet-51", str(tmp_path / "model.xyz")):
@@ -163,7 +165,7 @@ def test_functions_of_the_users(here):
         ),
         ("my_models:plain", "w.pth", "cannot be called with the weights alone"),
         ("my_models:wrong", None, "returned str; return an nn.Module"),
-        ("my_models:broken", None, r"it raised KeyError \('layers'\); mend the function"),
+        ("my_models:broken", None, r"it raised KeyError \('layers'\); fix the function"),
         (
             "no_such_module:f",
             None,
@@ -208,7 +210,9 @@ def test_a_model_is_opened_again_with_its_head_and_its_code(here, monkeypatch):
         "model_file": None,
         "weights_file": None,
     }
-    again = reopen(source, "detector", model="twos:two").opened
+    origin = Origin.from_dict(source)
+    assert opened.origin(Preprocessing(8, 8)) == origin
+    again = reopen(origin, model="twos:two").opened
     assert torch.equal(again.extractor(x).features, opened.extractor(x).features)
     with BankWriter("rows", {**opened.identity, "transform": source["transform"]}) as writer:
         writer.write({"features": opened.extractor(x).features.numpy()})
@@ -227,7 +231,7 @@ def test_a_model_is_opened_again_with_its_head_and_its_code(here, monkeypatch):
         typica.InputError,
         match="the code of twos:two is not what it was when the detector was fitted",
     ):
-        reopen(source, "detector", model="twos:two")
+        reopen(origin, model="twos:two")
 
 
 def test_reductions_are_told_apart_by_their_code(here, monkeypatch):

@@ -175,7 +175,7 @@ def test_what_cannot_be():
     with pytest.raises(typica.InputError, match=r"ODIN: T=0 is not a positive number"):
         ODIN(model, T=0)
     for std in (0.0, (0.1, -0.1, 0.1), [[0.1]], float("nan")):
-        with pytest.raises(typica.InputError, match="pass one positive number, or one a channel"):
+        with pytest.raises(typica.InputError, match="pass one positive number, or one per channel"):
             Perturb(model, ctm, epsilon=0.1, std=std)
     with pytest.raises(
         typica.InputError, match=r"2 values of std for inputs of shape \(6, 3, 5, 5\)"
@@ -209,7 +209,7 @@ def test_whole_numbers_are_refused(kind):
         for form in (images, images.numpy()):
             with pytest.raises(
                 typica.InputError,
-                match=rf"^Perturb: images of type {str(kind)[6:]}, .*preprocess them",
+                match=rf"^Perturb(\.score_samples)?: images of type {str(kind)[6:]}, .*preprocess them",
             ):
                 call(form)
 

@@ -7,8 +7,7 @@ import pytest
 from skimage import data
 
 from typica.data import open_images
-from typica.nets._extraction import Settings, extract
-from typica.nets._models import open_model
+from typica.nets import Settings, extract, open_model
 
 CATS = {281: "tabby", 282: "tiger cat", 283: "Persian cat", 284: "Siamese cat", 285: "Egyptian cat"}
 CUPS = {504: "coffee mug", 967: "espresso", 968: "cup"}
@@ -20,8 +19,8 @@ def test_efficientnet_knows_a_cat_and_a_cup_of_coffee(
 ) -> None:
     images = open_images(np.asarray(getattr(data, picture)())[None])
     bank = extract(
-        open_model("efficientnet-lite0"),
         images,
+        open_model("efficientnet-lite0"),
         tmp_path / "bank",
         settings=Settings(backend="torch"),
     )

@@ -95,14 +95,15 @@ def choose_files(
     split: str | None = None,
     model: str | None = None,
     weights: str | Path | None = None,
+    trust: bool = False,
     names: str | Iterable[str] = "all",
     seed: int = 0,
 ) -> Choice:
     """Choose a detector with no OOD data, from a bank or a file of features with labels.
 
     held_out: features with labels; a fifth of the bank if not given. images: what the bank was made
-    of, so that corrupted and mixed ones play the unknown as well; split, model and weights say
-    which of them, and where the network is now.
+    of, so that corrupted and mixed ones play the unknown as well; split, model, weights and trust
+    say which of them, where the network is now, and whether its file may be loaded.
     """
     every = _labelled(bank, labels)
     detectors = _with_head(
@@ -113,7 +114,9 @@ def choose_files(
     if images is not None:
         shown = images if isinstance(images, Images) else open_images(images, split=split)
         source = bank if held_out is None else held_out
-        near = _near(Path(source), shown, rows, seed=seed, model=model, weights=weights)
+        near = _near(
+            Path(source), shown, rows, seed=seed, model=model, weights=weights, trust=trust
+        )
     with steps("leaving classes out", len(np.unique(train.labels))) as done:
         return leave_classes_out(
             detectors,

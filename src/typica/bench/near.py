@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from typica.bank import Bank
 from typica.data import Images
 from typica.data.corrupt import CORRUPTIONS, mixed
-from typica.errors import InputError
-from typica.nets._source import reopen
-from typica.nets.engines import Runner, make_runner
+from typica.errors import InputError, about
+from typica.nets import Runner, make_runner, reopen
 from typica.progress import advance
 
 _log = logging.getLogger("typica.bench")
@@ -32,6 +31,7 @@ def near_features(
     seed: int = 0,
     model: str | None = None,
     weights: str | Path | None = None,
+    trust: bool = False,
     backend: str | None = None,
 ) -> dict[str, NDArray[np.float32]]:
     """Return the features of corrupted and mixed versions of some of the bank's rows `held_out`, by kind.
@@ -44,7 +44,8 @@ def near_features(
         raise InputError(
             "choose: these are not the images that the bank was made of; pass those with --images."
         )
-    opened, transform = reopen(bank.source, "choose", model=model, weights=weights)
+    with about("choose"):
+        opened, transform = reopen(bank.origin, model=model, weights=weights, trust=trust)
     rng = np.random.default_rng(seed)
     chosen = np.sort(rng.choice(held_out, min(pictures, len(held_out)), replace=False))
     position = {name: i for i, name in enumerate(images.names)}

@@ -35,11 +35,8 @@ from typica.data import (
 )
 from typica.data.sets import find_set, how_to_get, set_home
 from typica.errors import InputError
-from typica.nets._extraction import Settings, extract
-from typica.nets._models import Opened, open_model
-from typica.nets._perturb import ODIN
-from typica.nets._torch import torch
-from typica.nets.extractors.torch import FeatureExtractor
+from typica.extras import need
+from typica.nets import ODIN, FeatureExtractor, Opened, Settings, extract, open_model
 from typica.progress import advance
 
 Watch = Callable[
@@ -62,6 +59,7 @@ def prepare(
     *,
     cache: Path | None = None,
     settings: Settings | None = None,
+    trust: bool = False,
     watch: Watch = lambda what, total: nullcontext(),
 ) -> FeatureSuite:
     """Return a suite's features, of the images in the folder `data` or of banks; absent OOD sets are in `missing`.
@@ -71,7 +69,7 @@ def prepare(
     """
     settings = settings or Settings()
     found, missing = _find_all(suite, data)
-    opened = _open(suite, data)
+    opened = _open(suite, data, trust)
     transform = replace(opened.transform, **suite.transform) if opened.transform else _whole(suite)
     work = _Work(opened, transform, settings, cache or set_home() / "banks", watch)
     loaded = {name: work.features(name, path, source) for name, (path, source) in found.items()}
@@ -155,7 +153,7 @@ class _Work:
         images = open_images(path, split=source.split)
         folder = self.cache / f"{name}-{_digest(self._identity(images))}"
         with self.watch(name, len(images)):
-            bank = extract(self.opened, images, folder, self.transform, settings=self.settings)
+            bank = extract(images, self.opened, folder, self.transform, settings=self.settings)
         unread = [reason for _, reason in bank.skipped]
         return _Loaded(
             folder,
@@ -186,8 +184,8 @@ class _Work:
         folder = self.cache / f"{name}-odin-{_digest(identity)}"
         pinned = {
             "batch": self.settings.batch or 50,
-            "threads": torch.get_num_threads(),
-            "torch": torch.__version__,
+            "threads": need("torch", "torch").get_num_threads(),
+            "torch": need("torch", "torch").__version__,
         }
         with BankWriter(folder, identity, settings=pinned, shard_rows=500) as writer:
             if writer.complete:
@@ -274,7 +272,7 @@ def _advice(source: Source, data: Path | None) -> str:
     return f"absent: {how_to_get(str(source.set), data)}"
 
 
-def _open(suite: Suite, data: Path | None) -> Opened:
+def _open(suite: Suite, data: Path | None, trust: bool) -> Opened:
     if suite.model is None:
         raise InputError(f"suite {suite.name!r}: names no model; add one, or pass --features.")
     weights: Any = suite.weights
@@ -287,7 +285,11 @@ def _open(suite: Suite, data: Path | None) -> Opened:
     model = suite.find(suite.model, data) if ":" not in suite.model else None
     layers = [*suite.layers, suite.layer or "penultimate"] if suite.layers else None
     return open_model(
-        str(model or suite.model), weights, layer=None if layers else suite.layer, layers=layers
+        str(model or suite.model),
+        weights,
+        layer=None if layers else suite.layer,
+        layers=layers,
+        trust=trust,
     )
 
 

@@ -24,7 +24,7 @@ from typica.bench.suite import FeatureSuite
 from typica.bench.tables import tables_of
 from typica.cli.app import new_app
 from typica.cli.checks import check_folder, one_of, out_folder, out_text, prints
-from typica.cli.options import Backend, Json, OnError
+from typica.cli.options import Backend, Json, OnError, Trust
 from typica.cli.show import complain, console, dim, error_console, table, write_json, write_text
 from typica.errors import InputError
 from typica.progress import note, steps, work
@@ -71,6 +71,7 @@ def bench(
         ),
     ] = False,
     cache: Annotated[Path | None, typer.Option(help="Where the banks of --data are kept.")] = None,
+    trust: Trust = False,
     backend: Backend = "auto",
     on_error: OnError = "stop",
     json_file: Json = None,
@@ -106,7 +107,7 @@ def bench(
     scored = described
     if experiment in APART and not report:
         scored = replace(described, methods={})
-    sets = _sets(scored, features, data, cache, backend, on_error)
+    sets = _sets(scored, features, data, cache, trust, backend, on_error)
     with steps("measuring", rows_of(experiment, described, described.methods)) as done:
         outcome = run_experiment(
             experiment, described, sets, described.methods, full=full, on_done=done
@@ -187,6 +188,7 @@ def _sets(
     features: Path | None,
     data: Path | None,
     cache: Path | None,
+    trust: bool,
     backend: str,
     on_error: str,
 ) -> FeatureSuite:
@@ -196,13 +198,18 @@ def _sets(
     if suite.builtin:
         return builtin_features(suite)
     from typica.bench.prepare import prepare  # noqa: PLC0415 (needs torch, which is an extra)
-    from typica.nets._extraction import Settings  # noqa: PLC0415
+    from typica.nets import Settings  # noqa: PLC0415
 
     if ":" in str(suite.model):
         note(f"runs the code of {suite.model}")
     settings = Settings(backend=backend, on_error=on_error)  # type: ignore[arg-type]
     sets = prepare(
-        suite, data, cache=cache, settings=settings, watch=partial(work, unit="images/s")
+        suite,
+        data,
+        cache=cache,
+        settings=settings,
+        trust=trust,
+        watch=partial(work, unit="images/s"),
     )
     for name, reasons in sets.left_out.items():
         for reason in reasons:

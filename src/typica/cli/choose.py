@@ -13,7 +13,7 @@ from rich.text import Text
 from typica.bench.choose import Choice
 from typica.bench.from_files import choose_files
 from typica.cli.app import new_app
-from typica.cli.options import Detectors, Json, Split
+from typica.cli.options import Detectors, Json, Split, Trust
 from typica.cli.show import dim, failures, percent, present, table
 
 app = new_app()
@@ -43,6 +43,7 @@ def choose(
     weights: Annotated[
         Path | None, typer.Option(help="For --images: the checkpoint, if it has moved.")
     ] = None,
+    trust: Trust = False,
     detectors: Detectors = "all",
     seed: Annotated[
         int, typer.Option(help="Of the split, the corruptions and the resampling.", min=0)
@@ -59,6 +60,7 @@ def choose(
         split=split,
         model=model,
         weights=weights,
+        trust=trust,
         names=detectors,
         seed=seed,
     )

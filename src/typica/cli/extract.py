@@ -15,11 +15,11 @@ from typica.bank import describe_bank
 from typica.cli.app import new_app
 from typica.cli.checks import one_of, out_folder
 from typica.cli.info import pairs
-from typica.cli.options import Backend, Json, OnError, Split
+from typica.cli.options import Backend, Json, OnError, Split, Trust
 from typica.cli.show import error_console, present, show_left_out, show_skipped
 from typica.data import Preprocessing, open_images
 from typica.errors import InputError
-from typica.nets.extractors._reduce import REDUCTIONS
+from typica.nets import REDUCTIONS
 from typica.progress import note, work
 
 DTYPES = ("float32", "float16")
@@ -36,9 +36,7 @@ app = new_app()
 def extract(
     model: Annotated[
         str,
-        typer.Option(
-            help="A name of the zoo; a TorchScript, .pt2 or .onnx file; or package.module:function."
-        ),
+        typer.Option(help="A name of the zoo, an .onnx file, or package.module:function."),
     ],
     images: Annotated[
         list[Path],
@@ -50,6 +48,7 @@ def extract(
     weights: Annotated[
         str | None, typer.Option(help="The checkpoint, for a model of the zoo or a function.")
     ] = None,
+    trust: Trust = False,
     layer: Annotated[
         str | None, typer.Option(help="The feature's layer; the input of the head if not given.")
     ] = None,
@@ -102,15 +101,19 @@ def extract(
 
     Stopped at any moment, the same command goes on where it was.
     """
-    from typica.nets._extraction import Settings  # noqa: PLC0415 (needs torch, which is an extra)
-    from typica.nets._extraction import extract as run  # noqa: PLC0415
-    from typica.nets._models import open_model  # noqa: PLC0415
+    from typica.nets import Settings, open_model  # noqa: PLC0415 (needs torch, which is an extra)
+    from typica.nets import extract as run  # noqa: PLC0415
 
     given = None if transform is None else _transform(transform)
     pictures = open_images(images if len(images) > 1 else images[0], split=split)
     wanted = None if layers is None else [*layers.split(","), layer or "penultimate"]
     opened = open_model(
-        model, weights, layer=None if wanted else layer, layers=wanted, reduce=reduce
+        model,
+        weights,
+        layer=None if wanted else layer,
+        layers=wanted,
+        reduce=reduce,
+        trust=trust,
     )
     chosen = opened.transform if given is None else given
     if chosen is None:
@@ -119,14 +122,12 @@ def extract(
     show_left_out(pictures)
     with work("extracting", len(pictures), unit="images/s"), _saying_that_it_goes_on():
         bank = run(
-            opened,
             pictures,
+            opened,
             output,
             chosen if exif is None else replace(chosen, exif=exif),
             settings=settings,
             dtype=dtype,
-            model_file=_absolute(model),
-            weights_file=_absolute(weights),
             fresh=fresh,
             on_runner=lambda runner: note(f"{opened.extractor.describe()}\n{runner.describe()}"),
         )
@@ -142,13 +143,6 @@ def _saying_that_it_goes_on() -> Iterator[None]:
     except KeyboardInterrupt:
         error_console.print("stopped; the same command goes on from here")
         raise
-
-
-def _absolute(name: str | None) -> str | None:
-    """Return where a file lies, whatever folder is current later; None for what is not a file."""
-    if name is None or not Path(name).is_file():
-        return None
-    return str(Path(name).resolve())
 
 
 def _transform(text: str) -> Preprocessing:

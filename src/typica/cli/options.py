@@ -46,6 +46,10 @@ Split = Annotated[
         callback=one_of(SPLITS), help=f"Of images that have several: {', '.join(SPLITS)}."
     ),
 ]
+Trust = Annotated[
+    bool,
+    typer.Option("--trust", help="Load a TorchScript or .pt2 file, which can run code."),
+]
 MovedModel = Annotated[
     str | None, typer.Option("--model", help="For images: the model, if it has moved.")
 ]

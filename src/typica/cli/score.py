@@ -22,12 +22,13 @@ from typica.cli.options import (
     MovedModel,
     MovedWeights,
     OnError,
+    Trust,
 )
 from typica.cli.show import error_console, percent, present, show_left_out, show_skipped
 from typica.data import RowWriter, holds_images, read_features
-from typica.decide import describe, judge, remembered
+from typica.decide import describe, judge, origin_of, remembered
 from typica.detectors import final_detector, reads_logits
-from typica.errors import InputError
+from typica.errors import InputError, about
 from typica.progress import work
 from typica.verdicts import Verdicts
 
@@ -66,6 +67,7 @@ def score(
     limit: Annotated[int, typer.Option(help="How many rows to print.", min=0)] = SHOWN,
     model: MovedModel = None,
     weights: MovedWeights = None,
+    trust: Trust = False,
     backend: Backend = "auto",
     on_error: OnError = "stop",
     json_file: Json = None,
@@ -78,7 +80,7 @@ def score(
     _check_levels(estimator, detector, alpha, confidence, fdr)
     writer = None if output is None else RowWriter(output)
     if _are_images(inputs):
-        first, rows = _look(estimator, detector, inputs, model, weights, backend, on_error)
+        first, rows = _look(estimator, detector, inputs, model, weights, trust, backend, on_error)
     else:
         first, rows = _read(estimator, inputs)
     with work("scoring", len(rows)):
@@ -157,17 +159,20 @@ def _look(
     inputs: list[Path],
     model: str | None,
     weights: Path | None,
+    trust: bool,
     backend: str,
     on_error: str,
 ) -> tuple[Columns, NDArray[Any]]:
     """Return the names of images and what the detector reads of them: features or logits."""
     from typica.data import open_images  # noqa: PLC0415 (only images need it)
-    from typica.nets._extraction import Settings, features_of  # noqa: PLC0415 (needs torch, which is an extra)
-    from typica.nets._source import reopen  # noqa: PLC0415
+
+    # Needs torch, which is an extra.
+    from typica.nets import Settings, features_of, reopen  # noqa: PLC0415
 
     images = open_images(inputs)
     show_left_out(images)
-    opened, transform = reopen(remembered(estimator), str(path), model=model, weights=weights)
+    with about(str(path)):
+        opened, transform = reopen(origin_of(estimator), model=model, weights=weights, trust=trust)
     settings = Settings(backend=backend, on_error=on_error)  # type: ignore[arg-type]
     with work("looking", len(images), unit="images/s"):
         seen = features_of(opened, images, transform, estimator, settings)

@@ -1,32 +1,31 @@
-"""Images in, a bank out: read, preprocess, run, write, all at once; stopped at any moment it goes on where it was."""
+"""Images in, a bank out: stopped at any moment, it goes on where it was."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from typica.bank import Bank, BankWriter, remove_bank
-from typica.data import Batch, Images, Preprocessing, image_batches
-from typica.errors import InputError
+from typica.data import Batch, Images, Preprocessing, image_batches, open_images
+from typica.errors import InputError, border
 from typica.head import Head
-from typica.nets._input import chosen, reads_logits
-from typica.nets._models import Opened
+from typica.nets._models import Opened, open_model
+from typica.nets._reduce import Reduction
 from typica.nets._result import Extraction
-from typica.nets.engines import Runner, make_runner
-from typica.nets.extractors.onnx import OnnxExtractor
+from typica.nets._runner import Runner
+from typica.nets.engines import make_runner
 from typica.origin import feature_layer
 from typica.progress import advance
 
 OnError = Literal["stop", "skip"]
 SHARD = 512  # images: what a run that is killed may lose, minutes of a slow network at most
 TRIAL = 32  # images that `backend="auto"` tries the backends on
-WORTH_A_TRIAL = 256  # images, from which on looking for a faster backend saves time
 
 
 @dataclass(frozen=True)
@@ -46,77 +45,148 @@ class Settings:
     workers: int | None = None
 
 
+@border
 def extract(
-    opened: Opened,
-    images: Images,
+    images: Any,
+    model: Any,
     out: str | Path,
     transform: Preprocessing | None = None,
     *,
+    weights: Any = None,
+    layer: str | None = None,
+    layers: Sequence[str] | None = None,
+    head: str | None = None,
+    reduce: Reduction = "mean",
+    trust: bool = False,
+    labels: Any = None,
+    split: str | None = None,
     settings: Settings | None = None,
     dtype: str = "float32",
-    model_file: str | None = None,
-    weights_file: str | Path | None = None,
     shard_rows: int = SHARD,
     fresh: bool = False,
     on_runner: Callable[[Runner], None] = lambda runner: None,
 ) -> Bank:
     """Run images through a model and keep features, logits, labels and names in the bank `out`.
 
-    transform: the preprocessing, the model's own if None. A bank of the same model, layer,
-    transform and images is returned as it is; one that was begun goes on at its last whole shard,
-    with the backend, batch size, threads and versions that it was begun with, and ends as if it had
-    never stopped. Anything else in its place is refused. fresh: begin again, whatever bank is
-    there; it is deleted once the network has run on some of the images. model_file, weights_file:
-    noted in the bank, so that a detector fitted on it finds the model again. `on_runner` is called
-    with what runs the network, once it is known.
+        bank = extract("train/", "densenet-bc-100", "train.bank", weights="net.pth.tar")
+        detector = CTM().fit(bank)
+
+    A bank of the same model, layer, transform and images is returned as it is; one that was begun
+    goes on at its last whole shard, with the backend, batch size, threads and versions that it was
+    begun with, and ends as if it had never stopped. Anything else in its place is refused.
+
+    Parameters
+    ----------
+    images, labels, split
+        As `typica.data.open_images` takes them: a path, a list of paths, an array.
+    model, weights, layer, layers, head, reduce, trust
+        As `open_model` takes them. What `open_model` has opened is taken as it is, without the
+        others.
+    out
+        The folder of the bank.
+    transform
+        The preprocessing; the model's own if None.
+    settings
+        What runs the network, and how.
+    dtype
+        Of the features on disk, "float32" or "float16".
+    shard_rows
+        How many images may be lost when a run is killed.
+    fresh
+        Begin again, whatever bank is there; it is deleted once the network has run on some images.
+    on_runner
+        Called with what runs the network, once it is known.
     """
-    transform = transform if transform is not None else opened.transform
+    opened = model
+    if not isinstance(model, Opened):
+        opened = open_model(
+            model, weights, layer=layer, layers=layers, head=head, reduce=reduce, trust=trust
+        )
+    transform = opened.transform if transform is None else transform
     if transform is None:
         raise InputError(
-            f"extract: the preprocessing of {opened.identity['model']} is not known; pass a transform."
+            f"the preprocessing of {opened.identity['model']} is not known; pass a transform."
         )
-    settings = settings or Settings()
-    identity = {**opened.identity, "transform": transform.to_dict(), "data": images.fingerprint()}
-    runner: Runner | None = None
-    started: Runner | None = None
+    found = open_images(images, labels=labels, split=split)
+    job = _Job(opened, found, transform, settings or Settings())
     if fresh:
-        started = start_runner(opened, images, transform, settings)
+        job.start()
         remove_bank(out)
-
-    def begin() -> dict[str, Any]:
-        nonlocal runner
-        runner = started or start_runner(opened, images, transform, settings)
-        files = {
-            "model_file": model_file,
-            "weights_file": None if weights_file is None else str(weights_file),
-        }
-        return {**runner.settings, **files}
-
-    with BankWriter(out, identity, settings=begin, dtype=dtype, shard_rows=shard_rows) as writer:
+    with BankWriter(
+        out, job.identity(), settings=job.begin, dtype=dtype, shard_rows=shard_rows
+    ) as writer:
         if writer.complete:
-            return _complete(Bank.open(out), settings)
-        if runner is None:
-            runner = _same_runner(opened, images, transform, settings, writer)
+            return _complete(Bank.open(out), job.settings)
+        runner = job.runner or job.continued(writer)
         on_runner(runner)
         advance(writer.done)
-        for batch, extraction in run_through(
-            runner, images, transform, settings, start=writer.done
-        ):
-            names = [images.names[i] for i in batch.indices.tolist()]
-            writer.write(
-                _columns(extraction, images, batch.indices),
-                names,
-                batch.stop - batch.start,
-                batch.skipped,
+        job.write(runner, writer)
+        return writer.finish(_head(opened), found.classes)
+
+
+class _Job:
+    """Images to run through a network, each once."""
+
+    def __init__(
+        self, opened: Opened, images: Images, transform: Preprocessing, settings: Settings
+    ) -> None:
+        self.opened, self.images = opened, images
+        self.transform, self.settings = transform, settings
+        self.runner: Runner | None = None
+
+    def identity(self) -> dict[str, Any]:
+        """Return what tells the bank from all others."""
+        made = {"transform": self.transform.to_dict(), "data": self.images.fingerprint()}
+        return {**self.opened.identity, **made}
+
+    def start(self) -> Runner:
+        """Return what runs the network, chosen by now."""
+        if self.runner is None:
+            self.runner = start_runner(self.opened, self.images, self.transform, self.settings)
+        return self.runner
+
+    def begin(self) -> dict[str, Any]:
+        """Return the settings of a new bank."""
+        files = {
+            "model_file": self.opened.model_file,
+            "weights_file": self.opened.weights_file,
+        }
+        return {**self.start().settings, **files}
+
+    def continued(self, writer: BankWriter) -> Runner:
+        """Return the runner that a bank was begun with; refuse if it cannot be had any more."""
+        pinned = writer.settings
+        keys = ("backend", "batch", "threads", "device", "autocast")
+        same: dict[str, Any] = {key: pinned.get(key) for key in keys}
+        settings = replace(self.settings, **same)
+        runner = start_runner(self.opened, self.images, self.transform, settings)
+        other = [
+            f"{key} {pinned.get(key)} then, {value} now"
+            for key, value in runner.settings.items()
+            if pinned.get(key) != value
+        ]
+        if other:
+            raise InputError(
+                f"{writer.path}: was begun otherwise ({'; '.join(other)}), and would not end as "
+                "one piece; go on as it was begun, or begin again with --fresh."
             )
-        return writer.finish(_head(opened), images.classes)
+        return runner
+
+    def write(self, runner: Runner, writer: BankWriter) -> None:
+        """Run what is not in the bank yet."""
+        batches = run_through(runner, self.images, self.transform, self.settings, start=writer.done)
+        for batch, extraction in batches:
+            names = [self.images.names[i] for i in batch.indices.tolist()]
+            columns = _columns(extraction, self.images, batch.indices)
+            writer.write(columns, names, batch.stop - batch.start, batch.skipped)
 
 
 def _complete(bank: Bank, settings: Settings) -> Bank:
     if bank.skipped and settings.on_error == "stop":
         raise InputError(
-            f"{bank.path}: lacks {len(bank.skipped)} images that were skipped, e.g. {bank.skipped[0][1]}; mend them "
-            "and begin again with --fresh, or agree with --on-error skip."
+            f"{bank.path}: lacks {len(bank.skipped)} images that were skipped, e.g. "
+            f"{bank.skipped[0][1]}; fix them and begin again with --fresh, or agree with "
+            "--on-error skip."
         )
     return bank
 
@@ -126,22 +196,26 @@ def _columns(
 ) -> dict[str, NDArray[Any]]:
     if not len(indices):
         return {}
-    columns = {"features": extraction.features, "logits": extraction.logits}
-    columns["labels"] = None if images.labels is None else images.labels[indices]
-    others = [
-        name for name in extraction.layers if extraction.layers[name] is not extraction.features
-    ]
-    columns |= {f"layer.{name}": extraction.layers[name] for name in others}
-    return {name: column for name, column in columns.items() if column is not None}
+    columns = {"features": extraction.features}
+    if extraction.logits is not None:
+        columns["logits"] = extraction.logits
+    if images.labels is not None:
+        columns["labels"] = images.labels[indices]
+    for name, rows in extraction.layers.items():
+        if rows is not extraction.features:
+            columns[f"layer.{name}"] = rows
+    return columns
 
 
 def _head(opened: Opened) -> Head | None:
     """Return the head, if the features are its input."""
+    if feature_layer(opened.identity["layer"]) is not None:
+        return None
     try:
-        head = opened.extractor.head
+        head: Head = opened.extractor.head
     except InputError:
         return None
-    return head if feature_layer(opened.identity["layer"]) is None else None
+    return head
 
 
 def start_runner(
@@ -158,28 +232,6 @@ def start_runner(
         autocast=settings.autocast,
         images=len(images),
     )
-
-
-def _same_runner(
-    opened: Opened, images: Images, transform: Preprocessing, settings: Settings, writer: BankWriter
-) -> Runner:
-    """Return the runner that a bank was begun with; refuse if it cannot be had any more."""
-    pinned = writer.settings
-    chosen: dict[str, Any] = {
-        key: pinned.get(key) for key in ("backend", "batch", "threads", "device", "autocast")
-    }
-    runner = start_runner(opened, images, transform, replace(settings, **chosen))
-    other = [
-        f"{key} {pinned.get(key)} then, {value} now"
-        for key, value in runner.settings.items()
-        if pinned.get(key) != value
-    ]
-    if other:
-        raise InputError(
-            f"{writer.path}: was begun otherwise ({'; '.join(other)}), and would not end as one piece; go on as it was "
-            "begun, or begin again with --fresh."
-        )
-    return runner
 
 
 def run_through(
@@ -221,8 +273,10 @@ def run_through(
 
 
 def _joined(batches: list[Batch]) -> Batch:
-    """Return the last batch as one that also covers those before it, of which nothing could be read."""
-    skipped = [entry for batch in batches for entry in batch.skipped]
+    """Return the last batch as one that covers those before it, of which nothing could be read."""
+    skipped = []
+    for batch in batches:
+        skipped += batch.skipped
     return batches[-1]._replace(start=batches[0].start, skipped=skipped)
 
 
@@ -231,37 +285,11 @@ def _sample(images: Images, transform: Preprocessing) -> NDArray[np.float32]:
     for batch in image_batches(images, transform, min(TRIAL, len(images)), on_error="skip"):
         if len(batch.indices):
             return transform.normalised(batch.pixels)
-    raise InputError(
-        f"extract: none of the {len(images)} images can be read, e.g. {images.names[0]}; look at them."
+    raise none_readable(images)
+
+
+def none_readable(images: Images) -> InputError:
+    """Return the error about images of which none can be read."""
+    return InputError(
+        f"none of the {len(images)} images can be read, e.g. {images.names[0]}; look at them."
     )
-
-
-class Seen(NamedTuple):
-    """What a detector reads of images: rows, which image each row is of, and (name, reason) of those left out."""
-
-    rows: NDArray[Any]
-    indices: NDArray[np.int64]
-    skipped: list[tuple[str, str]]
-
-
-def features_of(
-    opened: Opened,
-    images: Images,
-    transform: Preprocessing,
-    estimator: Any,
-    settings: Settings | None = None,
-) -> Seen:
-    """Return what a detector, or a Pipeline that ends in one, reads of images: features, or logits."""
-    settings = settings or Settings()
-    if settings.backend == "auto" and len(images) < WORTH_A_TRIAL:
-        plain = "onnx" if isinstance(opened.extractor, OnnxExtractor) else "torch"
-        settings = replace(settings, backend=plain, threads=settings.threads or 1)
-    logits = reads_logits(estimator, "score")
-    runner = start_runner(opened, images, transform, settings)
-    rows, indices, skipped = [], [], []
-    for batch, extraction in run_through(runner, images, transform, settings):
-        skipped += batch.skipped
-        if len(batch.indices):
-            rows.append(chosen(extraction, logits, "score"))
-            indices.append(batch.indices)
-    return Seen(np.concatenate(rows), np.concatenate(indices), skipped)

@@ -5,16 +5,17 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from typica.detectors import CosineDetector, final_detector
-from typica.errors import InputError
+from typica.detectors import CosineDetector, final_detector, reads_logits
+from typica.errors import InputError, border
 from typica.linalg import NO_DIRECTION
-from typica.nets._input import as_extractor, chosen, reads_logits
+from typica.nets._input import as_extractor, chosen
+from typica.nets._result import Extraction
 from typica.nets._torch import nn, torch
-from typica.nets.extractors.torch import Extraction, FeatureExtractor
+from typica.nets.extractors.torch import FeatureExtractor
 
 
 class Guarded(NamedTuple):
-    """What a guarded model gives: logits (n, C), scores (n,), and +1 for typical inputs, -1 for others (n,)."""
+    """What a guarded model gives: logits (n, C), scores (n,), and +1 (typical) or -1, (n,)."""
 
     logits: Any
     score: Any
@@ -41,24 +42,24 @@ class Guard(nn.Module):
     tensor([ 1, -1])
     """
 
+    @border
     def __init__(self, model: FeatureExtractor | Any, detector: Any) -> None:
         super().__init__()
         final = final_detector(detector)
         if not hasattr(final, "offset_"):
             raise InputError(
-                f"Guard: {type(final).__name__} has no threshold yet; call its calibrate with held-out inputs."
+                f"{type(final).__name__} has no threshold yet; "
+                "call its calibrate with held-out inputs."
             )
         self.extractor = as_extractor(model)
         self.model = self.extractor.model
         self.detector = detector
-        self._logits = reads_logits(detector, "Guard")
+        self._logits = reads_logits(detector)
         weight = next((p for p in self.model.parameters() if p.is_floating_point()), torch.empty(0))
         # Double beside a model in double alone: some devices lack it.
         dtype = torch.float64 if weight.dtype == torch.float64 else torch.float32
-        for name, value in (
-            ("threshold", torch.tensor(final.offset_, dtype=torch.float64)),
-            ("directions", _directions(detector)),
-        ):
+        threshold = torch.tensor(final.offset_, dtype=torch.float64)
+        for name, value in (("threshold", threshold), ("directions", _directions(detector))):
             self.register_buffer(name, None if value is None else value.to(weight.device, dtype))
         self.eval()
 
@@ -67,8 +68,8 @@ class Guard(nn.Module):
         return self.judge(self.extractor.run(images))
 
     def judge(self, extraction: Extraction) -> Guarded:
-        """Return the verdict on what the model has given: all that the guard adds to a pass of the model."""
-        score = self._score(chosen(extraction, self._logits, "Guard"))
+        """Return the verdict on what the model has given: all that the guard adds to its pass."""
+        score = self._score(chosen(extraction, self._logits))
         return Guarded(extraction.logits, score, 2 * (score >= self.threshold).long() - 1)
 
     def _score(self, rows: Any) -> Any:
@@ -77,13 +78,13 @@ class Guard(nn.Module):
         rows = rows if rows.dtype == torch.float64 else rows.float()
         if rows.shape[1] != self.directions.shape[1]:
             raise InputError(
-                f"Guard: the detector is expecting {self.directions.shape[1]} features, the model gives "
-                f"{rows.shape[1]}; fit it on features of this model and layer."
+                f"Guard: the detector is expecting {self.directions.shape[1]} features, the model "
+                f"gives {rows.shape[1]}; fit it on features of this model and layer."
             )
         return max_cosine(rows, self.directions.to(rows.dtype))
 
     def _apply(self, fn: Any, recurse: bool = True) -> Guard:
-        """Move or convert the guard; the detector's buffers stay in single precision beside a model in half."""
+        """Move or convert the guard; beside a model in half, its buffers stay in single precision."""
         buffers = dict(self._buffers)
         super()._apply(fn, recurse)
         for name, buffer in buffers.items():
@@ -94,10 +95,9 @@ class Guard(nn.Module):
 
 def _directions(detector: Any) -> Any:
     """Return the unit directions of CTM or CW as a tensor, or None of another detector."""
-    if (
-        not isinstance(detector, CosineDetector)
-        or type(detector)._score is not CosineDetector._score
-    ):
+    if not isinstance(detector, CosineDetector):
+        return None
+    if type(detector)._score is not CosineDetector._score:
         return None
     detector._check_fitted()
     detector._prepare()
@@ -105,9 +105,9 @@ def _directions(detector: Any) -> Any:
 
 
 def max_cosine(Z: Any, directions: Any) -> Any:
-    """Return max_k cos(directions_k, z) for each row z of Z (n, m), -1 where z is zero; no branch in Python.
+    """Return max_k cos(directions_k, z) for each row z of Z (n, m), -1 where z is zero.
 
-    directions (C, m) are of length 1.
+    directions (C, m) are of length 1. There is no branch in Python, so that it can be exported.
 
     >>> max_cosine(torch.tensor([[3.0, 4.0], [0.0, 0.0], [1e30, 0.0]]), torch.eye(2))
     tensor([ 0.8000, -1.0000,  1.0000])

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 def as_extractor(model: Any) -> FeatureExtractor:
     """Return a FeatureExtractor as it is, or one over a model."""
-    from typica.nets.extractors.torch import FeatureExtractor  # noqa: PLC0415 (needs torch; what reads ONNX models does not)
+    # Needs torch, which what reads ONNX models does not.
+    from typica.nets.extractors.torch import FeatureExtractor  # noqa: PLC0415
 
     return model if isinstance(model, FeatureExtractor) else FeatureExtractor(model)
 
 
-def steps(estimator: Any, where: str) -> list[Any]:
+def steps(estimator: Any) -> list[Any]:
     """Return a Pipeline's steps, the last a detector, or a detector alone in a list."""
     final_detector(estimator)
     if not isinstance(estimator, Pipeline):
@@ -29,15 +30,8 @@ def steps(estimator: Any, where: str) -> list[Any]:
     return [step for _, step in estimator.steps if step not in (None, "passthrough")]
 
 
-def reads_logits(estimator: Any, where: str) -> bool:
-    """Tell whether the input is logits: so it is for a method of logits without a head; a Pipeline reads features."""
-    detector = final_detector(estimator)
-    alone = detector is estimator
-    return alone and detector.tags.reads == "logits" and getattr(detector, "head", None) is None
-
-
-def chosen(extraction: Extraction, logits: bool, where: str) -> Any:
+def chosen(extraction: Extraction, logits: bool) -> Any:
     """Return the logits or the features of a batch."""
     if logits and extraction.logits is None:
-        raise InputError(f"{where}: the model gives no logits; pass a detector of features.")
+        raise InputError("the model gives no logits; pass a detector of features.")
     return extraction.logits if logits else extraction.features

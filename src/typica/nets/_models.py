@@ -5,21 +5,27 @@ from __future__ import annotations
 import contextlib
 import importlib
 import inspect
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from typica.errors import FormatError, InputError
+from typica.data import Preprocessing
+from typica.errors import FormatError, InputError, about, border
 from typica.files import sha256
 from typica.nets import zoo
+from typica.nets._reduce import Reduction
 from typica.nets._result import closest
-from typica.nets.extractors._reduce import Reduction
+from typica.origin import Origin
 
-_SCRIPT = (".pt", ".pth", ".torchscript", ".ts")
-PROGRAMS = (*_SCRIPT, ".pt2")  # files of PyTorch
-_FILES = (*PROGRAMS, ".onnx")
-_FORMS = f"a known architecture ({', '.join(zoo.names())}), a file ({', '.join(_FILES)}), or package.module:function"
+PROGRAMS = (".pt", ".pth", ".torchscript", ".ts", ".pt2")  # files of PyTorch, which can run code
+_FILES = (".onnx", *PROGRAMS)
+_FORMS = (
+    f"a known architecture ({', '.join(zoo.names())}), a file ({', '.join(_FILES)}), "
+    "or package.module:function"
+)
 
 
 class Opened(NamedTuple):
@@ -27,35 +33,76 @@ class Opened(NamedTuple):
 
     extractor: a FeatureExtractor, GraphExtractor or OnnxExtractor. transform: the preprocessing of
     its images, where it is known. identity: JSON values that tell its features from those of
-    another network or layer.
+    another network or layer. model_file, weights_file: where they lie, where they are files.
     """
 
     extractor: Any
-    transform: Any
+    transform: Preprocessing | None
     identity: dict[str, Any]
+    model_file: str | None = None
+    weights_file: str | None = None
+
+    def origin(self, transform: Preprocessing) -> Origin:
+        """Return the origin of the features of images that are preprocessed like this."""
+        files = {"model_file": self.model_file, "weights_file": self.weights_file}
+        return Origin.from_dict({**self.identity, "transform": transform.to_dict(), **files})
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """What is wanted of a network."""
+
+    layer: str | None
+    layers: Sequence[str] | None
+    head: str | None
+    reduce: Reduction
+
+    def of_module(self, model: Any) -> Any:
+        """Return the extractor of an nn.Module."""
+        # Needs torch, which is an extra.
+        from typica.nets.extractors.torch import FeatureExtractor  # noqa: PLC0415
+
+        return FeatureExtractor(
+            model, self.layer, layers=self.layers, head=self.head, reduce=self.reduce
+        )
+
+    def of(self, name: str, extractor: Any, transform: Preprocessing | None) -> Opened:
+        """Return the network that an extractor runs."""
+        identity = {
+            "model": name,
+            "weights": extractor.fingerprint(),
+            "layer": self.layer if self.layers is None else list(self.layers),
+            "reduce": self.reduce if isinstance(self.reduce, str) else _function_name(self.reduce),
+        }
+        if self.head is not None:
+            identity["head"] = self.head
+        return Opened(extractor, transform, identity)
+
+
+@border
 def open_model(
-    spec: str,
+    spec: Any,
     weights: Any = None,
     *,
     layer: str | None = None,
     layers: Sequence[str] | None = None,
     head: str | None = None,
     reduce: Reduction = "mean",
+    trust: bool = False,
 ) -> Opened:
     """Open a network.
 
     spec: one of
-    - the name of a known architecture (`zoo.names()`), with the file of its weights, or weights="random";
-    - a file: TorchScript (.pt, .pth, .torchscript, .ts), torch.export (.pt2) or ONNX (.onnx);
-    - "package.module:function", called with no arguments, or with `weights`, which returns an nn.Module, or a pair of
-      one and its Preprocessing. This runs the code of that module and function; the current
-      directory is searched.
+    - the name of a known architecture (`zoo.names()`), with the file of its weights, or
+      weights="random";
+    - an ONNX file (.onnx);
+    - "package.module:function", called with no arguments, or with `weights`, which returns an
+      nn.Module, or a pair of one and its Preprocessing. This runs the code of that module and
+      function; the current directory is searched;
+    - a file of TorchScript (.pt, .pth, .torchscript, .ts) or torch.export (.pt2), with trust=True:
+      such a file can run any code when it is loaded;
+    - an nn.Module.
     layer, layers, head, reduce: as for a FeatureExtractor.
-
-    A file is a program, whose operations run. A .pt2 file that could run Python code is refused,
-    and so is TorchScript with operations on files.
 
     >>> opened = open_model("densenet-bc-100", "random")
     >>> opened.extractor.head
@@ -63,174 +110,177 @@ def open_model(
     >>> opened.transform.crop
     32
     """
-    where = f"open_model({str(spec)!r})"
-    spec = str(spec)
-    ending = Path(spec).suffix.lower()
-    asked = {"layer": layer, "layers": layers, "reduce": reduce}
-    known = _zoo_name(spec)
-    by_function = known is None and ending not in _FILES and ":" in spec
-    if known is not None:
-        spec = known
-        model, transform = _from_zoo(spec, weights, where), zoo.transform(spec)
-        extractor = _extractor(model, {**asked, "head": head})
-    elif ending in _FILES:
-        for name, value in (("weights", weights), ("head", head)):
+    asked = _Asked(layer, layers, head, reduce)
+    if not isinstance(spec, str | os.PathLike):
+        if weights is not None:
+            raise InputError("weights for a module, which has its own; leave weights out.")
+        kind = type(spec)
+        return asked.of(f"{kind.__module__}.{kind.__qualname__}", asked.of_module(spec), None)
+    with about(str(spec)):
+        return _open(str(spec), weights, asked, trust)
+
+
+def _open(spec: str, weights: Any, asked: _Asked, trust: bool) -> Opened:
+    path = Path(spec)
+    name = zoo.find(spec)
+    if name is not None:
+        model = _from_zoo(name, weights)
+        opened = asked.of(name, asked.of_module(model), zoo.transform(name))
+        return opened._replace(weights_file=_absolute(weights))
+    if path.suffix.lower() in _FILES:
+        for key, value in (("weights", weights), ("head", asked.head)):
             if value is not None:
-                raise InputError(
-                    f"{where}: {name}={value!r}, but the file holds its own; leave {name} out."
-                )
-        extractor, transform = _from_file(Path(spec), ending, asked, where), None
-    elif by_function:
-        model, transform = _from_function(spec, weights, where)
-        extractor = _extractor(model, {**asked, "head": head})
-    else:
-        error = FormatError(f"{where}: not a model; pass {_FORMS}.")
-        raise _other_file(Path(spec), ending, where, error) if Path(spec).is_file() else error
-    identity = {
-        "model": Path(spec).name if ending in _FILES else spec,
-        "weights": extractor.fingerprint(),
-        "layer": list(layers) if layers is not None else layer,
-        "reduce": reduce if isinstance(reduce, str) else _function_name(reduce, where),
-    }
-    if by_function:
-        identity["code"] = _code(spec.rpartition(":")[0])
-    return Opened(extractor, transform, identity if head is None else {**identity, "head": head})
+                raise InputError(f"{key}={value!r}, but the file holds its own; leave {key} out.")
+        opened = asked.of(path.name, _from_file(path, asked, trust), None)
+        return opened._replace(model_file=_absolute(spec))
+    if ":" in spec:
+        model, transform = _from_function(spec, weights)
+        opened = asked.of(spec, asked.of_module(model), transform)
+        opened.identity["code"] = _code(spec.rpartition(":")[0])
+        return opened._replace(weights_file=_absolute(weights))
+    if path.is_file() and (other := _other_file(path)) is not None:
+        raise other
+    raise FormatError(f"not a model; pass {_FORMS}.")
 
 
-def _function_name(function: Any, where: str) -> str:
+def _absolute(name: Any) -> str | None:
+    """Return where a file lies, whatever folder the next program runs in; None for other things."""
+    if not isinstance(name, str | os.PathLike) or not Path(name).is_file():
+        return None
+    return str(Path(name).resolve())
+
+
+def _function_name(function: Any) -> str:
     """Return what tells a function from all others: its module, its name and its code."""
     name = getattr(function, "__qualname__", None)
     if name is None or "<" in name:
         raise InputError(
-            f"{where}: reduce={name or type(function).__name__} has no name that tells it from others; pass a function "
-            "defined with def at the top of a module, or mean, max, flatten or cls."
+            f"reduce={name or type(function).__name__} has no name that tells it from others; "
+            "pass a function defined with def at the top of a module, or mean, max, flatten or cls."
         )
     return f"{function.__module__}.{name} {_code(function.__module__)}"
 
 
 def _code(module: str) -> str | None:
-    """Return the SHA-256 of a module's file: what its functions do may change while names and weights stay."""
+    """Return the SHA-256 of a module's file: functions may change while names and weights stay."""
     file = getattr(sys.modules.get(module), "__file__", None)
     return None if file is None or not Path(file).is_file() else sha256(Path(file))
 
 
-def _zoo_name(spec: str) -> str | None:
-    """Return the architecture's name, whatever the case and wherever the hyphens."""
-
-    def letters(name: str) -> str:
-        return "".join(letter for letter in name.lower() if letter.isalnum())
-
-    return next((name for name in zoo.names() if letters(name) == letters(spec)), None)
-
-
-def _extractor(model: Any, arguments: dict[str, Any]) -> Any:
-    from typica.nets.extractors.torch import FeatureExtractor  # noqa: PLC0415 (needs torch, which is an extra)
-
-    return FeatureExtractor(model, arguments.pop("layer"), **arguments)
-
-
-def _from_zoo(name: str, weights: Any, where: str) -> Any:
+def _from_zoo(name: str, weights: Any) -> Any:
     if weights is None:
-        try:
-            return zoo.load(name)
-        except InputError as error:
-            if "no weights come with it" not in str(error):
-                raise
+        if not zoo.has_weights(name):
             raise InputError(
-                f"{where}: no weights come with it; pass weights=FILE (--weights FILE), or 'random' to try it out."
-            ) from None
+                "no weights come with it; pass weights=FILE (--weights FILE), or 'random' to try "
+                "it out."
+            )
+        return zoo.load(name)
     return zoo.load(name, None if isinstance(weights, str) and weights == "random" else weights)
 
 
-def _from_file(path: Path, ending: str, asked: dict[str, Any], where: str) -> Any:
+def _from_file(path: Path, asked: _Asked, trust: bool) -> Any:
     if not path.is_file():
-        raise InputError(f"{where}: there is no file {path}; check the path, or pass {_FORMS}.")
-    layer = asked.pop("layer")
-    if ending == ".onnx":
-        from typica.nets.extractors.onnx import OnnxExtractor  # noqa: PLC0415 (with torch, where it is there, costs seconds)
+        raise InputError(f"there is no file {path}; check the path, or pass {_FORMS}.")
+    if path.suffix.lower() == ".onnx":
+        # With torch, where it is there, costs seconds.
+        from typica.nets.extractors.onnx import OnnxExtractor  # noqa: PLC0415
 
-        return OnnxExtractor(path, layer, **asked)
-    from typica.nets.extractors.program import GraphExtractor  # noqa: PLC0415 (needs torch, which is an extra)
+        return OnnxExtractor(path, asked.layer, layers=asked.layers, reduce=asked.reduce)
+    # Needs torch, which is an extra.
+    from typica.nets.extractors.program import GraphExtractor  # noqa: PLC0415
 
+    if not trust and (other := _other_file(path)) is not None:
+        raise other  # to trust it would not help
     try:
-        return GraphExtractor(path, layer, **asked)
+        return GraphExtractor(
+            path, asked.layer, layers=asked.layers, reduce=asked.reduce, trust=trust
+        )
     except FormatError as error:
-        raise _other_file(path, ending, where, error) from error
+        raise (_other_file(path) or error) from error
 
 
-def _other_file(path: Path, ending: str, where: str, error: FormatError) -> FormatError:
-    """Return the error about a file that is no program: what it is instead, and what to do with it."""
-    from typica.nets.zoo.checkpoint import read_state  # noqa: PLC0415 (needs torch, which is an extra)
+def _other_file(path: Path) -> FormatError | None:
+    """Return the error about a file of weights or a pickled module, None of any other file."""
+    # Needs torch, which is an extra.
+    from typica.nets.zoo.checkpoint import PickledCodeError, read_state  # noqa: PLC0415
 
     try:
-        read_state(path, where)
-    except InputError as other:
-        if (
-            ending != ".pt2"
-            and "pickle that needs code" in str(other)
-            and "more than tensors" not in str(other)
-        ):
-            return FormatError(
-                f"{where}: a pickled module needs code, which could do anything, and is refused; where the file is "
-                "trusted, return it from a function of yours and pass package.module:function, or save it as .pt2."
-            )
-        return error
+        read_state(path)
+    except PickledCodeError as error:
+        if path.suffix.lower() == ".pt2" or error.name is None:
+            return None
+        return FormatError(
+            "a pickled module needs code, which could do anything, and is refused; where the file "
+            "is trusted, return it from a function of yours and pass package.module:function, or "
+            "export it to ONNX."
+        )
+    except InputError:
+        return None
     return FormatError(
-        f"{where}: holds weights, not a program; name their architecture and pass the file as its weights: "
-        f"--model ZOO_NAME --weights {path} (zoo: {', '.join(zoo.names())}), or pass package.module:function."
+        "holds weights, not a program; name their architecture and pass the file as its weights: "
+        f"--model ZOO_NAME --weights {path} (zoo: {', '.join(zoo.names())}), "
+        "or pass package.module:function."
     )
 
 
-def _from_function(spec: str, weights: Any, where: str) -> tuple[Any, Any]:
+def _from_function(spec: str, weights: Any) -> tuple[Any, Preprocessing | None]:
     module, _, name = spec.rpartition(":")
-    here = str(Path.cwd())
-    sys.path.insert(0, here)
-    try:
-        made = _function(module, name, where, weights)(*(() if weights is None else (weights,)))
-    except InputError:
-        raise
-    except Exception as error:
-        raise InputError(
-            f"{where}: it raised {type(error).__name__} ({error}); mend the function."
-        ) from error
-    finally:
-        with contextlib.suppress(ValueError):
-            sys.path.remove(here)
+    arguments = () if weights is None else (weights,)
+    with _code_of_the_user():
+        made = _function(module, name, arguments)(*arguments)
     model, transform = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
     from typica.nets._torch import nn  # noqa: PLC0415 (needs torch, which is an extra)
 
     if not isinstance(model, nn.Module):
         raise InputError(
-            f"{where}: returned {type(model).__name__}; return an nn.Module, or a pair of one and its Preprocessing."
+            f"returned {type(model).__name__}; "
+            "return an nn.Module, or a pair of one and its Preprocessing."
         )
     return model, transform
 
 
-def _function(module: str, name: str, where: str, weights: Any) -> Callable[..., Any]:
+@contextlib.contextmanager
+def _code_of_the_user() -> Iterator[None]:
+    """Find modules in the current directory, for a while, and say what their code raises."""
+    here = str(Path.cwd())
+    sys.path.insert(0, here)
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"it raised {type(error).__name__} ({error}); fix the function."
+        ) from error
+    finally:
+        with contextlib.suppress(ValueError):
+            sys.path.remove(here)
+
+
+def _function(module: str, name: str, arguments: tuple[Any, ...]) -> Callable[..., Any]:
     importlib.invalidate_caches()
     try:
         home = importlib.import_module(module)
     except ModuleNotFoundError as error:
         missing = error.name or module
-        what = (
-            "pass package.module:function" if module.startswith(missing) else f"{module} needs it"
-        )
+        what = f"{module} needs it"
+        if module.startswith(missing):
+            what = "pass package.module:function"
         raise InputError(
-            f"{where}: there is no module {missing!r}; {what}; is it installed, or here?"
+            f"there is no module {missing!r}; {what}; is it installed, or here?"
         ) from error
     function = getattr(home, name, None)
     if not callable(function):
-        names = [
-            key for key, value in vars(home).items() if callable(value) and not key.startswith("_")
-        ]
+        public = [key for key in vars(home) if not key.startswith("_")]
+        names = [key for key in public if callable(getattr(home, key))]
         raise InputError(
-            f"{where}: {module} has no function {name!r}; it has {closest(name, names) or 'none'}."
+            f"{module} has no function {name!r}; it has {closest(name, names) or 'none'}."
         )
     try:
-        inspect.signature(function).bind(*(() if weights is None else (weights,)))
+        inspect.signature(function).bind(*arguments)
     except TypeError as error:
-        how = "no arguments" if weights is None else "the weights alone"
+        how = "the weights alone" if arguments else "no arguments"
         raise InputError(
-            f"{where}: it cannot be called with {how} ({error}); write a function that can."
+            f"it cannot be called with {how} ({error}); write a function that can."
         ) from None
     return cast("Callable[..., Any]", function)

@@ -15,9 +15,10 @@ import math
 from typing import Any
 
 from typica.checks import positive
+from typica.detectors import reads_logits
 from typica.detectors.msp import MSP
-from typica.errors import InputError
-from typica.nets._input import as_extractor, chosen, reads_logits, steps
+from typica.errors import InputError, border
+from typica.nets._input import as_extractor, chosen, steps
 from typica.nets._torch import torch
 from typica.nets.extractors.torch import FeatureExtractor
 
@@ -27,7 +28,7 @@ class Perturb:
 
     extractor: a FeatureExtractor, or a model. detector: ready to score; one of logits without a
     head reads the model's own. epsilon: the step, in units of pixels from 0 to 1. std: what the
-    preprocessing divides by, one number or one a channel: it brings the step to the scale of the
+    preprocessing divides by, one number or one per channel: it brings the step to the scale of the
     network's input.
 
     Mahalanobis with its step is `Perturb(extractor, Mahalanobis().fit(Z, labels), epsilon=0.005,
@@ -41,32 +42,21 @@ class Perturb:
     tensor([[3.5000, 0.5000]])
     """
 
+    @border
     def __init__(
         self, extractor: FeatureExtractor | Any, detector: Any, epsilon: float, std: Any = 1.0
     ) -> None:
-        where = type(self).__name__
-        for step in steps(detector, where):
-            tags = getattr(step, "tags", None)
-            if tags is None or not tags.differentiable:
-                raise InputError(
-                    f"{where}: {type(step).__name__} has no gradient; pass a differentiable detector."
-                )
-        if (
-            isinstance(epsilon, bool)
-            or not isinstance(epsilon, int | float)
-            or not 0 <= epsilon < math.inf
-        ):
-            raise InputError(
-                f"{where}: epsilon={epsilon!r} is not a step; pass a number of at least 0."
-            )
+        _check_gradient(detector)
+        _check_step(epsilon)
         self.std = torch.as_tensor(std, dtype=torch.float64)
         if self.std.ndim > 1 or not bool(((self.std > 0) & self.std.isfinite()).all()):
-            raise InputError(f"{where}: std={std!r}; pass one positive number, or one a channel.")
+            raise InputError(f"std={std!r}; pass one positive number, or one per channel.")
         self.extractor = as_extractor(extractor)
         self.detector = detector
         self.epsilon = float(epsilon)
-        self._logits = reads_logits(detector, where)
+        self._logits = reads_logits(detector)
 
+    @border
     def __call__(self, images: Any) -> Any:
         """Return the batch (n, c, ...), moved; on the model's device and in its precision."""
         with torch.inference_mode(False):
@@ -75,6 +65,7 @@ class Perturb:
             up = 2 * (gradient > 0).to(x.dtype) - 1
             return x.detach() + self.epsilon * up / self._scale(x)
 
+    @border
     def score_samples(self, images: Any, batch_size: int = 64) -> Any:
         """Return the scores (n,) of the moved inputs, batch by batch."""
         batches = torch.split(self._floating(images), batch_size)
@@ -83,30 +74,46 @@ class Perturb:
     def _floating(self, images: Any) -> Any:
         prepared = self.extractor.prepared(images)
         if not prepared.is_floating_point():
+            kind = str(prepared.dtype).removeprefix("torch.")
             raise InputError(
-                f"{type(self).__name__}: images of type {str(prepared.dtype).removeprefix('torch.')}, in which no step "
-                "can be made; preprocess them as the network takes them, zoo.transform(NAME), or pass floats."
+                f"images of type {kind}, in which no step can be made; preprocess them as the "
+                "network takes them, zoo.transform(NAME), or pass floats."
             )
         return prepared
 
     def _score(self, x: Any, gradients: bool) -> Any:
-        where = type(self).__name__
         extraction = self.extractor(x, gradients=gradients)
         with torch.set_grad_enabled(gradients):
-            score = self.detector.score_samples(chosen(extraction, self._logits, where))
+            score = self.detector.score_samples(chosen(extraction, self._logits))
         if gradients and not getattr(score, "requires_grad", False):
             raise InputError(
-                f"{where}: the score has no gradient with respect to the input; the model or the detector cuts it."
+                "the score has no gradient with respect to the input; "
+                "the model or the detector cuts it."
             )
         return score
 
     def _scale(self, x: Any) -> Any:
         if self.std.ndim and self.std.shape != x.shape[1:2]:
             raise InputError(
-                f"{type(self).__name__}: {len(self.std)} values of std for inputs of shape {tuple(x.shape)}; "
-                "pass one number, or one a channel."
+                f"{len(self.std)} values of std for inputs of shape {tuple(x.shape)}; "
+                "pass one number, or one per channel."
             )
         return self.std.to(x.device, x.dtype).reshape(-1, *[1] * (x.ndim - 2))
+
+
+def _check_gradient(detector: Any) -> None:
+    for step in steps(detector):
+        tags = getattr(step, "tags", None)
+        if tags is None or not tags.differentiable:
+            raise InputError(
+                f"{type(step).__name__} has no gradient; pass a differentiable detector."
+            )
+
+
+def _check_step(epsilon: Any) -> None:
+    number = isinstance(epsilon, int | float) and not isinstance(epsilon, bool)
+    if not number or not 0 <= epsilon < math.inf:
+        raise InputError(f"epsilon={epsilon!r} is not a step; pass a number of at least 0.")
 
 
 class ODIN(Perturb):
@@ -119,6 +126,7 @@ class ODIN(Perturb):
     torch.Size([3])
     """
 
+    @border
     def __init__(
         self,
         extractor: FeatureExtractor | Any,

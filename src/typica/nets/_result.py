@@ -6,26 +6,32 @@ import difflib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from typica.errors import InputError
+import numpy as np
+from numpy.typing import NDArray
 
-PENULTIMATE = "penultimate"  # what the head's input is called among layers
+from typica.errors import InputError
+from typica.origin import PENULTIMATE
+
+_SHOWN = 8  # names in a message
 
 
 class Extraction(NamedTuple):
-    """What a batch gives: features (n, m), logits (n, C) or None, and the features of each layer by its name."""
+    """What a batch gives: features (n, m), logits (n, C) or None, and each layer's by its name."""
 
     features: Any
     logits: Any
     layers: dict[str, Any]
 
 
-def wanted_layers(layer: str | None, layers: Sequence[str] | None, where: str) -> list[str]:
+def wanted_layers(layer: str | None, layers: Sequence[str] | None) -> list[str]:
     """Return the names of the layers to give, the last of which gives the features."""
-    if layers is not None and (layer is not None or isinstance(layers, str) or not layers):
+    if layers is None:
+        return [PENULTIMATE if layer is None else layer]
+    if layer is not None or isinstance(layers, str) or not layers:
         raise InputError(
-            f"{where}: layer={layer!r}, layers={layers!r}; pass one name, or layers=[...] of several."
+            f"layer={layer!r}, layers={layers!r}; pass one name, or layers=[...] of several."
         )
-    return [PENULTIMATE if layer is None else layer] if layers is None else list(layers)
+    return list(layers)
 
 
 def closest(name: str, names: Sequence[str]) -> str:
@@ -35,16 +41,25 @@ def closest(name: str, names: Sequence[str]) -> str:
 
 def some(names: Sequence[str]) -> str:
     """Return the first few of the names, quoted, and how many more there are."""
-    return ", ".join(repr(name) for name in names[:8]) + (
-        f" and {len(names) - 8} more" if len(names) > 8 else ""
-    )
+    shown = ", ".join(repr(name) for name in names[:_SHOWN])
+    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
 
 
 def each_array(extraction: Extraction, function: Callable[[Any], Any]) -> Extraction:
-    """Return the extraction with `function` applied to its arrays; the last layer's is the features'."""
+    """Return the extraction with `function` applied to its arrays; the last layer's are the features."""
     layers = {name: function(rows) for name, rows in extraction.layers.items()}
     logits = None if extraction.logits is None else function(extraction.logits)
     return Extraction(layers[list(layers)[-1]], logits, layers)
+
+
+def in_float32(extraction: Extraction) -> Extraction:
+    """Return the extraction as float32 arrays of NumPy."""
+
+    def convert(rows: Any) -> NDArray[np.float32]:
+        rows = rows.float().cpu().numpy() if hasattr(rows, "cpu") else rows
+        return np.asarray(rows, dtype=np.float32)
+
+    return each_array(extraction, convert)
 
 
 def joined(parts: Sequence[Extraction], concatenate: Callable[[list[Any]], Any]) -> Extraction:
@@ -62,18 +77,31 @@ def in_pieces(
     run: Callable[[Any], Extraction],
     concatenate: Callable[[list[Any]], Any],
 ) -> Extraction:
-    """Run a batch on a program that takes `sizes` (fewest, most) rows at once: cut what is longer, pad what is shorter.
+    """Run a batch on a program that takes `sizes` (fewest, most) rows at once.
 
-    Padding repeats the last row, and is cut off what comes out.
+    What is longer is cut; what is shorter is padded with its last row, which is cut off what comes
+    out.
     """
     fewest, most = sizes
     step = most or max(len(images), 1)
     parts = []
     for start in range(0, max(len(images), 1), step):
         piece = images[start : start + step]
-        n = len(piece)
-        if 0 < n < fewest:
-            piece = concatenate([piece] + [piece[-1:]] * (fewest - n))
-        part = run(piece)
-        parts.append(each_array(part, lambda rows, n=n: rows[:n]) if n < fewest else part)  # type: ignore[misc]
+        missing = fewest - len(piece)
+        if missing <= 0 or not len(piece):
+            parts.append(run(piece))
+        else:
+            padded = concatenate([piece] + [piece[-1:]] * missing)
+            parts.append(first_rows(run(padded), len(piece)))
     return joined(parts, concatenate)
+
+
+def first_rows(extraction: Extraction, n: int) -> Extraction:
+    """Return the first n rows of an extraction."""
+    return each_array(extraction, lambda rows: rows[:n])
+
+
+def first_line(error: BaseException, length: int = 200) -> str:
+    """Return what an error says in its first line, or what it is called if it says nothing."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:length] if lines else type(error).__name__

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.errors import InputError
-from typica.nets._result import Extraction, each_array, joined
-from typica.nets.runtimes._engine import Engine
+from typica.nets._result import Extraction, first_rows, joined
+from typica.nets.runtimes.engine import Engine
 
 
 class Trial(NamedTuple):
     """One way to run a network, as it was tried.
 
-    rate: images a second, None where it was not measured. difference: the largest from the
+    rate: images per second, None where it was not measured. difference: the largest from the
     reference's features, layers and logits, as a part of the largest of these. reason: why it was
     left aside, "" if it could have been taken.
     """
@@ -38,8 +38,8 @@ class Runner:
     `make_runner` makes one. name: the backend. batch: how many images it runs at once; longer
     batches are cut, so that batches of this size are best. jobs: how many batches it runs at once.
     settings: JSON values which make an equal runner again, `make_runner(extractor,
-    settings["backend"], batch=settings["batch"], threads=settings["threads"],
-    ...)`, with equal results to the last bit on the same machine and versions. trials: what was tried, measured and
+    settings["backend"], batch=settings["batch"], threads=settings["threads"], ...)`, with equal
+    results to the last bit on the same machine and versions. trials: what was tried, measured and
     left aside.
     """
 
@@ -63,7 +63,7 @@ class Runner:
         }
         self.settings["versions"] = versions
         self._engine = engine
-        self._empty = each_array(example, lambda rows: rows[:0])
+        self._empty = first_rows(example, 0)
         self._shape = shape
 
     def __call__(self, batches: Iterable[NDArray[np.float32]]) -> Iterator[Extraction]:
@@ -78,8 +78,7 @@ class Runner:
         try:
             for images in batches:
                 waiting.append([pool.submit(self._infer, piece) for piece in self._pieces(images)])
-                # Behind the batch that is waited for, every thread has a piece to run and one to go
-                # on with.
+                # Behind the batch that is waited for, every thread has a piece to run and another.
                 while waiting and (_done(waiting[0]) or _pieces_behind(waiting) >= 2 * self.jobs):
                     yield self._joined(waiting.popleft())
             while waiting:
@@ -91,9 +90,8 @@ class Runner:
     def _pieces(self, images: Any) -> Iterator[NDArray[np.float32]]:
         if not isinstance(images, np.ndarray) or images.shape[1:] != self._shape:
             found = images.shape if isinstance(images, np.ndarray) else type(images).__name__
-            raise InputError(
-                f"Runner: a batch of {found}; pass arrays (n, {', '.join(map(str, self._shape))})."
-            )
+            shape = ", ".join(map(str, self._shape))
+            raise InputError(f"Runner: a batch of {found}; pass arrays (n, {shape}).")
         return (images[start : start + self.batch] for start in range(0, len(images), self.batch))
 
     def _infer(self, piece: NDArray[Any]) -> Extraction:
@@ -102,23 +100,19 @@ class Runner:
         if n == self.batch or not self._engine.pads:
             return self._engine.infer(piece)
         padded = np.concatenate([piece, np.repeat(piece[-1:], self.batch - n, axis=0)])
-        return each_array(self._engine.infer(padded), lambda rows: rows[:n])
+        return first_rows(self._engine.infer(padded), n)
 
     def _joined(self, pieces: list[Future[Extraction]]) -> Extraction:
         return joined([future.result() for future in pieces] or [self._empty], np.concatenate)
 
     def describe(self) -> str:
         """Say in a line what runs the network, and what else was tried."""
-        rates = [
-            f"{t.name} {t.batch}x{t.threads} {t.rate:.0f}"
-            for t in self.trials
-            if t.rate is not None
-        ]
-        failed = [
-            f"{trial.name}: {trial.reason}"
-            for trial in self.trials
-            if trial.rate is None and trial.reason
-        ]
+        rates, failed = [], []
+        for trial in self.trials:
+            if trial.rate is not None:
+                rates.append(f"{trial.name} {trial.batch}x{trial.threads} {trial.rate:.0f}")
+            elif trial.reason:
+                failed.append(f"{trial.name}: {trial.reason}")
         measured = f" (batch x threads, images/s: {', '.join(rates)})" if len(rates) > 1 else ""
         aside = f"; left aside: {'; '.join(failed)}" if failed else ""
         return f"{self.name}, batch {self.batch}, {self._engine.threads} threads{measured}{aside}"

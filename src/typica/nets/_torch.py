@@ -1,4 +1,4 @@
-"""PyTorch, or a message that names the extra to install. Everything here that needs torch takes it from this file."""
+"""PyTorch, or a message that names the extra to install; all that needs torch takes it from here."""
 
 from typica.errors import InputError
 
@@ -10,7 +10,8 @@ except ModuleNotFoundError as error:
     if error.name != "torch":
         raise
     raise InputError(
-        "typica.nets: PyTorch is not installed; install the extra 'torch': pip install 'typica[torch]'."
+        "typica.nets: PyTorch is not installed; install the extra 'torch': "
+        "pip install 'typica[torch]'."
     ) from None
 
 __all__ = ["functional", "nn", "torch"]

@@ -1,4 +1,4 @@
-"""Which engine to run a network with: each is tried on a sample, checked against the reference and timed."""
+"""Which engine to run a network with: each is tried, checked against the reference and timed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.errors import InputError
-from typica.nets._result import Extraction, each_array
+from typica.nets._result import Extraction, first_line, in_float32
 from typica.nets._runner import Runner, Trial
 from typica.nets.runtimes import mnn, openvino, ort
-from typica.nets.runtimes._engine import Engine, cores
+from typica.nets.runtimes.engine import Engine, cores
 
 TOLERANCE = 1e-3  # of the largest value: single precision in another order stays far below
 _CHECKED = 16  # images that are compared
@@ -23,20 +23,18 @@ _CHECKED = 16  # images that are compared
 # to be kept busy.
 _SIZES = {"onnx": 2, "openvino": 2, "mnn": 2, "torch": 8, "compile": 8}
 _ELSEWHERE = 64  # on any other device
-_LARGER = (
-    16,
-    0.005,
-)  # so many times as many are tried too where a batch takes fewer seconds: calls may cost more then
+# So many times as many are tried too where a batch takes fewer seconds: calls may cost more then.
+_LARGER = (16, 0.005)
 _LARGER_MNN = (4, 0.05)  # as Winograd's method likes larger products
-_SPELL = 0.5  # seconds to time for, where that is more than a batch a thread
-_WORTH = 10.0  # seconds: with less than that to do, to convert the network would take longer than it saves
-_ROUNDS = 3  # in which what comes close to the best is timed again, in turn, as the machine's pace may change
+_SPELL = 0.5  # seconds to time for, where that is more than one batch per thread
+_WORTH = 10.0  # seconds of work, below which to convert the network takes longer than it saves
+_ROUNDS = 3  # in which what is close to the best is timed again, as the machine's pace may change
 _CLOSE = 0.7  # of the best rate
 
-
-_OF_ONNX: dict[str, Callable[[Any, NDArray[Any], int], Engine]]
+MakeEngine = Callable[[Any, NDArray[Any], int], Engine]
+_OF_ONNX: dict[str, MakeEngine]
 _OF_ONNX = {"onnx": ort.opened, "openvino": openvino.opened, "mnn": mnn.opened}
-_OF_TORCH: dict[str, Callable[[Any, NDArray[Any], int], Engine]]
+_OF_TORCH: dict[str, MakeEngine]
 _OF_TORCH = {"onnx": ort.exported, "openvino": openvino.converted, "mnn": mnn.exported}
 
 
@@ -47,21 +45,9 @@ class Trials:
     """
 
     def __init__(self, extractor: Any, sample: NDArray[Any], device: Any, autocast: bool) -> None:
-        self.extractor, self.sample, self.device, self.autocast = (
-            extractor,
-            sample,
-            device,
-            autocast,
-        )
-        try:
-            self._reference = _float32(extractor(sample[:_CHECKED]))
-        except InputError:
-            raise
-        except RuntimeError as error:
-            reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-            raise InputError(
-                f"make_runner: the network does not take images of {sample.shape[1:]} ({reason}); check the transform."
-            ) from error
+        self.extractor, self.sample = extractor, sample
+        self.device, self.autocast = device, autocast
+        self._reference = run_directly(extractor, sample[:_CHECKED])
         self._trials: list[Trial] = []
 
     def named(self, backend: str, batch: int | None, threads: int | None) -> Runner:
@@ -80,34 +66,35 @@ class Trials:
         threads: int | None,
         images: int | None = None,
     ) -> Runner:
-        """Return the quickest runner of several backends, of which the first must work and the others may fail."""
+        """Return the quickest runner of several backends; the first must work, others may fail."""
         self._check(batch)
-        found: list[tuple[Runner, Trial]] = []
-        for backend in backends:
-            if images is not None and any(
-                images < _WORTH * (trial.rate or 0) for _, trial in found
-            ):
+        first, *others = backends
+        found = list(self._timed(first, batch, threads))
+        for backend in others:
+            if images is not None and self._is_little(images, found):
                 break
-            if (
-                backend != backends[0]
-                and self.device is not None
-                and (self.device.type != "cpu" or self.autocast)
-            ):
-                self._left(backend, batch, threads, "runs on the CPU in single precision")
+            if self._is_elsewhere:
+                self._leave(backend, batch, threads, "runs on the CPU in single precision")
                 continue
             try:
-                for runner, trial in self._timed(backend, batch, threads):
-                    found.append((runner, trial))  # those before a failure stay
-            except (
-                Exception
-            ) as error:  # converters raise anything; the first backend is the reference
-                if backend == backends[0]:
-                    raise
-                reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-                self._left(backend, batch, threads, reason, getattr(error, "difference", None))
+                for pair in self._timed(backend, batch, threads):
+                    found.append(pair)  # noqa: PERF402 (those before a failure stay)
+            except Exception as error:  # converters raise anything
+                difference = getattr(error, "difference", None)
+                self._leave(backend, batch, threads, first_line(error, 2000), difference)
         return self._best(found)
 
-    def _left(
+    @staticmethod
+    def _is_little(images: int, found: list[tuple[Runner, Trial]]) -> bool:
+        """Tell whether so many images are run sooner than a network is converted."""
+        return any(images < _WORTH * (trial.rate or 0) for _, trial in found)
+
+    @property
+    def _is_elsewhere(self) -> bool:
+        """Whether PyTorch does what no other backend does: another device, or half precision."""
+        return self.device is not None and (self.device.type != "cpu" or self.autocast)
+
+    def _leave(
         self,
         backend: str,
         batch: int | None,
@@ -138,32 +125,26 @@ class Trials:
         return runner, trial._replace(rate=self._rate(runner, trial))
 
     def _best(self, found: list[tuple[Runner, Trial]]) -> Runner:
-        """Return the quickest, by the best of several times of those that come close to it: others only slow them."""
+        """Return the quickest, by the best of several times of those that come close to it."""
         for _ in range(_ROUNDS):
-            best = max(trial.rate or 0 for _, trial in found)
-            close = [(trial.rate or 0) >= _CLOSE * best for _, trial in found]
-            if sum(close) < 2:
+            enough = _CLOSE * max(trial.rate or 0 for _, trial in found)
+            close = [i for i, (_, trial) in enumerate(found) if (trial.rate or 0) >= enough]
+            if len(close) < 2:
                 break
-            found = [
-                (runner, trial._replace(rate=max(trial.rate or 0, self._rate(runner, trial))))
-                if again
-                else (runner, trial)
-                for again, (runner, trial) in zip(close, found, strict=True)
-            ]
-        runner, chosen = max(found, key=lambda pair: pair[1].rate or 0)
-        slower = [
-            trial._replace(reason="slower") if trial is not chosen else trial for _, trial in found
-        ]
-        runner.trials = [*slower, *self._trials]
+            for i in close:
+                runner, trial = found[i]
+                rate = max(trial.rate or 0, self._rate(runner, trial))
+                found[i] = runner, trial._replace(rate=rate)
+        best = max(range(len(found)), key=lambda i: found[i][1].rate or 0)
+        trials = [trial._replace(reason="slower") for _, trial in found]
+        runner, trials[best] = found[best]
+        runner.trials = [*trials, *self._trials]
         return runner
 
     def _checked(self, backend: str, batch: int, threads: int) -> tuple[Runner, Trial]:
-        """Return a runner that agrees with the reference, with its rate from a cold start; raise if it fails."""
-        where = f"make_runner: backend {backend!r}"
-        more = {
-            "device": "cpu" if self.device is None else str(self.device),
-            "autocast": self.autocast,
-        }
+        """Return a runner that agrees with the reference, with its rate from a cold start."""
+        device = "cpu" if self.device is None else str(self.device)
+        more = {"device": device, "autocast": self.autocast}
         checked = self.sample[:_CHECKED]
         try:
             engine = self._engine(backend, batch, threads)
@@ -173,20 +154,24 @@ class Trials:
         except InputError:
             raise
         except Exception as error:  # converters raise anything
-            reason = next(iter(str(error).strip().splitlines()), "")[:300]
             raise InputError(
-                f"{where}: the model does not convert ({type(error).__name__}: {reason}); choose another backend."
+                f"backend {backend!r}: the model does not convert "
+                f"({type(error).__name__}: {first_line(error, 300)}); choose another backend."
             ) from error
         rate = len(checked) / (perf_counter() - start)
         difference = largest_difference(found, self._reference)
         if not difference <= TOLERANCE and not self.autocast:
-            cause = f"differ by {difference:.1e} of the largest from the reference's, over {TOLERANCE:g}"
-            advice = "choose another backend"
-            if backend == "torch":
-                cause += f", in batches of {batch} instead of {len(checked)}"
-                advice = "run a model that mixes the images of a batch one by one, batch=1"
-            raise _DiffersError(difference, f"{where}: features or logits {cause}; {advice}.")
+            raise self._differs(difference, backend, batch)
         return runner, Trial(backend, batch, threads, rate, difference, "")
+
+    def _differs(self, difference: float, backend: str, batch: int) -> InputError:
+        cause = f"differ by {difference:.1e} of the largest from the reference's"
+        limit, advice = f"over {TOLERANCE:g}", "choose another backend"
+        if backend == "torch":
+            limit += f", in batches of {batch} instead of {len(self.sample[:_CHECKED])}"
+            advice = "run a model that mixes the images of a batch one by one, batch=1"
+        message = f"backend {backend!r}: features or logits {cause}, {limit}; {advice}."
+        return _DiffersError(difference, message)
 
     def _engine(self, backend: str, batch: int, threads: int) -> Engine:
         example = np.resize(self.sample, (batch, *self.sample.shape[1:]))
@@ -194,7 +179,8 @@ class Trials:
             return _OF_ONNX[backend](self.extractor, self.extractor.prepared(example), threads)
         if backend in _OF_TORCH:
             return _OF_TORCH[backend](self.extractor, example, threads)
-        from typica.nets.runtimes.torch import CompiledEngine, TorchEngine  # noqa: PLC0415 (needs torch, an extra)
+        # Needs torch, which is an extra.
+        from typica.nets.runtimes.torch import CompiledEngine, TorchEngine  # noqa: PLC0415
 
         if backend == "compile":
             return CompiledEngine(self.extractor, example, threads, self.device, self.autocast)
@@ -207,27 +193,23 @@ class Trials:
 
     def _check(self, batch: int | None) -> None:
         fewest, most = self._sizes
-        if batch is not None and not fewest <= batch <= (most or batch):
-            only = (
-                f"{fewest} images at once"
-                if fewest == most
-                else f"{fewest} to {most or 'any number of'} images"
-            )
-            raise InputError(
-                f"make_runner: batch={batch}, but the model takes {only}; leave batch out."
-            )
+        if batch is None or fewest <= batch <= (most or batch):
+            return
+        only = f"{fewest} to {most or 'any number of'} images"
+        if fewest == most:
+            only = f"{fewest} images at once"
+        raise InputError(f"batch={batch}, but the model takes {only}; leave batch out.")
 
     def _size(self, backend: str, wanted: int | None) -> int:
         """Return the batch size nearest to the one that is wanted of those that the model takes."""
         fewest, most = self._sizes
         if wanted is None:
-            wanted = (
-                _SIZES[backend] if self.device is None or self.device.type == "cpu" else _ELSEWHERE
-            )
+            on_cpu = self.device is None or self.device.type == "cpu"
+            wanted = _SIZES[backend] if on_cpu else _ELSEWHERE
         return max(fewest, min(wanted, most or wanted))
 
     def _rate(self, runner: Runner, trial: Trial) -> float:
-        """Return images a second, measured for as long as its last rate tells."""
+        """Return images per second, measured for as long as its last rate tells."""
         images = np.resize(self.sample, (runner.batch, *self.sample.shape[1:]))
         rounds = math.ceil(_SPELL * (trial.rate or 0) / runner.batch / runner.jobs)
         count = runner.jobs * min(max(rounds, 1), 25)
@@ -246,10 +228,10 @@ class _DiffersError(InputError):
 
 
 def largest_difference(found: Extraction, reference: Extraction) -> float:
-    """Return the largest difference between two extractions' arrays, as a part of the reference's largest value."""
-    if (found.logits is None) != (
-        reference.logits is None
-    ) or found.layers.keys() != reference.layers.keys():
+    """Return the largest difference of two extractions, as a part of the reference's largest value."""
+    if found.layers.keys() != reference.layers.keys():
+        return math.inf
+    if (found.logits is None) != (reference.logits is None):
         return math.inf
     pairs = [(found.layers[name], reference.layers[name]) for name in reference.layers]
     if reference.logits is not None:
@@ -268,9 +250,14 @@ def _difference(a: NDArray[Any], b: NDArray[Any]) -> float:
     return float(gap / scale) if scale else float(gap > 0)
 
 
-def _float32(extraction: Extraction) -> Extraction:
-    def convert(rows: Any) -> NDArray[np.float32]:
-        rows = rows.float().cpu().numpy() if hasattr(rows, "cpu") else rows
-        return np.asarray(rows, dtype=np.float32)
-
-    return each_array(extraction, convert)
+def run_directly(extractor: Any, images: NDArray[Any]) -> Extraction:
+    """Return what an extractor gives for one batch, with nothing between, as float32 arrays."""
+    try:
+        return in_float32(extractor(images))
+    except InputError:
+        raise
+    except RuntimeError as error:
+        raise InputError(
+            f"the network does not take images of {images.shape[1:]} ({first_line(error)}); "
+            "check the transform."
+        ) from error

@@ -7,14 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.errors import InputError
-from typica.nets._runner import Runner, Trial
+from typica.errors import InputError, border
+from typica.nets._result import first_line
+from typica.nets._runner import Runner
 from typica.nets._trials import Trials
 from typica.nets.extractors.onnx import OnnxExtractor
 
-__all__ = ["Runner", "Trial", "make_runner"]
+BACKENDS = ("auto", "torch", "compile", "onnx", "openvino", "mnn")
+_OF_ONNX = ("onnx", "openvino", "mnn")  # which take ONNX files too, on the CPU in single precision
 
 
+@border
 def make_runner(
     extractor: Any,
     backend: str = "auto",
@@ -49,28 +52,22 @@ def make_runner(
     Runner('torch', batch=8, threads=1)
     """
     sample = _checked(sample)
-    extractor, kind = _moved(extractor, device)
-    known = (
-        ("onnx", "openvino", "mnn")
-        if kind is None
-        else ("torch", "compile", "onnx", "openvino", "mnn")
-    )
+    extractor, home = _moved(extractor, device)
+    known = _OF_ONNX if home is None else BACKENDS[1:]
     if backend not in ("auto", *known):
         raise InputError(
-            f"make_runner: backend {backend!r} cannot run this model; choose auto, {', '.join(known)}."
+            f"backend {backend!r} cannot run this model; choose auto, {', '.join(known)}."
         )
     for name, value in (("batch", batch), ("threads", threads)):
         if value is not None and value < 1:
-            raise InputError(f"make_runner: {name}={value}; pass 1 or more, or None to measure.")
-    if (
-        backend in ("onnx", "openvino", "mnn")
-        and kind is not None
-        and (kind.type != "cpu" or autocast)
-    ):
+            raise InputError(f"{name}={value}; pass 1 or more, or None to measure.")
+    elsewhere = home is not None and (home.type != "cpu" or autocast)
+    if backend in _OF_ONNX and elsewhere:
         raise InputError(
-            f"make_runner: backend {backend!r} runs on the CPU in single precision; leave device and autocast out."
+            f"backend {backend!r} runs on the CPU in single precision; "
+            "leave device and autocast out."
         )
-    trials = Trials(extractor, sample, kind, autocast)
+    trials = Trials(extractor, sample, home, autocast)
     if backend != "auto":
         return trials.named(backend, batch, threads)
     return trials.quickest([name for name in known if name != "compile"], batch, threads, images)
@@ -79,9 +76,7 @@ def make_runner(
 def _checked(sample: Any) -> NDArray[Any]:
     if not isinstance(sample, np.ndarray) or sample.ndim < 2 or not len(sample):
         found = sample.shape if isinstance(sample, np.ndarray) else type(sample).__name__
-        raise InputError(
-            f"make_runner: a sample of {found}; pass some images as an array (n, ...)."
-        )
+        raise InputError(f"a sample of {found}; pass some images as an array (n, ...).")
     return sample.astype(np.float32, copy=False) if sample.dtype.kind == "f" else sample
 
 
@@ -90,10 +85,11 @@ def _moved(extractor: Any, device: Any) -> tuple[Any, Any]:
     if isinstance(extractor, OnnxExtractor):
         if device is not None and str(device) != "cpu":
             raise InputError(
-                f"make_runner: device={str(device)!r}, but ONNX models run on the CPU here; leave it out."
+                f"device={str(device)!r}, but ONNX models run on the CPU here; leave it out."
             )
         return extractor, None
-    from typica.nets._torch import torch  # noqa: PLC0415 (needs torch, which is an extra)
+    # Need torch, which is an extra.
+    from typica.nets._torch import torch  # noqa: PLC0415
     from typica.nets.extractors.program import GraphExtractor  # noqa: PLC0415
     from typica.nets.extractors.torch import FeatureExtractor  # noqa: PLC0415
 
@@ -104,7 +100,8 @@ def _moved(extractor: Any, device: Any) -> tuple[Any, Any]:
         return extractor, extractor.device
     if not isinstance(extractor, FeatureExtractor):
         raise InputError(
-            f"make_runner: got {type(extractor).__name__}; pass a FeatureExtractor, GraphExtractor or OnnxExtractor."
+            f"got {type(extractor).__name__}; "
+            "pass a FeatureExtractor, GraphExtractor or OnnxExtractor."
         )
     if device is not None:
         extractor.model.to(device)
@@ -114,16 +111,12 @@ def _moved(extractor: Any, device: Any) -> tuple[Any, Any]:
 
 def _check_device(torch: Any, device: Any) -> None:
     """Raise unless PyTorch can put numbers on the device and get them back."""
+    absent = (RuntimeError, AssertionError, ImportError, TypeError)  # each device has its own
     try:
         torch.zeros(1, device=device).cpu()
-    except (
-        RuntimeError,
-        AssertionError,
-        ImportError,
-        TypeError,
-    ) as error:  # each device has its own for its absence
-        reason = str(error).strip().partition("\n")[0].rstrip(".")
+    except absent as error:
+        reason = first_line(error).rstrip(".")
         raise InputError(
-            f"make_runner: device={str(device)!r} cannot be used here ({reason}); pass another, such as cpu, or leave "
-            "it out."
+            f"device={str(device)!r} cannot be used here ({reason}); "
+            "pass another, such as cpu, or leave it out."
         ) from None

@@ -1,4 +1,4 @@
-"""The linear head of an ONNX graph: Gemm, MatMul with or without Add, or a 1x1 convolution, with constant weights."""
+"""The linear head of an ONNX graph: Gemm, MatMul, MatMul and Add, or a 1x1 convolution."""
 
 from __future__ import annotations
 
@@ -9,39 +9,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.extras import need
-from typica.nets._walk import Walk, find_back
+from typica.nets.extractors._walk import Walk
 
 # What leaves it plain which logits were there before.
 _PASSES = {
-    *(
-        "ArgMax",
-        "AveragePool",
-        "Cast",
-        "Dropout",
-        "Flatten",
-        "Gather",
-        "GlobalAveragePool",
-        "Identity",
-        "LogSoftmax",
-    ),
-    *(
-        "ReduceMean",
-        "Reshape",
-        "Sigmoid",
-        "Slice",
-        "Softmax",
-        "Squeeze",
-        "TopK",
-        "Transpose",
-        "Unsqueeze",
-    ),
+    "ArgMax",
+    "AveragePool",
+    "Cast",
+    "Dropout",
+    "Flatten",
+    "Gather",
+    "GlobalAveragePool",
+    "Identity",
+    "LogSoftmax",
+    "ReduceMean",
+    "Reshape",
+    "Sigmoid",
+    "Slice",
+    "Softmax",
+    "Squeeze",
+    "TopK",
+    "Transpose",
+    "Unsqueeze",
 }
 
 
 class Linear(NamedTuple):
-    """A linear layer: its name, the tensors before and after it, and logits = features @ weight.T + bias.
+    """A linear layer, logits = features @ weight.T + bias, by the names of its tensors.
 
-    features_turned, logits_turned: whether the tensor holds an input a column, (m, n) or (C, n).
+    features_turned, logits_turned: whether the tensor holds one input per column, (m, n) or (C, n).
     maps: whether features are maps (n, m, h, w), as a convolution's are; other inputs of more than
     two dimensions are tokens.
     """
@@ -62,23 +58,36 @@ class Graph:
     def __init__(self, model: Any) -> None:
         self._onnx = need("onnx", "onnx")
         self.model = model
-        self.producers = {name: node for node in model.graph.node for name in node.output if name}
+        self.producers: dict[str, Any] = {}
+        for node in model.graph.node:
+            self.producers |= dict.fromkeys(filter(None, node.output), node)
         self._initialisers = {tensor.name: tensor for tensor in model.graph.initializer}
         self.inputs = [value for value in model.graph.input if value.name not in self._initialisers]
         self.outputs = [value.name for value in model.graph.output]
         self._fixed = set(self._initialisers)  # tensors that depend on no input
         for node in model.graph.node:  # in order of execution
-            inner = any(attribute.HasField("g") for attribute in node.attribute)
-            if node.op_type == "Constant" or (
-                any(node.input) and not inner and self._fixed.issuperset(filter(None, node.input))
-            ):
+            if self._is_fixed(node):
                 self._fixed.update(filter(None, node.output))
         self._constants: dict[str, NDArray[Any]] = {}
 
+    def _is_fixed(self, node: Any) -> bool:
+        """Tell whether what a node gives depends on no input, by what the nodes before it give."""
+        if node.op_type == "Constant":
+            return True
+        inner = any(attribute.HasField("g") for attribute in node.attribute)
+        given = [name for name in node.input if name]
+        return bool(given) and not inner and self._fixed.issuperset(given)
+
     @property
     def tensors(self) -> list[str]:
-        """The names of all tensors that the graph computes, in order, after those that it is given."""
+        """The names of all tensors: those that the graph is given, then those that it computes."""
         return [*(value.name for value in self.inputs), *self.producers]
+
+    def give(self, names: list[str]) -> None:
+        """Have the model return these tensors too."""
+        known = set(self.outputs)
+        new = [self._onnx.ValueInfoProto(name=name) for name in names if name not in known]
+        self.model.graph.output.extend(new)
 
     def constant(self, name: str) -> NDArray[Any] | None:
         """Return the value of a tensor that depends on no input, or None of one that does."""
@@ -103,32 +112,30 @@ class Graph:
             return array
         node = self.producers[name]
         values = {key: self._constants[key] for key in node.input if key}
-        helper, reference = (
-            need("onnx.helper", "onnx"),
-            need("onnx.reference", "onnx"),
-        )
+        helper, reference = need("onnx.helper", "onnx"), need("onnx.reference", "onnx")
         tensors = [self._onnx.numpy_helper.from_array(value, key) for key, value in values.items()]
-        graph = helper.make_graph(
-            [node], "constant", [], [self._onnx.ValueInfoProto(name=name)], tensors
-        )
+        given = [self._onnx.ValueInfoProto(name=name)]
+        graph = helper.make_graph([node], "constant", [], given, tensors)
         model = helper.make_model(graph, opset_imports=self.model.opset_import)
         return np.asarray(reference.ReferenceEvaluator(model).run([name], {})[0])
 
     def head(self) -> Linear | None:
         """Return the linear layer that an output comes from, or None."""
-        walk = Walk(self.producers, self._through, self._passes)
-        return find_back(walk, ((name, name) for name in self.outputs), self._linear)
+        walk = Walk(self.producers, self._through, self._passes, self._linear)
+        return walk.head((name, name) for name in self.outputs)
 
     def _through(self, node: Any) -> Iterator[str]:
         return (name for name in node.input if self.constant(name) is None)
 
     def _passes(self, node: Any) -> bool:
         if node.op_type in ("Mul", "Div"):  # by a temperature
-            return any(
-                (value := self.constant(name)) is not None and value.size == 1
-                for name in node.input
-            )
+            values = [self.constant(name) for name in node.input]
+            return any(value is not None and value.size == 1 for value in values)
         return node.op_type in _PASSES
+
+    def _options(self, node: Any) -> dict[str, Any]:
+        value_of = self._onnx.helper.get_attribute_value
+        return {attribute.name: value_of(attribute) for attribute in node.attribute}
 
     def _linear(self, node: Any) -> Linear | None:
         match node.op_type:
@@ -153,45 +160,37 @@ class Graph:
         return None
 
     def _gemm(self, node: Any) -> Linear | None:
-        options = {
-            attribute.name: self._onnx.helper.get_attribute_value(attribute)
-            for attribute in node.attribute
-        }
+        options = self._options(node)
         found = self._product(node, *node.input[:2])
         if found is None:
             return None
         flags = options.get("transA", 0), options.get("transB", 0)
         feature_flag, weight_flag = reversed(flags) if found.logits_turned else flags
-        weight = (found.weight.T if weight_flag else found.weight) * np.float32(
-            options.get("alpha", 1.0)
-        )
+        weight = found.weight.T if weight_flag else found.weight
         found = found._replace(
-            weight=weight, features_turned=found.features_turned != bool(feature_flag)
+            weight=weight * np.float32(options.get("alpha", 1.0)),
+            features_turned=found.features_turned != bool(feature_flag),
         )
         if len(node.input) < 3 or not node.input[2]:
             return found
         bias = self._bias(node.input[2], found)
-        return (
-            None
-            if bias is None
-            else found._replace(bias=bias * np.float32(options.get("beta", 1.0)))
-        )
+        if bias is None:
+            return None
+        return found._replace(bias=bias * np.float32(options.get("beta", 1.0)))
 
     def _sum(self, node: Any) -> Linear | None:
         for product, other in (node.input, reversed(node.input)):
             before = self.producers.get(product)
-            found = (
-                self._product(before, *before.input)
-                if before is not None and before.op_type == "MatMul"
-                else None
-            )
+            if before is None or before.op_type != "MatMul":
+                continue
+            found = self._product(before, *before.input)
             bias = None if found is None else self._bias(other, found)
             if found is not None and bias is not None:
                 return found._replace(logits=node.output[0], bias=bias)
         return None
 
     def _bias(self, name: str, found: Linear) -> NDArray[Any] | None:
-        """Return a constant as one number a class, or None if it does not add the same to every input."""
+        """Return a constant as one number per class, or None if it is not the same for every input."""
         value, classes = self.constant(name), len(found.weight)
         if value is None:
             return None
@@ -204,27 +203,21 @@ class Graph:
 
     def _conv(self, node: Any) -> Linear | None:
         weight = self.constant(node.input[1])
-        options = {
-            attribute.name: self._onnx.helper.get_attribute_value(attribute)
-            for attribute in node.attribute
-        }
-        plain = all(step == 1 for step in options.get("strides", ())) and not any(
-            options.get("pads", ())
-        )
-        grouped = options.get("group", 1) != 1 or options.get("auto_pad", b"NOTSET") not in (
-            b"NOTSET",
-            b"VALID",
-        )
-        if (
-            weight is None
-            or weight.ndim < 3
-            or any(side != 1 for side in weight.shape[2:])
-            or not plain
-            or grouped
-        ):
+        if weight is None or weight.ndim < 3 or any(side != 1 for side in weight.shape[2:]):
+            return None
+        if not _is_plain(self._options(node)):
             return None
         bias = self.constant(node.input[2]) if len(node.input) > 2 and node.input[2] else None
         name = f"Conv {node.name or node.output[0]!r}"
-        return Linear(
-            name, node.input[0], node.output[0], weight.reshape(weight.shape[:2]), bias, maps=True
-        )
+        weight = weight.reshape(weight.shape[:2])
+        return Linear(name, node.input[0], node.output[0], weight, bias, maps=True)
+
+
+def _is_plain(options: dict[str, Any]) -> bool:
+    """Tell whether a convolution goes over every place, in one group and without padding."""
+    steps = all(step == 1 for step in options.get("strides", ()))
+    padded = any(options.get("pads", ())) or options.get("auto_pad", b"NOTSET") not in (
+        b"NOTSET",
+        b"VALID",
+    )
+    return steps and not padded and options.get("group", 1) == 1

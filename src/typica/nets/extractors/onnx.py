@@ -14,16 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import to_numpy
-from typica.errors import FormatError, InputError
+from typica.errors import FormatError, InputError, about, border
 from typica.extras import need
 from typica.files import existing, sha256
 from typica.head import Head
-from typica.nets._result import PENULTIMATE, Extraction, closest, in_pieces, some, wanted_layers
+from typica.nets._reduce import Reduction, check_reduction, reduced, reduced_logits
+from typica.nets._result import Extraction, closest, first_line, in_pieces, some, wanted_layers
 from typica.nets.extractors._onnx_graph import Graph, Linear
-from typica.nets.extractors._reduce import Reduction, check_reduction, reduced
 from typica.nets.runtimes.ort import session
+from typica.origin import PENULTIMATE
 
-_WHERE = "OnnxExtractor"
 _TYPES = {
     "tensor(float)": np.float32,
     "tensor(float16)": np.float16,
@@ -34,13 +34,13 @@ _LARGEST = 2**31 - 2**20  # a protobuf message ends at 2 GiB
 
 
 class OnnxExtractor:
-    """Runs an ONNX model and keeps what its tensors hold; called as a FeatureExtractor is, it gives NumPy arrays.
+    """Runs an ONNX model and keeps what its tensors hold; called as a FeatureExtractor is.
 
-    model: the path of a file, whose weights may lie beside it, or its bytes. layer: the name of the
-    tensor that is the feature; None takes the input of the head. layers: several names at once,
-    "penultimate" for the head's input; the last of them gives `.features`. reduce: how tensors of
-    more than two dimensions become one row an input, as for a FeatureExtractor; a function is given
-    a NumPy array.
+    It gives NumPy arrays. model: the path of a file, whose weights may lie beside it, or its bytes.
+    layer: the name of the tensor that is the feature; None takes the input of the head. layers:
+    several names at once, "penultimate" for the head's input; the last of them gives `.features`.
+    reduce: how tensors of more than two dimensions become one row per input, as for a
+    FeatureExtractor; a function is given a NumPy array.
 
     The head is the last Gemm, MatMul (with an Add or without) or 1x1 Conv with constant weights
     that leads to an output of the graph, through softmax, reshaping and the like; an output called
@@ -60,6 +60,7 @@ class OnnxExtractor:
     "tiny: features are the input of the head ('h'); the head is Gemm 'y' (2 classes)."
     """
 
+    @border
     def __init__(
         self,
         model: str | Path | bytes,
@@ -68,48 +69,42 @@ class OnnxExtractor:
         layers: Sequence[str] | None = None,
         reduce: Reduction = "mean",
     ) -> None:
-        self.layers = wanted_layers(layer, layers, _WHERE)
-        check_reduction(reduce, _WHERE)
+        self.layers = wanted_layers(layer, layers)
+        check_reduction(reduce)
         self.reduce = reduce
         proto, self._fingerprint, self._source = _read(model)
-        graph = Graph(proto)
-        if len(graph.inputs) != 1:
-            names = some([value.name for value in graph.inputs])
-            raise InputError(
-                f"{_WHERE}: {self._source} takes {names}; pass a model with one input, the images."
-            )
-        self._head = graph.head()
-        # Should the graph have a tensor of that name, the name means it; layer=None still means the
-        # head's input.
-        asked = layer is layers is None
-        self._from_head = PENULTIMATE in self.layers and (asked or PENULTIMATE not in graph.tensors)
-        self._check(graph)
         self.name = proto.graph.name or "ONNX graph"
-        tensors = [] if self._head is None else [self._head.features, self._head.logits]
-        tensors += [name for name in self.layers if not (self._from_head and name == PENULTIMATE)]
-        given = graph.inputs[0].name
-        self.outputs = [name for name in dict.fromkeys([*tensors, *graph.outputs]) if name != given]
+        graph = Graph(proto)
+        self._head = graph.head()
+        # A tensor of that name goes first, but where no name is asked for.
+        own = (layer is not None or layers is not None) and PENULTIMATE in graph.tensors
+        self._from_head = PENULTIMATE in self.layers and not own
+        self._check(graph)
         self._returned = graph.outputs
-        known = set(graph.outputs)
-        proto.graph.output.extend(
-            need("onnx", "onnx").ValueInfoProto(name=name)
-            for name in self.outputs
-            if name not in known
-        )
+        self.outputs = self._wanted_outputs(graph)
+        graph.give(self.outputs)
         self.program = _stored(proto, self)
-        self._session = session(self.program, f"{_WHERE}: {self._source}")
-        value = self._session.get_inputs()[0]
-        self.input, self._type = value.name, _TYPES.get(value.type)
-        if self._type is None:
-            raise InputError(
-                f"{_WHERE}: {self._source} takes {value.type}; pass a model that takes images."
-            )
-        fixed = value.shape[0] if value.shape and isinstance(value.shape[0], int) else None
-        self.sizes: tuple[int, int | None] = (
-            fixed or 1,
-            fixed,
-        )  # the fewest and the most images at once
+        with about(self._source):
+            self._session = session(self.program)
+        self.input, self._type, self.sizes = self._taken()
 
+    def _wanted_outputs(self, graph: Graph) -> list[str]:
+        """Return the names of the tensors to compute: around the head, of layers, and returned."""
+        around = [] if self._head is None else [self._head.features, self._head.logits]
+        asked = [name for name in self.layers if not self._is_input(name)]
+        names = dict.fromkeys([*around, *asked, *graph.outputs])
+        return [name for name in names if name != graph.inputs[0].name]
+
+    def _taken(self) -> tuple[str, Any, tuple[int, int | None]]:
+        """Return the input's name and type, and the fewest and the most images at once."""
+        value = self._session.get_inputs()[0]
+        dtype = _TYPES.get(value.type)
+        if dtype is None:
+            raise InputError(f"{self._source} takes {value.type}; pass a model that takes images.")
+        fixed = value.shape[0] if value.shape and isinstance(value.shape[0], int) else None
+        return value.name, dtype, (fixed or 1, fixed)
+
+    @border
     def __call__(self, images: Any) -> Extraction:
         """Run one batch, an array or tensor, (n, ...)."""
         return in_pieces(self.prepared(images), self.sizes, self._run, np.concatenate)
@@ -118,12 +113,12 @@ class OnnxExtractor:
         """Return a batch as an array of the type that the model takes."""
         if not hasattr(images, "shape") or not len(images.shape):
             raise InputError(
-                f"{_WHERE}: got {type(images).__name__}; pass a batch as an array or tensor, (n, ...)."
+                f"got {type(images).__name__}; pass a batch as an array or tensor, (n, ...)."
             )
         array = to_numpy(images)
         if (self._type == np.uint8) != (array.dtype == np.uint8):
             raise InputError(
-                f"{_WHERE}: the model takes {np.dtype(self._type).name} and got {array.dtype}; "
+                f"the model takes {np.dtype(self._type).name} and got {array.dtype}; "
                 "preprocess the images as the model expects them."
             )
         return np.ascontiguousarray(array, dtype=self._type)
@@ -132,55 +127,53 @@ class OnnxExtractor:
         try:
             arrays = self._session.run(self.outputs, {self.input: images})
         except Exception as error:  # ONNX Runtime's kinds of errors share no base
-            reason = str(error).splitlines()[0][:300]
             raise InputError(
-                f"{_WHERE}: images of shape {images.shape} do not fit the model ({reason}); pass the shape that it was "
-                "exported for, or export it with a dynamic batch size."
+                f"images of shape {images.shape} do not fit the model ({first_line(error, 300)}); "
+                "pass the shape that it was exported for, or export it with a dynamic batch size."
             ) from error
         return self.extraction(images, arrays)
 
     def extraction(self, images: NDArray[Any], arrays: Sequence[NDArray[Any]]) -> Extraction:
         """Return what a run gave: its `images` and the arrays of `outputs`, in that order."""
         found = {self.input: images, **dict(zip(self.outputs, arrays, strict=True))}
-        head = self._head
         layers = {}
         for name in self.layers:
-            where = f"{_WHERE}, layer {name!r}"
-            if self._from_head and name == PENULTIMATE and head is not None:
-                rows = _rows(found[head.features], head, head.features_turned)
-                layers[name] = reduced(rows, self.reduce, where)
-            else:
-                layers[name] = reduced(found[name], self.reduce, where)
-        if head is None:
-            logits = self._returned_logits(found)
-        else:
-            rows = _rows(found[head.logits], head, head.logits_turned)
-            logits = reduced(
-                rows, "cls" if self.reduce == "cls" and rows.ndim == 3 else "mean", _WHERE
-            )
-        return Extraction(layers[self.layers[-1]], logits, layers)
+            with about(f"layer {name!r}"):
+                layers[name] = reduced(self._value(name, found), self.reduce)
+        return Extraction(layers[self.layers[-1]], self._logits(found), layers)
+
+    def _value(self, name: str, found: dict[str, NDArray[Any]]) -> NDArray[Any]:
+        if not self._is_input(name) or self._head is None:
+            return found[name]
+        return _rows(found[self._head.features], self._head, self._head.features_turned)
+
+    def _logits(self, found: dict[str, NDArray[Any]]) -> NDArray[Any] | None:
+        if self._head is None:
+            return self._returned_logits(found)
+        rows = _rows(found[self._head.logits], self._head, self._head.logits_turned)
+        logits: NDArray[Any] = reduced_logits(rows, self.reduce)
+        return logits
+
+    def _is_input(self, name: str) -> bool:
+        """Tell whether a layer is the head's input."""
+        return self._from_head and name == PENULTIMATE
 
     @property
     def head(self) -> Head:
         """The last linear layer."""
         if self._head is None:
-            raise self._no_head()
+            raise InputError(f"OnnxExtractor.head: {self._no_head()}.")
         return Head(self._head.weight, self._head.bias)
 
     def describe(self) -> str:
         """Say in a sentence what the features are and where the head was found."""
         name, head = self.layers[-1], self._head
-        from_head = self._from_head and name == PENULTIMATE and head is not None
-        source = (
-            f"the input of the head ({head.features!r})"
-            if from_head and head
-            else f"the tensor {name!r}"
-        )
-        told = (
-            "there is no linear head"
-            if head is None
-            else f"the head is {head.name} ({len(head.weight)} classes)"
-        )
+        if head is None:
+            return f"{self.name}: features are the tensor {name!r}; there is no linear head."
+        source = f"the tensor {name!r}"
+        if self._is_input(name):
+            source = f"the input of the head ({head.features!r})"
+        told = f"the head is {head.name} ({len(head.weight)} classes)"
         return f"{self.name}: features are {source}; {told}."
 
     def fingerprint(self) -> str:
@@ -193,27 +186,33 @@ class OnnxExtractor:
     # How it is done
 
     def _check(self, graph: Graph) -> None:
+        if len(graph.inputs) != 1:
+            names = some([value.name for value in graph.inputs])
+            raise InputError(
+                f"{self._source} takes {names}; pass a model with one input, the images."
+            )
         if self._from_head and self._head is None:
-            raise self._no_head(graph)
+            last = some(graph.tensors[-8:])
+            raise InputError(f"{self._no_head()}; the last tensors are {last}.")
         for name in self.layers:
-            if name not in graph.tensors and not (self._from_head and name == PENULTIMATE):
+            if name not in graph.tensors and not self._is_input(name):
                 raise InputError(
-                    f"{_WHERE}: {self._source} has no tensor {name!r}; closest: {closest(name, graph.tensors)}."
+                    f"{self._source} has no tensor {name!r}; "
+                    f"closest: {closest(name, graph.tensors)}."
                 )
 
-    def _no_head(self, graph: Graph | None = None) -> InputError:
-        last = f"; the last tensors are {some(graph.tensors[-8:])}" if graph is not None else ""
-        return InputError(
-            f"{_WHERE}: no Gemm, MatMul or 1x1 Conv with constant weights gives the output of {self._source}; "
-            f"pass layer=TENSOR{last}."
+    def _no_head(self) -> str:
+        return (
+            "no Gemm, MatMul or 1x1 Conv with constant weights gives the output of "
+            f"{self._source}; pass layer=TENSOR"
         )
 
     def _returned_logits(self, found: dict[str, NDArray[Any]]) -> NDArray[Any] | None:
-        names = sorted(self._returned, key=lambda name: name != "logits")
-        matrices = (
-            found[name] for name in names if found[name].ndim == 2 and found[name].dtype.kind == "f"
-        )
-        return next(matrices, None)
+        """Return what the graph returns as "logits", else its first matrix, or None."""
+        for name in sorted(self._returned, key=lambda name: name != "logits"):
+            if found[name].ndim == 2 and found[name].dtype.kind == "f":
+                return found[name]
+        return None
 
 
 def _rows(x: NDArray[Any], head: Linear, turned: bool) -> NDArray[Any]:
@@ -236,16 +235,13 @@ def _read(model: str | Path | bytes) -> tuple[Any, str, str]:
     except Exception:  # protobuf's own kinds of errors, which differ between its versions
         proto = None
     if proto is None or not proto.graph.node:
-        raise FormatError(
-            f"{_WHERE}: {source} is not an ONNX model; write one with torch.onnx.export."
-        )
+        raise FormatError(f"{source} is not an ONNX model; write one with torch.onnx.export.")
     digest = hashlib.sha256(content).hexdigest()
-    if path is not None:
-        beside = [path.parent / name for name in _external(onnx, proto)]
-        if beside:
-            where = f"{_WHERE}: {source} keeps weights in another file"
+    beside = [] if path is None else [path.parent / name for name in _external(onnx, proto)]
+    if path is not None and beside:
+        with about(f"{source} keeps weights in another file"):
             digest = sha256(path, *(existing(file) for file in beside))
-            onnx.external_data_helper.load_external_data_for_model(proto, str(path.parent))
+        onnx.external_data_helper.load_external_data_for_model(proto, str(path.parent))
     if proto.functions:
         proto = need("onnx.inliner", "onnx").inline_local_functions(proto)
     return proto, digest, source
@@ -253,19 +249,15 @@ def _read(model: str | Path | bytes) -> tuple[Any, str, str]:
 
 def _external(onnx: Any, proto: Any) -> list[str]:
     """Return the names of the files that hold a model's weights, beside its own."""
-    external = filter(onnx.external_data_helper.uses_external_data, proto.graph.initializer)
-    return sorted(
-        {
-            entry.value
-            for tensor in external
-            for entry in tensor.external_data
-            if entry.key == "location"
-        }
-    )
+    files = set()
+    for tensor in proto.graph.initializer:
+        if onnx.external_data_helper.uses_external_data(tensor):
+            files |= {entry.value for entry in tensor.external_data if entry.key == "location"}
+    return sorted(files)
 
 
 def _stored(proto: Any, owner: OnnxExtractor) -> bytes | Path:
-    """Return a model as bytes, or, too large for that, as a file in a folder that goes when its owner does."""
+    """Return a model as bytes, or, if too large, as a file that goes when its owner does."""
     if proto.ByteSize() < _LARGEST:
         content: bytes = proto.SerializeToString()
         return content

@@ -1,4 +1,4 @@
-"""Features from programs that PyTorch has written to files: TorchScript (.pt, .pth), torch.export (.pt2)."""
+"""Features from programs that PyTorch has written to files: TorchScript (.pt), torch.export (.pt2)."""
 
 from __future__ import annotations
 
@@ -8,49 +8,46 @@ from typing import Any
 
 import numpy as np
 
-from typica.errors import InputError
+from typica.errors import InputError, about, border
 from typica.files import existing, sha256
 from typica.head import Head
-from typica.nets._exported import load_exported
-from typica.nets._result import PENULTIMATE, Extraction, in_pieces, wanted_layers
-from typica.nets._script import load_script
+from typica.nets._reduce import Reduction, check_reduction, reduced, reduced_logits
+from typica.nets._result import Extraction, in_pieces, wanted_layers
 from typica.nets._torch import torch
-from typica.nets.extractors._reduce import Reduction, check_reduction, reduced
-from typica.nets.extractors._tracing import as_tokens
-
-_WHERE = "GraphExtractor"
+from typica.nets._tracing import as_tokens
+from typica.nets.extractors._exported import load_exported
+from typica.nets.extractors._program import Program
+from typica.nets.extractors._script import load_script
+from typica.origin import PENULTIMATE
 
 
 class GraphExtractor:
-    """Runs a program and keeps what its values hold; called as a FeatureExtractor is, it gives tensors.
+    """Runs a program and keeps what its values hold; called as a FeatureExtractor is.
 
-    path: a file of torch.jit.save, or of torch.export.save with the ending .pt2. layer: of a .pt2
-    file, the dotted name of a module, or the name of a node of the graph; None takes the input of
-    the head. Values in TorchScript have no names, so layer must be None there. layers: several
-    names at once, "penultimate" for the head's input; the last of them gives `.features`. reduce:
-    as for a FeatureExtractor. batch: the size of the batches that a TorchScript program was traced
-    for, where it takes no other; of a .pt2 file it is known. device: where to run, the CPU if None.
+    path: a file of torch.jit.save, or of torch.export.save with the ending .pt2. trust: whether it
+    may be loaded at all: such a file can run any code when it is. layer: of a .pt2 file, the dotted
+    name of a module, or the name of a node of the graph; None takes the input of the head. Values
+    in TorchScript have no names, so layer must be None there. layers: several names at once,
+    "penultimate" for the head's input; the last of them gives `.features`. reduce: as for a
+    FeatureExtractor. batch: the size of the batches that a TorchScript program was traced for,
+    where it takes no other; of a .pt2 file it is known. device: where to run, the CPU if None.
 
     The head is the last linear layer that leads to an output, through softmax, reshaping and the
     like; an output called "logits" goes first. Logits are what it gives. Batches that the program
     does not take are cut or padded.
 
-    torch.export.load can run any Python code that a file holds. A .pt2 file is therefore checked
-    first, and refused if it holds pickles of more than tensors, custom objects, compiled code,
-    operations other than PyTorch's own, or names, sizes and guards that are more than that.
-    TorchScript is read in C++, without Python's pickle; one with operations on files is refused.
-
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp(), "model.pt2")
     >>> model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2))
     >>> torch.export.save(torch.export.export(model, (torch.ones(8, 4),)), path)
-    >>> extractor = GraphExtractor(path)
+    >>> extractor = GraphExtractor(path, trust=True)
     >>> extractor(torch.ones(5, 4)).features.shape
     torch.Size([5, 3])
     >>> extractor.head
     Head(2 classes, 3 features)
     """
 
+    @border
     def __init__(
         self,
         path: str | Path,
@@ -60,11 +57,13 @@ class GraphExtractor:
         reduce: Reduction = "mean",
         batch: int | None = None,
         device: Any = None,
+        trust: bool = False,
     ) -> None:
-        self.layers = wanted_layers(layer, layers, _WHERE)
-        check_reduction(reduce, _WHERE)
+        self.layers = wanted_layers(layer, layers)
+        check_reduction(reduce)
         self.reduce = reduce
         self.path = existing(path)
+        check_trust(self.path, trust)
         self.device = torch.device("cpu" if device is None else device)
         self._arguments: dict[str, Any] = {
             "layer": layer,
@@ -72,19 +71,21 @@ class GraphExtractor:
             "reduce": reduce,
             "batch": batch,
         }
-        if self.path.suffix == ".pt2":
-            named = layer is not None or layers is not None
-            self._program = load_exported(self.path, self.layers, named, self.device, _WHERE)
-        elif self.layers == [PENULTIMATE]:
-            self._program = load_script(self.path, self.device, _WHERE)
-        else:
-            raise InputError(
-                f"{_WHERE}: layer {self.layers[0]!r} of {self.path}, but values in TorchScript have no names; leave "
-                "layer out to take the head's input, or export the model as .pt2 or .onnx."
-            )
+        self._program = self._load(named=layer is not None or layers is not None)
         if batch is not None:
             self._program = self._program._replace(sizes=(batch, batch))
 
+    def _load(self, named: bool) -> Program:
+        if self.path.suffix == ".pt2":
+            return load_exported(self.path, self.layers, named, self.device)
+        if self.layers == [PENULTIMATE]:
+            return load_script(self.path, self.device)
+        raise InputError(
+            f"layer {self.layers[0]!r} of {self.path}, but values in TorchScript have no names; "
+            "leave layer out to take the head's input, or export the model as .onnx."
+        )
+
+    @border
     def __call__(self, images: Any) -> Extraction:
         """Run one batch, an array or tensor, (n, ...)."""
         with torch.no_grad():
@@ -92,35 +93,34 @@ class GraphExtractor:
 
     def run(self, images: Any) -> Extraction:
         """Run one batch of a size that the program takes, with gradients as they are set."""
-        try:
-            *values, last = self._program.function(self.prepared(images))
-        except (RuntimeError, AssertionError) as error:
-            lines = str(error).strip().splitlines() or [type(error).__name__]
-            raise InputError(
-                f"{_WHERE}: images of shape {tuple(images.shape)} do not fit {self.path} ({lines[-1][:200]}); pass the "
-                "shape that it was made for, batch=N where it takes N images at once, or export it with a dynamic one."
-            ) from error
-        if len(values) < len(self.layers):
-            values, logits = [*values, last], None
-        else:
-            logits = last
+        values, logits = self._values(images)
         if self._program.weight is not None and logits is not None and logits.ndim > 2:
-            logits = reduced(as_tokens(logits), "cls" if self.reduce == "cls" else "mean", _WHERE)
-        layers = {
-            name: reduced(
-                as_tokens(x) if self._is_input(name) else x,
-                self.reduce,
-                f"{_WHERE}, layer {name!r}",
-            )
-            for name, x in zip(self.layers, values, strict=True)
-        }
+            logits = reduced_logits(as_tokens(logits), self.reduce)
+        layers = {}
+        for name, x in zip(self.layers, values, strict=True):
+            with about(f"layer {name!r}"):
+                layers[name] = reduced(as_tokens(x) if self._is_input(name) else x, self.reduce)
         rows = len(layers[self.layers[-1]])
         if rows != len(images):
             raise InputError(
-                f"{_WHERE}: {self.path} gives {rows} rows for {len(images)} images: it was made for one batch size; "
-                "pass it as batch=N, or export the model with a dynamic one."
+                f"{self.path} gives {rows} rows for {len(images)} images: it was made for one "
+                "batch size; pass it as batch=N, or export the model with a dynamic one."
             )
         return Extraction(layers[self.layers[-1]], logits, layers)
+
+    def _values(self, images: Any) -> tuple[list[Any], Any]:
+        """Return what the program gives for the layers, and the logits if it gives any."""
+        try:
+            values = list(self._program.function(self.prepared(images)))
+        except (RuntimeError, AssertionError) as error:
+            lines = str(error).strip().splitlines() or [type(error).__name__]
+            raise InputError(
+                f"images of shape {tuple(images.shape)} do not fit {self.path} "
+                f"({lines[-1][:200]}); pass the shape that it was made for, batch=N where it takes "
+                "N images at once, or export it with a dynamic one."
+            ) from error
+        has_logits = len(values) > len(self.layers)
+        return values[: len(self.layers)], values[-1] if has_logits else None
 
     def prepared(self, images: Any) -> Any:
         """Return a batch as a tensor on the device and in the type of the program's images."""
@@ -128,11 +128,10 @@ class GraphExtractor:
             images = torch.from_numpy(images if images.flags.writeable else images.copy())
         if not isinstance(images, torch.Tensor) or not images.ndim:
             raise InputError(
-                f"{_WHERE}: got {type(images).__name__}; pass a batch as a tensor or array, (n, ...)."
+                f"got {type(images).__name__}; pass a batch as a tensor or array, (n, ...)."
             )
-        return images.to(
-            self.device, self._program.dtype if images.is_floating_point() else images.dtype
-        )
+        dtype = self._program.dtype if images.is_floating_point() else images.dtype
+        return images.to(self.device, dtype)
 
     @property
     def sizes(self) -> tuple[int, int | None]:
@@ -144,27 +143,24 @@ class GraphExtractor:
         """The last linear layer."""
         if self._program.weight is None:
             raise InputError(
-                f"{_WHERE}: no linear layer gives the output of {self.path}; pass a Head of your own."
+                f"GraphExtractor.head: no linear layer gives the output of {self.path}; "
+                "pass a Head of your own."
             )
         return Head(self._program.weight, self._program.bias)
 
     def to(self, device: Any) -> GraphExtractor:
         """Return the same program, read anew on a device."""
-        return (
-            self
-            if torch.device(device) == self.device
-            else type(self)(self.path, device=device, **self._arguments)
-        )
+        if torch.device(device) == self.device:
+            return self
+        return type(self)(self.path, device=device, trust=True, **self._arguments)
 
     def describe(self) -> str:
         """Say in a sentence what the features are and where the head was found."""
         name, weight = self.layers[-1], self._program.weight
         source = "the input of the head" if self._is_input(name) else f"the output of {name!r}"
-        told = (
-            "there is no linear head"
-            if weight is None
-            else f"the head is a linear layer ({len(weight)} classes)"
-        )
+        told = "there is no linear head"
+        if weight is not None:
+            told = f"the head is a linear layer ({len(weight)} classes)"
         return f"{self.path.name}: features are {source}; {told}."
 
     def _is_input(self, name: str) -> bool:
@@ -176,3 +172,13 @@ class GraphExtractor:
 
     def __repr__(self) -> str:
         return f"GraphExtractor({self.path}, layers={self.layers})"
+
+
+def check_trust(path: Path, trust: bool) -> None:
+    """Refuse a file of PyTorch's, which can run code when it is loaded, unless it is trusted."""
+    if not trust:
+        raise InputError(
+            f"{path} can run any code when it is loaded, as all TorchScript and .pt2 files can, and "
+            "is refused; export the model to ONNX (torch.onnx.export), or, where you trust the "
+            "file, agree with trust=True (--trust)."
+        )

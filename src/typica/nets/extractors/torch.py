@@ -1,4 +1,4 @@
-"""Features from any layer of any PyTorch model, as it is: no cooperation from the model, nothing left behind on it."""
+"""Features from any layer of any PyTorch model, as it is: nothing is left behind on it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from typica.errors import InputError
+from typica.errors import InputError, about, border
 from typica.head import Head
-from typica.nets._result import PENULTIMATE, Extraction, closest, some, wanted_layers
+from typica.nets._reduce import Reduction, check_reduction, reduced, reduced_logits
+from typica.nets._result import Extraction, closest, some, wanted_layers
 from typica.nets._torch import nn, torch
-from typica.nets.extractors._reduce import Reduction, check_reduction, reduced
-from typica.nets.extractors._tracing import (
+from typica.nets._tracing import (
     ONE_AT_A_TIME,
     WRAPPERS,
     Call,
@@ -30,8 +30,7 @@ from typica.nets.extractors._tracing import (
     tensors,
     unwrapped,
 )
-
-__all__ = ["PENULTIMATE", "Extraction", "FeatureExtractor"]
+from typica.origin import PENULTIMATE
 
 _log = logging.getLogger("typica.nets")
 
@@ -43,7 +42,7 @@ class FeatureExtractor:
     the module whose output is the feature ("" is the model itself); None takes the input of the
     head. layers: several names at once, "penultimate" for the head's input; the last of them gives
     `.features`. head: the dotted name of the head; None finds it. reduce: how outputs of more than
-    two dimensions become one row an input: "mean", "max", "flatten", "cls" (of tokens), or a
+    two dimensions become one row per input: "mean", "max", "flatten", "cls" (of tokens), or a
     function from a tensor to rows; maps are (n, m, h, w), tokens (n, t, m). Of a module that runs
     several times in a pass, the last run counts.
 
@@ -66,6 +65,7 @@ class FeatureExtractor:
     'Sequential: features are the input of the head (3 wide)'
     """
 
+    @border
     def __init__(
         self,
         model: Any,
@@ -75,44 +75,31 @@ class FeatureExtractor:
         head: str | None = None,
         reduce: Reduction = "mean",
     ) -> None:
-        where = "FeatureExtractor"
         if not isinstance(model, nn.Module):
-            raise InputError(f"{where}: model is a {type(model).__name__}; pass a torch.nn.Module.")
-        wanted = wanted_layers(layer, layers, where)
-        check_reduction(reduce, where)
+            raise InputError(f"model is a {type(model).__name__}; pass a torch.nn.Module.")
+        wanted = wanted_layers(layer, layers)
+        check_reduction(reduce)
         self.model = unwrapped(model)
         if is_opaque(self.model):
             raise InputError(
-                f"{where}: TorchScript and exported programs take no hooks; pass the module they came from."
+                "TorchScript and exported programs take no hooks; pass the module they came from."
             )
         self.reduce = reduce
         self._names = [name for name, _ in self.model.named_modules(remove_duplicate=False)]
-        self._linears = [
+        self._linears: list[str] = [
             name for name, module in self.model.named_modules() if isinstance(module, nn.Linear)
         ]
-        # Should a model have a module of that name, the name means it; layer=None still means the
-        # head's input.
-        self._from_head = PENULTIMATE in wanted and (
-            layer is layers is None or PENULTIMATE not in self._names
-        )
-        self.layers = [
-            name if self._from_head and name == PENULTIMATE else self._known(name)
-            for name in wanted
-        ]
+        # A model's own module of that name goes first, but where no name is asked for.
+        asked = layer is not None or layers is not None
+        own = asked and PENULTIMATE in self._names
+        self._from_head = PENULTIMATE in wanted and not own
+        self.layers = [name if self._is_input(name) else self._known(name) for name in wanted]
         self._head_given = head is not None
-        self._head = self._linears[0] if len(self._linears) == 1 else None
-        if head is not None:
-            module = self.model.get_submodule(self._known(head))
-            self._head = next(
-                (name for name in self._linears if self.model.get_submodule(name) is module), None
-            )
-            if self._head is None:
-                raise InputError(
-                    f"{where}: head {head!r} is not a Linear module; name one of {some(self._linears)}."
-                )
+        self._head = self._first_head(head)
         self._ran: list[str] | None = None  # what the first pass reached, in order
         self._finding = "no batch has been run yet."
 
+    @border
     def __call__(self, images: Any, *, gradients: bool = False) -> Extraction:
         """Run one batch: an array or tensor for the model, or a dict of its keyword arguments.
 
@@ -155,8 +142,8 @@ class FeatureExtractor:
         if self._ran is not None:
             raise self._no_head(self._ran)
         raise InputError(
-            f"FeatureExtractor.head: {len(self._linears)} Linear modules, and no batch yet that tells which is the "
-            "head; run one, extractor(images), or pass head=NAME."
+            f"FeatureExtractor.head: {len(self._linears)} Linear modules, and no batch yet that "
+            "tells which is the head; run one, extractor(images), or pass head=NAME."
         )
 
     def describe(self) -> str:
@@ -164,7 +151,7 @@ class FeatureExtractor:
         return f"{type(self.model).__name__}: {self._finding}"
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of the model: its modules with their settings, and its tensors with their names.
+        """Return the SHA-256 of the model: its modules with their settings, its tensors with names.
 
         What `forward` does beside its modules is not seen.
         """
@@ -173,15 +160,31 @@ class FeatureExtractor:
             digest.update(f"\n{name} {type(module).__name__}({module.extra_repr()})".encode())
         for name, tensor in [*self.model.named_parameters(), *self.model.named_buffers()]:
             digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-            digest.update(
-                tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
-            )
+            flat = tensor.detach().cpu().contiguous().reshape(-1)
+            digest.update(flat.view(torch.uint8).numpy().data)
         return digest.hexdigest()
 
     def __repr__(self) -> str:
-        return f"FeatureExtractor({type(self.model).__name__}, layers={self.layers}, head={self._head!r})"
+        model = type(self.model).__name__
+        return f"FeatureExtractor({model}, layers={self.layers}, head={self._head!r})"
 
     # How it is done
+
+    def _is_input(self, name: str) -> bool:
+        """Tell whether a layer is the head's input."""
+        return self._from_head and name == PENULTIMATE
+
+    def _first_head(self, head: str | None) -> str | None:
+        """Return the name of the head as far as it is known before a batch."""
+        if head is None:
+            return self._linears[0] if len(self._linears) == 1 else None
+        module = self.model.get_submodule(self._known(head))
+        for name in self._linears:
+            if self.model.get_submodule(name) is module:
+                return name
+        raise InputError(
+            f"head {head!r} is not a Linear module; name one of {some(self._linears)}."
+        )
 
     def _known(self, name: Any) -> str:
         """Return the name of a module as the unwrapped model has it."""
@@ -190,13 +193,13 @@ class FeatureExtractor:
             bare = bare.partition(".")[2]
         if bare not in self._names:
             raise InputError(
-                f"FeatureExtractor: {type(self.model).__name__} has no module {name!r}; "
+                f"{type(self.model).__name__} has no module {name!r}; "
                 f"closest: {closest(bare, self._names)}."
             )
         return bare
 
     def _hooks(self, tape: Tape) -> Iterator[tuple[Any, Hook]]:
-        """Yield what to watch: the layers asked for and the head; everything while the head is not settled."""
+        """Yield what to watch: the layers and the head; all while the head is not settled."""
 
         def layer(name: str) -> Hook:
             def hook(_: Any, output: Any) -> None:
@@ -211,7 +214,7 @@ class FeatureExtractor:
             return lambda *_: tape.ran.append(name)
 
         for name in self.layers:
-            if not (self._from_head and name == PENULTIMATE):
+            if not self._is_input(name):
                 yield self.model.get_submodule(name), layer(name)
         if self.traced:
             if self._head is not None:
@@ -224,11 +227,11 @@ class FeatureExtractor:
 
     def _forward(self, images: Any) -> Any:
         if isinstance(images, Mapping):
-            moved = {
-                key: self.prepared(value) if isinstance(value, np.ndarray | torch.Tensor) else value
-                for key, value in images.items()
-            }
-            return self.model(**moved)
+            arguments = dict(images)
+            for key, value in images.items():
+                if isinstance(value, np.ndarray | torch.Tensor):
+                    arguments[key] = self.prepared(value)
+            return self.model(**arguments)
         moved = self.prepared(images)
         try:
             return self.model(moved)
@@ -236,7 +239,7 @@ class FeatureExtractor:
             if moved.dtype != torch.uint8:
                 raise
             raise InputError(
-                f"FeatureExtractor: the model takes no uint8 images ({error}); preprocess them, zoo.transform(NAME)."
+                f"the model takes no uint8 images ({error}); preprocess them, zoo.transform(NAME)."
             ) from error
 
     def prepared(self, images: Any) -> Any:
@@ -245,82 +248,72 @@ class FeatureExtractor:
             images = torch.from_numpy(images if images.flags.writeable else images.copy())
         if not isinstance(images, torch.Tensor):
             raise InputError(
-                f"FeatureExtractor: got {type(images).__name__}; pass a batch as a tensor or array, (n, ...), "
+                f"got {type(images).__name__}; pass a batch as a tensor or array, (n, ...), "
                 "or a dict of the model's keyword arguments."
             )
         weight = next((p for p in self.model.parameters() if p.is_floating_point()), images)
-        return images.to(
-            weight.device, weight.dtype if images.is_floating_point() else images.dtype
-        )
+        dtype = weight.dtype if images.is_floating_point() else images.dtype
+        return images.to(weight.device, dtype)
 
     def _extraction(self, tape: Tape, output: Any, head: str | None) -> Extraction:
         call = None if head is None else tape.calls.get(head)
+        ran = tape.ran or self._ran or []
         found = dict(tape.layers)
         if self._from_head:
             if call is None:
-                raise self._no_head(tape.ran or self._ran or [])
+                raise self._no_head(ran)
             found[PENULTIMATE] = self._reduced(as_tokens(call.input), PENULTIMATE)
         for name in self.layers:
             if name not in found:
-                ran = tape.ran or self._ran or []
                 raise InputError(
-                    f"FeatureExtractor: module {name!r} was never reached in this pass; the last to run were "
+                    f"module {name!r} was never reached in this pass; the last to run were "
                     f"{self._listed(ran)}."
                 )
-        if call is None:
-            logits = output_logits(output)
-        else:  # of tokens, one row an input, chosen like the features' so that the head relates the two
-            logits = call.output
-            if logits.ndim > 2:
-                logits = reduced(
-                    as_tokens(logits), "cls" if self.reduce == "cls" else "mean", "FeatureExtractor"
-                )
         layers = {name: found[name] for name in self.layers}
-        return Extraction(layers[self.layers[-1]], logits, layers)
+        return Extraction(layers[self.layers[-1]], self._logits(call, output), layers)
+
+    def _logits(self, call: Call | None, output: Any) -> Any:
+        """Return what the head gave, one row per input, or the model's own logits without one."""
+        if call is None:
+            return output_logits(output)
+        if call.output.ndim <= 2:
+            return call.output
+        return reduced_logits(as_tokens(call.output), self.reduce)
 
     def _reduced(self, x: Any, name: str) -> Any:
-        where = f"FeatureExtractor, layer {name!r}"
-        if x is None:
-            raise InputError(f"{where}: its output holds no tensor; choose another layer.")
-        return reduced(x, self.reduce, where)
+        with about(f"layer {name!r}"):
+            if x is None:
+                raise InputError("its output holds no tensor; choose another layer.")
+            return reduced(x, self.reduce)
 
     def _told(self, extraction: Extraction, tape: Tape, output: Any) -> str:
         """Say what the first pass has found."""
         name = self.layers[-1]
-        source = (
-            "the input of the head"
-            if self._from_head and name == PENULTIMATE
-            else f"the output of {name!r}"
-        )
+        source = "the input of the head" if self._is_input(name) else f"the output of {name!r}"
         features = f"features are {source} ({extraction.features.shape[1]} wide)"
         if self._head is None:
             return f"{features}; there is no Linear head."
-        returned = any(tape.calls[self._head].gave(tensor) for _, tensor in tensors(output))
-        how = (
-            "whose output the model returns"
-            if returned
-            else "the last Linear to run; the model returns something else"
-        )
-        return f"{features}; the head is {self._head!r} ({self.head_module.out_features} classes), {how}."
+        call, classes = tape.calls[self._head], self.head_module.out_features
+        how = "the last Linear to run; the model returns something else"
+        if any(call.gave(tensor) for _, tensor in tensors(output)):
+            how = "whose output the model returns"
+        return f"{features}; the head is {self._head!r} ({classes} classes), {how}."
 
     def _no_head(self, ran: list[str]) -> InputError:
         unused = [name for name in self._linears if name not in ran]
-        found = (
-            f"Linear modules that did not run: {some(unused)}"
-            if unused
-            else "no Linear module that could have"
-        )
+        found = "no Linear module that could have"
+        if unused:
+            found = f"Linear modules that did not run: {some(unused)}"
         return InputError(
-            f"FeatureExtractor: no Linear module gave the output of {type(self.model).__name__} ({found}); pass "
+            f"no Linear module gave the output of {type(self.model).__name__} ({found}); pass "
             f"layer=NAME; the last modules to run were {self._listed(ran)}."
         )
 
     def _listed(self, ran: list[str]) -> str:
         """Name the last modules that ran, leaves alone, with their types."""
-        modules = ((name, self.model.get_submodule(name)) for name in ran)
-        leaves = [
-            f"{name!r} ({type(module).__name__})"
-            for name, module in modules
-            if not list(module.children())
-        ]
+        leaves = []
+        for name in ran:
+            module = self.model.get_submodule(name)
+            if not list(module.children()):
+                leaves.append(f"{name!r} ({type(module).__name__})")
         return ", ".join(leaves[-8:]) or "none"

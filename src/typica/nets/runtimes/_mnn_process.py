@@ -1,4 +1,4 @@
-"""A process of the engine in _mnn.py, run as a script: converts a model, or runs batches of images through one.
+"""A process of the engine in mnn.py, run as a script: converts a model, or runs batches.
 
 Its first argument is what to do, in JSON. It needs NumPy and MNN alone.
 """
@@ -36,7 +36,7 @@ def convert(model: str, converted: str) -> None:
 
 
 def serve(task: dict[str, Any], batches: BufferedReader, answers: BufferedWriter) -> None:
-    """Read batches until there are no more, and write the outputs of each: float32, one after the other.
+    """Read batches until there are no more, and write the outputs of each, float32, in turn.
 
     First of all, write a line of JSON with the outputs' shapes, which one batch of zeros tells.
     """

@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 
 from typica.errors import InputError
 from typica.extras import check_installed
-from typica.nets._result import Extraction, each_array
+from typica.nets._result import Extraction, in_float32
 from typica.nets.runtimes import _mnn_process
-from typica.nets.runtimes._engine import Wiring
+from typica.nets.runtimes.engine import Wiring
 from typica.nets.runtimes.ort import INPUT, write_onnx
 
 _MOST = 8  # processes, as each holds the weights; with more threads each takes several
@@ -35,7 +35,7 @@ _PATIENCE = 5  # seconds that a process has to end
 
 
 class MnnEngine:
-    """A model in MNN, in single precision, one batch a process."""
+    """A model in MNN, in single precision, one batch per process."""
 
     pads = True  # shapes that are known in advance are quicker
 
@@ -44,7 +44,8 @@ class MnnEngine:
     ) -> None:
         if example.dtype != np.float32:
             raise InputError(
-                f"make_runner: backend 'mnn' runs models that take float32, not {example.dtype}."
+                f"backend 'mnn' runs models that take float32, not {example.dtype}; "
+                "choose another backend."
             )
         each = math.ceil(threads / _MOST)
         self.batch, self.threads, self.jobs = len(example), threads, threads // each
@@ -74,16 +75,14 @@ class MnnEngine:
             arrays = process.run(images)
         finally:
             self._idle.put(process)
-        return each_array(
-            self._wiring.assemble(images, arrays), lambda rows: np.asarray(rows, dtype=np.float32)
-        )
+        return in_float32(self._wiring.assemble(images, arrays))
 
     def close(self) -> None:
         """Do nothing: the processes wait, and end with this object."""
 
 
 class _Process:
-    """A process that runs batches of one shape; it ends when nobody refers to this object, or its parent is gone."""
+    """A process that runs batches of one shape; it ends with this object, or with its parent."""
 
     def __init__(self, task: dict[str, Any]) -> None:
         # A session of its own: Ctrl-C is for the parent, which finishes what is under way.
@@ -132,10 +131,9 @@ def _convert(model: Path, converted: Path) -> None:
         check=False,
     )
     if not converted.exists():
-        lines = [line for line in ended.stderr.splitlines() if line.strip()] or [
-            f"it ended with {ended.returncode}"
-        ]
-        raise RuntimeError(f"MNN: {lines[-1].strip()}")
+        lines = [line.strip() for line in ended.stderr.splitlines() if line.strip()]
+        reason = lines[-1] if lines else f"it ended with {ended.returncode}"
+        raise RuntimeError(f"MNN: {reason}")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -151,7 +149,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def exported(extractor: Any, example: NDArray[np.float32], threads: int) -> MnnEngine:
-    """Return an engine that runs what a PyTorch extractor does, written to ONNX for batches of the example's size."""
+    """Return an engine of a PyTorch extractor, written to ONNX for batches as the example is."""
     check_installed("MNN", "mnn")
     with tempfile.TemporaryDirectory(prefix="typica-") as folder:
         path = Path(folder, "model.onnx")

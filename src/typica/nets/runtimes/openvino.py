@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from typica.extras import need
 from typica.nets._result import Extraction, each_array
-from typica.nets.runtimes._engine import Wiring, cores
+from typica.nets.runtimes.engine import Wiring, cores
 
 
 class OpenVinoEngine:
-    """A model in OpenVINO, in single precision, with one stream a thread: as many batches at once as threads."""
+    """A model in OpenVINO, in single precision: one stream, and so one batch, per thread."""
 
     pads = True  # shapes that are known in advance are quicker
 
@@ -27,8 +27,7 @@ class OpenVinoEngine:
             "NUM_STREAMS": threads,
             "INFERENCE_NUM_THREADS": threads,
             "INFERENCE_PRECISION_HINT": "f32",
-            # Pinned to the first cores, two processes with fewer threads than cores would share
-            # them.
+            # Pinned, two processes with fewer threads than cores would share the first ones.
             "ENABLE_CPU_PINNING": threads >= cores(),
         }
         self.compiled = openvino.Core().compile_model(model, "CPU", options)
@@ -48,10 +47,9 @@ class OpenVinoEngine:
         try:
             request.infer([images], share_inputs=True, share_outputs=True)
             arrays = [request.get_output_tensor(i).data for i in self._wiring.outputs]
-            # The request writes its next results where these lie.
-            return each_array(
-                self._wiring.assemble(images, arrays), lambda rows: np.array(rows, dtype=np.float32)
-            )
+            found = self._wiring.assemble(images, arrays)
+            # Copies, as the request writes its next results where these lie.
+            return each_array(found, lambda rows: np.array(rows, dtype=np.float32))
         finally:
             self._requests.put(request)
 
@@ -60,16 +58,16 @@ class OpenVinoEngine:
 
 
 def converted(extractor: Any, example: NDArray[np.float32], threads: int) -> OpenVinoEngine:
-    """Return an engine that runs what a PyTorch extractor does, traced for batches of the example's size."""
+    """Return an engine of a PyTorch extractor, traced for batches as the example is."""
     openvino = need("openvino", "openvino")
+    # Need torch, which is an extra.
     from typica.nets._torch import torch  # noqa: PLC0415
-    from typica.nets.runtimes.torch import quiet, ready, wired  # noqa: PLC0415 (needs torch, which is an extra)
+    from typica.nets.runtimes.torch import quiet, ready, wired  # noqa: PLC0415
 
     with quiet(), ready(extractor) as program:
-        traced = torch.jit.freeze(
-            torch.jit.trace(program, (torch.from_numpy(example),), check_trace=False)
-        )
-        model = openvino.convert_model(traced, input=[(list(example.shape), openvino.Type.f32)])
+        traced = torch.jit.trace(program, (torch.from_numpy(example),), check_trace=False)
+        given = [(list(example.shape), openvino.Type.f32)]
+        model = openvino.convert_model(torch.jit.freeze(traced), input=given)
     return OpenVinoEngine(model, wired(extractor, range(len(model.outputs))), example, threads)
 
 
@@ -79,8 +77,9 @@ def opened(extractor: Any, example: NDArray[Any], threads: int) -> OpenVinoEngin
     program: bytes | Path = extractor.program
     model = openvino.Core().read_model(program if isinstance(program, bytes) else str(program))
     model.reshape(list(example.shape))
-    places = {name: i for i, output in enumerate(model.outputs) for name in output.names}
-    wiring = Wiring(
-        [places[name] for name in extractor.outputs], extractor.prepared, extractor.extraction
-    )
+    places: dict[str, int] = {}
+    for i, output in enumerate(model.outputs):
+        places |= dict.fromkeys(output.names, i)
+    outputs = [places[name] for name in extractor.outputs]
+    wiring = Wiring(outputs, extractor.prepared, extractor.extraction)
     return OpenVinoEngine(model, wiring, example, threads)

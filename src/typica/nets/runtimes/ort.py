@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from typica.errors import FormatError
 from typica.extras import need
-from typica.nets._result import Extraction, each_array
-from typica.nets.runtimes._engine import Wiring
+from typica.nets._result import Extraction, first_line, in_float32
+from typica.nets.runtimes.engine import Wiring
 
 INPUT = "images"
 _FATAL_ONLY = 4  # what fails is raised as well
 
 
-def session(model: bytes | Path, where: str, threads: int | None = None) -> Any:
-    """Return a session over a model, on `threads` threads a run, or as many as ONNX Runtime likes."""
+def session(model: bytes | Path, threads: int | None = None) -> Any:
+    """Return a session over a model, on `threads` threads, or as many as ONNX Runtime likes."""
     runtime = need("onnxruntime", "onnx")
     options = runtime.SessionOptions()
     options.log_severity_level = _FATAL_ONLY
@@ -30,21 +30,20 @@ def session(model: bytes | Path, where: str, threads: int | None = None) -> Any:
     try:
         return runtime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its kinds of errors share no base
-        reason = str(error).splitlines()[0][:300]
         raise FormatError(
-            f"{where}: ONNX Runtime does not take the model ({reason}); export it again."
+            f"ONNX Runtime does not take the model ({first_line(error, 300)}); export it again."
         ) from error
 
 
 class OrtEngine:
-    """A model in ONNX Runtime, as many batches at once as there are threads: quicker than all threads on one batch."""
+    """A model in ONNX Runtime: as many batches at once as threads, which is quicker than one."""
 
     def __init__(
         self, model: bytes | Path, wiring: Wiring, batch: int, threads: int, pads: bool
     ) -> None:
         self.batch, self.threads, self.jobs, self.pads = batch, threads, threads, pads
         self.versions = {"onnxruntime": str(need("onnxruntime", "onnx").__version__)}
-        self._session = session(model, "make_runner", 1)
+        self._session = session(model, 1)
         self._input = self._session.get_inputs()[0].name
         self._wiring = wiring
 
@@ -52,28 +51,26 @@ class OrtEngine:
         """Return what a batch gives."""
         images = self._wiring.prepare(images)
         arrays = self._session.run(self._wiring.outputs, {self._input: images})
-        return each_array(
-            self._wiring.assemble(images, arrays), lambda rows: np.asarray(rows, dtype=np.float32)
-        )
+        return in_float32(self._wiring.assemble(images, arrays))
 
     def close(self) -> None:
         """Do nothing: a session changes nothing."""
 
 
 def exported(extractor: Any, example: NDArray[np.float32], threads: int) -> OrtEngine:
-    """Return an engine that runs what a PyTorch extractor does, written to ONNX for batches of the example's size."""
+    """Return an engine of a PyTorch extractor, written to ONNX for batches as the example is."""
     need("onnxruntime", "onnx")
     with tempfile.TemporaryDirectory(prefix="typica-") as folder:
         path = Path(folder, "model.onnx")
-        return OrtEngine(
-            path, write_onnx(extractor, example, path), len(example), threads, pads=True
-        )
+        wiring = write_onnx(extractor, example, path)
+        return OrtEngine(path, wiring, len(example), threads, pads=True)
 
 
 def write_onnx(extractor: Any, example: NDArray[np.float32], path: Path) -> Wiring:
-    """Write what a PyTorch extractor does to an ONNX file, from its input INPUT to the outputs of the wiring."""
+    """Write what a PyTorch extractor does to an ONNX file, from INPUT to the wiring's outputs."""
+    # Need torch, which is an extra.
     from typica.nets._torch import torch  # noqa: PLC0415
-    from typica.nets.runtimes.torch import quiet, ready, wired  # noqa: PLC0415 (needs torch, which is an extra)
+    from typica.nets.runtimes.torch import quiet, ready, wired  # noqa: PLC0415
 
     with quiet(), ready(extractor) as program:
         images = torch.from_numpy(example)
@@ -93,6 +90,5 @@ def write_onnx(extractor: Any, example: NDArray[np.float32], path: Path) -> Wiri
 def opened(extractor: Any, example: NDArray[Any], threads: int) -> OrtEngine:
     """Return an engine over the ONNX model of an OnnxExtractor."""
     wiring = Wiring(extractor.outputs, extractor.prepared, extractor.extraction)
-    return OrtEngine(
-        extractor.program, wiring, len(example), threads, pads=extractor.sizes[1] is not None
-    )
+    pads = extractor.sizes[1] is not None
+    return OrtEngine(extractor.program, wiring, len(example), threads, pads)

@@ -1,4 +1,4 @@
-"""PyTorch as an engine, and the operations of a PyTorch extractor in a form that other engines take."""
+"""PyTorch as an engine, and the operations of an extractor in a form that others take."""
 # mypy: allow-subclassing-any
 
 from __future__ import annotations
@@ -11,17 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.nets._result import Extraction, each_array
+from typica.nets._result import Extraction, in_float32
 from typica.nets._torch import nn, torch
-from typica.nets.extractors._tracing import ONE_AT_A_TIME, evaluating
-from typica.nets.runtimes._engine import Wiring
-
-
-def as_float32(rows: Any) -> NDArray[np.float32]:
-    """Return a tensor or array as a float32 array."""
-    if isinstance(rows, torch.Tensor):
-        rows = rows.float().cpu().numpy()
-    return np.asarray(rows, dtype=np.float32)
+from typica.nets._tracing import ONE_AT_A_TIME, evaluating
+from typica.nets.runtimes.engine import Wiring
 
 
 class TorchEngine:
@@ -33,9 +26,8 @@ class TorchEngine:
         self, extractor: Any, batch: int, threads: int, device: Any, autocast: bool
     ) -> None:
         self.extractor, self.batch, self.threads, self.device = extractor, batch, threads, device
-        self.jobs = (
-            2 if device.type == "cuda" else 1
-        )  # one batch is fetched while the next one runs
+        # On a GPU one batch is fetched while the next one runs.
+        self.jobs = 2 if device.type == "cuda" else 1
         self.versions = {"torch": str(torch.__version__)}
         self._autocast = autocast
         self._before = torch.get_num_threads()
@@ -45,7 +37,7 @@ class TorchEngine:
         if torch.get_num_threads() != self.threads:
             torch.set_num_threads(self.threads)
         with torch.inference_mode(), torch.autocast(self.device.type, enabled=self._autocast):
-            return each_array(self._run(self._moved(images)), as_float32)
+            return in_float32(self._run(self._moved(images)))
 
     def _moved(self, images: NDArray[np.float32]) -> Any:
         if self.device.type != "cuda":
@@ -91,7 +83,7 @@ class CompiledEngine(TorchEngine):
 
 
 class Operations(nn.Module):
-    """What an extractor does, as a module from images to a tuple: each layer's rows, and the logits if any."""
+    """What an extractor does, as a module: from images to each layer's rows and any logits."""
 
     def __init__(self, extractor: Any) -> None:
         super().__init__()
@@ -111,9 +103,8 @@ def wired(extractor: Any, outputs: Sequence[Any]) -> Wiring:
 
     def assemble(_: Any, arrays: Sequence[Any]) -> Extraction:
         rows = dict(zip(layers, arrays, strict=False))
-        return Extraction(
-            rows[layers[-1]], arrays[len(layers)] if len(arrays) > len(layers) else None, rows
-        )
+        logits = arrays[len(layers)] if len(arrays) > len(layers) else None
+        return Extraction(rows[layers[-1]], logits, rows)
 
     return Wiring(outputs, lambda images: images, assemble)
 

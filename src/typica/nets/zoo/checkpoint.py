@@ -17,34 +17,41 @@ from typing import Any
 from safetensors import SafetensorError
 
 from typica.errors import FormatError, InputError
+from typica.nets._result import first_line
 from typica.nets._torch import torch
 
 _PLACES = ("state_dict", "model_state_dict", "model", "net", "state_dict_ema")
 _PREFIXES = ("module.", "_orig_mod.", "model.", "net.")
+# What torch.load raises of files that are something else.
+_UNREADABLE = RuntimeError, EOFError, LookupError, ValueError, TypeError, AttributeError, OSError
 _LISTED = 5  # keys that a message names before it says how many more there are
 
 
-def read_state(weights: Any, where: str) -> dict[str, Any]:
+def read_state(weights: Any) -> dict[str, Any]:
     """Return the tensors of a checkpoint by their key, without wrappers' prefixes.
 
     weights: the path of a file, or a mapping that is a checkpoint already.
     """
-    content = weights if isinstance(weights, Mapping) else _read(Path(weights), where)
+    content = weights if isinstance(weights, Mapping) else _read(Path(weights))
     source = "the mapping" if isinstance(weights, Mapping) else str(weights)
     state = _tensors(content)
     for place in _PLACES:
         if not state and isinstance(content, Mapping):
             state = _tensors(content.get(place))
     if not state:
-        raise FormatError(
-            f"{where}: {source} holds no tensors; pass a state dict, model.state_dict()."
-        )
+        raise FormatError(f"{source} holds no tensors; pass a state dict, model.state_dict().")
     # Wrappers may be nested, so prefixes are taken off until none is on every key.
-    while prefix := next(
-        (prefix for prefix in _PREFIXES if all(key.startswith(prefix) for key in state)), ""
-    ):
+    while prefix := _shared_prefix(state):
         state = {key.removeprefix(prefix): value for key, value in state.items()}
     return state
+
+
+def _shared_prefix(keys: Iterable[str]) -> str:
+    """Return a wrapper's prefix that every key has, or ""."""
+    for prefix in _PREFIXES:
+        if all(key.startswith(prefix) for key in keys):
+            return prefix
+    return ""
 
 
 def _tensors(content: Any) -> dict[str, Any]:
@@ -53,9 +60,9 @@ def _tensors(content: Any) -> dict[str, Any]:
     return {str(key): value for key, value in content.items() if isinstance(value, torch.Tensor)}
 
 
-def _read(path: Path, where: str) -> Any:
+def _read(path: Path) -> Any:
     if not path.is_file():
-        raise InputError(f"{where}: there is no file {path}; pass the path of a checkpoint.")
+        raise InputError(f"there is no file {path}; pass the path of a checkpoint.")
     if path.suffix == ".safetensors":
         from safetensors.torch import load_file  # noqa: PLC0415 (needs torch, which is an extra)
 
@@ -63,60 +70,50 @@ def _read(path: Path, where: str) -> Any:
             return load_file(path)
         except SafetensorError as error:
             raise FormatError(
-                f"{where}: {path} is not a safetensors file ({error}); download it again."
+                f"{path} is not a safetensors file ({error}); download it again."
             ) from None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", UserWarning
-            )  # about TorchScript and pickle protocols: said below
+            # About TorchScript and pickle protocols: said below.
+            warnings.simplefilter("ignore", UserWarning)
             return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         found = re.search(r"GLOBAL (\S+)", str(error))
-        what = found[1] if found else "more than tensors"
+        raise PickledCodeError(path, found[1] if found else None) from None
+    except _UNREADABLE as error:
         raise FormatError(
-            f"{where}: {path} is a pickle that needs code ({what}), which could do anything and is refused; "
-            "where the file is trusted, load it and torch.save(model.state_dict(), FILE)."
-        ) from None
-    except (
-        RuntimeError,
-        EOFError,
-        LookupError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        OSError,
-    ) as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0][:120]
-        raise FormatError(
-            f"{where}: {path} is not a readable checkpoint ({reason}); "
+            f"{path} is not a readable checkpoint ({first_line(error, 120)}); "
             "pass a state dict saved by torch.save, or a .safetensors file."
         ) from None
 
 
-def fill(model: Any, state: Mapping[str, Any], where: str, source: str) -> None:
-    """Copy `state` into `model`; raise, naming the keys, unless they are the model's, in its shapes."""
+class PickledCodeError(FormatError):
+    """A checkpoint that holds more than tensors. name: of the code that it needs, if it says so."""
+
+    def __init__(self, path: Path, name: str | None) -> None:
+        super().__init__(
+            f"{path} is a pickle that needs code ({name or 'more than tensors'}), which could do "
+            "anything and is refused; where the file is trusted, load it and "
+            "torch.save(model.state_dict(), FILE)."
+        )
+        self.name = name
+
+
+def fill(model: Any, state: Mapping[str, Any], source: str) -> None:
+    """Copy `state` into `model`; raise, naming the keys, unless they fit in name and shape."""
     own = model.state_dict()
     # Files from before torch 0.4.1 lack this counter, which only training reads.
     missing = [key for key in own if key not in state and not key.endswith("num_batches_tracked")]
     unexpected = [key for key in state if key not in own]
-    misshaped = [
-        f"{key} {tuple(state[key].shape)} instead of {tuple(value.shape)}"
-        for key, value in own.items()
-        if key in state and state[key].shape != value.shape
-    ]
-    found = [
-        f"{len(keys)} key(s) {what}: {_some(keys)}"
-        for keys, what in (
-            (missing, "missing"),
-            (unexpected, "unexpected"),
-            (misshaped, "of another shape"),
-        )
-        if keys
-    ]
+    misshaped = []
+    for key, value in own.items():
+        if key in state and state[key].shape != value.shape:
+            misshaped.append(f"{key} {tuple(state[key].shape)} instead of {tuple(value.shape)}")
+    kinds = {"missing": missing, "unexpected": unexpected, "of another shape": misshaped}
+    found = [f"{len(keys)} key(s) {what}: {_some(keys)}" for what, keys in kinds.items() if keys]
     if found:
         raise InputError(
-            f"{where}: {source} does not fit; {'; '.join(found)}; pass a checkpoint of this architecture."
+            f"{source} does not fit; {'; '.join(found)}; pass a checkpoint of this architecture."
         )
     model.load_state_dict(dict(state), strict=False)
 

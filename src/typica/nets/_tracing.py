@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from typica.nets._torch import nn, torch
 
-# A pass of an extractor sets hooks and flags on the model, which threads share: one such pass at a
-# time.
+# A pass of an extractor sets hooks and flags on the model, which threads share.
 ONE_AT_A_TIME = threading.RLock()
 
 WRAPPERS = ("module.", "_orig_mod.")  # what DataParallel and torch.compile put before names
@@ -20,13 +19,13 @@ Hook = Callable[[Any, Any], None]  # (the module's input, its output)
 
 
 def is_opaque(model: Any) -> bool:
-    """Tell whether a model takes no hooks: TorchScript, or a program of torch.export, whose `eval` refuses."""
+    """Tell whether a model takes no hooks: TorchScript, or torch.export, whose `eval` refuses."""
     exported = isinstance(model, torch.fx.GraphModule) and "eval" in vars(model)
     return exported or isinstance(model, torch.jit.ScriptModule)
 
 
 def unwrapped(model: Any) -> Any:
-    """Return the model inside DataParallel, DistributedDataParallel and torch.compile; itself otherwise."""
+    """Return the model inside DataParallel and its like and torch.compile; itself otherwise."""
     while True:
         if isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
             model = model.module
@@ -38,16 +37,15 @@ def unwrapped(model: Any) -> Any:
 
 @contextmanager
 def evaluating(model: Any, gradients: bool) -> Iterator[None]:
-    """Put the model in eval mode, with gradients for its input alone or for nothing; put all flags back after."""
+    """Put the model in eval mode, with gradients for its input alone or for nothing, for a while."""
     modes = [(module, module.training) for module in model.modules()]
     flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
     with ExitStack() as stack:
         stack.callback(_set, modes, flags)
         model.eval()
         if any(getattr(module, "_compiled_call_impl", None) is not None for module, _ in modes):
-            stack.enter_context(
-                torch.compiler.set_stance("force_eager")
-            )  # or every set of hooks is compiled anew
+            # Or every set of hooks is compiled anew.
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
         if gradients:
             _set([], [(parameter, False) for parameter, _ in flags])
             stack.enter_context(torch.inference_mode(False))
@@ -65,12 +63,11 @@ def _set(modes: list[tuple[Any, bool]], flags: list[tuple[Any, bool]]) -> None:
 
 @contextmanager
 def hooked(hooks: Iterable[tuple[Any, Hook]]) -> Iterator[None]:
-    """Call each hook with the input and output of its module whenever it runs in this thread, inside the context."""
+    """Call each hook with the input and output of its module when it runs in this thread."""
     thread = threading.get_ident()
 
     def adapted(hook: Hook) -> Callable[..., None]:
-        # With keywords or without: torch leaves them out when another thread has just taken the
-        # hook off.
+        # Torch leaves keywords out when another thread has just taken the hook off.
         def call(_: Any, args: Any, *rest: Any) -> None:
             if threading.get_ident() == thread:
                 hook(next(iter(args or rest[0].values()), None), rest[-1])
@@ -84,7 +81,7 @@ def hooked(hooks: Iterable[tuple[Any, Hook]]) -> Iterator[None]:
 
 
 def tensors(output: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the tensors of a model's output with their names: of a tensor, tuple, dict or dataclass, nested at will."""
+    """Yield the tensors of an output with their names: tensor, tuple, dict, dataclass, nested."""
     if isinstance(output, torch.Tensor):
         yield name, output
     elif isinstance(output, Mapping):
@@ -99,7 +96,7 @@ def tensors(output: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 
 class Call(NamedTuple):
-    """One run of a Linear module: copies of its input and output, as these may change in place, and the output."""
+    """One run of a Linear module: copies of its input and output, which may change, and the output."""
 
     input: Any
     output: Any
@@ -118,20 +115,21 @@ class Call(NamedTuple):
 class Calls(dict[str, Call]):
     """The last run of each of several Linear modules, in order of execution.
 
-    Outputs with one row an input are kept for all of them, they are small; those of tokens only for
-    the very last, as a transformer's would fill the memory.
+    Outputs with one row per input are kept for all of them, they are small; those of tokens only
+    for the very last, as a transformer's would fill the memory.
     """
 
     def keep(self, name: str, call: Call) -> None:
         """Note a run."""
         self.pop(name, None)
-        for other in [other for other, earlier in self.items() if earlier.output.ndim != 2]:
+        large = [other for other, earlier in self.items() if earlier.output.ndim != 2]
+        for other in large:
             del self[other]
         self[name] = call
 
 
 class Tape:
-    """What one pass leaves: the features of layers by name, the runs of Linear modules, the names of what ran."""
+    """What one pass leaves: the features of layers, the runs of Linear modules, what ran."""
 
     def __init__(self) -> None:
         self.layers: dict[str, Any] = {}
@@ -140,19 +138,18 @@ class Tape:
 
 
 def find_head(calls: Calls, output: Any) -> str | None:
-    """Return the name of the Linear module that gave the logits of a model's output, or None if none can have.
+    """Return the name of the Linear module that gave the logits of an output, or None.
 
     That is the one that gave the tensor called "logits", else the last to run whose output is among
     the model's, else the last to run, if the model's output may come from it: softmax, squeezing
     and pooling tokens keep the number of values or the number of classes.
     """
     returned = list(tensors(output))
-    for name, call in reversed(calls.items()):
-        if any(key == "logits" and call.gave(tensor) for key, tensor in returned):
-            return name
-    for name, call in reversed(calls.items()):
-        if any(call.gave(tensor) for _, tensor in returned):
-            return name
+    named_logits = [tensor for key, tensor in returned if key == "logits"]
+    for wanted in (named_logits, [tensor for _, tensor in returned]):
+        for name, call in reversed(calls.items()):
+            if any(call.gave(tensor) for tensor in wanted):
+                return name
     last = next(reversed(calls), None)
     return last if last is not None and may_come_from(output, calls[last].output) else None
 
@@ -163,7 +160,7 @@ def same(x: Any, y: Any) -> bool:
 
 
 def may_come_from(output: Any, logits: Any) -> bool:
-    """Tell whether a model's output may have been made of these logits, by its shape; yes if it holds no tensor."""
+    """Tell by its shapes whether an output may come from these logits; yes if it holds no tensor."""
     shapes = [tensor.shape for _, tensor in tensors(output)]
     return not shapes or any(
         shape.numel() == logits.numel() or shape[-1:] == logits.shape[-1:] for shape in shapes
@@ -181,11 +178,12 @@ def as_tokens(x: Any) -> Any:
 
 
 def output_logits(output: Any) -> Any:
-    """Return the logits of a model without a Linear head: the tensor of that name, else the first matrix, or None."""
-    found = [
-        (name, tensor)
-        for name, tensor in tensors(output)
-        if tensor.ndim == 2 and tensor.is_floating_point()
-    ]
-    named = [tensor for name, tensor in found if name == "logits"]
-    return next(iter(named + [tensor for _, tensor in found]), None)
+    """Return the logits of a model without a head: of that name, else the first matrix, or None."""
+    first = None
+    for name, tensor in tensors(output):
+        if tensor.ndim != 2 or not tensor.is_floating_point():
+            continue
+        if name == "logits":
+            return tensor
+        first = tensor if first is None else first
+    return first

@@ -1,0 +1,38 @@
+from . import zoo
+from ._extraction import Settings, extract
+from ._guard import Guard, Guarded
+from ._judging import Seen, features_of
+from ._models import Opened, open_model
+from ._perturb import ODIN, Perturb
+from ._reduce import REDUCTIONS
+from ._reopen import Reopened, reopen
+from ._result import Extraction
+from ._runner import Runner, Trial
+from .engines import make_runner
+from .extractors.onnx import OnnxExtractor
+from .extractors.program import GraphExtractor
+from .extractors.torch import FeatureExtractor
+
+__all__ = [
+    "ODIN",
+    "REDUCTIONS",
+    "Extraction",
+    "FeatureExtractor",
+    "GraphExtractor",
+    "Guard",
+    "Guarded",
+    "OnnxExtractor",
+    "Opened",
+    "Perturb",
+    "Reopened",
+    "Runner",
+    "Seen",
+    "Settings",
+    "Trial",
+    "extract",
+    "features_of",
+    "make_runner",
+    "open_model",
+    "reopen",
+    "zoo",
+]

@@ -1,0 +1,81 @@
+"""From what a layer gives to one row per input: maps and tokens are averaged, or CLS is taken."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from typica.errors import InputError
+
+Reduction = str | Callable[[Any], Any]
+
+REDUCTIONS = ("mean", "max", "cls", "flatten")
+
+
+def check_reduction(reduce: Any) -> None:
+    """Raise unless `reduce` is a known name or a function."""
+    if not callable(reduce) and reduce not in REDUCTIONS:
+        raise InputError(
+            f"reduce={reduce!r} is unknown; choose one of {', '.join(REDUCTIONS)}, "
+            "or pass a function."
+        )
+
+
+def reduced(x: Any, reduce: Reduction) -> Any:
+    """Return one row per input, (n, m), in memory of its own: later layers may overwrite x.
+
+    x, a tensor or a NumPy array: (n, m), returned as it is; tokens (n, t, m); or maps (n, m, h, w),
+    (n, m, d, h, w).
+    """
+    if x.ndim == 2:
+        return _own(x)
+    if callable(reduce):
+        return _by_function(x, reduce)
+    if x.ndim < 2:
+        raise InputError(
+            f"an output of shape {tuple(x.shape)} has no features; choose another layer."
+        )
+    match reduce:
+        case "flatten":
+            return _own(x.reshape(len(x), math.prod(x.shape[1:])))
+        case "cls":
+            return _class_token(x)
+        case "mean":
+            return x.mean(_places(x))
+    return x.max(_places(x)) if isinstance(x, np.ndarray) else x.amax(_places(x))
+
+
+def reduced_logits(x: Any, reduce: Reduction) -> Any:
+    """Return logits (n, C): of tokens, chosen as the features are, so that the head relates the two."""
+    return reduced(x, "cls" if reduce == "cls" and x.ndim == 3 else "mean")
+
+
+def _by_function(x: Any, reduce: Callable[[Any], Any]) -> Any:
+    rows = reduce(x)
+    if getattr(rows, "ndim", None) == 2 and rows.shape[0] == x.shape[0]:
+        return rows
+    found = tuple(rows.shape) if hasattr(rows, "shape") else type(rows).__name__
+    raise InputError(
+        f"reduce turned {tuple(x.shape)} into {found}; return one row per input, (n, m)."
+    )
+
+
+def _class_token(x: Any) -> Any:
+    if x.ndim != 3:
+        raise InputError(
+            f"an output of shape {tuple(x.shape)} has no tokens (n, t, m), so no CLS; "
+            "pass reduce='mean'."
+        )
+    return _own(x[:, 0])
+
+
+def _places(x: Any) -> tuple[int, ...]:
+    """Return the axes of tokens or of places in maps."""
+    return (1,) if x.ndim == 3 else tuple(range(2, x.ndim))
+
+
+def _own(x: Any) -> Any:
+    return x if isinstance(x, np.ndarray) else x.clone()

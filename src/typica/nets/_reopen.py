@@ -1,0 +1,97 @@
+"""The network of a detector's origin, opened again, so that it can be shown images straight away."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from typica.data import Preprocessing
+from typica.errors import InputError
+from typica.files import sha256
+from typica.nets._models import PROGRAMS, Opened, open_model
+from typica.origin import Origin
+
+
+class Reopened(NamedTuple):
+    """A network that was opened again, and the preprocessing that belongs to it."""
+
+    opened: Opened
+    transform: Preprocessing
+
+
+def reopen(
+    origin: Origin | None, *, model: Any = None, weights: Any = None, trust: bool = False
+) -> Reopened:
+    """Open the network of `origin` again and check that it is the same.
+
+    model, weights: where they are now, if they have moved. A model that is a function runs its
+    owner's code; a file alone cannot ask for that, so `model` must name it. A TorchScript or .pt2
+    file can run code as well, and needs `trust`.
+    """
+    if origin is None:
+        raise InputError(
+            "was fitted on features and remembers no model; "
+            "fit it on a bank of `typica extract`, or pass features."
+        )
+    spec = _remembered_model(origin) if model is None else model
+    file = _remembered_weights(origin) if weights is None else _existing(weights)
+    _check_program(spec, origin)
+    opened = open_model(
+        spec, file, layer=origin.layer, head=origin.head, reduce=origin.reduce, trust=trust
+    )
+    if opened.identity["weights"] != origin.weights:
+        raise _other_weights(file or spec)
+    if opened.identity.get("code") != origin.code:
+        raise InputError(
+            f"the code of {spec} is not what it was when the detector was fitted; "
+            "extract and fit again."
+        )
+    return Reopened(opened, Preprocessing.from_dict(origin.transform))
+
+
+def _remembered_model(origin: Origin) -> str:
+    """Return the model to open, unless it is a function, or a file that has gone."""
+    if origin.model_file is not None:
+        if not Path(origin.model_file).is_file():
+            raise InputError(
+                f"its model {origin.model_file} is not there any more; say where, --model FILE."
+            )
+        return origin.model_file
+    if ":" in origin.model and not Path(origin.model).exists():
+        raise InputError(
+            f"its model is the function {origin.model}, whose code will run; "
+            f"agree with --model {origin.model}."
+        )
+    return origin.model
+
+
+def _remembered_weights(origin: Origin) -> str | None:
+    return None if origin.weights_file is None else str(_existing(origin.weights_file))
+
+
+def _existing(weights: Any) -> Any:
+    """Return weights as they are; refuse a path that leads nowhere."""
+    a_path = isinstance(weights, str | os.PathLike) and str(weights) not in ("bundled", "random")
+    if a_path and not Path(weights).is_file():
+        raise InputError(
+            f"its weights {weights} are not there any more; say where, --weights FILE."
+        )
+    return weights
+
+
+def _check_program(spec: Any, origin: Origin) -> None:
+    """Refuse another program by its file's fingerprint, before it is opened."""
+    if not isinstance(spec, str | os.PathLike):
+        return
+    path = Path(spec)
+    if path.suffix.lower() in PROGRAMS and path.is_file() and sha256(path) != origin.weights:
+        raise _other_weights(spec)
+
+
+def _other_weights(source: Any) -> InputError:
+    name = source if isinstance(source, str | os.PathLike) else type(source).__name__
+    return InputError(
+        f"{name} holds other weights than the detector was fitted with; "
+        "find those, --weights FILE, or extract and fit again."
+    )
