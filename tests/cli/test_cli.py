@@ -65,9 +65,17 @@ def test_fit_score_evaluate_info(folder, data: Data, capsys):
 
     out = run(capsys, "score", "ctm.safetensors", "test.npy")
     lines = out.splitlines()
-    assert lines[0].split() == ["row", "verdict", "score", "nearest", "runner-up", "margin"]
+    assert lines[0].split() == [
+        "row",
+        "verdict",
+        "score",
+        "p-value",
+        "nearest",
+        "runner-up",
+        "margin",
+    ]
     assert lines[1].split()[2] == f"{scores[0]:.4f}" and max(map(len, lines)) <= 80
-    assert "of 120 rows are OOD" in out and "first 20 shown" in out
+    assert "of 120 rows are atypical" in out and "first 20 shown" in out
 
     run(
         capsys,
@@ -134,7 +142,7 @@ def test_scores_are_written_row_by_row(folder, capsys, ending, monkeypatch):
     assert len(rows) == len(answers)
     for i, (row, answer) in enumerate(zip(rows, answers, strict=True)):
         assert int(row["row"]) == i and float(row["score"]) == pytest.approx(answer.score, abs=1e-6)
-        assert row["verdict"] == ("ID" if answer.typical else "OOD")
+        assert row["verdict"] == ("typical" if answer.typical else "atypical")
         assert (
             int(row["nearest"]) == answer.nearest
             and int(row["runner_up"]) == answer.runner_up
@@ -146,7 +154,7 @@ def test_score_as_json(folder, capsys):
     fit(capsys)
     document = json.loads(run(capsys, "score", "ctm.safetensors", "test.npy", "--json", "-"))
     assert document["n"] == len(document["rows"]) == 120
-    assert document["rejected"] == sum(row["verdict"] == "OOD" for row in document["rows"])
+    assert document["rejected"] == sum(row["verdict"] == "atypical" for row in document["rows"])
     assert document["threshold"] == typica.load("ctm.safetensors").offset_
 
 
@@ -488,23 +496,26 @@ def test_info_checks_every_byte_of_a_bank(folder, data: Data, capsys):
 
 
 def test_info_lays_out_what_is_nested(folder, data: Data, capsys):
-    source = {
-        "model": "net",
-        "weights": "f" * 90,
-        "transform": {"mean": [0.5, 0.25], "odd": []},
-        "text": "[red]word " * 20,
-    }
     detector = typica.CTM().fit(data.train, data.labels)
-    detector.source_ = source
+    transform = {"mean": [0.5, 0.25], "odd": []}
+    detector.origin_ = typica.Origin("net", "f" * 90, "[red]word " * 20, "mean", transform)
     detector.save("x.safetensors")
     out = run(capsys, "info", "x.safetensors")
     assert max(map(len, out.splitlines())) <= 80
     lines = [line.rstrip() for line in out.splitlines()]
     start = lines.index("source")
     keys = [line[:16].rstrip() for line in lines[start + 1 :] if line[:16].strip()]
-    assert keys[:6] == ["  model", "  text", "  transform", "    mean", "    odd", "  weights"]
+    assert keys[:7] == [
+        "  model",
+        "  weights",
+        "  layer",
+        "  reduce",
+        "  transform",
+        "    mean",
+        "    odd",
+    ]
     assert [line.split() for line in lines if line.startswith("    ") and "mean" in line] == [
-        ["mean", "0.5,", "0.25"]
+        ["mean", "0.5,", "0.25"],
     ]
     assert "".join(out.split()).count("f" * 90) == 1 and out.count("[red]word") == 20
 
@@ -600,7 +611,7 @@ def test_a_banks_parquet_file_is_as_good_as_the_bank(folder, data: Data, capsys)
         for file in ("a.bank", "a.parquet"):
             run(capsys, "fit", file, "-o", f"{file}.safetensors", "--detector", detector)
         assert Path("a.parquet.safetensors").read_bytes() == Path("a.bank.safetensors").read_bytes()
-    assert typica.load("a.parquet.safetensors").source_["model"] == "net"
+    assert typica.load("a.parquet.safetensors").origin_.model == "net"
     assert typica.load("a.parquet.safetensors").classes_.tolist() == names
     typica.write_bank(
         "b.bank", np.load("train.npy"), identity={**identity, "weights": "v"}
@@ -692,7 +703,7 @@ def test_too_few_held_out_rows_are_said(folder, capsys):
         main(["fit", "train.npy", "-o", "x.safetensors", "--calibrate", "few.npy"])
     captured = capsys.readouterr()
     said = " ".join(captured.err.split())
-    assert "warning: 10 inputs are too few to reject anything" in said
+    assert "warning: 10 calibration inputs are too few to reject anything" in said
     assert "-inf" in captured.out
     assert json.loads(run(capsys, "info", "x.safetensors", "--json", "-"))["threshold"] == "-inf"
 

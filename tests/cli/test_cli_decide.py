@@ -50,15 +50,17 @@ def test_calibrate_then_score_with_p_values(folder, data: Data, capsys):
     wanted = [(1 + sum(calibration <= score)) / 121 for score in scores]
     assert [row["p_value"] for row in document["rows"]] == pytest.approx(wanted)
     assert [row["verdict"] for row in document["rows"]] == [
-        "OOD" if p <= 0.1 else "ID" for p in wanted
+        "atypical" if p <= 0.1 else "typical" for p in wanted
     ]
-    assert document["alpha"] == "0.1"
+    assert document["alpha"] == 0.1
     stricter = run_json(capsys, "score", "sure.safetensors", "ood.npy", "--alpha", "0.02")
     assert [row["verdict"] for row in stricter["rows"]] == [
-        "OOD" if p <= 0.02 else "ID" for p in wanted
+        "atypical" if p <= 0.02 else "typical" for p in wanted
     ]
     assert "p-value" in run(capsys, "score", "sure.safetensors", "ood.npy")
-    assert re.search(r"p-values.*alpha +0\.1 ", run(capsys, "info", "sure.safetensors"), re.DOTALL)
+    assert re.search(
+        r"calibration.*alpha +0\.1 ", run(capsys, "info", "sure.safetensors"), re.DOTALL
+    )
     run(capsys, "evaluate", "sure.safetensors", "--id", "test.npy", "--ood", "ood.npy")
 
 
@@ -74,7 +76,7 @@ def test_calibrate_in_place_by_class_and_with_confidence(folder, capsys):
         "0.9",
     )
     assert document["confidence"] == 0.9 and document["groups"]["all"]["k"] < 24
-    assert isinstance(typica.load("ctm.safetensors"), typica.ConformalDetector)
+    assert type(typica.load("ctm.safetensors")) is typica.CTM
     document = run_json(
         capsys, "calibrate", "ctm.safetensors", "held_out.npy", "--alpha", "0.2", "--by-class"
     )

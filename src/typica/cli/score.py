@@ -191,7 +191,8 @@ def _rule(
     if alpha or confidence:
         return {"detector": final.kind, "alpha": alpha, "confidence": confidence}
     described = describe(estimator)
-    keys = ("detector", "threshold", "thresholds", "calibration")
+    described |= described.get("calibration", {})
+    keys = ("detector", "threshold", "thresholds", "alpha", "confidence", "tpr")
     return {key: described[key] for key in keys if key in described}
 
 

@@ -52,12 +52,12 @@ def _decisions(detector: Detector) -> dict[str, Any]:
         return {"threshold": json_number(offset), "calibration": {"source": "training"}}
     told = calibration.to_dict()
     groups = told.pop("groups")
-    described = {"source": "held-out", "tpr": calibration.tpr, **told}
+    known = {"source": "held-out", "n": calibration.n, "tpr": calibration.tpr}
     if calibration.by_class:
         thresholds = {group: entry["threshold"] for group, entry in groups.items()}
-        return {"thresholds": thresholds, "calibration": described}
-    described["k"] = groups["all"]["k"]
-    return {"threshold": groups["all"]["threshold"], "calibration": described}
+        return {"thresholds": thresholds, "calibration": known | told}
+    known["k"] = groups["all"]["k"]
+    return {"threshold": groups["all"]["threshold"], "calibration": known | told}
 
 
 def _classes(detector: Detector) -> NDArray[Any] | None:
