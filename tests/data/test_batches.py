@@ -70,7 +70,7 @@ def test_batches_from_the_middle():
     assert list(image_batches(Slow(48), TINY, 12, start=48)) == []
 
 
-def test_bad_pictures_are_skipped_or_stop():
+def test_bad_images_are_skipped_or_stop():
     images = Slow(30, bad=(3, 4, *range(10, 20)))
     got = list(image_batches(images, TINY, 10, on_error="skip"))
     assert [b.indices.tolist() for b in got] == [[0, 1, 2, 5, 6, 7, 8, 9], [], list(range(20, 30))]

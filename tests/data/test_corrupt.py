@@ -11,7 +11,7 @@ import typica
 from typica.data.corrupt import CORRUPTIONS, mixed
 
 
-def pictures(n: int = 6, h: int = 32, w: int = 40, seed: int = 0) -> np.ndarray:
+def images(n: int = 6, h: int = 32, w: int = 40, seed: int = 0) -> np.ndarray:
     """Slow waves with a little noise, as photos have them."""
     rng = np.random.default_rng(seed)
     y, x = np.mgrid[:h, :w]
@@ -24,7 +24,7 @@ def pictures(n: int = 6, h: int = 32, w: int = 40, seed: int = 0) -> np.ndarray:
 
 @pytest.mark.parametrize("name", CORRUPTIONS)
 def test_contract(name):
-    corrupt, given_ = CORRUPTIONS[name], pictures()
+    corrupt, given_ = CORRUPTIONS[name], images()
     before = given_.copy()
     got = corrupt(given_, 0)
     assert got.shape == given_.shape and got.dtype == np.uint8 and got.flags.c_contiguous
@@ -50,12 +50,12 @@ def test_contract(name):
     seed=st.integers(0, 9),
 )
 def test_any_size(name, h, w, seed):
-    got = CORRUPTIONS[name](pictures(2, h, w), seed)
+    got = CORRUPTIONS[name](images(2, h, w), seed)
     assert got.shape == (2, h, w, 3) and got.dtype == np.uint8
 
 
 def test_each_does_what_it_says():
-    p = pictures(4, 64, 64)
+    p = images(4, 64, 64)
     grey = np.full((1, 128, 128, 3), 128, dtype=np.uint8)
     noise = CORRUPTIONS["gaussian_noise"](grey, 3).astype(float) - 128
     assert abs(noise.mean()) < 1 and abs(noise.std() / (0.15 * 255) - 1) < 0.02
@@ -81,9 +81,9 @@ def test_patches_are_all_moved_and_none_lost(size):
     p = np.random.default_rng(0).integers(256, size=(3, *size, 3), dtype=np.uint8)
     got = CORRUPTIONS["patch_shuffle"](p, 0)
 
-    def patches(picture: np.ndarray) -> list[bytes]:
+    def patches(image: np.ndarray) -> list[bytes]:
         return [
-            picture[r * h : (r + 1) * h, c * w : (c + 1) * w].tobytes()
+            image[r * h : (r + 1) * h, c * w : (c + 1) * w].tobytes()
             for r in range(4)
             for c in range(4)
         ]
@@ -127,7 +127,7 @@ def test_partners_are_drawn_evenly():
 
 
 def test_bad_input():
-    p = pictures(4, 8, 8)
+    p = images(4, 8, 8)
     for name, corrupt in CORRUPTIONS.items():
         for bad in (p[0], p.astype(float), p[..., :1], p[:, :0]):
             with pytest.raises(typica.InputError, match=r"pass uint8 \(n, height, width, 3\)"):

@@ -15,14 +15,8 @@ import numpy as np
 import pytest
 from helpers.web import Server, serving
 
-from typica.data.sets._download import (
-    Digests,
-    DownloadError,
-    download,
-    file_digests,
-    mismatch,
-    remote_size,
-)
+from typica.data.sets._digests import Digests, file_digests, mismatch
+from typica.data.sets._download import DownloadError, download, remote_size
 from typica.errors import FormatError, InputError
 from typica.progress import listening
 

@@ -11,11 +11,14 @@ import typica.bank
 import typica.data
 import typica.data.sets
 
-HEAVY = ("torch", "pyarrow", "scipy", "sklearn", "PIL", "numpy", "typica.bank")
+HEAVY = ("torch", "pyarrow", "scipy", "sklearn", "PIL", "numpy", "typica.bank", "urllib.request")
 
 
-def test_the_door_opens_at_no_cost():
-    code = "import sys, typica.data; print(sorted(set(sys.argv[1:]) & set(sys.modules)))"
+@pytest.mark.parametrize(
+    "statement", ["import typica.data", "from typica.data.sets import find_set, list_sets"]
+)
+def test_the_door_opens_at_no_cost(statement):
+    code = f"import sys; {statement}; print(sorted(set(sys.argv[1:]) & set(sys.modules)))"
     found = subprocess.run(
         [sys.executable, "-c", code, *HEAVY], capture_output=True, text=True, check=True
     )

@@ -30,9 +30,9 @@ from typica.data import ImageError, Images, Preprocessing, _content, image_batch
 def write(root: Path, *names: str) -> dict[str, np.ndarray]:
     """Write small images, each of its own, and return their pixels by name."""
     pixels = {name: random_pixels(4, 5, seed=k) for k, name in enumerate(names)}
-    for name, picture in pixels.items():
+    for name, image in pixels.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_bytes(encoded(picture))
+        (root / name).write_bytes(encoded(image))
     return pixels
 
 
@@ -137,8 +137,8 @@ def test_links_pipes_and_odd_names(tmp_path):
     images = open_images(root)
     seen = {"b/caf\\udce9.png": pixels["a/1.png"], "b/twin.png": pixels["b/2.png"]}
     seen |= {
-        name.replace("b/", "c/"): picture
-        for name, picture in ({**seen, **pixels}).items()
+        name.replace("b/", "c/"): image
+        for name, image in ({**seen, **pixels}).items()
         if name[0] == "b"
     }
     missing = {"b/gone.png", "b/self.png", "c/gone.png", "c/self.png"}
@@ -276,8 +276,8 @@ def test_labels_given(tmp_path):
 
 def write_zip(path: Path, pixels: dict[str, np.ndarray], **extra: bytes) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, picture in pixels.items():
-            archive.writestr(name, encoded(picture))
+        for name, image in pixels.items():
+            archive.writestr(name, encoded(image))
         for name, data in extra.items():
             archive.writestr(name, data)
 
@@ -316,9 +316,7 @@ def test_archives_equal_the_folder(tmp_path, name):
         "set/read.me": b"x",
         "set/.x.png": b"x",
     }
-    write_archive(
-        tmp_path / name, {f"set/{key}": picture for key, picture in pixels.items()}, **odd
-    )
+    write_archive(tmp_path / name, {f"set/{key}": image for key, image in pixels.items()}, **odd)
     images = open_images(tmp_path / name)
     assert list(images.names) == [f"{name}/set/{key}" for key in folder.names]
     assert images.classes == folder.classes and images.labels.tolist() == folder.labels.tolist()
@@ -327,8 +325,8 @@ def test_archives_equal_the_folder(tmp_path, name):
         assert np.array_equal(array(images.read(i)), array(folder.read(i)))
     with ThreadPoolExecutor(6) as pool:
         rows = np.random.default_rng(0).integers(len(images), size=120).tolist()
-        for row, picture in zip(rows, pool.map(images.read, rows), strict=True):
-            assert np.array_equal(array(picture), array(folder.read(row)))
+        for row, image in zip(rows, pool.map(images.read, rows), strict=True):
+            assert np.array_equal(array(image), array(folder.read(row)))
     assert images.fingerprint() == open_images(tmp_path / name).fingerprint()
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["set", name])
 
@@ -483,7 +481,7 @@ def test_bad_arrays(tmp_path):
 
 def test_parquet(tmp_path):
     pixels = random_pixels(7, 5, 4)
-    files = [encoded(picture) for picture in pixels]
+    files = [encoded(image) for image in pixels]
     features = {"info": {"features": {"label": {"names": ["ant", "bee"], "_type": "ClassLabel"}}}}
     table = pa.table(
         {"image": [{"bytes": data, "path": None} for data in files], "label": [0, 1, 0, 1, 0, 1, 1]}
@@ -534,9 +532,7 @@ def test_parquet_needs_its_extra(tmp_path, monkeypatch):
 
 def rows_of(pixels: np.ndarray) -> np.ndarray:
     """CIFAR's layout: all reds, then all greens, then all blues."""
-    return np.stack(
-        [np.concatenate([picture[..., c].ravel() for c in range(3)]) for picture in pixels]
-    )
+    return np.stack([np.concatenate([image[..., c].ravel() for c in range(3)]) for image in pixels])
 
 
 def write_cifar10(root: Path, protocol: int = 2) -> dict[str, np.ndarray]:
@@ -773,9 +769,9 @@ def test_fingerprint_of_large_sets(tmp_path, monkeypatch):
 
 def test_batches_of_every_source(tmp_path):
     pixels = {f"{c}/{k}.png": random_pixels(40, 30 + k, seed=k) for c in "ab" for k in range(5)}
-    for name, picture in pixels.items():
+    for name, image in pixels.items():
         (tmp_path / "set" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "set" / name).write_bytes(encoded(picture))
+        (tmp_path / "set" / name).write_bytes(encoded(image))
     write_zip(tmp_path / "set.zip", pixels)
     write_tar(tmp_path / "set.tar.gz", pixels, "w:gz")
     files = [encoded(pixels[name]) for name in sorted(pixels)]
@@ -789,7 +785,7 @@ def test_batches_of_every_source(tmp_path):
         assert np.array_equal(got, expected), source
 
 
-def test_pictures_the_transform_refuses(tmp_path):
+def test_images_the_transform_refuses(tmp_path):
     (tmp_path / "long.png").write_bytes(encoded(Image.new("L", (1, 3000))))
     (tmp_path / "plain.png").write_bytes(encoded(random_pixels(64, 96)))
     images = open_images(tmp_path)
@@ -804,7 +800,7 @@ def test_pictures_the_transform_refuses(tmp_path):
 
 
 @pytest.mark.real
-def test_real_pictures():
+def test_real_images():
     from typica.nets import zoo
 
     path = REAL / "images" / "cifar10-test-2000.npz"
@@ -833,13 +829,11 @@ def test_fingerprint_of_large_archives_covers_every_member(tmp_path, monkeypatch
     # Stored images of one size, all larger than two blocks, so that neither sizes nor the archive's
     # ends differ.
     pixels = {f"{k}.png": random_pixels(60, 60, seed=k) for k in range(6)}
-    sizes = {len(encoded(picture)) for picture in pixels.values()}
+    sizes = {len(encoded(image)) for image in pixels.values()}
     prints = set()
     monkeypatch.setattr(_content, "WHOLE", 1000)
     for changed in (None, *pixels):
-        data = {
-            key: encoded(picture).ljust(max(sizes) + 1, b"\0") for key, picture in pixels.items()
-        }
+        data = {key: encoded(image).ljust(max(sizes) + 1, b"\0") for key, image in pixels.items()}
         if changed is not None:
             data[changed] = data[changed][:-1] + b"\1"
         write_archive(tmp_path / name, {}, **data)
@@ -857,13 +851,13 @@ def test_fingerprint_of_large_archives_covers_every_member(tmp_path, monkeypatch
 
 
 def test_fingerprint_of_large_files_looks_all_over(tmp_path, monkeypatch):
-    pictures = [
+    images = [
         random_pixels(300, 400, seed=k).tobytes() for k in range(20)
     ]  # 7 MB that do not compress
 
     def changed(k: int) -> str:
         data = [
-            bytes(255 - np.frombuffer(p, np.uint8)) if i == k else p for i, p in enumerate(pictures)
+            bytes(255 - np.frombuffer(p, np.uint8)) if i == k else p for i, p in enumerate(images)
         ]
         pq.write_table(
             pa.table({"image": data}),
@@ -887,7 +881,17 @@ def test_fingerprint_of_large_files_looks_all_over(tmp_path, monkeypatch):
     )
 
 
-def test_pictures_beside_class_folders_are_noted(tmp_path, monkeypatch):
+def test_folders_beside_the_one_that_all_images_share_are_not_classes(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for name in ("set/cat/1.png", "set/dog/2.png"):
+            archive.writestr(name, encoded(random_pixels(4, 4)))
+        for folder in ("set/eel/", "settings/", "set-b/", "other/", "./"):
+            archive.writestr(folder, b"")
+    images = open_images(tmp_path / "a.zip")
+    assert images.classes == ["cat", "dog", "eel"] and images.labels.tolist() == [0, 1]
+
+
+def test_images_beside_class_folders_are_noted(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pixels = write(Path("set"), "cat/1.png", "dog/2.png")
     assert open_images("set").notes == [] and open_images("set").labels is not None
@@ -903,10 +907,10 @@ def test_pictures_beside_class_folders_are_noted(tmp_path, monkeypatch):
     assert open_images("split", split="test").notes == []
     assert open_images(["set/stray.png", "set/cat/1.png"]).notes == []
     for name in ("a.zip", "a.tar"):
-        write_archive(Path(name), {f"top/{key}": picture for key, picture in pixels.items()})
+        write_archive(Path(name), {f"top/{key}": image for key, image in pixels.items()})
         assert open_images(name).notes == [note.format(f"{name}/top/other.png and 1 more")]
         write_archive(
-            Path(name), {f"top/{key}": picture for key, picture in pixels.items() if "/" in key}
+            Path(name), {f"top/{key}": image for key, image in pixels.items() if "/" in key}
         )
         assert open_images(name).notes == [] and open_images(name).labels is not None
     write(Path("flat"), "a.png", "b.png")
@@ -922,14 +926,14 @@ def test_members_of_one_name_are_told_apart(tmp_path, name):
             zipfile.ZipFile(tmp_path / name, "w") as archive,
             pytest.warns(UserWarning, match="Duplicate name"),
         ):
-            for member, picture in zip(members, pixels, strict=True):
-                archive.writestr(member, encoded(picture))
+            for member, image in zip(members, pixels, strict=True):
+                archive.writestr(member, encoded(image))
     else:
         with tarfile.open(tmp_path / name, "w:gz" if name.endswith("gz") else "w") as archive:
-            for member, picture in zip(members, pixels, strict=True):
+            for member, image in zip(members, pixels, strict=True):
                 entry = tarfile.TarInfo(member)
-                entry.size = len(encoded(picture))
-                archive.addfile(entry, io.BytesIO(encoded(picture)))
+                entry.size = len(encoded(image))
+                archive.addfile(entry, io.BytesIO(encoded(image)))
     images = open_images(tmp_path / name)
     expected = ["cat.png", "cat.png (2)", "cat.png (3)", "dog.png", "dog.png (2)"]
     assert list(images.names) == [f"{name}/{key}" for key in expected]

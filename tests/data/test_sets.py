@@ -32,14 +32,15 @@ from typica.data.sets import (
 )
 from typica.data.sets import _download as download_module
 from typica.data.sets import _get as sets
-from typica.data.sets._download import Digests, DownloadError
+from typica.data.sets._digests import Digests
+from typica.data.sets._download import DownloadError
 from typica.data.sets._idx import read_idx
 from typica.errors import FormatError, InputError
 from typica.files import lock_folder
 from typica.progress import watched_by
 
 
-def picture() -> bytes:
+def image() -> bytes:
     buffer = io.BytesIO()
     Image.new("RGB", (4, 4), "red").save(buffer, "PNG")
     return buffer.getvalue()
@@ -62,16 +63,12 @@ def idx(array: np.ndarray) -> bytes:
 
 CONTENTS = {
     "isun": {
-        "iSUN.tar.gz": tar(
-            {"iSUN/iSUN_patches/1.png": picture(), "iSUN/iSUN_patches/2.png": picture()}
-        )
+        "iSUN.tar.gz": tar({"iSUN/iSUN_patches/1.png": image(), "iSUN/iSUN_patches/2.png": image()})
     },
     "svhn": {"test_32x32.mat": b"digits"},
     "places365": {
         "places365_test_list.txt": b"Places365_test_00000002.jpg\nPlaces365_test_00000004.jpg\n",
-        "test_256.tar": tar(
-            {f"test_256/Places365_test_0000000{i}.jpg": picture() for i in range(6)}
-        ),
+        "test_256.tar": tar({f"test_256/Places365_test_0000000{i}.jpg": image() for i in range(6)}),
     },
     "mnist": {
         "t10k-images-idx3-ubyte.gz": idx(np.arange(3 * 28 * 28, dtype=np.uint8).reshape(3, 28, 28)),
@@ -214,7 +211,7 @@ def test_a_foreign_folder_is_left_alone(server: Server, tmp_path: Path) -> None:
 
 
 def test_an_archive_with_something_else_in_it(server: Server, tmp_path: Path) -> None:
-    data = tar({"other/1.png": picture()})
+    data = tar({"other/1.png": image()})
     server.files["isun/iSUN.tar.gz"] = data
     file = SETS["isun"].files[0]._replace(size=None, digests=Digests())
     SETS["isun"] = SETS["isun"]._replace(files=(file,))

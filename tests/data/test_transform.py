@@ -19,14 +19,14 @@ from typica.data import Preprocessing
 FILTERS = {"nearest": 0, "bilinear": 2, "bicubic": 3, "lanczos": 1}
 
 
-def reference(picture: Image.Image, resize: int, crop: int, filter_: int) -> np.ndarray:
+def reference(image: Image.Image, resize: int, crop: int, filter_: int) -> np.ndarray:
     """Resize the shorter side, cut the middle out; halves are rounded to even, as Python does."""
-    w, h = picture.size
+    w, h = image.size
     if w <= h and w != resize:
-        picture = picture.resize((resize, int(resize * h / w)), filter_)
+        image = image.resize((resize, int(resize * h / w)), filter_)
     elif h < w and h != resize:
-        picture = picture.resize((int(resize * w / h), resize), filter_)
-    pixels = np.array(picture)
+        image = image.resize((int(resize * w / h), resize), filter_)
+    pixels = np.array(image)
     top, left = round((pixels.shape[0] - crop) / 2), round((pixels.shape[1] - crop) / 2)
     return pixels[top : top + crop, left : left + crop]
 
@@ -52,7 +52,7 @@ def test_pixels_of_any_size(w, h, resize, less, name):
     assert np.array_equal(pixels, before)
 
 
-def test_very_long_pictures():
+def test_very_long_images():
     transform = Preprocessing(8, 8)
     for size in ((1, 5000), (5000, 1), (3, 4001)):
         strip = Image.fromarray(
@@ -189,13 +189,13 @@ def test_bad_settings():
         Preprocessing.from_dict({})
 
 
-def test_bad_pictures():
+def test_bad_images():
     transform = Preprocessing(8, 8)
     for bad, message in (
         (np.zeros((8, 8), dtype=np.uint8), r"an image of shape \(8, 8\)"),
         (np.zeros((0, 8, 3), dtype=np.uint8), r"an image of shape \(0, 8, 3\)"),
         (np.zeros((8, 8, 3)), "images of type float64; pass uint8"),
-        ("picture.png", r"an image of shape \(\)"),
+        ("photo.png", r"an image of shape \(\)"),
     ):
         with pytest.raises(typica.InputError, match=message):
             transform.pixels(bad)

@@ -18,5 +18,5 @@ def encoded(image: Image.Image | np.ndarray, kind: str = "png", **options) -> by
     return file.getvalue()
 
 
-def array(picture) -> np.ndarray:
-    return np.asarray(picture)
+def array(image) -> np.ndarray:
+    return np.asarray(image)

@@ -1,27 +1,5 @@
 """The benchmark sets: official addresses, checksums, and how they get to this machine."""
 
-from typica.data.sets._describe import describe_set
-from typica.data.sets._get import (
-    benchmark_set,
-    find_set,
-    get_set,
-    how_to_get,
-    list_sets,
-    set_home,
-    size_text,
-)
-from typica.data.sets._table import SETS, BenchmarkSet, SetFile
+import lazy_loader
 
-__all__ = [
-    "SETS",
-    "BenchmarkSet",
-    "SetFile",
-    "benchmark_set",
-    "describe_set",
-    "find_set",
-    "get_set",
-    "how_to_get",
-    "list_sets",
-    "set_home",
-    "size_text",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

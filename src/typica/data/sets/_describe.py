@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from typica.data.sets._get import benchmark_set, find_set
+from typica.data.sets._find import benchmark_set, find_set
 
 
 def describe_set(name: str, root: str | os.PathLike[str] | None = None) -> dict[str, Any]:

@@ -12,9 +12,10 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import typica
+from typica.data.sets._digests import Digests, mismatch, new_md5
 from typica.errors import FormatError, InputError
 from typica.files import CHUNK, FULL
 from typica.progress import advance
@@ -25,13 +26,6 @@ _WORTH_ANOTHER_TRY = (408, 425, 429, 500, 502, 503, 504)
 
 class DownloadError(InputError):
     """A file that could not be fetched: the message says what was tried and how to go on."""
-
-
-class Digests(NamedTuple):
-    """Checksums of a file in hexadecimal; None where one is not known."""
-
-    sha256: str | None = None
-    md5: str | None = None
 
 
 class _Stop(Exception):  # noqa: N818 (not an error yet: there may be other addresses)
@@ -93,24 +87,6 @@ def _listed(addresses: str | Sequence[str]) -> list[str]:
     return [addresses] if isinstance(addresses, str) else list(addresses)
 
 
-def file_digests(path: Path) -> Digests:
-    """Return the checksums of a file on disk."""
-    sha256, md5 = hashlib.sha256(), _md5()
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            sha256.update(chunk)
-            md5.update(chunk)
-    return Digests(sha256.hexdigest(), md5.hexdigest())
-
-
-def mismatch(wanted: Digests, found: Digests) -> str | None:
-    """Say which checksum differs, if one does."""
-    for name, want, got in zip(Digests._fields, wanted, found, strict=True):
-        if want is not None and want.lower() != got:
-            return f"{name} {got} instead of {want}"
-    return None
-
-
 def remote_size(addresses: str | Sequence[str], timeout: float = 10.0) -> int | None:
     """Ask how many bytes a file has; None where no server says."""
     for address in _listed(addresses):
@@ -130,7 +106,7 @@ class _Part:
         self.path = target.with_name(f"{target.name}.part")
         self.done = 0
         self.taken_up = False  # whether some of it came in before, or from another address
-        self._sha256, self._md5 = hashlib.sha256(), _md5()
+        self._sha256, self._md5 = hashlib.sha256(), new_md5()
         with _disk(target):
             target.parent.mkdir(parents=True, exist_ok=True)
             self.path.touch()
@@ -159,7 +135,7 @@ class _Part:
         advance(-self.done)
         self.done = 0
         self.taken_up = False
-        self._sha256, self._md5 = hashlib.sha256(), _md5()
+        self._sha256, self._md5 = hashlib.sha256(), new_md5()
 
     def take(self, response: Any) -> None:
         """Append what a response brings, from where the part stands."""
@@ -282,7 +258,3 @@ def _disk(path: Path) -> Iterator[None]:
         raise DownloadError(
             f"{path}: {what}; make room or choose another folder, then run the same command again."
         ) from None
-
-
-def _md5() -> Any:
-    return hashlib.md5(usedforsecurity=False)  # some files have no other checksum in public

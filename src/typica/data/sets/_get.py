@@ -1,4 +1,4 @@
-"""The benchmark sets: where they are on this machine, and how they get here.
+"""The benchmark sets: how they get to this machine.
 
     get_set("svhn")          # fetch it, if it is not there, and return what open_images takes
     find_set("svhn")         # the same without fetching; None if it is not there
@@ -11,84 +11,20 @@ ROOT/NAME or in ROOT.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from typica.data._unpack import unpack
-from typica.data.sets._download import Digests, download, file_digests, mismatch, remote_size
+from typica.data.sets._digests import Digests, file_digests, mismatch
+from typica.data.sets._download import download, remote_size
+from typica.data.sets._find import benchmark_set, find_set, how_to_get, set_home
 from typica.data.sets._idx import idx_to_npz
-from typica.data.sets._table import SETS, BenchmarkSet, SetFile
+from typica.data.sets._table import BenchmarkSet, SetFile
 from typica.errors import FormatError, InputError
 from typica.files import atomic_path, lock_folder
 from typica.progress import is_watched, note, work
-
-
-def set_home() -> Path:
-    """Return where sets lie unless told otherwise.
-
-    That is $TYPICA_HOME, else $XDG_CACHE_HOME/typica, else ~/.cache/typica.
-    """
-    home = os.environ.get("TYPICA_HOME")
-    if home:
-        return Path(home).expanduser()
-    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(caches).expanduser() / "typica"
-
-
-def _root(root: str | os.PathLike[str] | None) -> Path:
-    return set_home() if root is None else Path(root)
-
-
-def list_sets() -> list[str]:
-    """Return the names of the benchmark sets.
-
-    >>> list_sets()[:3]
-    ['cifar10', 'cifar100', 'svhn']
-    """
-    return list(SETS)
-
-
-def benchmark_set(name: str) -> BenchmarkSet:
-    """Return what is known of a set.
-
-    >>> benchmark_set("isun").images
-    8925
-    """
-    if name in SETS:
-        return SETS[name]
-    close = difflib.get_close_matches(name.lower(), SETS, cutoff=0.7)
-    hint = f"did you mean {' or '.join(close)}?" if close else f"choose one of {', '.join(SETS)}."
-    raise InputError(f"set {name!r}: there is none of that name; {hint}")
-
-
-def find_set(name: str, root: str | os.PathLike[str] | None = None) -> Path | None:
-    """Return what `open_images` is pointed at for a set that is there, or None.
-
-    root: `set_home()` if None.
-    """
-    wanted = benchmark_set(name)
-    root = _root(root)
-    folders = [root / name] if wanted.open == "." else [root / name, root]
-    for folder in folders:
-        if (folder / wanted.needs).exists():
-            return folder / wanted.open
-    return None
-
-
-def how_to_get(name: str, root: str | os.PathLike[str] | None = None) -> str:
-    """Say how a set gets to where `find_set` looks.
-
-    >>> how_to_get("svhn")
-    'get it with: typica data get svhn'
-    """
-    wanted = benchmark_set(name)
-    if not wanted.files:
-        return f"see {wanted.page}: {wanted.by_hand}, below {_root(root) / name}"
-    option = "" if root is None else f" --root {os.fspath(root)}"
-    return f"get it with: typica data get {name}{option}"
 
 
 def get_set(name: str, root: str | os.PathLike[str] | None = None) -> Path:
@@ -100,7 +36,7 @@ def get_set(name: str, root: str | os.PathLike[str] | None = None) -> Path:
     reported through `typica.progress`.
     """
     wanted = benchmark_set(name)
-    root = _root(root)
+    root = set_home() if root is None else Path(root)
     found = find_set(name, root)
     if found is not None:
         return found

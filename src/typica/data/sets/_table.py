@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from typica.data.sets._download import Digests
+from typica.data.sets._digests import Digests
 
 
 class SetFile(NamedTuple):

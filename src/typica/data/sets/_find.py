@@ -1,0 +1,75 @@
+"""The benchmark sets: their names, and where they are on this machine."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from pathlib import Path
+
+from typica.data.sets._table import SETS, BenchmarkSet
+from typica.errors import InputError
+
+
+def set_home() -> Path:
+    """Return where sets lie unless told otherwise.
+
+    That is $TYPICA_HOME, else $XDG_CACHE_HOME/typica, else ~/.cache/typica.
+    """
+    home = os.environ.get("TYPICA_HOME")
+    if home:
+        return Path(home).expanduser()
+    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(caches).expanduser() / "typica"
+
+
+def _root(root: str | os.PathLike[str] | None) -> Path:
+    return set_home() if root is None else Path(root)
+
+
+def list_sets() -> list[str]:
+    """Return the names of the benchmark sets.
+
+    >>> list_sets()[:3]
+    ['cifar10', 'cifar100', 'svhn']
+    """
+    return list(SETS)
+
+
+def benchmark_set(name: str) -> BenchmarkSet:
+    """Return what is known of a set.
+
+    >>> benchmark_set("isun").images
+    8925
+    """
+    if name in SETS:
+        return SETS[name]
+    close = difflib.get_close_matches(name.lower(), SETS, cutoff=0.7)
+    hint = f"did you mean {' or '.join(close)}?" if close else f"choose one of {', '.join(SETS)}."
+    raise InputError(f"set {name!r}: there is none of that name; {hint}")
+
+
+def find_set(name: str, root: str | os.PathLike[str] | None = None) -> Path | None:
+    """Return what `open_images` is pointed at for a set that is there, or None.
+
+    root: `set_home()` if None.
+    """
+    wanted = benchmark_set(name)
+    root = _root(root)
+    folders = [root / name] if wanted.open == "." else [root / name, root]
+    for folder in folders:
+        if (folder / wanted.needs).exists():
+            return folder / wanted.open
+    return None
+
+
+def how_to_get(name: str, root: str | os.PathLike[str] | None = None) -> str:
+    """Say how a set gets to where `find_set` looks.
+
+    >>> how_to_get("svhn")
+    'get it with: typica data get svhn'
+    """
+    wanted = benchmark_set(name)
+    if not wanted.files:
+        return f"see {wanted.page}: {wanted.by_hand}, below {_root(root) / name}"
+    option = "" if root is None else f" --root {os.fspath(root)}"
+    return f"get it with: typica data get {name}{option}"
