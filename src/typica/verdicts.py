@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,8 +76,14 @@ class Verdicts:
     def __len__(self) -> int:
         return len(self.score)
 
-    def __getitem__(self, i: int) -> Verdict:
-        """Return the verdict on one input."""
+    @overload
+    def __getitem__(self, i: int) -> Verdict: ...
+    @overload
+    def __getitem__(self, i: slice) -> Verdicts: ...
+    def __getitem__(self, i: int | slice) -> Verdict | Verdicts:
+        """Return the verdict on one input, or those on a slice of them."""
+        if isinstance(i, slice):
+            return self._sliced(i)
         return Verdict(
             verdict=None if self.typical is None else WORDS[bool(self.typical[i])],
             score=float(self.score[i]),
@@ -91,19 +97,27 @@ class Verdicts:
     def __iter__(self) -> Iterator[Verdict]:
         return (self[i] for i in range(len(self)))
 
+    def _sliced(self, rows: slice) -> Verdicts:
+        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        known = {name: column[rows] for name, column in columns.items() if column is not None}
+        return Verdicts(**known)
+
     @property
     def n_atypical(self) -> int:
         """How many inputs are rejected."""
         return 0 if self.typical is None else int(np.count_nonzero(~self.typical))
 
-    def columns(self) -> dict[str, NDArray[Any]]:
-        """Return the columns that are known, by name, in the order of `COLUMNS`."""
-        known = {name: getattr(self, name) for name in COLUMNS}
+    def columns(self, names: Sequence[str] = COLUMNS) -> dict[str, NDArray[Any]]:
+        """Return those of the named columns that are known, by name."""
+        known = {name: getattr(self, name) for name in names}
         return {name: column for name, column in known.items() if column is not None}
 
-    def to_dict(self) -> dict[str, list[Any]]:
-        """Return the known columns as lists of plain Python values; what is absent is None."""
-        return {name: _plain(column) for name, column in self.columns().items()}
+    def to_dict(self, names: Sequence[str] = COLUMNS) -> dict[str, list[Any]]:
+        """Return the known columns as lists of plain Python values; what is absent is None.
+
+        names: which of them; the sentences of "why" cost more than the others.
+        """
+        return {name: _plain(column) for name, column in self.columns(names).items()}
 
     def to_pandas(self) -> Any:
         """Return the known columns as a pandas DataFrame."""

@@ -158,6 +158,32 @@ def test_score_as_json(folder, capsys):
     assert document["threshold"] == typica.load("ctm.safetensors").offset_
 
 
+def test_score_says_what_decides(folder, capsys):
+    run(capsys, "fit", "train.npy", "--labels", "labels.npy", "-o", "ctm.safetensors")
+    score = ("score", "ctm.safetensors", "test.npy")
+    document = json.loads(run(capsys, *score, "--json", "-"))
+    rule = {"threshold": typica.load("ctm.safetensors").offset_, "tpr": 0.95}
+    assert {key: document[key] for key in list(document)[:3]} == {"detector": "ctm", **rule}
+    run(capsys, "calibrate", "ctm.safetensors", "held_out.npy", "--alpha", "0.1")
+    document = json.loads(run(capsys, *score, "--json", "-"))
+    assert (document["alpha"], document["tpr"], document["confidence"]) == (0.1, 0.9, None)
+    document = json.loads(run(capsys, *score, "--json", "-", "--confidence", "0.9"))
+    assert (document["alpha"], document["confidence"]) == (0.1, "0.9")
+    assert "threshold" not in document
+    document = json.loads(run(capsys, *score, "--json", "-", "--fdr", "0.2"))
+    assert document["fdr"] == "0.2" and "alpha" not in document
+
+
+def test_one_class_has_no_runner_up(folder, capsys):
+    run(capsys, "fit", "train.npy", "-o", "one.safetensors")
+    arguments = ("score", "one.safetensors", "test.npy", "-o", "scores.csv")
+    document = json.loads(run(capsys, *arguments, "--json", "-"))
+    assert {(row["runner_up"], row["margin"]) for row in document["rows"]} == {(None, None)}
+    rows = list(csv.DictReader(Path("scores.csv").read_text().splitlines()))
+    assert {(row["runner_up"], row["margin"]) for row in rows} == {("", "")}
+    assert run(capsys, *arguments[:3]).splitlines()[1].split()[-2:] == ["-", "-"]
+
+
 def test_detectors_with_a_head_and_parameters(folder, data: Data, capsys):
     run(
         capsys,

@@ -20,13 +20,14 @@ from typica.data import (
     read_features,
     read_labels,
     read_rows,
-    source_of,
 )
-from typica.decide import remembered
+from typica.data import origin_of as origin_of_file
+from typica.decide import origin_of
 from typica.detectors import Detector, final_detector, list_detectors, reads_logits
 from typica.errors import InputError
 from typica.head import Head
 from typica.metrics import Evaluation, evaluate_many
+from typica.origin import Origin
 from typica.progress import note, steps, work
 
 HELD_OUT = 0.2  # the share of a bank that is held out where no file is
@@ -42,12 +43,12 @@ def evaluate_files(
     bootstrap: int = 0,
 ) -> Evaluation:
     """Measure how well a fitted detector tells the features in one file from those in others."""
-    source = remembered(estimator)
+    origin = origin_of(estimator)
     logits = reads_logits(estimator)
-    rows = read_rows(known, source, logits=logits)
+    rows = read_rows(known, origin, logits=logits)
     sets = {}
     for name, path in ood.items():
-        sets[name] = read_rows(path, source, rows.shape[1], logits=logits)
+        sets[name] = read_rows(path, origin, rows.shape[1], logits=logits)
     with work("scoring", len(rows) + sum(map(len, sets.values()))):
         known_scores = estimator.score_samples(rows)
         scores = {name: estimator.score_samples(strange) for name, strange in sets.items()}
@@ -78,9 +79,9 @@ def compare_files(
     detectors = _with_head(names, find_head(head, features), "they need --head")
     train = read_features(features)
     targets = train.labels if labels is None else read_labels(labels)
-    source, width = source_of(features), train.features.shape[1]
-    rows = read_rows(known, source, width)
-    sets = {name: read_rows(path, source, width) for name, path in ood.items()}
+    origin, width = origin_of_file(features), train.features.shape[1]
+    rows = read_rows(known, origin, width)
+    sets = {name: read_rows(path, origin, width) for name, path in ood.items()}
     with steps("comparing", len(detectors)) as done:
         return compare(detectors, train.features, targets, rows, sets, tpr=tpr, on_done=done)
 
@@ -138,8 +139,10 @@ class _Labelled(NamedTuple):
         return _Labelled(self.features[kept], self.labels[kept])
 
 
-def _labelled(path: str | Path, labels: str | Path | None = None, source: Any = None) -> _Labelled:
-    table = read_features(path, source)
+def _labelled(
+    path: str | Path, labels: str | Path | None = None, origin: Origin | None = None
+) -> _Labelled:
+    table = read_features(path, origin)
     features = table.features
     targets = table.labels if labels is None else read_labels(labels)
     if targets is None:
@@ -158,7 +161,7 @@ def _parts(
 ) -> tuple[_Labelled, _Labelled, NDArray[np.int64] | None]:
     """Return what to fit on, what is held out, and the rows of the bank that the latter are."""
     if held_out is not None:
-        return every, _labelled(held_out, source=source_of(bank)), None
+        return every, _labelled(held_out, origin=origin_of_file(bank)), None
     kept, rows = train_test_split(
         np.arange(len(every.features)),
         test_size=HELD_OUT,

@@ -14,7 +14,7 @@ from typica.cli.checks import check_file, out_file
 from typica.cli.options import Confidence, Json
 from typica.cli.show import present, table
 from typica.data import read_features
-from typica.decide import remembered
+from typica.decide import origin_of
 from typica.detectors import final_detector, reads_logits
 from typica.progress import work
 
@@ -52,7 +52,7 @@ def calibrate(
     check_file(target)
     estimator = typica.load(detector)
     logits = reads_logits(estimator)
-    rows = read_features(held_out, remembered(estimator), logits=logits).features
+    rows = read_features(held_out, origin_of(estimator), logits=logits).features
     with work("calibrating", len(rows)):
         typica.calibrate(estimator, rows, by_class=by_class, alpha=alpha, confidence=confidence)
     final = final_detector(estimator)

@@ -14,11 +14,10 @@ from typica.cli.checks import check_file, out_file
 from typica.cli.info import pairs
 from typica.cli.options import Json, Labels
 from typica.cli.show import error_console, present
-from typica.data import find_head, has_logits, read_features, read_labels, source_of
+from typica.data import find_head, has_logits, origin_of, read_features, read_labels
 from typica.decide import describe
 from typica.detectors import Detector, detector_class, make_detector, reads_logits
 from typica.errors import InputError
-from typica.origin import Origin
 from typica.progress import note, work
 
 TPR = 0.95  # the share to keep if none is given
@@ -73,10 +72,10 @@ def fit(
     made = _make(detector, param or [], head, features)
     logits = reads_logits(made)
     train = read_features(features, logits=logits)
-    source = source_of(features)
+    origin = origin_of(features)
     held_out = None
     if calibrate is not None:
-        held_out = read_features(calibrate, source, logits=logits).features
+        held_out = read_features(calibrate, origin, logits=logits).features
     targets = train.labels if labels is None else read_labels(labels)
     if logits:
         rows = "bank's logits are read" if has_logits(features) else "rows are taken as logits"
@@ -90,8 +89,8 @@ def fit(
     else:
         with work("calibrating", len(held_out)):
             made.calibrate(held_out, tpr=TPR if tpr is None else tpr)
-    if source is not None:
-        made.origin_ = Origin.from_dict(source)
+    if origin is not None:
+        made.origin_ = origin
     made.save(target)
     if json_file == "-" and output is None:
         error_console.print(f"wrote {target}", markup=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -24,16 +24,24 @@ from typica.cli.options import (
     OnError,
     Trust,
 )
-from typica.cli.show import error_console, percent, present, show_left_out, show_skipped
+from typica.cli.show import (
+    console,
+    error_console,
+    percent,
+    show_left_out,
+    show_skipped,
+    write_json,
+)
 from typica.data import RowWriter, holds_images, read_features
-from typica.decide import describe, judge, origin_of, remembered
+from typica.decide import describe, judge, origin_of
 from typica.detectors import final_detector, reads_logits
 from typica.errors import InputError, about
 from typica.progress import work
 from typica.verdicts import Verdicts
 
 SHOWN = 20  # rows of a long table that are printed
-Columns = dict[str, NDArray[Any]]
+COLUMNS = ("verdict", "score", "p_value", "nearest", "runner_up", "margin")
+Inputs = dict[str, NDArray[Any]]
 
 app = new_app()
 
@@ -85,20 +93,28 @@ def score(
         first, rows = _read(estimator, inputs)
     with work("scoring", len(rows)):
         verdicts = judge(estimator, rows, alpha, confidence, fdr)
-    columns = first | _columns(verdicts)
+    judged = Judged(first, verdicts)
     if writer is not None:
-        _write(columns, writer)
+        _write(judged, writer)
         error_console.print(f"wrote {output}")
-    rejected = verdicts.n_atypical
-    document = _rule(estimator, alpha, confidence, fdr)
-    document |= {"n": len(rows), "rejected": rejected, "rows": _records(columns)}
-    shown = {name: column[:limit].tolist() for name, column in columns.items()}
-    what = "images" if "file" in columns else "rows"
-    more = f" (first {limit} shown)" if limit < len(rows) else ""
-    counted = (
-        f"{rejected} of {len(rows)} {what} are atypical, {percent(rejected / len(rows))} %{more}"
-    )
-    present(document, json_file, _table(shown), counted)
+    if json_file != "-":
+        console.print(_table(judged.columns(slice(limit))))
+        console.print(_count(judged, limit))
+    if json_file is not None:
+        rule = _rule(estimator, alpha, confidence, fdr)
+        write_json(rule | _records(judged), json_file)
+
+
+class Judged(NamedTuple):
+    """The verdicts, and what each is about: the number of a row, or the name of an image."""
+
+    inputs: Inputs
+    verdicts: Verdicts
+
+    def columns(self, rows: slice) -> dict[str, list[Any]]:
+        """Return some of the rows as lists by column, without the sentences."""
+        first = {name: column[rows].tolist() for name, column in self.inputs.items()}
+        return first | self.verdicts[rows].to_dict(COLUMNS)
 
 
 def _check_levels(
@@ -114,26 +130,35 @@ def _check_levels(
         raise InputError("--fdr goes by itself; leave out --alpha and --confidence.")
 
 
-def _read(estimator: Any, inputs: list[Path]) -> tuple[Columns, NDArray[Any]]:
+def _read(estimator: Any, inputs: list[Path]) -> tuple[Inputs, NDArray[Any]]:
     """Return the numbers of rows, and the rows that the detector reads."""
     if len(inputs) > 1:
         raise InputError(
             f"score: {len(inputs)} files of features; pass one, or images and folders."
         )
     logits = reads_logits(estimator)
-    rows = read_features(inputs[0], remembered(estimator), logits=logits).features
+    rows = read_features(inputs[0], origin_of(estimator), logits=logits).features
     return {"row": np.arange(len(rows), dtype=np.int64)}, rows
 
 
-def _write(columns: Columns, writer: RowWriter) -> None:
+def _write(judged: Judged, writer: RowWriter) -> None:
     with writer:
-        for block in row_blocks(len(columns["verdict"]), len(columns) * 8):
-            writer.write({name: column[block] for name, column in columns.items()})
+        for block in row_blocks(len(judged.verdicts), len(COLUMNS) * 8):
+            writer.write(judged.columns(block))
 
 
-def _records(columns: Columns) -> list[dict[str, Any]]:
-    lists = [column.tolist() for column in columns.values()]
-    return [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
+def _records(judged: Judged) -> dict[str, Any]:
+    columns = judged.columns(slice(None))
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return {"n": len(rows), "rejected": judged.verdicts.n_atypical, "rows": rows}
+
+
+def _count(judged: Judged, limit: int) -> str:
+    """Say how many were rejected, and how many of them are shown."""
+    total, rejected = len(judged.verdicts), judged.verdicts.n_atypical
+    what = "images" if "file" in judged.inputs else "rows"
+    more = f" (first {limit} shown)" if limit < total else ""
+    return f"{rejected} of {total} {what} are atypical, {percent(rejected / total)} %{more}"
 
 
 def _are_images(inputs: list[Path]) -> bool:
@@ -162,7 +187,7 @@ def _look(
     trust: bool,
     backend: str,
     on_error: str,
-) -> tuple[Columns, NDArray[Any]]:
+) -> tuple[Inputs, NDArray[Any]]:
     """Return the names of images and what the detector reads of them: features or logits."""
     from typica.data import open_images  # noqa: PLC0415 (only images need it)
 
@@ -185,20 +210,16 @@ def _rule(
     estimator: Any, alpha: str | None, confidence: str | None, fdr: str | None
 ) -> dict[str, Any]:
     """Return the detector's name and what decides, as JSON values."""
-    final = final_detector(estimator)
-    if fdr is not None:
-        return {"detector": final.kind, "fdr": fdr}
-    if alpha or confidence:
-        return {"detector": final.kind, "alpha": alpha, "confidence": confidence}
     described = describe(estimator)
-    described |= described.get("calibration", {})
-    keys = ("detector", "threshold", "thresholds", "alpha", "confidence", "tpr")
-    return {key: described[key] for key in keys if key in described}
-
-
-def _columns(verdicts: Verdicts) -> Columns:
-    """Return what is written of the verdicts; the sentences are left out."""
-    return {name: column for name, column in verdicts.columns().items() if name != "why"}
+    named = {"detector": described["detector"]}
+    if fdr is not None:
+        return named | {"fdr": fdr}
+    levels = described["calibration"]
+    if alpha or confidence:
+        return named | {"alpha": alpha or levels["alpha"], "confidence": confidence}
+    keys = ("threshold", "thresholds", "tpr", "alpha", "confidence")
+    known = described | levels
+    return named | {key: known[key] for key in keys if key in known}
 
 
 def _table(columns: dict[str, list[Any]]) -> Table:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +10,21 @@ from numpy.typing import NDArray
 from typica.arrays import as_floating, check_finite, row_blocks
 from typica.data.features import read_features
 from typica.errors import InputError, about
+from typica.origin import Origin
 
 
 def read_rows(
     path: str | Path,
-    source: Mapping[str, Any] | None = None,
+    origin: Origin | None = None,
     width: int | None = None,
     *,
     logits: bool = False,
 ) -> NDArray[Any]:
     """Read features, and refuse by the file's name what a detector would only call its input.
 
-    source, logits: as `read_features` takes them. width: how many features a row must have.
+    origin, logits: as `read_features` takes them. width: how many features a row must have.
     """
-    rows = read_features(path, source, logits=logits).features
+    rows = read_features(path, origin, logits=logits).features
     count, found = rows.shape
     if width not in (None, found):
         raise InputError(

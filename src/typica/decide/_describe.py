@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from typica import store
-from typica.detectors import Detector, final_detector
+from typica.detectors import TRAINING_TPR, Detector, final_detector
 from typica.exact import json_number
 
 
@@ -49,7 +49,8 @@ def _decisions(detector: Detector) -> dict[str, Any]:
         offset = getattr(detector, "training_offset_", None)
         if offset is None:
             return {}
-        return {"threshold": json_number(offset), "calibration": {"source": "training"}}
+        training = {"source": "training", "tpr": TRAINING_TPR}
+        return {"threshold": json_number(offset), "calibration": training}
     told = calibration.to_dict()
     groups = told.pop("groups")
     known = {"source": "held-out", "n": calibration.n, "tpr": calibration.tpr}

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from typica.detectors._bases import CosineDetector
+from typica.detectors._decisions import TRAINING_TPR
 from typica.detectors._describe import describe_class
 from typica.detectors._pipelines import detector_input, final_detector, reads_logits
 from typica.detectors.base import Detector, Tags
 from typica.registry import Registry
 
 __all__ = [
+    "TRAINING_TPR",
     "CosineDetector",
     "Detector",
     "Tags",
