@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from typica.extras import need
 
-COLUMNS = ("verdict", "score", "p_value", "nearest", "runner_up", "margin", "why")
+COLUMNS = ("file", "verdict", "score", "p_value", "nearest", "runner_up", "margin", "why")
 WORDS = {True: "typical", False: "atypical"}
 SHOWN = 20  # rows of a table in a notebook
 
@@ -27,6 +27,7 @@ class Verdict(NamedTuple):
     runner_up: Any
     margin: float | None
     why: str
+    file: str | None = None
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,8 @@ class Verdicts:
     score (n,): higher = more typical. typical (n,): whether it is accepted. threshold (n,): the
     score that decided it; None where a false discovery rate did. p_value (n,): the conformal
     p-value. nearest, runner_up (n,): the names of the two classes that match best, with their
-    similarities; a runner-up that is not there is None, its similarity NaN.
+    similarities; a runner-up that is not there is None, its similarity NaN. file (n,): the names of
+    the images, where the inputs are images.
 
     >>> verdicts = Verdicts(np.array([0.5, 0.9]), typical=np.array([False, True]))
     >>> verdicts
@@ -53,6 +55,7 @@ class Verdicts:
     similarity: NDArray[Any] | None = None
     runner_up: NDArray[Any] | None = None
     runner_up_similarity: NDArray[Any] | None = None
+    file: NDArray[np.str_] | None = None
 
     @property
     def verdict(self) -> NDArray[Any] | None:
@@ -92,6 +95,7 @@ class Verdicts:
             runner_up=_item(self.runner_up, i),
             margin=_margin(self, i),
             why=self._reason(i),
+            file=_item(self.file, i),
         )
 
     def __iter__(self) -> Iterator[Verdict]:

@@ -43,7 +43,7 @@ ENDINGS = (
 # Those with a signature of their own. EPS, which runs Ghostscript, and the rarely tested rest stay
 # out. JPEG brings MPO with it.
 _FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
-_ORIENTATION = 0x0112
+ORIENTATION = 0x0112
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -98,7 +98,7 @@ def decode(
     if exif:
         return _turn(rgb, orientation)
     if orientation in _TURNS:
-        rgb.getexif()[_ORIENTATION] = orientation
+        rgb.getexif()[ORIENTATION] = orientation
     return rgb
 
 
@@ -142,6 +142,13 @@ def to_rgb(image: Image.Image, name: str = "image") -> Image.Image:
         rgb = _without_transparency(image).convert("RGB")
     rgb.info = {}
     return rgb
+
+
+def loaded(image: Image.Image, name: str) -> Image.Image:
+    """Return a Pillow image whose pixels have been read; raise ImageError if they cannot be."""
+    with _as_image_error(name):
+        image.load()
+    return image
 
 
 def turned(image: Image.Image) -> Image.Image:
@@ -211,7 +218,7 @@ def _without_transparency(image: Image.Image) -> Image.Image:
 
 def _orientation(image: Image.Image) -> int:
     try:
-        return int(image.getexif().get(_ORIENTATION, 1))
+        return int(image.getexif().get(ORIENTATION, 1))
     except Exception:  # of many kinds: broken metadata does not make the pixels unreadable
         return 1
 

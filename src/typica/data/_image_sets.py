@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from typica.data._content import archive_content, array_content, files_content, pack_content
-from typica.data._decode import decode
+from typica.data._decode import ORIENTATION, decode, loaded
 from typica.errors import InputError, about
 
 
@@ -156,6 +156,35 @@ class ArrayImages(Images):
 
     def _content(self) -> Iterator[bytes | memoryview]:
         return array_content(self._array)
+
+
+class LooseImages(Images):
+    """Images in memory, each a Pillow image or a uint8 array (h, w, 3) or (h, w)."""
+
+    def __init__(self, images: Sequence[Image.Image | NDArray[Any]]) -> None:
+        super().__init__(Numbered("images", len(images)))
+        self._images = list(images)
+        for name, image in zip(self.names, self._images, strict=True):
+            if isinstance(image, np.ndarray):
+                with about(name):
+                    _with_channels(image[None])
+
+    def read(self, i: int) -> Image.Image | NDArray[np.uint8]:
+        image = self._images[i]
+        if isinstance(image, Image.Image):
+            return loaded(image, self.names[i])
+        channels = _with_channels(image[None])[0]
+        return channels if channels.shape[2] == 3 else np.repeat(channels, 3, axis=2)
+
+    def _content(self) -> Iterator[bytes | memoryview]:
+        for i in range(len(self)):
+            image = self.read(i)
+            pixels = np.ascontiguousarray(image)
+            kind: list[Any] = [pixels.dtype.str, pixels.shape]
+            if isinstance(image, Image.Image):
+                kind += [image.mode, image.getpalette(), image.getexif().get(ORIENTATION)]
+            yield json.dumps(kind).encode()
+            yield pixels.tobytes()
 
 
 class JoinedImages(Images):

@@ -7,6 +7,7 @@
 | an image's file                      | none                                                 |
 | list of any of these                 | those of the parts, if all have them                 |
 | array, .npy                          | none                                                 |
+| Pillow image, list of them or arrays | none                                                 |
 | .npz                                 | the array `labels`, beside `images`                  |
 | .parquet                             | the column `label`, beside `image`                   |
 | CIFAR-10 and -100, pickles or binary | theirs                                               |
@@ -23,12 +24,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from typica.data._archives import ARCHIVES, open_tar, open_zip
 from typica.data._cifar import is_cifar, open_cifar
 from typica.data._decode import ENDINGS, printable
 from typica.data._folders import SPLITS, open_folder
-from typica.data._image_sets import ArrayImages, FileImages, Images, indexed_labels, joined
+from typica.data._image_sets import (
+    ArrayImages,
+    FileImages,
+    Images,
+    LooseImages,
+    indexed_labels,
+    joined,
+)
 from typica.data._packs import open_mat, open_npy, open_npz, open_parquet
 from typica.data.features import read_labels
 from typica.errors import InputError, about
@@ -42,9 +51,10 @@ _PACKS: dict[str, Callable[[Path, str], Images]] = {
 
 
 def open_images(source: Any, *, labels: Any = None, split: str | None = None) -> Images:
-    """Return the images of a path, of a list of paths, or of a uint8 array.
+    """Return the images of a path, of a list of paths, of a uint8 array, or of Pillow images.
 
-    source: an array is (n, h, w, 3) or (n, h, w). labels: one per image, integers or names, or a
+    source: an array is (n, h, w, 3) or (n, h, w); a list may also hold Pillow images and arrays
+    (h, w, 3) or (h, w), one per image. labels: one per image, integers or names, or a
     file of them; in place of the source's own. split: "train", "test" or "val" of a source that has
     them (CIFAR, SVHN, folders and archives with folders of that name); None is all.
 
@@ -77,10 +87,13 @@ def _open(source: Any, split: str | None) -> Images:
         return copy.copy(source)
     if isinstance(source, np.ndarray):
         return ArrayImages(source, "images")
+    if isinstance(source, Image.Image):
+        return LooseImages([source])
     if isinstance(source, Iterable) and not isinstance(source, bytes):
         return _open_list(list(source), split)
     raise InputError(
-        f"open_images: got {type(source).__name__}; pass a path, a list of paths, or an array."
+        f"open_images: got {type(source).__name__}; pass a path, a list of paths, an array, "
+        "or Pillow images."
     )
 
 
@@ -140,6 +153,8 @@ def _open_file(path: Path, name: str) -> Images:
 
 
 def _open_list(sources: list[Any], split: str | None) -> Images:
+    if sources and split is None and all(map(_is_loose, sources)):
+        return LooseImages(sources)
     for item in sources:
         if not isinstance(item, str | os.PathLike):
             raise InputError(
@@ -156,6 +171,10 @@ def _open_list(sources: list[Any], split: str | None) -> Images:
         else:
             parts.extend(_open_path(path, split, listed=True) for path in run)
     return joined(parts)
+
+
+def _is_loose(item: Any) -> bool:
+    return isinstance(item, Image.Image | np.ndarray)
 
 
 def _is_plain(path: str | os.PathLike[str]) -> bool:

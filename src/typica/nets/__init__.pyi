@@ -1,7 +1,7 @@
 from . import zoo
 from ._extraction import Settings, extract
 from ._guard import Guard, Guarded
-from ._judging import Seen, features_of
+from ._judging import Seen, features_of, judge_images
 from ._models import Opened, open_model
 from ._perturb import ODIN, Perturb
 from ._reduce import REDUCTIONS
@@ -31,6 +31,7 @@ __all__ = [
     "Trial",
     "extract",
     "features_of",
+    "judge_images",
     "make_runner",
     "open_model",
     "reopen",

@@ -3,22 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.data import Batch, Images, Preprocessing, image_batches
-from typica.detectors import reads_logits
+from typica.data import Batch, Images, Preprocessing, image_batches, open_images
+from typica.decide import judge, origin_of
+from typica.detectors import final_detector, reads_logits
+from typica.errors import about, border
 from typica.nets._extraction import Settings, none_readable, run_through, start_runner
 from typica.nets._input import chosen
 from typica.nets._models import Opened
+from typica.nets._reopen import reopen
 from typica.nets._result import Extraction
 from typica.nets._trials import run_directly
-from typica.progress import advance
+from typica.progress import advance, note, work
+from typica.verdicts import Verdicts
 
 WORTH_A_TRIAL = 256  # images, from which on looking for a faster backend saves time
 _AT_ONCE = 8  # images of few
+
+
+@border
+def judge_images(
+    estimator: Any,
+    images: Any,
+    *,
+    alpha: Any = None,
+    confidence: Any = None,
+    fdr: Any = None,
+    model: Any = None,
+    weights: Any = None,
+    trust: bool = False,
+    settings: Settings | None = None,
+) -> Verdicts:
+    """Return the verdicts of a detector, or of a Pipeline that ends in one, on images.
+
+        bank = extract("train/", "resnet-50", "train.bank", weights="resnet50.pth")
+        judge_images(CTM().fit(bank), "photo.jpg")
+
+    The images go through the network that made the bank which the detector was fitted on.
+
+    Parameters
+    ----------
+    images
+        A path of an image, folder or archive, or several; an array; a Pillow image or a list of
+        them: as `typica.data.open_images` takes them.
+    alpha, confidence, fdr
+        As `typica.judge` takes them.
+    model, weights
+        The network, or where it is now, if it has moved. A detector cannot ask for the code of a
+        function, `package.module:function`, to run: to name it here is to agree.
+    trust
+        Whether a TorchScript or .pt2 file may be loaded, which can run code.
+    settings
+        What runs the network, and how. With on_error="skip" images that cannot be read are left
+        out; `file` tells which image each verdict is on.
+    """
+    found = open_images(images)
+    with about(type(final_detector(estimator)).__name__):
+        opened, transform = reopen(origin_of(estimator), model=model, weights=weights, trust=trust)
+    with work("looking", len(found), unit="images/s"):
+        seen = features_of(opened, found, transform, estimator, settings)
+    for _, reason in seen.skipped:
+        note(f"left out: {reason}")
+    names = np.array([found.names[i] for i in seen.indices.tolist()], dtype=np.str_)
+    return replace(judge(estimator, seen.rows, alpha, confidence, fdr), file=names)
 
 
 class Seen(NamedTuple):

@@ -1,0 +1,239 @@
+"""Images to verdicts in Python: every kind of image, consent to code, one decode and one pass."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from helpers.networks import torch_is_talkative
+from helpers.shell import run
+from helpers.tinynet import MODEL, SOURCE, write_images
+from PIL import Image
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import typica
+from typica.data import Preprocessing, open_images
+from typica.errors import InputError
+from typica.nets import Settings, extract, judge_images, open_model
+
+PLAIN = Settings(backend="torch", batch=4, threads=1)
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_images(tmp_path_factory.mktemp("pictures") / "all")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "tiny.py").write_text(SOURCE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "tiny", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def bank(here: Path, pictures: Path):
+    return extract(pictures, MODEL, "a.bank", settings=PLAIN)
+
+
+def test_every_kind_of_image_gets_the_verdict_of_its_features(bank, pictures: Path):
+    detector = typica.CTM().fit(bank).calibrate(bank.features, alpha=0.1)
+    names = list(bank.names)
+    rows = [names.index(f"{kind}/07.png") for kind in ("blue", "red")]
+    expected = detector.judge(np.asarray(bank.features)[rows])
+    paths = [pictures / "blue" / "07.png", pictures / "red" / "07.png"]
+    loose = [Image.open(path) for path in paths]
+    arrays = [np.asarray(image) for image in loose]
+    for images in (paths, loose, arrays, np.stack(arrays), [loose[0], arrays[1]]):
+        found = judge_images(detector, images, model=MODEL)
+        np.testing.assert_allclose(found.score, expected.score, rtol=1e-5)
+        np.testing.assert_array_equal(found.verdict, expected.verdict)
+        np.testing.assert_array_equal(found.nearest, expected.nearest)
+        np.testing.assert_allclose(found.p_value, expected.p_value)
+    assert found.file.tolist() == ["images[0]", "images[1]"]
+    assert judge_images(detector, paths, model=MODEL).file.tolist() == [str(p) for p in paths]
+    one = judge_images(detector, loose[1], model=MODEL)
+    assert len(one) == 1 and one[0].nearest == expected[1].nearest and one[0].file == "images[0]"
+    assert next(iter(one.to_dict())) == "file" and "images[0]" in one._repr_html_()
+    folder = judge_images(detector, pictures, model=MODEL)
+    assert len(folder) == 60 and set(folder.file) == set(names)
+
+
+def test_a_detector_that_was_saved_and_a_pipeline_judge_images_too(bank, pictures: Path):
+    typica.CTM().fit(bank).save("ctm.safetensors")
+    photo = pictures / "red" / "07.png"
+    loaded = typica.load("ctm.safetensors")
+    direct = judge_images(typica.CTM().fit(bank), photo, model=MODEL)
+    np.testing.assert_array_equal(judge_images(loaded, photo, model=MODEL).score, direct.score)
+    energy = typica.Energy().fit(bank.logits)
+    energy.origin_ = bank.origin
+    logits = np.asarray(bank.logits, dtype=np.float64)
+    found = judge_images(energy, pictures, model=MODEL)
+    np.testing.assert_allclose(found.score, np.log(np.exp(logits).sum(1)), rtol=1e-5)
+    pipeline = make_pipeline(StandardScaler(), typica.CTM())
+    pipeline.fit(np.asarray(bank.features), bank.labels)
+    pipeline[-1].origin_ = bank.origin
+    found = judge_images(pipeline, pictures, model=MODEL)
+    wanted = pipeline.score_samples(np.asarray(bank.features))
+    np.testing.assert_allclose(found.score, wanted, rtol=1e-4)
+
+
+def test_code_runs_only_where_it_is_agreed_to(bank, pictures: Path):
+    photo = pictures / "red" / "07.png"
+    detector = typica.CTM().fit(bank)
+    sys.modules.pop("tiny")
+    with pytest.raises(InputError, match=r"^judge_images: CTM: its model is the function tiny:net"):
+        judge_images(detector, photo)
+    with pytest.raises(InputError, match="its model is the function tiny:network"):
+        judge_images(detector, photo, trust=True)
+    assert "tiny" not in sys.modules
+    with pytest.raises(InputError, match="was fitted on features and remembers no model"):
+        judge_images(typica.CTM().fit(bank.features, bank.labels), photo)
+    Path("tiny.py").write_text(SOURCE.replace('seed="0"', 'seed="1"'))
+    with pytest.raises(InputError, match="holds other weights than the detector was fitted with"):
+        judge_images(detector, photo, model=MODEL)
+
+
+def test_a_module_of_your_own_makes_banks_and_verdicts(here: Path, pictures: Path):
+    model = open_model(MODEL).extractor.model
+    transform = Preprocessing(8, 8)
+    bank = extract(pictures, model, "m.bank", transform, settings=PLAIN)
+    assert bank.origin.model == "torch.nn.modules.container.Sequential"
+    detector = typica.CTM().fit(bank)
+    photo = pictures / "red" / "07.png"
+    assert len(judge_images(detector, photo, model=model)) == 1
+    other = open_model(MODEL, "1").extractor.model
+    with pytest.raises(InputError, match="Sequential holds other weights than the detector"):
+        judge_images(detector, photo, model=other)
+    with pytest.raises(InputError, match="weights for a module, which has its own"):
+        extract(pictures, model, "n.bank", transform, weights="w.pth")
+
+
+def test_images_that_cannot_be_read(bank, pictures: Path, here: Path):
+    detector = typica.CTM().fit(bank)
+    bad = here / "bad.png"
+    bad.write_bytes(b"\x89PNG\r\n\x1a\nno")
+    good = pictures / "red" / "07.png"
+    with pytest.raises(InputError, match=r"bad\.png"):
+        judge_images(detector, [good, bad], model=MODEL)
+    skipping = Settings(on_error="skip")
+    found = judge_images(detector, [bad, good], model=MODEL, settings=skipping)
+    assert found.file.tolist() == [str(good)]
+    with pytest.raises(InputError, match="none of the 1 images can be read"):
+        judge_images(detector, bad, model=MODEL, settings=skipping)
+    with pytest.raises(InputError, match=r"images\[0\]: images of type float64; pass uint8"):
+        judge_images(detector, [np.zeros((8, 8, 3))], model=MODEL)
+    with pytest.raises(InputError, match=r"does not take images of \(3, 2, 2\)"):
+        small = typica.CTM().fit(bank)
+        small.origin_ = open_model(MODEL).origin(Preprocessing(2, 2))
+        judge_images(small, good, model=MODEL)
+
+
+class Counter:
+    """Counts what a function is called with, and calls it."""
+
+    def __init__(self, function) -> None:
+        self.function = function
+        self.calls = 0
+
+    def __call__(self, *args, **kwargs):
+        self.calls += 1
+        return self.function(*args, **kwargs)
+
+
+def counted(monkeypatch, where: str) -> Counter:
+    module, _, name = where.rpartition(".")
+    counter = Counter(getattr(sys.modules[module], name))
+    monkeypatch.setattr(where, counter)
+    return counter
+
+
+@pytest.fixture
+def forwards(monkeypatch):
+    """The batches that went through a network by its first convolution."""
+    batches: list[int] = []
+    forward = torch.nn.Conv2d.forward
+
+    def counting(self, x):
+        batches.append(len(x))
+        return forward(self, x)
+
+    monkeypatch.setattr(torch.nn.Conv2d, "forward", counting)
+    return batches
+
+
+def test_one_image_is_decoded_once_and_run_once(bank, pictures: Path, monkeypatch, forwards):
+    detector = typica.CTM().fit(bank)
+    detector.save("ctm.safetensors")
+    photo = pictures / "red" / "07.png"
+    decodes = counted(monkeypatch, "typica.data._image_sets.decode")
+    forwards.clear()
+    judge_images(detector, photo, model=MODEL)
+    assert decodes.calls == 1 and forwards == [1]
+
+
+def test_in_the_shell_one_image_is_decoded_once_and_run_once(
+    bank, pictures: Path, monkeypatch, forwards, capsys
+):
+    typica.CTM().fit(bank).save("ctm.safetensors")
+    photo = pictures / "red" / "07.png"
+    decodes = counted(monkeypatch, "typica.data._image_sets.decode")
+    forwards.clear()
+    assert "1 images" in run(capsys, "score", "ctm.safetensors", str(photo), "--model", MODEL)
+    assert decodes.calls == 1 and forwards == [1]
+
+
+def test_few_images_go_through_once_each(bank, pictures: Path, monkeypatch, forwards):
+    decodes = counted(monkeypatch, "typica.data._image_sets.decode")
+    forwards.clear()
+    judge_images(typica.CTM().fit(bank), pictures, model=MODEL)
+    assert decodes.calls == 60 and sum(forwards) == 60
+
+
+def test_an_onnx_file_is_run_once_as_well(here: Path, pictures: Path, monkeypatch):
+    ort = pytest.importorskip("onnxruntime", reason="needs the extra 'onnx'")
+    model = open_model(MODEL).extractor.model.eval()
+    names = {"input_names": ["x"], "dynamic_axes": {"x": {0: "n"}}}
+    with torch_is_talkative():
+        example = (torch.zeros(4, 3, 8, 8),)
+        torch.onnx.export(model, example, "net.onnx", dynamo=False, verbose=False, **names)
+    bank = extract(pictures, "net.onnx", "o.bank", Preprocessing(8, 8))
+    detector = typica.CTM().fit(bank)
+    sizes: list[int] = []
+
+    class Session(ort.InferenceSession):
+        def run(self, outputs, given, *rest):
+            sizes.append(len(next(iter(given.values()))))
+            return super().run(outputs, given, *rest)
+
+    monkeypatch.setattr(ort, "InferenceSession", Session)
+    photo = pictures / "red" / "07.png"
+    found = judge_images(detector, photo)
+    row = list(bank.names).index("red/07.png")
+    np.testing.assert_allclose(
+        found.score, detector.score_samples(np.asarray(bank.features)[row : row + 1]), rtol=1e-4
+    )
+    assert sizes == [1]
+
+
+def test_images_in_memory_are_told_apart_by_what_they_show():
+    array = np.arange(192, dtype=np.uint8).reshape(8, 8, 3)
+    image = Image.fromarray(array)
+    turned = Image.fromarray(array)
+    turned.getexif()[0x0112] = 6
+    palette = Image.fromarray(array[..., 0]).convert("P")
+    other_colours = palette.copy()
+    other_colours.putpalette([7] * 768)
+    sets = ([image], [array], [array[..., 0]], [image, image], [turned], [palette], [other_colours])
+    prints = [open_images(images).fingerprint() for images in sets]
+    assert len(set(prints)) == len(sets)
+    assert open_images([image.copy()]).fingerprint() == prints[0]
+    assert open_images([image, array], labels=["a", "b"]).classes == ["a", "b"]
+    with pytest.raises(InputError, match="a list with a Image in it; pass paths"):
+        open_images([image, "photo.jpg"])
