@@ -66,11 +66,12 @@ class Estimator(BaseEstimator):
     """A scikit-learn estimator of features: checked, storable, and mergeable where tags say so."""
 
     tags: ClassVar[Tags]
+    # What each parameter may be; what is derived is derived anew when one of them changes.
     params: ClassVar[Mapping[str, Parameter]] = {}
     kind: ClassVar[str]
     n_features_in_: int
 
-    _derived_from: dict[str, Any]
+    _derived_from: list[Any]
     _moved: dict[str, tuple[Any, Array]]
 
     # What a method supplies
@@ -142,11 +143,6 @@ class Estimator(BaseEstimator):
     @border
     def save(self, path: Any) -> None:
         """Write the estimator to one safetensors file; `typica.load` reads it back."""
-        if not self.tags.saveable:
-            raise InputError(
-                "this method holds objects that only pickle can store; "
-                "fit it again where it is needed."
-            )
         store.save(self, path)
 
     # What is derived: one rule for when it is stale
@@ -157,7 +153,7 @@ class Estimator(BaseEstimator):
         What `_derive` sets is declared on the class, as annotations of private attributes. It is
         never stored, pickled or copied, and dropped when a parameter or what was learnt changes.
         """
-        parameters = self._parameters()
+        parameters = [getattr(self, name) for name in self.params]
         if getattr(self, "_derived_from", parameters) != parameters:
             self._drop_derived()
         if not hasattr(self, "_derived_from"):
@@ -174,14 +170,6 @@ class Estimator(BaseEstimator):
     def _drop_derived(self) -> None:
         for name in self._derived_names() & set(vars(self)):
             delattr(self, name)
-
-    def _parameters(self) -> dict[str, Any]:
-        """Return the parameters by name: faster than `get_params`, and asked for in every call."""
-        return {
-            name: value
-            for name, value in vars(self).items()
-            if not name.startswith("_") and not name.endswith("_")
-        }
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out of pickles and copies what is derived: large, maybe, and soon made again."""
@@ -276,6 +264,11 @@ class Estimator(BaseEstimator):
 
     def state(self) -> dict[str, Any]:
         """Return parameters and fitted attributes, to be stored."""
+        if not self.tags.saveable:
+            raise InputError(
+                "this method holds objects that only pickle can store; "
+                "fit it again where it is needed."
+            )
         return {"params": self.get_params(deep=False), "fitted": store.fitted_state(self)}
 
     @classmethod

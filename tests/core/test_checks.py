@@ -48,7 +48,7 @@ def test_kinds_of_parameters(parameter, good, bad):
     for value in good:
         parameter.check("it", value)
     for value in bad:
-        with pytest.raises(InputError, match="^it="):
+        with pytest.raises(InputError, match=r"^it="):
             parameter.check("it", value)
 
 

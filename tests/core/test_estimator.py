@@ -51,7 +51,7 @@ def private(method) -> set[str]:
     return {name for name in vars(method) if name.startswith("_")} - {"_forest", "_width"}
 
 
-@pytest.mark.parametrize(("make", "name"), METHODS, ids=lambda case: str(case))
+@pytest.mark.parametrize(("make", "name"), METHODS, ids=str)
 def test_what_is_derived_is_neither_pickled_nor_copied_and_soon_made_again(make, name, data: Data):
     method = fitted(make, name, data)
     wanted = used(method, data)
@@ -79,7 +79,7 @@ def test_what_is_derived_is_neither_pickled_nor_copied_and_soon_made_again(make,
         (NNGuide("head", k=3, subsample=None), {"head": "reversed"}),
         (InfluenceKernel("head"), {"exact": False}),
     ],
-    ids=lambda case: str(case),
+    ids=str,
 )
 def test_a_parameter_that_changes_what_is_derived_counts_at_once(first, other, data: Data):
     heads = {"head": data.head, "reversed": Head(data.head.weight[::-1] + 1, data.head.bias)}

@@ -64,7 +64,8 @@ def test_name_is_the_file_and_the_class_is_exported(name):
     cls = typica.detector_class(name)
     assert cls.kind == name
     assert getattr(typica, cls.__name__) is cls
-    assert cls.__name__ in typica.__all__
+    assert getattr(typica.detectors, cls.__name__) is cls
+    assert cls.__name__ in typica.__all__ and cls.__name__ in typica.detectors.__all__
 
 
 def test_tags_are_complete(name):

@@ -16,14 +16,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.ensemble import IsolationForest as SklearnForest
 from sklearn.neighbors import LocalOutlierFactor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import typica
-from typica.detectors import _search
+from typica.detectors import KNN, LOF, Ensemble, IsolationForest, NNGuide, _search
 from typica.detectors._search import Search, kth_by_product
-from typica.detectors.isolation_forest import IsolationForest
-from typica.detectors.knn import KNN
-from typica.detectors.lof import LOF
-from typica.detectors.nnguide import NNGuide
 from typica.head import Head
 
 
@@ -604,6 +602,11 @@ def test_isolation_forest_equals_scikit_learn(data: Data, dtype, tmp_path):
         typica.InputError, match=r"IsolationForest.save: .* only pickle can store; fit it again"
     ):
         detector.save(tmp_path / "forest.safetensors")
+    inside = Ensemble([IsolationForest(trees=30)]).fit(train)
+    for whole in (make_pipeline(StandardScaler(), detector), inside):
+        with pytest.raises(typica.InputError, match="only pickle can store; fit it again"):
+            typica.save(whole, tmp_path / "forest.safetensors")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.real

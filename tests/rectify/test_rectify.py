@@ -588,6 +588,7 @@ def test_names_tags_and_exports(name):
     assert cls.kind == name
     assert cls.tags.reference and cls.tags.fit_cost and cls.tags.score_cost and cls.tags.memory
     assert getattr(typica, cls.__name__) is cls and cls.__name__ in typica.__all__
+    assert getattr(typica.rectify, cls.__name__) is cls and cls.__name__ in typica.rectify.__all__
 
 
 def test_unknown_names_and_parameters_are_refused():

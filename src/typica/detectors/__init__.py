@@ -1,64 +1,8 @@
-"""The detectors, one method a file. A file added here is a detector added everywhere."""
+"""The detectors, one method per file. A file added here is a detector added everywhere.
 
-from __future__ import annotations
+Every name is loaded when it is first asked for: a method costs nothing until it is used.
+"""
 
-from typing import Any
+import lazy_loader
 
-from typica.detectors._bases import CosineDetector
-from typica.detectors._decisions import TRAINING_TPR
-from typica.detectors._describe import describe_class
-from typica.detectors._pipelines import detector_input, final_detector, reads_logits
-from typica.detectors.base import Detector, Tags
-from typica.registry import Registry
-
-__all__ = [
-    "TRAINING_TPR",
-    "CosineDetector",
-    "Detector",
-    "Tags",
-    "describe_detector",
-    "detector_class",
-    "detector_input",
-    "final_detector",
-    "list_detectors",
-    "make_detector",
-    "reads_logits",
-]
-
-_REGISTRY: Registry[Detector] = Registry(__name__, "detector")
-
-
-def list_detectors() -> list[str]:
-    """Return the names of all detectors, as `make_detector` takes them.
-
-    >>> "ctm" in list_detectors()
-    True
-    """
-    return _REGISTRY.names()
-
-
-def detector_class(name: str) -> type[Detector]:
-    """Return the class of a detector by its name, in any case and with - for _.
-
-    >>> detector_class("CTM").__name__
-    'CTM'
-    """
-    return _REGISTRY.find(name)
-
-
-def make_detector(name: str, **params: Any) -> Detector:
-    """Make an unfitted detector by its name.
-
-    >>> make_detector("ctm", correct_only=False)
-    CTM()
-    """
-    return _REGISTRY.make(name, **params)
-
-
-def describe_detector(name: str) -> dict[str, Any]:
-    """Return what a detector needs, can do and costs, as JSON values.
-
-    >>> describe_detector("cw")["needs"]
-    ['head']
-    """
-    return describe_class(detector_class(name))
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -15,8 +15,8 @@ def final_detector(estimator: Any) -> Detector:
     detector = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
     if not isinstance(detector, Detector):
         raise InputError(
-            f"{type(detector).__name__} is not a detector; pass a detector or a scikit-learn Pipeline "
-            "that ends in one."
+            f"{type(detector).__name__} is not a detector; "
+            "pass a detector or a scikit-learn Pipeline that ends in one."
         )
     return detector
 

@@ -1,0 +1,69 @@
+from ._bases import CosineDetector
+from ._decisions import TRAINING_TPR
+from ._pipelines import detector_input, final_detector, reads_logits
+from ._registry import describe_detector, detector_class, list_detectors, make_detector
+from .base import Detector, Tags
+from .ctm import CTM
+from .cw import CW
+from .energy import Energy
+from .ensemble import Ensemble
+from .entropy import Entropy
+from .fdbd import FDBD
+from .gen import GEN
+from .gradnorm import GradNorm
+from .influence_kernel import InfluenceKernel
+from .isolation_forest import IsolationForest
+from .kl_matching import KLMatching
+from .knn import KNN
+from .lof import LOF
+from .mahalanobis import Mahalanobis
+from .margin import Margin
+from .max_logit import MaxLogit
+from .msp import MSP
+from .nci import NCI
+from .nnguide import NNGuide
+from .openmax import OpenMax
+from .pca_reconstruction import PCAReconstruction
+from .relative_mahalanobis import RelativeMahalanobis
+from .residual import Residual
+from .she import SHE
+from .vim import ViM
+
+__all__ = [
+    "CTM",
+    "CW",
+    "FDBD",
+    "GEN",
+    "KNN",
+    "LOF",
+    "MSP",
+    "NCI",
+    "SHE",
+    "TRAINING_TPR",
+    "CosineDetector",
+    "Detector",
+    "Energy",
+    "Ensemble",
+    "Entropy",
+    "GradNorm",
+    "InfluenceKernel",
+    "IsolationForest",
+    "KLMatching",
+    "Mahalanobis",
+    "Margin",
+    "MaxLogit",
+    "NNGuide",
+    "OpenMax",
+    "PCAReconstruction",
+    "RelativeMahalanobis",
+    "Residual",
+    "Tags",
+    "ViM",
+    "describe_detector",
+    "detector_class",
+    "detector_input",
+    "final_detector",
+    "list_detectors",
+    "make_detector",
+    "reads_logits",
+]

@@ -1,0 +1,47 @@
+"""The detectors by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typica.detectors._describe import describe_class
+from typica.detectors.base import Detector
+from typica.registry import Registry
+
+_REGISTRY: Registry[Detector] = Registry("typica.detectors", "detector")
+
+
+def list_detectors() -> list[str]:
+    """Return the names of all detectors, as `make_detector` takes them.
+
+    >>> "ctm" in list_detectors()
+    True
+    """
+    return _REGISTRY.names()
+
+
+def detector_class(name: str) -> type[Detector]:
+    """Return the class of a detector by its name, in any case and with - for _.
+
+    >>> detector_class("CTM").__name__
+    'CTM'
+    """
+    return _REGISTRY.find(name)
+
+
+def make_detector(name: str, **params: Any) -> Detector:
+    """Make an unfitted detector by its name.
+
+    >>> make_detector("ctm", correct_only=False)
+    CTM()
+    """
+    return _REGISTRY.make(name, **params)
+
+
+def describe_detector(name: str) -> dict[str, Any]:
+    """Return what a detector needs, can do and costs, as JSON values.
+
+    >>> describe_detector("cw")["needs"]
+    ['head']
+    """
+    return describe_class(detector_class(name))

@@ -1,0 +1,27 @@
+from ._registry import list_rectifiers, make_rectifier, rectifier_class
+from .ash import ASH
+from .base import Rectifier
+from .centre import Centre
+from .dice import DICE
+from .normalise import L2Normalise
+from .pca import PCA
+from .react import ReAct
+from .scale import SCALE
+from .vra import VRA
+from .whiten import Whiten
+
+__all__ = [
+    "ASH",
+    "DICE",
+    "PCA",
+    "SCALE",
+    "VRA",
+    "Centre",
+    "L2Normalise",
+    "ReAct",
+    "Rectifier",
+    "Whiten",
+    "list_rectifiers",
+    "make_rectifier",
+    "rectifier_class",
+]
