@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import sys
 
@@ -12,8 +13,8 @@ from helpers.networks import MLP, close, expected, images, network, torch_is_tal
 from torch import nn
 
 import typica
-from typica.bank import Bank, BankWriter, check_source
-from typica.data import Preprocessing
+from typica.bank import Bank, BankWriter
+from typica.data import Preprocessing, check_origin
 from typica.nets import FeatureExtractor, GraphExtractor, OnnxExtractor, open_model, reopen, zoo
 from typica.origin import Origin
 
@@ -216,15 +217,15 @@ def test_a_model_is_opened_again_with_its_head_and_its_code(here, monkeypatch):
     assert torch.equal(again.extractor(x).features, opened.extractor(x).features)
     with BankWriter("rows", {**opened.identity, "transform": source["transform"]}) as writer:
         writer.write({"features": opened.extractor(x).features.numpy()})
-        assert writer.finish().source == source
-    bank_source = Bank.open("rows").source
-    check_source("rows", bank_source, source)
+        assert writer.finish().origin == origin
+    found = Bank.open("rows").origin
+    check_origin("rows", found, origin)
     for key, other in (("head", "b"), ("code", "0" * 64)):
         with pytest.raises(
             typica.InputError,
             match=rf"rows: features of another network, {key} '.*' in place of '{other}'",
         ):
-            check_source("rows", bank_source, {**source, key: other})
+            check_origin("rows", found, dataclasses.replace(origin, **{key: other}))
     (here / "twos.py").write_text(TWO_HEADS.replace("self.body(x)", "-self.body(x)"))
     monkeypatch.delitem(sys.modules, "twos")
     with pytest.raises(

@@ -3,7 +3,6 @@
 from typica.bank._arrays import write_bank
 from typica.bank._describe import describe_bank
 from typica.bank._folder import remove_bank
-from typica.bank._origin import check_source
 from typica.bank._parquet import ParquetNotes, read_notes
 from typica.bank._reader import Bank
 from typica.bank._writer import BankWriter
@@ -12,7 +11,6 @@ __all__ = [
     "Bank",
     "BankWriter",
     "ParquetNotes",
-    "check_source",
     "describe_bank",
     "read_notes",
     "remove_bank",

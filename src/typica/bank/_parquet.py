@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from typica import store
 from typica.bank._files import HEAD, Names, Shard, canonical
-from typica.bank._origin import origin_in, source_in
+from typica.bank._origin import origin_in
 from typica.errors import FormatError
 from typica.extras import need
 from typica.files import atomic_path
@@ -45,11 +45,6 @@ class ParquetNotes:
     def origin(self) -> Origin | None:
         """The network that made the features, or None if none did."""
         return origin_in(self.identity, self.settings)
-
-    @property
-    def source(self) -> dict[str, Any] | None:
-        """The same as a plain dict, as detectors remember it."""
-        return source_in(self.identity, self.settings)
 
 
 def write_parquet(bank: Bank, path: Path) -> None:

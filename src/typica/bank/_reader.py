@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from typica.bank._files import (
     read_manifest,
     shard_digest,
 )
-from typica.bank._origin import origin_in, source_in
+from typica.bank._origin import origin_in
 from typica.bank._parquet import write_parquet
 from typica.errors import FormatError, InputError
 from typica.head import Head
@@ -127,8 +128,9 @@ class Bank:
 
     @property
     def source(self) -> dict[str, Any] | None:
-        """The same as a plain dict, as detectors remember it."""
-        return source_in(self.identity, self.settings)
+        """The same as a plain dict; `origin` has taken its place."""
+        warnings.warn("Bank.source is called origin now", DeprecationWarning, stacklevel=2)
+        return None if self.origin is None else self.origin.to_dict()
 
     @property
     def accuracy(self) -> float | None:

@@ -19,19 +19,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import as_floating
-from typica.bank import Bank, BankWriter, check_source
+from typica.bank import Bank, BankWriter
 from typica.bench._schema import IMAGE_METHODS, method_params
 from typica.bench.config import Source, Suite
 from typica.bench.suite import FeatureSuite
 from typica.data import (
     Images,
     Preprocessing,
+    check_origin,
     find_head,
     holds_images,
     image_batches,
     open_images,
+    origin_of,
     read_features,
-    source_of,
 )
 from typica.data.sets import find_set, how_to_get, set_home
 from typica.errors import InputError
@@ -144,11 +145,7 @@ class _Work:
     def features(self, name: str, path: Path, source: Source) -> _Loaded:
         """Return a set's features: as they are in a bank or a feature file, else of its images."""
         if not holds_images(path):
-            check_source(
-                path,
-                source_of(path),
-                {**self.opened.identity, "transform": self.transform.to_dict()},
-            )
+            check_origin(path, origin_of(path), self.opened.origin(self.transform))
             return _Loaded(path, None, [])
         images = open_images(path, split=source.split)
         folder = self.cache / f"{name}-{_digest(self._identity(images))}"

@@ -17,7 +17,6 @@ from .features import (
     read_features,
     read_head,
     read_labels,
-    source_of,
 )
 
 __all__ = [
@@ -40,6 +39,5 @@ __all__ = [
     "read_head",
     "read_labels",
     "read_rows",
-    "source_of",
     "unpack",
 ]

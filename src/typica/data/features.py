@@ -18,7 +18,6 @@ written to has the bank's logits, head, classes and origin as well.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,7 @@ Notes = Bank | ParquetNotes
 
 
 def read_features(
-    path: Location, origin: Origin | Mapping[str, Any] | None = None, *, logits: bool = False
+    path: Location, origin: Origin | None = None, *, logits: bool = False
 ) -> Features:
     """Read a matrix of features, and the labels if the file holds them.
 
@@ -112,21 +111,11 @@ def origin_of(path: Location) -> Origin | None:
     return None if notes is None else notes.origin
 
 
-def source_of(path: Location) -> dict[str, Any] | None:
-    """Return the same as a plain dict, as detectors remember it."""
-    notes = _notes(Path(path))
-    return None if notes is None else notes.source
-
-
-def check_origin(
-    path: Location, found: Origin | None, wanted: Origin | Mapping[str, Any] | None
-) -> None:
+def check_origin(path: Location, found: Origin | None, wanted: Origin | None) -> None:
     """Raise if the features at a path come from another network; unknown ones are let through."""
-    if wanted is None:
-        return
-    ours = wanted if isinstance(wanted, Origin) else Origin.from_dict(wanted)
-    with about(os.fspath(path)):
-        ours.check_same(found)
+    if wanted is not None:
+        with about(os.fspath(path)):
+            wanted.check_same(found)
 
 
 def has_logits(path: Location) -> bool:

@@ -11,7 +11,6 @@ from typica.decide._estimators import (
     origin_of,
     p_values,
     partial_calibrate,
-    remembered,
 )
 from typica.decide._monitor import Monitor, Rate
 from typica.decide._stream import read_scores
@@ -32,5 +31,4 @@ __all__ = [
     "p_values",
     "partial_calibrate",
     "read_scores",
-    "remembered",
 ]

@@ -106,12 +106,6 @@ def origin_of(estimator: Any) -> Origin | None:
     return getattr(final_detector(estimator), "origin_", None)
 
 
-def remembered(estimator: Any) -> dict[str, Any] | None:
-    """Return the origin as JSON values."""
-    origin = origin_of(estimator)
-    return None if origin is None else origin.to_dict()
-
-
 def fingerprint(estimator: Any) -> str:
     """Return the SHA-256 of all that makes the scores; "" for what cannot be stored.
 
