@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Contribution(NamedTuple):
-    """What one feature adds to the distance from the nearest class: `excess` if above it, else missing."""
+    """What a feature adds to the distance from the nearest class; not in excess is missing."""
 
     feature: int
     amount: float

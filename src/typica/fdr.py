@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import to_numpy
-from typica.checks import check_share as check_share
+from typica.checks import check_share
 from typica.errors import InputError, border
 
 ROUNDING = 1 + 1e-12  # lets p-values that equal their limit in exact arithmetic count as equal
@@ -44,7 +44,9 @@ def benjamini_hochberg(p_values: Any, fdr: Any = 0.1) -> NDArray[np.bool_]:
 
 @border
 def storey(p_values: Any, fdr: Any = 0.1, lam: Any = 0.5) -> NDArray[np.bool_]:
-    """Return True for each discovery, by Storey's variant: level = fdr / π₀, π₀ = (1 + #{p >= lam}) / (m (1 - lam)).
+    """Return True for each discovery, by Storey's variant: level = fdr / π₀.
+
+    π₀ = (1 + #{p >= lam}) / (m (1 - lam))
 
     π₀ estimates the share of in-distribution inputs, so that more is found where that is small. The
     false discovery rate is at most `fdr` if the p-values of in-distribution inputs are independent;

@@ -10,7 +10,7 @@ bytes). A NODE is a JSON scalar, a list or a dict of nodes, or one of
     {"$float": "inf"}             a float that JSON lacks: inf, -inf or nan
     {"$tuple": [...]}             a tuple
     {"$KIND": NODE}               a class that registered under KIND: head, moments, ctm ...
-    {"$sklearn": NAME, ...}       a scikit-learn transformer out of a fixed list, with its params and state
+    {"$sklearn": NAME, ...}       a scikit-learn transformer out of a fixed list
     {"$pipeline": [[NAME, NODE], ...]}
 
 Loading looks kinds up in that registry and sets data; nothing in a file can name code to run.
@@ -68,12 +68,13 @@ _SKLEARN = {
     "TruncatedSVD": "sklearn.decomposition",
 }
 
+Tensors = dict[str, NDArray[Any]]
 C = TypeVar("C", bound=type)
 Reader = TypeVar("Reader", bound=Callable[[dict[str, Any]], Any])
 
 
 def storable(kind: str) -> Callable[[C], C]:
-    """Register a class with methods `state()` and `from_state(state)` under the name `kind` in files."""
+    """Register a class with `state()` and `from_state(state)` under the name `kind` in files."""
 
     def register(cls: C) -> C:
         _KINDS[kind] = cls
@@ -99,8 +100,8 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     The file appears whole or not at all: killed at any moment, the old file or the new one is
     there.
     """
-    tensors: dict[str, NDArray[Any]] = {}
-    content = _encode(estimator, "", tensors)
+    encoder = _Encoder()
+    content = encoder.node(estimator)
     document = {
         "content": content,
         "format": FORMAT,
@@ -110,20 +111,20 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     text = json.dumps(document, sort_keys=True, allow_nan=False)
     # One key alone: safetensors writes several in random order, and equal detectors should make
     # equal files.
-    metadata = {"typica": _with_digest(text, _digest(text, tensors))}
+    metadata = {"typica": _with_digest(text, _digest(text, encoder.tensors))}
     with atomic_path(path) as temporary:
-        save_file(tensors, temporary, metadata=metadata)
+        save_file(encoder.tensors, temporary, metadata=metadata)
 
 
 def fingerprint(value: Any) -> str:
-    """Return the SHA-256 of what `save` would store of `value`: equal for equal content, whatever the version."""
-    tensors: dict[str, NDArray[Any]] = {}
-    content = _encode(value, "", tensors)
-    return _digest(json.dumps(content, sort_keys=True), tensors)
+    """Return the SHA-256 of what `save` would store, whatever the version of Typica."""
+    encoder = _Encoder()
+    content = encoder.node(value)
+    return _digest(json.dumps(content, sort_keys=True), encoder.tensors)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read what `save` has written. Nothing in the file is executed; a damaged or foreign file is refused."""
+    """Read what `save` has written. Nothing in it is executed; a damaged file is refused."""
     document, tensors = read(path)
     try:
         return _decode(document["content"], tensors)
@@ -133,7 +134,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         ) from error
 
 
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
     """Return the checked JSON document and the tensors of a file."""
     path = Path(path)
     if not path.is_file():
@@ -153,8 +154,8 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArra
     document = _parse(text)
     if document.get("format", 0) > FORMAT:
         raise FormatError(
-            f"{path}: written by a newer Typica (format {document['format']}, this one reads up to {FORMAT}); "
-            "upgrade typica."
+            f"{path}: written by a newer Typica (format {document['format']}, this one reads up to "
+            f"{FORMAT}); upgrade typica."
         )
     digest = document.get("sha256", "")
     if digest != _digest(_with_digest(text, _ZEROS), tensors):
@@ -176,15 +177,13 @@ def _parse(text: str) -> dict[str, Any]:
         document = json.loads(text)
     except ValueError:
         return {}
-    types = {"format": int, "sha256": str}
-    if not isinstance(document, dict) or not all(
-        isinstance(document.get(k), t) for k, t in types.items()
-    ):
+    if not isinstance(document, dict):
         return {}
-    return document
+    typed = isinstance(document.get("format"), int) and isinstance(document.get("sha256"), str)
+    return document if typed else {}
 
 
-def _digest(text: str, tensors: dict[str, NDArray[Any]]) -> str:
+def _digest(text: str, tensors: Tensors) -> str:
     digest = hashlib.sha256(text.encode())
     for name in sorted(tensors):
         tensor = tensors[name]
@@ -193,58 +192,73 @@ def _digest(text: str, tensors: dict[str, NDArray[Any]]) -> str:
     return digest.hexdigest()
 
 
-def _encode(value: Any, path: str, tensors: dict[str, NDArray[Any]]) -> Any:  # noqa: PLR0911 (one case a line)
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        plain = json_number(value)
-        return plain if isinstance(plain, float) else {"$float": plain}
-    if isinstance(value, np.generic):
-        return _encode(value.item(), path, tensors)
-    if isinstance(value, np.ndarray):
-        if value.dtype.kind in "UO" and all(isinstance(item, str) for item in value.flat):
-            return {"$strings": value.tolist()}
+class _Encoder:
+    """Turns objects into nodes, and gathers their arrays as tensors, named by their paths."""
+
+    def __init__(self) -> None:
+        self.tensors: Tensors = {}
+
+    def node(self, value: Any, path: str = "") -> Any:  # noqa: PLR0911 (one case per line)
+        """Return the node of a value that lies at `path`."""
+        if isinstance(value, np.generic):
+            value = value.item()
+        if value is None or isinstance(value, bool | int | str):
+            return value
+        if isinstance(value, float):
+            return _float_node(value)
+        if isinstance(value, np.ndarray):
+            return self._array(value, path)
+        if isinstance(value, tuple):
+            return {"$tuple": self.node(list(value), path)}
+        if isinstance(value, list):
+            return [self.node(item, _inside(path, i)) for i, item in enumerate(value)]
+        if isinstance(value, dict):
+            return {key: self.node(item, _inside(path, key)) for key, item in value.items()}
+        return self._object(value, path)
+
+    def _array(self, array: NDArray[Any], path: str) -> dict[str, Any]:
+        if array.dtype.kind in "UO" and all(isinstance(item, str) for item in array.flat):
+            return {"$strings": array.tolist()}
         name = path or "array"
         # safetensors writes non-contiguous arrays wrongly, and knows little-endian only.
-        tensors[name] = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
+        self.tensors[name] = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
         return {"$array": name}
-    if isinstance(value, tuple):
-        return {"$tuple": _encode(list(value), path, tensors)}
-    if isinstance(value, list):
-        return [_encode(item, f"{path}.{i}".lstrip("."), tensors) for i, item in enumerate(value)]
-    if isinstance(value, dict):
-        return {
-            key: _encode(item, f"{path}.{key}".lstrip("."), tensors) for key, item in value.items()
-        }
-    kind = getattr(value, "kind", None)
-    if isinstance(kind, str) and _KINDS.get(kind) is type(value):
-        return {f"${kind}": _encode(value.state(), path, tensors)}  # type: ignore[attr-defined]
-    return _encode_sklearn(value, path, tensors)
+
+    def _object(self, value: Any, path: str) -> dict[str, Any]:
+        kind = getattr(value, "kind", None)
+        if isinstance(kind, str) and _KINDS.get(kind) is type(value):
+            return {f"${kind}": self.node(value.state(), path)}  # type: ignore[attr-defined]
+        name, module = type(value).__name__, type(value).__module__
+        if (name, module) == ("Pipeline", "sklearn.pipeline"):
+            steps = value.steps
+            return {
+                "$pipeline": [[step, self.node(part, _inside(path, step))] for step, part in steps]
+            }
+        if _SKLEARN.get(name) and module.startswith(f"{_SKLEARN[name]}."):
+            parts = {"params": value.get_params(deep=False), "state": fitted_state(value)}
+            return {"$sklearn": name, **self.node(parts, path)}
+        known = ", ".join(key for key, home in _SKLEARN.items() if home)
+        raise InputError(
+            f"save: a {name} cannot be stored without pickle; use Typica's own classes, or of "
+            f"scikit-learn: {known}."
+        )
 
 
-def _encode_sklearn(value: Any, path: str, tensors: dict[str, NDArray[Any]]) -> Any:
-    name = type(value).__name__
-    if name == "Pipeline" and type(value).__module__ == "sklearn.pipeline":
-        steps = [
-            [step, _encode(part, f"{path}.{step}".lstrip("."), tensors)]
-            for step, part in value.steps
-        ]
-        return {"$pipeline": steps}
-    if _SKLEARN.get(name) and type(value).__module__.startswith(f"{_SKLEARN[name]}."):
-        parts = {"params": value.get_params(deep=False), "state": fitted_state(value)}
-        return {"$sklearn": name, **_encode(parts, path, tensors)}
-    known = ", ".join(key for key, module in _SKLEARN.items() if module)
-    raise InputError(
-        f"save: a {name} cannot be stored without pickle; use Typica's own classes, or of scikit-learn: {known}."
-    )
+def _inside(path: str, key: object) -> str:
+    return f"{path}.{key}" if path else str(key)
+
+
+def _float_node(value: float) -> Any:
+    plain = json_number(value)
+    return plain if isinstance(plain, float) else {"$float": plain}
 
 
 def _is_fitted_name(name: str) -> bool:
-    """Tell scikit-learn's fitted attributes (`mean_`, `n_features_in_`) from parameters and private things."""
+    """Tell fitted attributes (`mean_`, `n_features_in_`) from parameters and private things."""
     return re.fullmatch(r"[a-z][a-z0-9_]*_", name) is not None
 
 
-def _decode(node: Any, tensors: dict[str, NDArray[Any]]) -> Any:  # noqa: PLR0911 (one case a line)
+def _decode(node: Any, tensors: Tensors) -> Any:  # noqa: PLR0911 (one case a line)
     if isinstance(node, list):
         return [_decode(item, tensors) for item in node]
     if not isinstance(node, dict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, overload
@@ -180,13 +181,17 @@ def _item(column: NDArray[Any] | None, i: int) -> Any:
     if column is None:
         return None
     value = column[i].item() if isinstance(column[i], np.generic) else column[i]
-    return None if value != value else value  # NaN
+    return None if _is_nan(value) else value
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _plain(column: NDArray[Any]) -> list[Any]:
     values: list[Any] = column.tolist()
     if column.dtype.kind == "f" and np.isnan(column).any():
-        return [None if value != value else value for value in values]
+        return [None if _is_nan(value) else value for value in values]
     return values
 
 

@@ -291,8 +291,8 @@ def test_values_of_every_kind_round_trip():
         "list": [1, [np.inf]], "array": np.arange(6.0).reshape(2, 3).T, "big": np.arange(3, dtype=">f4"),
         "strings": np.array(["a", "longer"]), "scalar": np.float32(0.5), "empty": np.zeros((0, 3)), "zero-d": np.array(3.0),
     }  # fmt: skip
-    tensors = {}
-    back = store._decode(json.loads(json.dumps(store._encode(values, "", tensors))), tensors)
+    encoder = store._Encoder()
+    back = store._decode(json.loads(json.dumps(encoder.node(values))), encoder.tensors)
     assert list(back) == list(values)
     for key, value in values.items():
         if isinstance(value, np.ndarray):

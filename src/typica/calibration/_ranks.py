@@ -13,7 +13,7 @@ from typica.errors import border
 
 @border
 def guaranteed_rank(n: int, alpha: Any, confidence: Any = None) -> int:
-    """Return the k whose k-th smallest of n calibration scores is the threshold; 0 if n is too small.
+    """Return the rank k of the threshold among n calibration scores; 0 if n is too small.
 
     Without `confidence` k = floor((n + 1) alpha). With it, k is the largest for which the
     false-alarm rate, at most Beta(k, n + 1 - k) distributed over the calibration draw, is at most
@@ -36,7 +36,7 @@ def guaranteed_rank(n: int, alpha: Any, confidence: Any = None) -> int:
 
 @border
 def calibration_size(alpha: Any, confidence: Any = None) -> int:
-    """Return how many calibration inputs are needed to reject anything at all at `alpha` with `confidence`.
+    """Return how many calibration inputs are needed to reject anything at these levels.
 
     >>> calibration_size(0.05), calibration_size(0.05, confidence=0.99)
     (19, 90)

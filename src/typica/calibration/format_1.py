@@ -23,7 +23,7 @@ from typica.store import readable
 
 @dataclass(frozen=True)
 class OldScores:
-    """Scores, ascending; `upper` are the counts up to each of a sketch, None while nothing is lost."""
+    """Scores, ascending. upper: of a sketch, the counts up to each; None where none is lost."""
 
     n: int
     values: NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""Decisions: calibrate, judge, explain a detector or a Pipeline that ends in one; watch a stream."""
+"""Decisions: calibrate, judge and explain, for detectors and Pipelines; watch a stream."""
 
 from typica.decide._conformal import ConformalDetector, Judgement
 from typica.decide._describe import describe, describe_file

@@ -69,9 +69,10 @@ def judge(
     alpha: Any = None,
     confidence: Any = None,
     fdr: Any = None,
+    *,
     predicted: Any = None,
 ) -> Verdicts:
-    """Return the verdicts of a fitted detector, or of a Pipeline that ends in one, on the rows of X.
+    """Return the verdicts of a fitted detector, or a Pipeline that ends in one, on rows X.
 
     alpha, confidence: other ones than those of `calibrate`. fdr: reject by a false discovery rate
     in place of a threshold. predicted: the classifier's classes, where it was calibrated by them.

@@ -12,7 +12,7 @@ from typica.store import readable
 
 @readable("conformal_detector")
 def _conformal_detector(state: dict[str, Any]) -> Any:
-    """Return the detector, or the Pipeline that ends in it, with the calibration it was kept with."""
+    """Return the detector or Pipeline with the calibration that it was kept with."""
     estimator, old = state["detector"], state["calibration"]
     if old is not None:
         levels = Levels.of(state["alpha"], confidence=state["confidence"])

@@ -5,7 +5,8 @@ average changes nothing while the p-values are uniform, whatever came before. Th
 1. At step t the part w_t = c / ((t - 1 + c)(t + c)) of it is taken from the reserve and put on all
 bets alike:
 
-    stake_t = (stake_(t-1) + w_t / bets) f(p_t)          wealth_t = reserve_t + sum of stakes,  reserve_t = c / (t + c)
+    stake_t  = (stake_(t-1) + w_t / bets) f(p_t)
+    wealth_t = reserve_t + sum of stakes,   reserve_t = c / (t + c)
 
 so that wealth is waiting for a change whenever it comes, and the delay grows with the logarithm of
 its time only. By Ville's inequality P(wealth_t >= 1 / alpha for any t) <= alpha. With c / (t + c)
@@ -26,7 +27,8 @@ from typica.store import storable
 
 BINS = 1024  # a bet is constant on each of this many equal parts of [0, 1]
 PATIENCE = 1000  # the c above: half of the reserve is staked after so many steps
-BLOCK = 512  # steps whose product cannot underflow, as no bet is below 1/2 anywhere; overflow is as good as RICH
+# Steps whose product cannot underflow, as no bet is below 1/2; overflow is as good as RICH.
+BLOCK = 512
 RICH = 1e100  # wealth is not counted beyond this
 
 # (share, a, b): the density 1 - share + share * Beta(a, b). The first few look for low scores among

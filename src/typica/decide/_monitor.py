@@ -33,13 +33,21 @@ from typica.store import storable
 
 
 class Rate(NamedTuple):
-    """How many of n inputs were rejected, the rate, and its exact 95 % interval (Clopper-Pearson)."""
+    """How many of n inputs were rejected, the rate, and its exact 95 % interval."""
 
     n: int
     rejected: int
     rate: float
     low: float
     high: float
+
+
+_RATES = {  # the fields of a Rate that are gauges, and what they are
+    "rate": "Rate of rejected inputs in the window.",
+    "low": "Its lower limit, 95 %.",
+    "high": "Its upper limit, 95 %.",
+    "n": "Inputs in the window.",
+}
 
 
 def _rate(rejected: NDArray[np.bool_]) -> Rate:
@@ -49,7 +57,7 @@ def _rate(rejected: NDArray[np.bool_]) -> Rate:
 
 @storable("monitor")
 class Monitor:
-    """Raises an alarm when a stream of inputs is no longer exchangeable with the calibration inputs.
+    """Raises an alarm when a stream is no longer exchangeable with the calibration inputs.
 
     source: a calibrated detector or Pipeline; one that is fitted, with `held_out` inputs to
     calibrate on; a `Calibration`; or an array of calibration scores. alpha: the probability of a
@@ -97,7 +105,7 @@ class Monitor:
 
     @border
     def update(self, scores: Any, predicted: Any = None) -> bool:
-        """Take in one score or several in the order of their arrival; return whether there is an alarm.
+        """Take in scores in the order of their arrival; return whether there is an alarm.
 
         predicted: the class that the classifier predicts for each, for rates by class; needed where
         the source was calibrated by class.
@@ -133,7 +141,7 @@ class Monitor:
         return self.calibration.by_class
 
     def reset(self) -> None:
-        """Begin anew with the calibration scores alone, after an alarm; each beginning may raise a false alarm."""
+        """Begin anew with the calibration scores alone; each beginning may raise a false alarm."""
         self._ranks = OnlineRanks(self._reference(), self._ranks.cells, self._ranks.rng)
         self._begin()
 
@@ -164,7 +172,7 @@ class Monitor:
         return {self._names[code]: _rate(self._rejected[self._codes == code]) for code in seen}
 
     def report(self) -> dict[str, Any]:
-        """Return all there is to know as plain JSON types; positions in the stream are counted from 0."""
+        """Return all there is to know as JSON types; positions in the stream count from 0."""
         return {
             "inputs": self.inputs,
             "alpha": self.alpha,
@@ -180,10 +188,7 @@ class Monitor:
 
     def prometheus(self, prefix: str = "typica_monitor") -> str:
         """Return the state in the text format that Prometheus scrapes."""
-        labelled = {"": self.rate} | {
-            f'{{class="{_escaped(name)}"}}': rate for name, rate in self.rates.items()
-        }
-        metrics: list[tuple[str, str, str, dict[str, Any]]] = [
+        gauges: list[tuple[str, str, str, dict[str, float]]] = [
             ("inputs_total", "counter", "Inputs seen.", {"": self.inputs}),
             ("alarm", "gauge", "1 after the wealth has reached 1 / alpha.", {"": int(self.alarm)}),
             ("wealth", "gauge", "Evidence against exchangeability.", {"": self.wealth}),
@@ -194,18 +199,20 @@ class Monitor:
                 {"": 1 / self.alpha},
             ),
         ]
-        for field, text in (("rate", "Rate of rejected inputs in the window"), ("low", "Its lower limit, 95 %"),
-                            ("high", "Its upper limit, 95 %"), ("n", "Inputs in the window")):  # fmt: skip
+        labelled = {"": self.rate}
+        for name, rate in self.rates.items():
+            labelled[f'{{class="{_escaped(name)}"}}'] = rate
+        for field, text in _RATES.items():
             values = {label: getattr(rate, field) for label, rate in labelled.items()}
-            metrics.append((f"rejected_{field}", "gauge", f"{text}.", values))
+            gauges.append((f"rejected_{field}", "gauge", text, values))
         lines = []
-        for name, kind, text, values in metrics:
+        for name, kind, text, values in gauges:
             lines += [f"# HELP {prefix}_{name} {text}", f"# TYPE {prefix}_{name} {kind}"]
             lines += [f"{prefix}_{name}{label} {value}" for label, value in values.items()]
         return "\n".join(lines) + "\n"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the whole state to one safetensors file; what `typica.load` returns goes on exactly as this one."""
+        """Write the whole state to one file; what `typica.load` returns goes on exactly as this."""
         store.save(self, path)
 
     # How it is done

@@ -1,4 +1,4 @@
-"""Online conformal p-values: each score is ranked among the calibration scores and all scores before it.
+"""Online p-values: each score is ranked among the calibration scores and all before it.
 
     p_t = (#{earlier < s_t} + U_t (1 + #{earlier = s_t})) / (n + t)
 

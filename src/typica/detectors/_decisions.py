@@ -143,7 +143,7 @@ class Decider(Scorer):
 
     @property
     def offsets_(self) -> dict[str, float]:
-        """The threshold of each group of classes; of one group, "all", if not calibrated by class."""
+        """The threshold of each group of classes; of "all" if not calibrated by class."""
         if hasattr(self, "calibration_"):
             return dict(self.calibration_.thresholds())
         return {"all": self.offset_}

@@ -60,7 +60,7 @@ class Scorer(Estimator):
         return self._score(Z), self._similarities(Z)
 
     def _score_width(self) -> int:
-        """Return the most numbers per row that `_score` makes, so that blocks can be cut to size."""
+        """Return the most numbers per row that `_score` makes: blocks are cut to size by it."""
         return 1
 
     @property
@@ -91,7 +91,7 @@ class Scorer(Estimator):
 
     @border
     def match(self, X: Any) -> Matches | None:
-        """Return for each row the two classes (positions in `classes_`) that match best, or None."""
+        """Return the two classes (positions in `classes_`) that match each row best, or None."""
         return self._assess(self._ready(X))[1]
 
     # How it is done
