@@ -29,7 +29,7 @@ import typica
 from typica import Bank, Head, write_bank
 from typica.bank import BankWriter, read_notes, remove_bank
 from typica.bank._files import HEADER, Growing, Manifest, Shard, npy_header
-from typica.data import origin_of, read_features, read_head, read_labels
+from typica.data import has_logits, origin_of, read_features, read_head, read_labels
 from typica.errors import FormatError, InputError
 from typica.origin import Origin
 from typica.progress import listening
@@ -888,7 +888,9 @@ def test_other_parquet_files_have_no_notes(tmp_path: Path) -> None:
             read_notes(tmp_path / file)
 
 
-def test_damaged_notes_are_said(folder: Path, tmp_path: Path) -> None:
+def test_notes_of_earlier_versions_are_read_and_damaged_ones_said(
+    folder: Path, tmp_path: Path
+) -> None:
     import pyarrow.parquet as pq
 
     file = tmp_path / "a.parquet"
@@ -897,6 +899,10 @@ def test_damaged_notes_are_said(folder: Path, tmp_path: Path) -> None:
     notes = json.loads(table.schema.metadata[b"typica.bank"])
     typica.save(typica.CTM().fit(rows(20)), tmp_path / "ctm.safetensors")
     ctm = base64.b64encode((tmp_path / "ctm.safetensors").read_bytes()).decode()
+    earlier = {**notes, "rows": 20, "shards": [], "complete": True}  # 0.1 kept all of the manifest
+    schema = {b"typica.bank": json.dumps(earlier)}
+    pq.write_table(table.replace_schema_metadata(schema), file)
+    assert read_head(file) == HEAD and has_logits(file)
     damaged = [{**notes, "head_file": "?"}, {**notes, "head_file": ctm}, {"classes": None}, []]
     for text in ("{", *map(json.dumps, damaged)):
         pq.write_table(table.replace_schema_metadata({b"typica.bank": text}), file)

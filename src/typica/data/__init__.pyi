@@ -1,3 +1,4 @@
+from . import corrupt, sets
 from ._batches import Batch, image_batches
 from ._decode import ImageError, decode
 from ._folders import SPLITS
@@ -28,6 +29,7 @@ __all__ = [
     "Preprocessing",
     "RowWriter",
     "check_origin",
+    "corrupt",
     "decode",
     "find_head",
     "has_logits",
@@ -39,5 +41,6 @@ __all__ = [
     "read_head",
     "read_labels",
     "read_rows",
+    "sets",
     "unpack",
 ]

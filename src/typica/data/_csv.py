@@ -18,7 +18,7 @@ Row = list[str]
 
 def read_csv(path: Path) -> Features:
     """Read numbers, one row per line, with an optional header and an optional column of labels."""
-    header, rows = split_header(read_rows(path))
+    header, rows = split_header(read_lines(path))
     check_widths(rows, len(header), path)
     label = label_name(header)
     if label is None:
@@ -36,7 +36,7 @@ def read_label_lines(path: Path) -> NDArray[Any]:
     return as_labels(lines)
 
 
-def read_rows(path: Path) -> list[Row]:
+def read_lines(path: Path) -> list[Row]:
     """Return the fields of each line that is not empty."""
     rows = [row for row in csv.reader(read_text(path).splitlines()) if row]
     if not rows:
