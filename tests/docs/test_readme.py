@@ -28,11 +28,27 @@ def blocks(page: Path, language: str) -> list[str]:
     )
 
 
+def write_photos() -> None:
+    """The files that the snippets name: photos/ with a folder per class, inbox/ and holiday.jpg."""
+    for name, photo in zip(("china", "flower"), load_sample_images().images, strict=True):
+        for i, column in enumerate(range(0, 600, 100)):
+            file = Path("photos", name, f"{i}.jpg")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(photo[:, column : column + 40]).save(file)
+    Path("photos", "noise").mkdir()
+    for i in range(6):
+        noise = np.random.default_rng(i).integers(256, size=(40, 40, 3), dtype=np.uint8)
+        Image.fromarray(noise).save(f"photos/noise/{i}.png")
+    shutil.copytree("photos/china", "inbox")
+    shutil.copy("photos/flower/0.jpg", "holiday.jpg")
+
+
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name
 )
 def test_python_snippets_run_in_order(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    write_photos()
     names: dict[str, object] = {}
     for block in blocks(page, "python"):
         exec(compile(block, page.name, "exec"), names)
@@ -50,17 +66,7 @@ def test_shell_snippets_run_in_order(tmp_path, monkeypatch, capsys):
     sets |= {"new": suite.test, "svhn": suite.ood["photos"], "dtd": suite.ood["noise"]}
     for name, rows in sets.items():
         np.save(f"{name}.npy", rows)
-    for name, picture in zip(("china", "flower"), load_sample_images().images, strict=True):
-        for i, column in enumerate(range(0, 600, 100)):
-            file = Path("photos", name, f"{i}.jpg")
-            file.parent.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(picture[:, column : column + 40]).save(file)
-    Path("photos", "noise").mkdir()
-    for i in range(6):
-        noise = np.random.default_rng(i).integers(256, size=(40, 40, 3), dtype=np.uint8)
-        Image.fromarray(noise).save(f"photos/noise/{i}.png")
-    shutil.copytree("photos/china", "inbox")
-    shutil.copy("photos/flower/0.jpg", "holiday.jpg")
+    write_photos()
     save_file({"weight": suite.head_weight, "bias": suite.head_bias}, "head.safetensors")
     commands = [
         line
