@@ -20,19 +20,20 @@ INTRODUCTION = """\
 
 # All methods
 
-Detectors give a score, higher = more typical, under one contract: fit, calibrate, score, predict, explain, save.
-Rectifiers change features before a detector sees them; scikit-learn's `make_pipeline` puts the two together, and
-what says so below gives logits, for a detector of logits that has no head of its own.
+Detectors give a score, higher = more typical, under one contract: fit, calibrate, score, predict,
+explain, save. Rectifiers change features before a detector sees them; scikit-learn's
+`make_pipeline` puts the two together, and what says so below gives logits, for a detector of logits
+that has no head of its own.
 
 | word | meaning |
 |---|---|
-| input | what a row holds. *features or logits*: features with `head=Head(weight, bias)`, logits with `head=None` |
+| input | what a row holds; *features or logits*: features with a `Head`, logits with `head=None` |
 | labels | *needed*; *used* if given; or no |
 | fit | whether it learns from training data; *none* is ready as it is made |
 | keeps rows | whether it holds training rows, and compares with them when it scores |
 | merges | whether `partial_fit` and `merge` give what one `fit` on all the data gives |
 | gradient | whether torch's gradients of the score with respect to the input are of use |
-| saves | whether `save` writes it to a file; what does not needs pickle, which Typica does not use |
+| saves | whether `save` writes it to a file; the others need pickle, which Typica does not use |
 | n, m, C, N | rows to score, features, classes, training rows; costs of scoring are for one row |
 """
 

@@ -18,6 +18,8 @@ from typica.errors import InputError
 from typica.progress import advance
 
 Array = Any  # an array of any backend
+Rows = NDArray[Any]  # NumPy's, (n, m), of any real dtype
+Labels = NDArray[Any]  # NumPy's, (n,), integers or strings
 
 # Of the widest array that a block makes: large enough for BLAS to be at its best, and below the 32
 # MiB from which malloc asks the system for fresh pages every time.

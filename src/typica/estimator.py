@@ -16,14 +16,13 @@ from itertools import chain
 from typing import Any, ClassVar, Self
 
 import array_api_compat
-from numpy.typing import NDArray
 from sklearn import exceptions
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from typica import store
-from typica.arrays import Array, as_features, like, to_numpy
+from typica.arrays import Array, Labels, Rows, as_features, like, to_numpy
 from typica.checks import Parameter, check_parameters
 from typica.errors import InputError, border
 from typica.moments import Moments
@@ -76,7 +75,7 @@ class Estimator(BaseEstimator):
 
     # What a method supplies
 
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
+    def _learn(self, Z: Rows, labels: Labels | None) -> None:
         """Take in one batch of training features (any real dtype, NumPy)."""
 
     def _absorb(self, other: Self) -> None:
@@ -228,7 +227,7 @@ class Estimator(BaseEstimator):
             raise InputError("no head; pass head=typica.Head(weight, bias).")
         check_parameters(self.params, self)
 
-    def _check_labels(self, y: Any) -> NDArray[Any] | None:
+    def _check_labels(self, y: Any) -> Labels | None:
         if y is None and self.tags.needs_labels:
             raise InputError("requires y to be passed, but the target y is None; pass the labels.")
         return None if y is None or not self.tags.uses_labels else to_numpy(y)
@@ -289,7 +288,7 @@ class LearnsMoments(Estimator):
     moments_: Moments
     _scatter: ClassVar[bool] = False
 
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
+    def _learn(self, Z: Rows, labels: Labels | None) -> None:
         if not hasattr(self, "moments_"):
             self.moments_ = Moments(scatter=self._scatter)
         self.moments_.add(Z, labels)

@@ -9,12 +9,10 @@ features. Score: one product with the (m, C) matrix of class means.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import as_floating
+from typica.arrays import Labels, Rows, as_floating
 from typica.checks import truth
 from typica.detectors._bases import CosineDetector, check_classes, mean_directions
 from typica.detectors.base import Tags
@@ -63,14 +61,12 @@ class CTM(CosineDetector, LearnsMoments):
                 "correct_only needs a head to tell what is correct; pass head=Head(...)."
             )
 
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
+    def _learn(self, Z: Rows, labels: Labels | None) -> None:
         if self.correct_only:
             Z, labels = self._correct(Z, labels)
         super()._learn(Z, labels)
 
-    def _correct(
-        self, Z: NDArray[Any], labels: NDArray[Any] | None
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _correct(self, Z: Rows, labels: Labels | None) -> tuple[Rows, Labels]:
         if labels is None or self.head is None:
             raise InputError("correct_only needs labels to tell what is correct; pass y.")
         if len(labels) != len(Z):
@@ -85,7 +81,7 @@ class CTM(CosineDetector, LearnsMoments):
         self._directions = mean_directions(self.moments_)
 
     @property
-    def classes_(self) -> NDArray[Any]:
+    def classes_(self) -> Labels:
         """The labels of the training data, sorted."""
         return self.moments_.classes
 

@@ -9,11 +9,9 @@ weight.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from typica.arrays import Labels
 from typica.detectors._bases import CosineDetector
 from typica.detectors.base import Tags
 from typica.errors import InputError
@@ -58,7 +56,7 @@ class CW(CosineDetector):
         self._directions = unit_rows(self.head.weight)
 
     @property
-    def classes_(self) -> NDArray[Any]:
+    def classes_(self) -> Labels:
         """The classes of the head."""
         if self.head is None:
             raise AttributeError("CW has no classes without a head")

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 
-from typica.arrays import Array, check_rows, like, map_rows, namespace, to_numpy
+from typica.arrays import Array, Labels, Rows, check_rows, like, map_rows, namespace, to_numpy
 from typica.checks import Parameter
 from typica.detectors._pipelines import final_detector
 from typica.detectors.base import Detector, Tags
@@ -150,7 +150,7 @@ class Ensemble(Detector):
                     "pass detectors, or scikit-learn Pipelines that end in one."
                 )
 
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
+    def _learn(self, Z: Rows, labels: Labels | None) -> None:
         check_rows(Z)
         members = [CTM(), Mahalanobis()] if self.members is None else self.members
         with warnings.catch_warnings():  # about thresholds of members, which nobody asks for
@@ -215,7 +215,7 @@ class Ensemble(Detector):
         return self
 
 
-def _fitted(name: str, member: Any, Z: NDArray[Any], labels: NDArray[Any] | None) -> Any:
+def _fitted(name: str, member: Any, Z: Rows, labels: Labels | None) -> Any:
     with about(f"member {name}"):
         return clone(member).fit(Z, labels)
 

@@ -17,12 +17,10 @@ pass. Score: one product with the head.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array, like, namespace
+from typica.arrays import Array, Labels, Rows, like, namespace
 from typica.checks import truth
 from typica.detectors._bases import MomentsDetector, check_classes, check_known, mean_directions
 from typica.detectors.base import Tags
@@ -63,7 +61,7 @@ class InfluenceKernel(MomentsDetector):
         self.head = head
         self.exact = exact
 
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
+    def _learn(self, Z: Rows, labels: Labels | None) -> None:
         check_known(labels, self._head)
         super()._learn(Z, labels)
 

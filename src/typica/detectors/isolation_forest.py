@@ -9,13 +9,10 @@ from samples of 256 rows. Score: walks down all trees.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.ensemble import IsolationForest as Forest
 
-from typica.arrays import Array, as_floating, check_rows, like, to_numpy
+from typica.arrays import Array, Labels, Rows, as_floating, check_rows, like, to_numpy
 from typica.checks import count
 from typica.detectors.base import Detector, Tags
 from typica.store import storable
@@ -47,7 +44,7 @@ class IsolationForest(Detector):
         self.trees = trees
         self.seed = seed
 
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
+    def _learn(self, Z: Rows, labels: Labels | None) -> None:
         check_rows(Z)
         forest = Forest(n_estimators=int(self.trees), random_state=int(self.seed))
         self._forest = forest.fit(as_floating(Z))

@@ -12,12 +12,10 @@ out. Fit: one pass. Score: one product with the head and one with the templates.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array, like, namespace
+from typica.arrays import Array, Labels, Rows, like, namespace
 from typica.detectors._bases import LogitDetector
 from typica.detectors.base import Tags
 from typica.errors import InputError
@@ -86,7 +84,7 @@ class KLMatching(LogitDetector):
     def __init__(self, head: Head | None = None) -> None:
         self.head = head
 
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
+    def _learn(self, Z: Rows, labels: Labels | None) -> None:
         C = Z.shape[1] if self.head is None else len(self.head.classes)
         counts, sums = np.zeros(C, dtype=np.int64), np.zeros((C, C))
         for _, L in self._logit_blocks(Z):
@@ -117,9 +115,9 @@ class KLMatching(LogitDetector):
         return means
 
     @property
-    def classes_(self) -> NDArray[Any]:
+    def classes_(self) -> Labels:
         """The classes that have a template."""
-        classes: NDArray[Any] = super().classes_[self.counts_ > 0]
+        classes: Labels = super().classes_[self.counts_ > 0]
         return classes
 
     def _score_logits(self, L: Array) -> Array:

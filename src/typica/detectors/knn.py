@@ -18,7 +18,7 @@ import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array, like, namespace, to_numpy
+from typica.arrays import Array, Rows, like, namespace, to_numpy
 from typica.checks import choice, count
 from typica.detectors._bases import SUBSAMPLE, RowsDetector, check_k
 from typica.detectors._search import Search, kth_by_product
@@ -94,7 +94,7 @@ class KNN(RowsDetector):
         if self.index == "faiss":
             _faiss()
 
-    def _kept(self, Z: NDArray[Any]) -> NDArray[Any]:
+    def _kept(self, Z: Rows) -> Rows:
         kept, _ = units(Z.astype(np.float64, copy=False))
         return np.asarray(kept, dtype=Z.dtype)
 
@@ -136,7 +136,7 @@ class KNN(RowsDetector):
 class Cells:
     """Approximate search by faiss, in the nearest few of about sqrt(N) cells of rows."""
 
-    def __init__(self, rows: NDArray[Any], k: int) -> None:
+    def __init__(self, rows: Rows, k: int) -> None:
         faiss = _faiss()
         n, m = rows.shape
         cells = max(1, min(round(n**0.5), n // 39))  # faiss wants 39 rows a cell to find the cells

@@ -14,12 +14,9 @@ difference itself, which does not cancel.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from typica.arrays import Array, like, namespace
+from typica.arrays import Array, Labels, like, namespace
 from typica.detectors._bases import ScatterDetector, overflow_as_minus_infinity
 from typica.detectors.base import Tags
 from typica.errors import InputError
@@ -120,7 +117,7 @@ class Mahalanobis(ScatterDetector):
         return int(max(self._means.shape))
 
     @property
-    def classes_(self) -> NDArray[Any]:
+    def classes_(self) -> Labels:
         """The labels of the training data, sorted."""
         return self.moments_.classes
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from typica.arrays import Array, like, namespace, to_numpy
+from typica.arrays import Array, Labels, Rows, like, namespace, to_numpy
 from typica.checks import choice, count
 from typica.detectors._bases import LogitDetector
 from typica.detectors.base import Tags
@@ -190,7 +190,7 @@ class OpenMax(LogitDetector):
         self.alpha = alpha
         self.distance = distance
 
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
+    def _learn(self, Z: Rows, labels: Labels | None) -> None:
         truth = self._class_numbers(labels, len(Z))
         means, correct = self._mean_logits(Z, truth)
         far = self._distances(Z, truth, means)[correct]
@@ -206,7 +206,7 @@ class OpenMax(LogitDetector):
         self.means_, self.shapes_, self.scales_ = means, shapes, scales
 
     def _mean_logits(
-        self, Z: NDArray[Any], truth: NDArray[np.int64]
+        self, Z: Rows, truth: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return the mean logits (C, C) of each class's correct rows, and which rows these are."""
         C = len(self.classes_)
@@ -224,7 +224,7 @@ class OpenMax(LogitDetector):
         return sums / np.maximum(counts, 1)[:, None], correct
 
     def _distances(
-        self, Z: NDArray[Any], truth: NDArray[np.int64], means: NDArray[np.float64]
+        self, Z: Rows, truth: NDArray[np.int64], means: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return the distance (n,) of each row's logits from the mean logits of its class."""
         lengths, directions = polar(means)
@@ -237,7 +237,7 @@ class OpenMax(LogitDetector):
     def _derive(self) -> None:
         self._models = ClassModels(*polar(self.means_), self.shapes_, self.scales_)
 
-    def _class_numbers(self, labels: NDArray[Any] | None, n: int) -> NDArray[np.int64]:
+    def _class_numbers(self, labels: Labels | None, n: int) -> NDArray[np.int64]:
         """Return the position in `classes_` of each of the n labels."""
         if labels is None or labels.shape != (n,):
             shape = None if labels is None else labels.shape

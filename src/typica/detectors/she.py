@@ -11,12 +11,10 @@ Score: one product with the head.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array, like, map_rows, namespace
+from typica.arrays import Array, Labels, Rows, like, map_rows, namespace
 from typica.checks import choice
 from typica.detectors._bases import MomentsDetector, check_classes, check_known, mean_directions
 from typica.detectors.base import Tags
@@ -57,7 +55,7 @@ class SHE(MomentsDetector):
         self.head = head
         self.metric = metric
 
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
+    def _learn(self, Z: Rows, labels: Labels | None) -> None:
         labels = np.asarray(labels)
         if labels.shape != (len(Z),):
             raise InputError(

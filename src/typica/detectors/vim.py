@@ -14,12 +14,9 @@ final subspace; hence no merging. Score: one product with R, one with the head.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from typica.arrays import Array, as_floating, row_blocks
+from typica.arrays import Array, Labels, Rows, as_floating, row_blocks
 from typica.detectors._bases import (
     DIM,
     ResidualDetector,
@@ -75,7 +72,7 @@ class ViM(ResidualDetector):
         super()._check_parameters()
         check_dim(self.dim, self.n_features)
 
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
+    def _learn(self, Z: Rows, labels: Labels | None) -> None:
         super()._learn(Z, labels)
         self._prepare()
         logits, lengths = 0.0, 0.0
@@ -119,7 +116,7 @@ class ViM(ResidualDetector):
         return max(super()._score_width(), len(self.classes_))
 
     @property
-    def classes_(self) -> NDArray[Any]:
+    def classes_(self) -> Labels:
         """The classes of the head."""
         if self.head is None:
             raise AttributeError("ViM has no classes without a head")

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import as_floating, check_rows
+from typica.arrays import Rows, as_floating, check_rows
 
 SAMPLE = 2**25  # the most activations that are sorted; 50,000 rows of 512 features are fewer
 
 
-def percentiles(
-    Z: NDArray[Any], shares: list[float], axis: int | None = None
-) -> NDArray[np.float64]:
+def percentiles(Z: Rows, shares: list[float], axis: int | None = None) -> NDArray[np.float64]:
     """Return NumPy's percentiles of the activations Z (n, m), all together or by feature (axis=0).
 
     Exact for up to `SAMPLE` activations; of more, as many whole rows as hold that many are drawn at

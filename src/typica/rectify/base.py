@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin, TransformerMixin
 
-from typica.arrays import Array, check_rows, map_rows
+from typica.arrays import Array, Labels, Rows, check_rows, map_rows
 from typica.errors import InputError, border
 from typica.estimator import Estimator
 
@@ -24,7 +23,7 @@ class Rectifier(TransformerMixin, Estimator):
     Subclasses set `tags` and write `_rectify` and, unless they learn nothing, `_learn`.
     """
 
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
+    def _learn(self, Z: Rows, labels: Labels | None) -> None:
         check_rows(Z)
 
     def _rectify(self, Z: Array) -> Array:

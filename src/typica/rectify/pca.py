@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array, like
+from typica.arrays import Array, Labels, Rows, like
 from typica.checks import Parameter, is_whole, optional
 from typica.errors import InputError
 from typica.estimator import LearnsMoments, Tags
@@ -71,7 +71,7 @@ class PCA(LearnsMoments, NewWidth):
     def __init__(self, n_components: int | float | None = None) -> None:
         self.n_components = n_components
 
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
+    def _learn(self, Z: Rows, labels: Labels | None) -> None:
         m = Z.shape[1]
         if (self.n_components or 0) > m:
             raise InputError(

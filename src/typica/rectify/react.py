@@ -10,12 +10,9 @@ always the same ones. Fit: one selection. Transform: one minimum.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from typica.arrays import Array, like, namespace
+from typica.arrays import Array, Labels, Rows, like, namespace
 from typica.checks import percentile
 from typica.estimator import Tags
 from typica.rectify._percentiles import percentiles
@@ -53,7 +50,7 @@ class ReAct(SameWidth):
     def __init__(self, percentile: float = 90) -> None:
         self.percentile = percentile
 
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
+    def _learn(self, Z: Rows, labels: Labels | None) -> None:
         self.threshold_ = float(percentiles(Z, [self.percentile])[0])
 
     def _rectify(self, Z: Array) -> Array:

@@ -11,12 +11,10 @@ drawn, always the same ones. Fit: one selection per feature. Transform: two comp
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array, like, namespace
+from typica.arrays import Array, Labels, Rows, like, namespace
 from typica.checks import percentile
 from typica.errors import InputError
 from typica.estimator import Tags
@@ -63,7 +61,7 @@ class VRA(SameWidth):
         if self.low > self.high:
             raise InputError(f"low={self.low} is above high={self.high}; pass low<=high.")
 
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
+    def _learn(self, Z: Rows, labels: Labels | None) -> None:
         self.low_, self.high_ = percentiles(Z, [self.low, self.high], axis=0)
 
     def _rectify(self, Z: Array) -> Array:

@@ -13,12 +13,10 @@ merge, and one eigendecomposition. Transform: one product with an (m, m) matrix.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array, like
+from typica.arrays import Array, Labels, Rows, like
 from typica.checks import truth
 from typica.errors import InputError
 from typica.estimator import LearnsMoments, Tags
@@ -54,7 +52,7 @@ class Whiten(LearnsMoments, SameWidth):
     def __init__(self, within_classes: bool = False) -> None:
         self.within_classes = within_classes
 
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
+    def _learn(self, Z: Rows, labels: Labels | None) -> None:
         if self.within_classes and labels is None:
             raise InputError("within_classes needs labels to tell the classes; pass y.")
         super()._learn(Z, labels if self.within_classes else None)

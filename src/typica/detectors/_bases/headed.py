@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array, like
+from typica.arrays import Array, Labels, like
 from typica.detectors.base import Detector
 from typica.errors import InputError
 from typica.estimator import LearnsMoments
@@ -30,7 +28,7 @@ def check_classes(moments: Moments, head: Head, what: str = "samples") -> NDArra
     return np.searchsorted(moments.classes, head.classes)
 
 
-def check_known(labels: NDArray[Any] | None, head: Head) -> None:
+def check_known(labels: Labels | None, head: Head) -> None:
     """Raise if a label is not a class of the head."""
     unknown = np.setdiff1d(np.asarray(labels), head.classes)
     if len(unknown):
@@ -70,7 +68,7 @@ class HeadedDetector(Detector):
         return len(self._head.classes)
 
     @property
-    def classes_(self) -> NDArray[Any]:
+    def classes_(self) -> Labels:
         """The classes of the head."""
         if self.head is None:
             raise AttributeError(f"{type(self).__name__} has no classes without a head")

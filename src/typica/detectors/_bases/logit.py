@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array, as_floating, check_finite, row_blocks
+from typica.arrays import Array, Labels, Rows, as_floating, check_finite, row_blocks
 from typica.checks import positive
 from typica.detectors.base import Detector
 from typica.errors import InputError
@@ -37,7 +37,7 @@ class LogitDetector(Detector):
     def _logits(self, Z: Array) -> Array:
         return Z if self.head is None else self.head.logits(Z)
 
-    def _logit_blocks(self, Z: NDArray[Any]) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    def _logit_blocks(self, Z: Rows) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """Yield which rows of the training data a block holds, and their logits, checked."""
         width = max(self._score_width(), Z.shape[1])
         for block in row_blocks(len(Z), width, itemsize=8):
@@ -74,7 +74,7 @@ class LogitDetector(Detector):
         return Z
 
     @property
-    def classes_(self) -> NDArray[Any]:
+    def classes_(self) -> Labels:
         """The classes of the head; of bare logits, their positions."""
         if self.head is not None:
             return self.head.classes

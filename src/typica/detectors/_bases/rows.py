@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import as_floating, check_rows
+from typica.arrays import Labels, Rows, as_floating, check_rows
 from typica.checks import Parameter, is_whole, optional
 from typica.detectors.base import Detector
 from typica.errors import InputError
@@ -49,10 +49,10 @@ class RowsDetector(Detector):
 
     subsample: float | int | None
     seed: int
-    batches_: list[NDArray[Any]]
+    batches_: list[Rows]
 
-    def _learn(self, Z: NDArray[Any], labels: NDArray[Any] | None) -> None:
-        known: list[NDArray[Any]] = getattr(self, "batches_", [])
+    def _learn(self, Z: Rows, labels: Labels | None) -> None:
+        known: list[Rows] = getattr(self, "batches_", [])
         if known:
             self._check_sample_can_grow()
         check_rows(Z)
@@ -72,12 +72,12 @@ class RowsDetector(Detector):
             np.random.default_rng([int(self.seed), before]).choice(n, size, replace=False)
         )
 
-    def _kept(self, Z: NDArray[Any]) -> NDArray[Any]:
+    def _kept(self, Z: Rows) -> Rows:
         """Return what is kept of the rows Z: an array of its own."""
         return np.array(Z, order="C")
 
     def _absorb(self, other: Self) -> None:
-        known: list[NDArray[Any]] = getattr(self, "batches_", [])
+        known: list[Rows] = getattr(self, "batches_", [])
         if known:
             self._check_sample_can_grow()
         self.batches_ = [*known, *other.batches_]
@@ -94,12 +94,12 @@ class RowsDetector(Detector):
             self.batches_ = [self.rows_]
 
     @property
-    def rows_(self) -> NDArray[Any]:
+    def rows_(self) -> Rows:
         """The rows that are kept, (N, m)."""
         return self.batches_[0] if len(self.batches_) == 1 else np.concatenate(self.batches_)
 
     @property
-    def bank_(self) -> NDArray[Any]:
+    def bank_(self) -> Rows:
         """The former name of `rows_`."""
         warnings.warn("bank_ is called rows_ now", DeprecationWarning, stacklevel=2)
         return self.rows_
