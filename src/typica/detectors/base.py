@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
 
 from typica.arrays import Array, as_features, as_floating, to_numpy
-from typica.detectors._banks import FeatureBank, bank_labels, bank_rows
+from typica.detectors._banks import bank_labels, bank_rows, is_bank
 from typica.detectors._decisions import Decider
 from typica.detectors._scoring import Matches, top_two
 from typica.errors import border
@@ -61,7 +61,7 @@ class Detector(OutlierMixin, Decider):
         the fit has seen them. Call `calibrate` with held-out rows for one that holds its promise.
         """
         origin = None
-        if isinstance(X, FeatureBank):
+        if is_bank(X):
             origin = X.origin
             y = bank_labels(X) if y is None else y
             X = bank_rows(X, self._reads_logits())
@@ -105,7 +105,7 @@ class Detector(OutlierMixin, Decider):
         return self.tags.reads == "logits" and getattr(self, "head", None) is None
 
     def _ready(self, X: Any) -> Array:
-        if isinstance(X, FeatureBank):
+        if is_bank(X):
             origin = getattr(self, "origin_", None)
             if origin is not None:
                 origin.check_same(X.origin)
@@ -143,7 +143,7 @@ class Detector(OutlierMixin, Decider):
 
     def _nearest_rows(self, Z: NDArray[Any], bank: Any) -> list[tuple[int, ...]]:
         """Return the positions of the rows of `bank` with the largest cosines to each row of Z."""
-        rows = bank_rows(bank, self._reads_logits()) if isinstance(bank, FeatureBank) else bank
+        rows = bank_rows(bank, self._reads_logits()) if is_bank(bank) else bank
         known = as_floating(to_numpy(as_features(rows, Z.shape[1])))
         directed = np.flatnonzero(known.any(axis=1))  # a zero row is near nothing
         similar = cosines(Z, unit_rows(known[directed]).astype(Z.dtype))
