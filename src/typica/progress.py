@@ -56,13 +56,23 @@ def note(text: str) -> None:
 
 @contextlib.contextmanager
 def work(what: str, total: int | None, unit: str = "") -> Iterator[None]:
-    """Show the block as work on `total` rows, which `advance` counts."""
+    """Show the block as work on `total` rows, which `advance` counts.
+
+    Where it is a part of other work, its rows count for both.
+    """
     watcher = _watcher.get()
     if watcher is None:
         yield
         return
-    with watcher.begin(what, total, unit) as count, listening(count):
-        yield
+    outer = _advance.get()
+    with watcher.begin(what, total, unit) as count:
+
+        def both(rows: int) -> None:
+            count(rows)
+            outer(rows)
+
+        with listening(both):
+            yield
 
 
 @contextlib.contextmanager

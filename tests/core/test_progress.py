@@ -23,13 +23,13 @@ def test_nobody_watches():
     assert heard == [3] and not is_watched()
 
 
-def test_rows_count_for_the_innermost_work_and_not_within_steps():
+def test_rows_count_for_all_work_around_them_and_not_for_steps():
     watcher = Watcher()
     with watched_by(watcher):
         assert is_watched()
         with steps("measuring", 2) as done:
             advance(100)
-            with work("looking", 5, "images/s"):
+            with work("images", 9), work("looking", 5, "images/s"):
                 advance(4)
             done("ctm")
         with pytest.raises(ZeroDivisionError), work("failing", None):
@@ -38,8 +38,9 @@ def test_rows_count_for_the_innermost_work_and_not_within_steps():
         advance(9)
         note("said")
     advance(9)
-    assert watcher.begun == [("measuring", 2), ("looking", 5), ("failing", None)]
-    assert watcher.done == [1, 4, 7] and watcher.notes == ["said"]
+    begun = [("measuring", 2), ("images", 9), ("looking", 5), ("failing", None)]
+    assert watcher.begun == begun
+    assert watcher.done == [1, 4, 4, 7] and watcher.notes == ["said"]
 
 
 def test_the_terminal_shows_a_bar_once_work_takes_long(monkeypatch):

@@ -20,7 +20,6 @@ from typica.cli.show import error_console, present, show_left_out, show_skipped
 from typica.data import Preprocessing, open_images
 from typica.errors import InputError
 from typica.nets import REDUCTIONS
-from typica.progress import note, work
 
 DTYPES = ("float32", "float16")
 EXAMPLE = """'{"resize": 256, "crop": 224}'"""
@@ -105,7 +104,7 @@ def extract(
     from typica.nets import extract as run  # noqa: PLC0415
 
     given = None if transform is None else _transform(transform)
-    pictures = open_images(images if len(images) > 1 else images[0], split=split)
+    found = open_images(images if len(images) > 1 else images[0], split=split)
     wanted = None if layers is None else [*layers.split(","), layer or "penultimate"]
     opened = open_model(
         model,
@@ -118,19 +117,12 @@ def extract(
     chosen = opened.transform if given is None else given
     if chosen is None:
         raise InputError(f"--model {model}: its preprocessing is not known; pass --transform.")
+    if exif is not None:
+        chosen = replace(chosen, exif=exif)
     settings = Settings(backend, batch, threads, device, autocast, on_error, workers)  # type: ignore[arg-type]
-    show_left_out(pictures)
-    with work("extracting", len(pictures), unit="images/s"), _saying_that_it_goes_on():
-        bank = run(
-            pictures,
-            opened,
-            output,
-            chosen if exif is None else replace(chosen, exif=exif),
-            settings=settings,
-            dtype=dtype,
-            fresh=fresh,
-            on_runner=lambda runner: note(f"{opened.extractor.describe()}\n{runner.describe()}"),
-        )
+    show_left_out(found)
+    with _saying_that_it_goes_on():
+        bank = run(found, opened, output, chosen, settings=settings, dtype=dtype, fresh=fresh)
     show_skipped(bank.skipped)
     description = describe_bank(bank)
     present(description, json_file, pairs(f"wrote {output}", description))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -21,7 +21,7 @@ from typica.nets._result import Extraction
 from typica.nets._runner import Runner
 from typica.nets.engines import make_runner
 from typica.origin import feature_layer
-from typica.progress import advance
+from typica.progress import advance, note, work
 
 OnError = Literal["stop", "skip"]
 SHARD = 512  # images: what a run that is killed may lose, minutes of a slow network at most
@@ -64,7 +64,6 @@ def extract(
     dtype: str = "float32",
     shard_rows: int = SHARD,
     fresh: bool = False,
-    on_runner: Callable[[Runner], None] = lambda runner: None,
 ) -> Bank:
     """Run images through a model and keep features, logits, labels and names in the bank `out`.
 
@@ -94,8 +93,6 @@ def extract(
         How many images may be lost when a run is killed.
     fresh
         Begin again, whatever bank is there; it is deleted once the network has run on some images.
-    on_runner
-        Called with what runs the network, once it is known.
     """
     opened = model
     if not isinstance(model, Opened):
@@ -118,9 +115,11 @@ def extract(
         if writer.complete:
             return _complete(Bank.open(out), job.settings)
         runner = job.runner or job.continued(writer)
-        on_runner(runner)
-        advance(writer.done)
-        job.write(runner, writer)
+        note(opened.extractor.describe())
+        note(runner.describe())
+        with work("extracting", len(found), unit="images/s"):
+            advance(writer.done)
+            job.write(runner, writer)
         return writer.finish(_head(opened), found.classes)
 
 
