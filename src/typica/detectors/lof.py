@@ -1,4 +1,4 @@
-"""LOF, the local outlier factor: how thin the training data is around a row, for its place.
+"""LOF, the local outlier factor: how thin the data is around a row, relative to its neighbours.
 
     score(z) = -mean over the k nearest training features b of density(b) / density(z)
 

@@ -1,4 +1,4 @@
-"""Whiten: features are centred, decorrelated and brought to variance 1, and turned least.
+"""Whiten: features are centred, decorrelated and of variance 1, turned as little as possible.
 
     rectified(z) = S^(-1/2) (z - mean)
     S = covariance of the training features (divided by their number)

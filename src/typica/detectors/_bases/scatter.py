@@ -36,7 +36,7 @@ class Residuals(NamedTuple):
 
     @classmethod
     def outside(cls, point: Floats, variances: Floats, vectors: Floats, dim: int) -> Self:
-        """Measure from `point` what lies outside the `dim` leading directions, which vary."""
+        """Measure from `point` what lies outside the `dim` leading directions that vary."""
         scale = float(np.sqrt(variances.sum())) or float(np.abs(point).max()) or 1.0
         center, basis = anchor(point), vectors[:, min(dim, len(variances)) :] / scale
         return cls(center, np.ascontiguousarray(basis), (point - center) @ basis, scale)
