@@ -14,15 +14,27 @@ from helpers.real import REAL
 from helpers.shell import run
 from sklearn.metrics import roc_auc_score
 
-from typica.bench import digits
-from typica.bench.cells import Cell, Column, Table
-from typica.bench.config import load_suite
-from typica.bench.experiments import EXPERIMENTS, run_experiment
-from typica.bench.features import builtin_features, read_features_folder
-from typica.bench.methods import named_methods
-from typica.bench.render import style_of, text_of, to_csv, to_latex, to_markdown
-from typica.bench.results import read_result, read_scores, write_result
-from typica.bench.tables import tables_of
+from typica.bench import (
+    EXPERIMENTS,
+    Record,
+    Table,
+    builtin_features,
+    digits,
+    load_suite,
+    named_methods,
+    read_features_folder,
+    read_result,
+    read_scores,
+    run_experiment,
+    tables_of,
+    to_csv,
+    to_latex,
+    to_markdown,
+    write_result,
+)
+from typica.bench._record import Measure
+from typica.bench._render import style_of, text_of
+from typica.bench._table import Cell, Column, stacked
 from typica.errors import FormatError, InputError
 
 OOD = ["held-out-digits", "rotated", "inverted", "photos", "noise"]
@@ -87,7 +99,7 @@ def test_every_experiment_on_digits(capsys, experiment, tmp_path):
             assert f"{metric}_std" in record["average"] and all(
                 f"{metric}_std" in x for x in record["ood"].values()
             )
-    assert read_result(tmp_path / "result", experiment) == document
+    assert read_result(tmp_path / "result", experiment).to_dict() == document
     assert r"\toprule" in files["latex"].read_text() and "|---" in files["markdown"].read_text()
     again = run(capsys, "bench", "digits", "--experiment", experiment, "--json", "-")
     assert json.loads(again) == document
@@ -300,8 +312,8 @@ def test_detail_with_a_near_set_that_the_paper_has(capsys, features, tmp_path):
         )
     )
     document |= {"experiment": "detail", "near": ["cifar100", "dtd"]}
-    (table,) = tables_of(document, against_paper=True)
-    sections = dict(table.sections)
+    (table,) = tables_of(Record.from_dict(document), against_paper=True)
+    sections = dict(table.sectioned)
     assert sections["mean of 2 near OOD sets (dtd, cifar100)"][0][5].value is None
     beside = sections["mean of 2 of 3 OOD sets (SVHN, dtd), which the paper has too"]
     assert beside[0][5].value == pytest.approx(0.9789)
@@ -488,17 +500,19 @@ def test_a_result_is_written_and_read_and_is_the_same_to_the_bit(tmp_path):
     for file in ("result.json", "scores/ctm.npz", "scores/msp.npz"):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes(), file
     scores = read_scores(tmp_path / "a")
-    assert set(scores) == {"ctm", "msp"} and list(scores["ctm"]) == ["test", *OOD, "calibration"]
-    assert scores["ctm"]["noise"].shape == (500,)
+    assert set(scores) == {"ctm", "msp"} and list(scores["ctm"].ood) == OOD
+    assert scores["ctm"].ood["noise"].shape == (500,)
+    assert scores["ctm"].test.shape == scores["ctm"].calibration.shape == (316,)
     with np.load(tmp_path / "a" / "scores" / "ctm.npz") as file:
         assert set(file.files) == {"test", "calibration", *(f"ood.{name}" for name in OOD)}
-    assert read_result(tmp_path / "a")["results"].keys() == {"ctm", "msp"}
+    assert read_result(tmp_path / "a").rows.keys() == {"ctm", "msp"}
     write_result(tmp_path / "a", outcome("analysis"))
     write_result(tmp_path / "a", outcome(methods="msp"))
     assert set(read_scores(tmp_path / "a")) == {
         "msp"
     }  # no scores of a method that is not in the result
-    assert read_result(tmp_path / "a", "analysis")["curves"].keys() == {"variation", "uncertainty"}
+    curves = read_result(tmp_path / "a", "analysis").analysis.curves
+    assert curves.keys() == {"variation", "uncertainty"}
 
 
 def test_folders_that_are_no_result(tmp_path):
@@ -521,22 +535,31 @@ def test_folders_that_are_no_result(tmp_path):
         read_scores(tmp_path)
 
 
-TABLE = Table(
-    "A & B_c",
-    (Column("method", "text"), Column("FPR95 ↓"), Column("diff", "difference"), Column("AURC ‰ ↓", "milli"), Column("x", "number")),
-    (
-        ("first_section", ((Cell("max_logit"), Cell(0.05139, 0.001, best=True), Cell(-0.0123), Cell(0.00532), Cell(1.5)),)),
-        ("second", ((Cell("odin: needs images"), Cell(), Cell(), Cell(), Cell()),)),
-    ),
-    ("100 % of it",),
-)  # fmt: skip
+def two_sections() -> Table:
+    """A table with every kind of column, whose second section holds a row that is empty."""
+    first = Table("method", ["max_logit", "msp"])
+    first.add("FPR95", [Measure(0.05139, 0.001), 0.3], better="lower")
+    first.add("diff", [-0.0123, None], "difference")
+    first.add("AURC ‰", [0.00532, None], "milli", "lower")
+    first.add("x", [1.5, None], "number")
+    second = Table("method", [])
+    for heading in ("FPR95", "diff", "AURC ‰", "x"):
+        second.add(heading, [])
+    second.add_empty_rows(["odin: needs images"])
+    table = stacked({"first_section": first, "second": second}, "A & B_c")
+    table.notes = ["100 % of it"]
+    return table
+
+
+TABLE = two_sections()
 
 
 def test_csv_keeps_every_digit():
     rows = list(csv.reader(io.StringIO(to_csv([TABLE]))))
     assert rows[0] == ["section", "method", "FPR95", "FPR95 std", "diff", "AURC ‰", "x"]
     assert rows[1] == ["first_section", "max_logit", "5.139", "0.1", "-1.23", "5.32", "1.5"]
-    assert rows[2] == ["second", "odin: needs images", "", "", "", "", ""]
+    assert rows[2] == ["first_section", "msp", "30.0", "0.0", "", "", ""]
+    assert rows[3] == ["second", "odin: needs images", "", "", "", "", ""]
     assert to_csv([TABLE, TABLE]).count("\n\n") == 1
 
 
@@ -558,18 +581,22 @@ def test_markdown_and_latex():
     [(0.0, "green"), (-0.005, "green"), (0.0051, "yellow"), (-0.015, "yellow"), (0.0151, "red")],
 )
 def test_differences_are_coloured_by_size(size, style):
-    assert style_of(Cell(size), Column("diff", "difference")) == style
-    assert style_of(Cell(size, best=True), Column("AUROC ↑")) == "bold"
-    assert text_of(Cell(None), Column("AUROC ↑")) == ""
+    assert style_of(Cell(size), Column("diff", (), "difference")) == style
+    assert style_of(Cell(size, best=True), Column("AUROC", ())) == "bold"
+    assert text_of(Cell(None), Column("AUROC", ())) == ""
 
 
 def test_the_best_of_a_column_is_marked():
-    (table,) = tables_of(outcome(methods="ctm,msp,knn").document)
-    ((_, rows),) = table.sections
-    for i, column in enumerate(table.columns[1:], start=1):
-        values = [row[i].value for row in rows]
-        best = min(values) if column.lower_is_better else max(values)
-        assert [row[i].best for row in rows] == [value == best for value in values]
+    (table,) = tables_of(outcome(methods="ctm,msp,knn").record)
+    for column in table.columns[1:]:
+        values = [cell.value for cell in column.cells]
+        best = min(values) if column.label.endswith("↓") else max(values)
+        assert [cell.best for cell in column.cells] == [value == best for value in values]
+
+
+def test_where_all_are_equal_none_is_best():
+    table = Table("method", ["a", "b"]).add("AUROC", [0.5, 0.5], better="higher")
+    assert not any(cell.best for cell in table.columns[1].cells)
 
 
 @pytest.fixture(scope="module")
@@ -588,16 +615,14 @@ def measured(cifar):
 def test_the_papers_accuracies(measured):
     printed = {"standard": 0.9452, "cw": 0.9455, "cm": 0.9440}
     for name, accuracy in printed.items():
-        assert measured.document["accuracy"][name] == pytest.approx(accuracy, abs=0.001)
+        assert measured.record.accuracy[name] == pytest.approx(accuracy, abs=0.001)
 
 
 @pytest.mark.real
 @pytest.mark.parametrize("method", ["ctm", "knn", "energy", "msp"])
 def test_the_papers_aurocs(measured, method):
-    ours, printed = (
-        measured.document["results"][method]["ood"],
-        measured.document["published"][method],
-    )
+    document = measured.record.to_dict()
+    ours, printed = document["results"][method]["ood"], document["published"][method]
     assert ours["svhn"]["auroc"] == pytest.approx(printed["svhn"]["auroc"], abs=0.005)
     assert ours["textures"]["auroc"] == pytest.approx(printed["textures"]["auroc"], abs=0.015)
 
@@ -606,16 +631,17 @@ def test_the_papers_aurocs(measured, method):
 def test_twice_the_same_to_the_bit(cifar, measured, tmp_path):
     suite, sets = cifar
     again = run_experiment("main", suite, sets, named_methods(suite, "ctm,knn,energy,msp,odin"))
-    assert json.dumps(again.document) == json.dumps(measured.document)
-    for method, by_set in measured.scores.items():
-        for name, scores in by_set.items():
-            assert scores.tobytes() == again.scores[method][name].tobytes(), (method, name)
+    assert json.dumps(again.record.to_dict()) == json.dumps(measured.record.to_dict())
+    for method, scores in measured.scores.items():
+        assert scores.test.tobytes() == again.scores[method].test.tobytes()
+        for name, array in scores.ood.items():
+            assert array.tobytes() == again.scores[method].ood[name].tobytes(), (method, name)
 
 
 @pytest.mark.real
 def test_the_analysis_of_the_papers_network(cifar):
     suite, sets = cifar
-    document = run_experiment("analysis", suite, sets, {}).document
+    document = run_experiment("analysis", suite, sets, {}).record.to_dict()
     assert document["one_hot"]["probability"]["min"] > 0.99999  # one-hot indeed
     kernel = document["kernel"]
     assert kernel["exact"]["max"] <= 1 < kernel["printed"]["max"]

@@ -13,8 +13,8 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import roc_auc_score
 
 import typica
-from typica.bench.choose import Choice, leave_classes_out
-from typica.bench.resampling import redrawn_aurocs, row_draws, unknown_draws
+from typica.bench import Choice, leave_classes_out
+from typica.bench._resampling import redrawn_aurocs, row_draws, unknown_draws
 from typica.cli.choose import shown_choice
 from typica.cli.show import console
 
@@ -333,13 +333,13 @@ def test_every_row_counts_wherever_it_plays_a_part(monkeypatch):
         offset = {24: 0, 6: 24, 8: 30}[len(groups)]
         return 1 + np.eye(resamples, len(groups), -offset, dtype=np.uint8)
 
-    monkeypatch.setattr("typica.bench.choose.RESAMPLES", resamples)
-    monkeypatch.setattr("typica.bench.choose.row_draws", doubled)
+    monkeypatch.setattr("typica.bench._choose.RESAMPLES", resamples)
+    monkeypatch.setattr("typica.bench._choose.row_draws", doubled)
     monkeypatch.setattr(
-        "typica.bench.choose.unknown_draws", lambda n, rng: np.full((resamples, n), 1 / n)
+        "typica.bench._choose.unknown_draws", lambda n, rng: np.full((resamples, n), 1 / n)
     )
     monkeypatch.setattr(
-        "typica.bench.choose._certainty", lambda names, found: means.append(found) or {}
+        "typica.bench._choose._certainty", lambda names, found: means.append(found) or {}
     )
     leave_classes_out(
         {"one": ByColumns(0, 4), "two": ByColumns(0, 2)}, train, y, held_out, y, near=near
@@ -399,7 +399,7 @@ def test_near_features_come_by_the_banks_own_backend_if_it_is_there(
     monkeypatch, backend, settings, tried
 ):
     """The quickest of all is another on another day, and with it the features in their last digits."""
-    near = pytest.importorskip("typica.bench.near")
+    near = pytest.importorskip("typica.bench._near")
     calls = []
 
     def make_runner(extractor, backend, *, sample, batch=None, threads=None):

@@ -37,7 +37,7 @@ def suite(loaded):
 
 
 @pytest.fixture(scope="module")
-def pictures():
+def images():
     return digits.images()
 
 
@@ -46,8 +46,8 @@ def arrays(suite):
     return {name: a for name, a in found.items() if isinstance(a, np.ndarray)}
 
 
-def rows(pictures):
-    return {picture.tobytes() for picture in pictures}
+def rows(images):
+    return {image.tobytes() for image in images}
 
 
 def test_same_seed_same_bits_whatever_the_thread_count(suite):
@@ -89,10 +89,10 @@ def test_accuracy_is_high_and_is_the_heads_own(suite):
     assert suite.accuracy > 0.95
 
 
-def test_features_and_head_are_the_network(loaded, pictures):
+def test_features_and_head_are_the_network(loaded, images):
     suite, network = loaded
     for name, z in {"test": suite.test, **suite.ood}.items():
-        expected = network.predict_proba(pictures[name].reshape(len(z), 64) / np.float32(16))
+        expected = network.predict_proba(images[name].reshape(len(z), 64) / np.float32(16))
         np.testing.assert_allclose(
             softmax(z @ suite.head_weight.T + suite.head_bias, axis=1), expected, atol=1e-5
         )
@@ -117,7 +117,7 @@ def test_splits_are_stratified_share_no_row_and_hold_out_three_classes(suite):
             assert abs((labels == c).sum() - share * (data.target == c).sum()) <= 1
 
 
-def test_train_and_calibration_features_belong_to_their_pictures(loaded):
+def test_train_and_calibration_features_belong_to_their_images(loaded):
     suite, network = loaded
     for name in ("train", "calibration"):
         images, labels = digits._split(0)[name]
@@ -128,24 +128,24 @@ def test_train_and_calibration_features_belong_to_their_pictures(loaded):
         assert np.mean(logits.argmax(1) == labels) > 0.95
 
 
-def test_ood_pictures_are_what_their_names_say(suite, pictures):
-    assert list(pictures) == ["test", *suite.ood]
+def test_ood_images_are_what_their_names_say(suite, images):
+    assert list(images) == ["test", *suite.ood]
     data = load_digits()
-    np.testing.assert_array_equal(pictures["held-out-digits"], data.images[data.target >= 7])
-    np.testing.assert_array_equal(pictures["inverted"] + pictures["test"], np.full((316, 8, 8), 16))
-    upright = pictures["test"][suite.test_labels != 0]
+    np.testing.assert_array_equal(images["held-out-digits"], data.images[data.target >= 7])
+    np.testing.assert_array_equal(images["inverted"] + images["test"], np.full((316, 8, 8), 16))
+    upright = images["test"][suite.test_labels != 0]
     for r in range(8):
         for c in range(8):
-            np.testing.assert_array_equal(pictures["rotated"][:, r, c], upright[:, c, 7 - r])
-    assert abs(pictures["noise"].mean() - 8) < 0.1
-    assert abs(pictures["noise"].std() - 16 / np.sqrt(12)) < 0.1
-    for name, images in pictures.items():
-        assert images.dtype == np.float32 and images.flags.c_contiguous
-        assert images.shape[1:] == (8, 8)
-        assert images.min() >= 0 and images.max() <= 16, name
+            np.testing.assert_array_equal(images["rotated"][:, r, c], upright[:, c, 7 - r])
+    assert abs(images["noise"].mean() - 8) < 0.1
+    assert abs(images["noise"].std() - 16 / np.sqrt(12)) < 0.1
+    for name, shown in images.items():
+        assert shown.dtype == np.float32 and shown.flags.c_contiguous
+        assert shown.shape[1:] == (8, 8)
+        assert shown.min() >= 0 and shown.max() <= 16, name
 
 
-def test_photos_are_averaged_tiles(pictures):
+def test_photos_are_averaged_tiles(images):
     names, tiles_down, tiles_across = ("china.jpg", "flower.jpg"), 13, 20
     for index in (0, 19, 20, 259, 260, 300, 519):
         photo, tile = divmod(index, tiles_down * tiles_across)
@@ -154,7 +154,7 @@ def test_photos_are_averaged_tiles(pictures):
         for r in range(8):
             for c in range(8):
                 expected = source[4 * r : 4 * r + 4, 4 * c : 4 * c + 4].mean() / 255 * 16
-                assert pictures["photos"][index, r, c] == pytest.approx(expected, rel=1e-5)
+                assert images["photos"][index, r, c] == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("name", ["photos", "noise"])
@@ -172,10 +172,10 @@ def test_cosine_to_the_class_means_tells_far_sets_apart(suite, name):
 
 
 def test_ascii_art_draws_ink_in_five_shades():
-    picture = np.zeros((8, 8))
-    picture[0] = [0, 0.5, 4, 5, 8, 9, 13, 16]
-    picture[7, 0] = 16
-    lines = digits.ascii_art(picture).split("\n")
+    image = np.zeros((8, 8))
+    image[0] = [0, 0.5, 4, 5, 8, 9, 13, 16]
+    image[7, 0] = 16
+    lines = digits.ascii_art(image).split("\n")
     assert lines[0] == "  ░░░░▒▒▒▒▓▓████"
     assert lines[1:7] == [" " * 16] * 6
     assert lines[7] == "██" + " " * 14

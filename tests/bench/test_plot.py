@@ -13,8 +13,8 @@ from helpers.shell import run
 from PIL import Image
 from sklearn.metrics import precision_recall_curve, roc_curve
 
-from typica.bench.plot import KINDS, plot
-from typica.bench.report.folder import open_result
+from typica.bench import PLOTS, plot
+from typica.bench.report._folder import open_result
 from typica.errors import InputError
 
 
@@ -30,7 +30,7 @@ def scores_of(folder: Path, method: str, ood: str) -> tuple[np.ndarray, np.ndarr
 
 @pytest.mark.parametrize(
     ("kind", "suffix"),
-    [*((kind, ".svg") for kind in KINDS), ("curves", ".png"), ("curves", ".pdf")],
+    [*((kind, ".svg") for kind in PLOTS), ("curves", ".png"), ("curves", ".pdf")],
 )
 def test_the_same_folder_gives_the_same_bytes(folder, tmp_path, kind, suffix):
     first, again = (
@@ -47,16 +47,19 @@ def test_the_same_folder_gives_the_same_bytes(folder, tmp_path, kind, suffix):
 @pytest.mark.parametrize("method", METHODS)
 def test_curves_agree_with_scikit_learn(folder, method):
     result = open_result(folder)
-    roc = KINDS["roc"](result, [method]).axes
-    pr = KINDS["pr"](result, [method]).axes
-    assert len(roc) == len(result.sets) and len(pr) == 2 * len(result.sets)
-    for i, name in enumerate(result.sets):
+    roc = PLOTS["roc"](result, [method]).axes
+    pr = PLOTS["pr"](result, [method]).axes
+    assert len(roc) == len(result.record.sets) and len(pr) == 2 * len(result.record.sets)
+    for i, name in enumerate(result.record.sets):
         test, ood = scores_of(folder, method, name)
         truth, scores = np.repeat([1, 0], [len(test), len(ood)]), np.concatenate([test, ood])
         fpr, tpr, _ = roc_curve(truth, scores, drop_intermediate=False)
         drawn = roc[i].lines[0].get_xydata()
         assert np.allclose(drawn, np.stack([fpr, tpr], axis=1))
-        for axis, positive, sign in ((pr[i], truth, 1), (pr[i + len(result.sets)], 1 - truth, -1)):
+        for axis, positive, sign in (
+            (pr[i], truth, 1),
+            (pr[i + len(result.record.sets)], 1 - truth, -1),
+        ):
             precision, recall, _ = precision_recall_curve(positive, sign * scores)
             expected = np.stack(
                 [recall[:-1], precision[:-1]], axis=1
@@ -68,8 +71,8 @@ def test_curves_agree_with_scikit_learn(folder, method):
 
 def test_histograms_hold_every_score(folder):
     result = open_result(folder)
-    figure = KINDS["histogram"](result, ["energy", "ctm"])
-    assert len(figure.axes) == 2 * len(result.sets)
+    figure = PLOTS["histogram"](result, ["energy", "ctm"])
+    assert len(figure.axes) == 2 * len(result.record.sets)
     for axis in figure.axes:
         for patch in axis.patches:
             xy = patch.get_xy()
@@ -82,12 +85,12 @@ def test_histograms_hold_every_score(folder):
 
 def test_heat_map_prints_its_values(folder):
     result = open_result(folder)
-    figure = KINDS["heatmap"](result, ["ctm", "knn"])
+    figure = PLOTS["heatmap"](result, ["ctm", "knn"])
     for axis, metric in zip(figure.axes, ("auroc", "fpr"), strict=True):
-        names = [*result.sets, None]
+        names = [*result.record.sets, None]
         expected = [
-            f"{100 * result.value(m, name, metric):.2f}"
-            for m in result.methods
+            f"{100 * result.record.value(m, name, metric):.2f}"
+            for m in result.record.ranked
             if m in ("ctm", "knn")
             for name in names
         ]
@@ -123,7 +126,7 @@ def test_bad_input_is_named(folder, tmp_path):
 
 def test_the_missing_extra_is_named(folder, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(InputError, match=r"need the extra 'plot': pip install 'typica\[plot\]'"):
+    with pytest.raises(InputError, match=r"install the extra 'plot': pip install 'typica\[plot\]'"):
         plot(folder, tmp_path / "figure.png")
 
 

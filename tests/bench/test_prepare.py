@@ -16,8 +16,7 @@ from helpers.shell import run
 from helpers.tinynet import MODEL, SOURCE, write_images, write_noise
 
 from typica.bank import Bank
-from typica.bench.config import load_suite
-from typica.bench.prepare import prepare
+from typica.bench import load_suite, prepare
 from typica.errors import InputError
 from typica.nets import ODIN, Settings, open_model
 
@@ -55,7 +54,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_features_layers_scores_and_pictures_of_every_set(here: Path):
+def test_features_layers_scores_and_images_of_every_set(here: Path):
     suite = load_suite("colours.toml")
     sets = prepare(suite, None, settings=PLAIN)
     banks = {path.name.rpartition("-")[0]: Bank.open(path) for path in Path("home/banks").iterdir()}
@@ -76,17 +75,17 @@ def test_features_layers_scores_and_pictures_of_every_set(here: Path):
 
     opened = open_model(MODEL)
     model, transform = opened.extractor, opened.transform
-    pixels = transform([sets.pictures["noise"][row][1] for row in range(30)])
+    pixels = transform([sets.images["noise"][row][1] for row in range(30)])
     expected = ODIN(model, std=transform.std).score_samples(pixels).numpy()
     np.testing.assert_allclose(sets.scores["odin"]["noise"], expected, rtol=1e-5)
-    assert sets.pictures["noise"][7][0] == "07.png"
+    assert sets.images["noise"][7][0] == "07.png"
 
 
 def test_a_second_run_opens_the_banks(here: Path, monkeypatch):
     suite = load_suite("colours.toml")
     first = prepare(suite, None, cache=Path("cache"), settings=PLAIN)
     monkeypatch.setattr("typica.nets._extraction.make_runner", None)  # nothing may be run
-    monkeypatch.setattr("typica.bench.prepare.ODIN.score_samples", None)
+    monkeypatch.setattr("typica.bench._prepare.ODIN.score_samples", None)
     again = prepare(suite, None, cache=Path("cache"), settings=PLAIN)
     for name in ("train", "test"):
         np.testing.assert_array_equal(getattr(again, name), getattr(first, name))
@@ -121,7 +120,7 @@ def test_an_interrupted_run_goes_on(here: Path, monkeypatch):
     np.testing.assert_array_equal(again.scores["odin"]["test"], whole.scores["odin"]["test"])
 
 
-def test_bench_on_pictures_with_a_report(here: Path, capsys):
+def test_bench_on_images_with_a_report(here: Path, capsys):
     arguments = ("bench", "colours.toml", "--data", ".", "--cache", "cache", "--backend", "torch")
     first = run(capsys, *arguments, "--report", "--json", "first.json")
     assert "odin" in first and "svhn" in first and max(map(len, first.splitlines())) <= 80
@@ -146,7 +145,7 @@ def test_what_is_missing_is_said_before_the_work(here: Path, capsys):
     assert not Path("home/banks").exists()
     Path("flat.toml").write_text(SUITE.replace('path = "test"', 'path = "noise"'))
     with pytest.raises(
-        InputError, match="test has no labels; keep its images in one folder a class"
+        InputError, match="test has no labels; keep its images in one folder per class"
     ):
         prepare(load_suite("flat.toml"), None, settings=PLAIN)
     Path("headless.toml").write_text(SUITE.replace(MODEL, "missing:network"))
@@ -166,7 +165,7 @@ def test_banks_and_feature_files_are_taken_as_they_are(here: Path):
         Path("mixed.toml").write_text(SUITE.replace('path = "noise"', f'path = "{place}"'))
         sets = prepare(load_suite("mixed.toml"), None, cache=Path("cache"), settings=PLAIN)
         np.testing.assert_array_equal(sets.ood["noise"], Bank.open(bank).features)
-        assert "noise" not in sets.pictures and sets.scores == {}
+        assert "noise" not in sets.images and sets.scores == {}
 
 
 @pytest.mark.real
@@ -215,7 +214,7 @@ def test_deeper_layers_of_the_real_network_tell_more(
     assert means == sorted(means) and means[0] < means[-1]
 
 
-def test_pictures_that_are_left_out_are_named(here: Path, capsys):
+def test_images_that_are_left_out_are_named(here: Path, capsys):
     (here / "noise" / "00.png").write_bytes(b"\x89PNG\r\n\x1a\nno")
     (here / "noise" / "readme.txt").write_text("no image")
     arguments = ("bench", "colours.toml", "--data", ".", "--cache", "cache", "--backend", "torch")

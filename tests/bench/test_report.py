@@ -16,11 +16,8 @@ from helpers.shell import run
 from PIL import Image
 from scipy.stats import beta
 
-from typica.bench.config import load_suite
-from typica.bench.experiments import run_experiment
-from typica.bench.features import builtin_features
-from typica.bench.report import write_report
-from typica.bench.report.payload import EXACT_UP_TO
+from typica.bench import builtin_features, load_suite, run_experiment, write_report
+from typica.bench.report._payload import EXACT_UP_TO
 from typica.errors import FormatError, InputError
 
 
@@ -253,11 +250,11 @@ def test_experiments_have_their_sections_with_the_papers_numbers(folder, tmp_pat
     assert rows["CM (CTM)"] == [
         "90.00",
         "94.40",
-        "−4.40",
+        "−4.40",  # noqa: RUF001
         "★ 85.00 ± 0.21",
         "96.40",
         "★ 15.00 ± 0.28",
-    ]  # noqa: RUF001
+    ]
     assert rows["Standard (max logit)"][0] == "91.00" and rows["CW"][1] == "–"  # noqa: RUF001 (a dash)
     rows = table_rows(text, "layers-0")
     assert (
@@ -291,7 +288,7 @@ def test_the_networks_mistakes_best_first(folder, tmp_path):
 def test_the_analysis_has_its_tables(folder, tmp_path):
     copied = copy(folder, tmp_path / "r")
     suite = load_suite("digits")
-    document = run_experiment("analysis", suite, builtin_features(suite), {}).document
+    document = run_experiment("analysis", suite, builtin_features(suite), {}).record.to_dict()
     (copied / "analysis.json").write_text(json.dumps(document))
     page = page_of(copied, tmp_path)
     rows = table_rows((tmp_path / "report.html").read_text(), "analysis-0")

@@ -15,7 +15,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
-from typica.bench.report import write_report
+from typica.bench import write_report
 from typica.metrics import evaluate
 
 BROWSER, DRIVER = (

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import FrozenInstanceError, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.data import Data
 
-from typica.bench import published
-from typica.bench.config import Suite, init_text, list_suites, load_suite, suite_text
-from typica.bench.features import builtin_features, read_features_folder
-from typica.bench.methods import named_methods, score_methods
-from typica.bench.suite import FeatureSuite
+from typica import CTM
+from typica.bench import (
+    Engine,
+    FeatureSuite,
+    Suite,
+    builtin_features,
+    init_text,
+    list_suites,
+    load_suite,
+    named_methods,
+    published,
+    read_features_folder,
+    run_experiment,
+    suite_text,
+)
+from typica.detectors import Detector
 from typica.errors import FormatError, InputError
 from typica.metrics import evaluate
 from typica.nets import zoo
@@ -262,7 +274,7 @@ def test_without_a_head_the_rest_goes_on(data, described, tmp_path):
     (folder / "head.weight.npy").unlink()
     sets = read_features_folder(described, folder)
     assert sets.head is None and sets.accuracy is None
-    scored = score_methods(described, sets, named_methods(described, "msp,ctm,odin"))
+    scored = Engine(sets, described.protocol).scored(named_methods(described, "msp,ctm,odin"))
     assert scored["msp"].error == "needs a head: give head.weight.npy and head.bias.npy"
     assert scored["odin"].error.startswith("needs images: ") and not scored["ctm"].error
 
@@ -279,7 +291,7 @@ def test_missing_files_are_named_all_at_once(described, tmp_path):
         read_features_folder(described, tmp_path)
     assert str(error.value).endswith(
         "lacks train.features.npy, train.labels.npy, test.features.npy, calibration.labels.npy, "
-        "ood.NAME.features.npy (at least one); write them there, one row an input."
+        "ood.NAME.features.npy (at least one); write them there, one row per input."
     )
 
 
@@ -328,9 +340,9 @@ def test_layers_and_calibration_are_read(data, described, tmp_path):
 def test_features_on_the_spot():
     sets = builtin_features(load_suite("digits"))
     assert sets.name == "digits"
-    name, picture = sets.pictures["inverted"][3]
-    assert name == "inverted[3]" and picture.shape == (8, 8) and picture.dtype == np.uint8
-    assert picture[0, 0] == 0  # the digits' blank corner, inverted: full of ink, which is black
+    name, image = sets.images["inverted"][3]
+    assert name == "inverted[3]" and image.shape == (8, 8) and image.dtype == np.uint8
+    assert image[0, 0] == 0  # the digits' blank corner, inverted: full of ink, which is black
     with pytest.raises(
         InputError, match="suite 'imagenet-lite0': not built in; pass its features or its data"
     ):
@@ -394,10 +406,10 @@ def test_scores_that_take_images_are_taken_as_they_are(data, described, tmp_path
     sets = read_features_folder(described, fill(tmp_path, data))
     rng = np.random.default_rng(0)
     given = {"test": rng.random(len(data.test)), "far": rng.random(len(data.ood))}
-    scored = score_methods(
-        described, replace(sets, scores={"odin": given}), {"odin": {"epsilon": 0.002}}
-    )["odin"]
-    np.testing.assert_array_equal(scored.sets["far"], given["far"])
+    engine = Engine(replace(sets, scores={"odin": given}))
+    scored = engine.scored({"odin": {"epsilon": 0.002}})["odin"]
+    np.testing.assert_array_equal(scored.scores.ood["far"], given["far"])
+    np.testing.assert_array_equal(scored.scores.test, given["test"])
     assert scored.params == {"T": 1000.0, "epsilon": 0.002}
 
 
@@ -405,11 +417,26 @@ def test_one_method_that_fails_keeps_its_place(data, described, tmp_path):
     sets = read_features_folder(described, fill(tmp_path, data))
     done: list[str] = []
     methods = {"knn": {"k": 1000}, "ctm": {}, "msp": {"temperature": "hot"}}
-    scored = score_methods(described, sets, methods, done.append)
+    scored = Engine(sets, described.protocol).scored(methods, done.append)
     assert done == list(scored) == ["knn", "ctm", "msp"]
     assert scored["knn"].error == "KNN.fit: k=1000 exceeds the 240 training rows; pass k<=240."
-    assert scored["msp"].error and not scored["msp"].sets
-    assert evaluate(scored["ctm"].sets["test"], scored["ctm"].sets["far"]).auroc > 0.9
+    assert scored["msp"].error and scored["msp"].scores is None
+    assert evaluate(scored["ctm"].scores.test, scored["ctm"].scores.ood["far"]).auroc > 0.9
+
+
+def test_a_method_is_fitted_once_whoever_asks(data, described, tmp_path, monkeypatch):
+    sets = read_features_folder(described, fill(tmp_path, data))
+    fits = []
+    monkeypatch.setattr(
+        CTM, "fit", lambda self, *rows: fits.append(self) or Detector.fit(self, *rows)
+    )
+    engine = Engine(sets, described.protocol)
+    run = partial(run_experiment, suite=described, sets=sets, engine=engine)
+    main = run("main", methods={"ctm": {}, "msp": {}})
+    ablation, analysis = run("ablation", methods={}), run("analysis", methods={})
+    assert len(fits) == 1
+    assert main.record.rows["ctm"].ood == ablation.record.rows["cm"].ood
+    assert analysis.record == run_experiment("analysis", described, sets, {}).record
 
 
 def test_no_shipped_file_names_a_machine_or_a_person():

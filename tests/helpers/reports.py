@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from typica.bench import digits
-from typica.bench.run import make_detectors
+from typica.bench import digits, make_detectors
 from typica.head import Head
 from typica.metrics import METRICS, evaluate_many
 

@@ -1,13 +1,16 @@
-"""The influence kernel in its three forms, and what a step on the weights does to predictions; all in float64.
+"""The influence kernel in three forms, and what a step on the weights does to predictions.
 
-    K(z', z) = cos(p' - u, p - u) cos(z', z),   p = softmax(W z + b),   p' = softmax(W z' + b),   u = 1/C
+    K(z', z) = cos(p' - u, p - u) cos(z', z)
+    p = softmax(W z + b),   p' = softmax(W z' + b),   u = 1/C
 
 is the cosine of the gradients of KL(u || p) in W, (p - u) ⊗ z, at z' and z. With z' = mu_k, k =
 argmax p:
 
     exact     as it stands
     one_hot   p' = e_k:   (p_k - 1/C) / sqrt((1 - 1/C) (|p|² - 1/C)) cos(mu_k, z)
-    printed   the one_hot form as the paper prints it, without the root; no cosine, and not bounded by 1
+    printed   the one_hot form as the paper prints it, without the root: not bounded by 1
+
+All is computed in float64.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ FORMS = ("exact", "one_hot", "printed")
 
 
 class Kernel(NamedTuple):
-    """For each row: the kernel in three forms, and the cosine to the mean of the predicted class."""
+    """For each row: the kernel in three forms, and the cosine to its predicted class's mean."""
 
     exact: Floats
     one_hot: Floats
@@ -35,9 +38,9 @@ class Kernel(NamedTuple):
 
 
 def kernel(Z: NDArray[Any], means: Floats, head: Head) -> Kernel:
-    """Return K between the rows of Z (n, m) and the means (C, m) of the classes that the head predicts for them.
+    """Return K between the rows of Z (n, m) and the means of the classes predicted for them.
 
-    Where a gradient is zero, so is K.
+    means: (C, m). Where a gradient is zero, so is K.
 
     >>> kernel(np.array([[4.0, 3.0]]), 50 * np.eye(2), Head(10 * np.eye(2))).exact.round(6)
     array([0.8])
@@ -67,11 +70,12 @@ def kernel(Z: NDArray[Any], means: Floats, head: Head) -> Kernel:
 
 
 def uncertainty_gradient(means: Floats, head: Head) -> Floats:
-    """Return the gradient (C, m) in W of the mean over the class means of KL(u || softmax(W mu + b)).
+    """Return the gradient (C, m) in W of the mean of KL(u || softmax(W mu + b)) over class means.
 
     It is the mean of (p - u) ⊗ mu: minus it is the way to more uncertainty.
 
-    >>> uncertainty_gradient(np.array([[1.0], [0.0]]), Head(np.zeros((2, 1)), np.array([np.log(3.0), 0.0])))
+    >>> head = Head(np.zeros((2, 1)), np.array([np.log(3.0), 0.0]))
+    >>> uncertainty_gradient(np.array([[1.0], [0.0]]), head)
     array([[ 0.125],
            [-0.125]])
     """
@@ -79,7 +83,7 @@ def uncertainty_gradient(means: Floats, head: Head) -> Floats:
 
 
 def divergence(L: Floats) -> Floats:
-    """Return KL(u || softmax(L)) for each row of the logits L (n, C), which is log mean exp(L) - mean L.
+    """Return KL(u || softmax(L)) = log mean exp(L) - mean L for each row of the logits L (n, C).
 
     >>> divergence(np.array([[0.0, 0.0], [0.0, np.log(3.0)]])).round(4)
     array([0.    , 0.1438])
@@ -91,7 +95,7 @@ def divergence(L: Floats) -> Floats:
 
 
 class Moved(NamedTuple):
-    """For each row: the total variation between the predictions before and after, and how far KL(u || p) fell."""
+    """For each row: the total variation of its predictions, and how far KL(u || p) fell."""
 
     variation: Floats
     uncertainty: Floats

@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from typica.bench._suite import RESERVED
 from typica.bench.published import printed_keys
-from typica.bench.suite import RESERVED
 from typica.data.sets import list_sets
 from typica.detectors import detector_class, list_detectors
 from typica.errors import InputError

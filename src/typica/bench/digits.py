@@ -28,7 +28,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 from threadpoolctl import threadpool_limits
 
-from typica.bench.suite import FeatureSuite
+from typica.bench._suite import FeatureSuite
 from typica.errors import InputError
 
 HELD_OUT = (7, 8, 9)
@@ -51,8 +51,7 @@ def load(seed: int = 0) -> FeatureSuite:
     >>> suite.accuracy > 0.95
     True
     """
-    # BLAS threads gain nothing on matrices this small, cost twentyfold on a busy machine, and alter
-    # rounding.
+    # BLAS threads gain nothing on matrices this small, cost much on a busy machine, alter rounding.
     with threadpool_limits(limits=1, user_api="blas"):
         return _load(seed)
 
@@ -73,7 +72,7 @@ def _load(seed: int) -> FeatureSuite:
         calibration_labels=splits["calibration"][1],
         test=_features(network, test),
         test_labels=test_labels,
-        ood={name: _features(network, pictures) for name, pictures in strange.items()},
+        ood={name: _features(network, inputs) for name, inputs in strange.items()},
         near=NEAR,
         head_weight=np.ascontiguousarray(network.coefs_[-1].T),
         head_bias=network.intercepts_[-1],
@@ -84,7 +83,7 @@ def _load(seed: int) -> FeatureSuite:
 
 
 def images(seed: int = 0) -> dict[str, NDArray[np.float32]]:
-    """The images behind `load(seed)`, row for row: `test` and each OOD set, (n, 8, 8), ink from 0 to 16.
+    """The images behind `load(seed)`, row for row: `test` and each OOD set, (n, 8, 8), ink 0 to 16.
 
     Examples
     --------
@@ -97,7 +96,7 @@ def images(seed: int = 0) -> dict[str, NDArray[np.float32]]:
 
 
 def ascii_art(image: NDArray[Any]) -> str:
-    """Draw an 8x8 image for a terminal: 8 lines of 16 characters, ink from 0 (blank) to 16 (full block).
+    """Draw an 8x8 image for a terminal: 8 lines of 16 characters, ink from 0 (blank) to 16 (full).
 
     Examples
     --------
@@ -117,15 +116,15 @@ def ascii_art(image: NDArray[Any]) -> str:
 
 
 def _split(seed: int) -> dict[str, tuple[NDArray[np.float32], NDArray[Any]]]:
-    """Images and labels of the digits that stay: half to train, a quarter each to calibrate and to test."""
+    """Images and labels of the digits that stay: half to train, a quarter to calibrate, to test."""
     if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
         raise InputError(
             f"digits: seed={seed!r} cannot seed the split; pass an integer from 0 to 2**32 - 1."
         )
-    pictures, labels = _digits()
+    shown, labels = _digits()
     kept = ~np.isin(labels, HELD_OUT)
     train, rest, train_labels, rest_labels = train_test_split(
-        pictures[kept], labels[kept], train_size=0.5, stratify=labels[kept], random_state=seed
+        shown[kept], labels[kept], train_size=0.5, stratify=labels[kept], random_state=seed
     )
     calibration, test, calibration_labels, test_labels = train_test_split(
         rest, rest_labels, train_size=0.5, stratify=rest_labels, random_state=seed
@@ -140,17 +139,15 @@ def _split(seed: int) -> dict[str, tuple[NDArray[np.float32], NDArray[Any]]]:
 def _ood(
     test: NDArray[np.float32], test_labels: NDArray[Any], seed: int
 ) -> dict[str, NDArray[np.float32]]:
-    pictures, labels = _digits()
+    shown, labels = _digits()
     sets = {
-        "held-out-digits": pictures[np.isin(labels, HELD_OUT)],
+        "held-out-digits": shown[np.isin(labels, HELD_OUT)],
         "rotated": np.rot90(test[test_labels != 0], axes=(1, 2)),
         "inverted": INK - test,
         "photos": _photos(),
         "noise": np.random.default_rng(seed).uniform(0, INK, size=(NOISE_ROWS, 8, 8)),
     }
-    return {
-        name: np.ascontiguousarray(pictures, dtype=np.float32) for name, pictures in sets.items()
-    }
+    return {name: np.ascontiguousarray(shown, dtype=np.float32) for name, shown in sets.items()}
 
 
 def _digits() -> tuple[NDArray[np.float32], NDArray[Any]]:
@@ -159,7 +156,7 @@ def _digits() -> tuple[NDArray[np.float32], NDArray[Any]]:
 
 
 def _photos() -> NDArray[Any]:
-    """Grey 32x32 tiles without overlap, each averaged over 4x4 blocks: the way the digits became 8x8."""
+    """Grey 32x32 tiles without overlap, averaged over 4x4 blocks: the way the digits became 8x8."""
     grey = np.stack(load_sample_images().images).mean(axis=3) * (INK / 255)
     count, rows, columns = grey.shape[0], grey.shape[1] // 32, grey.shape[2] // 32
     blocks = (
@@ -171,31 +168,29 @@ def _photos() -> NDArray[Any]:
     return tiles
 
 
-def _inputs(pictures: NDArray[np.float32]) -> NDArray[np.float32]:
-    return pictures.reshape(len(pictures), -1) / np.float32(INK)
+def _inputs(shown: NDArray[np.float32]) -> NDArray[np.float32]:
+    return shown.reshape(len(shown), -1) / np.float32(INK)
 
 
-def _features(network: MLPClassifier, pictures: NDArray[np.float32]) -> NDArray[np.float32]:
+def _features(network: MLPClassifier, shown: NDArray[np.float32]) -> NDArray[np.float32]:
     """What the network's last layer reads: scikit-learn shows only what comes out of it."""
-    return _hidden(network, pictures, len(network.coefs_) - 1)
+    return _hidden(network, shown, len(network.coefs_) - 1)
 
 
 def _layers(
     network: MLPClassifier, sets: dict[str, NDArray[np.float32]]
 ) -> dict[str, dict[str, NDArray[np.float32]]]:
     """What comes before the penultimate features: the pixels, and the first hidden layer."""
-    depths = {"pixels": 0, "hidden1": 1}
-    return {
-        layer: {name: _hidden(network, pictures, depth) for name, pictures in sets.items()}
-        for layer, depth in depths.items()
-    }
+    layers = {}
+    for layer, depth in {"pixels": 0, "hidden1": 1}.items():
+        layers[layer] = {name: _hidden(network, shown, depth) for name, shown in sets.items()}
+    return layers
 
 
-def _hidden(
-    network: MLPClassifier, pictures: NDArray[np.float32], depth: int
-) -> NDArray[np.float32]:
+def _hidden(network: MLPClassifier, shown: NDArray[np.float32], depth: int) -> NDArray[np.float32]:
     """What comes out of the first `depth` layers."""
-    z = _inputs(pictures)
-    for weight, bias in list(zip(network.coefs_, network.intercepts_, strict=True))[:depth]:
+    z = _inputs(shown)
+    parameters = list(zip(network.coefs_, network.intercepts_, strict=True))
+    for weight, bias in parameters[:depth]:
         z = np.maximum(z @ weight + bias, 0)
     return z

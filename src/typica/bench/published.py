@@ -50,7 +50,7 @@ ALIASES = {  # other names of the same sets, in letters and digits alone
 
 
 def canonical(ood_set: str) -> str:
-    """Return the name that Typica uses for an OOD set, whatever its spelling; unknown names in small letters.
+    """Return Typica's name for an OOD set, whatever its spelling; unknown names in small letters.
 
     >>> canonical("DTD"), canonical("LSUN_Crop"), canonical("Places"), canonical("My Set")
     ('textures', 'lsun-c', 'places365', 'my set')
@@ -60,7 +60,7 @@ def canonical(ood_set: str) -> str:
 
 
 def published(model: str, id_set: str) -> Numbers:
-    """Return {method: {OOD set or "average": {"fpr", "auroc"}}} as printed for a model and its ID set, in fractions.
+    """Return {method: {OOD set or "average": {"fpr", "auroc"}}} as printed, in fractions.
 
     Empty where the paper printed no such table. MaxLogit has an average alone on the CIFARs.
 
@@ -73,30 +73,29 @@ def published(model: str, id_set: str) -> Numbers:
     for row in _rows():
         if (row["model"], row["id_set"]) == (model, id_set) and row["method"] in METHODS:
             of_method = numbers.setdefault(METHODS[row["method"]], {})
-            of_method.setdefault(canonical(row["ood_set"]), {})[METRICS[row["metric"]]] = _share(
-                row
-            )
+            of_set = of_method.setdefault(canonical(row["ood_set"]), {})
+            of_set[METRICS[row["metric"]]] = _share(row)
     return {method: numbers[method] for method in METHODS.values() if method in numbers}
 
 
 def published_as(model: str, id_set: str, ood_sets: Iterable[str]) -> Numbers:
-    """Return `published` with the OOD sets under the names given here, others left out; "average" stays.
+    """Return `published` with the OOD sets under these names, others left out; "average" stays.
 
     >>> published_as("DenseNet-101", "CIFAR-10", ["DTD", "mine"])["ctm"].keys()
     dict_keys(['DTD', 'average'])
     """
-    names = list(ood_sets)
-    return {
-        method: {name: by_set[canonical(name)] for name in names if canonical(name) in by_set}
-        | {"average": by_set["average"]}
-        for method, by_set in published(model, id_set).items()
-    }
+    names = {name: canonical(name) for name in ood_sets}
+    renamed = {}
+    for method, by_set in published(model, id_set).items():
+        known = {name: by_set[printed] for name, printed in names.items() if printed in by_set}
+        renamed[method] = known | {"average": by_set["average"]}
+    return renamed
 
 
 def comparable_average(
     model: str, id_set: str, method: str, ood_sets: Iterable[str]
 ) -> dict[str, Any]:
-    """Return what the paper's average would be over those of `ood_sets` that it printed, and which these are.
+    """Return the paper's average over those of `ood_sets` that it printed, and which these are.
 
     The printed average stands where all printed sets are there; {"sets": []} where none is.
 
@@ -111,27 +110,26 @@ def comparable_average(
         return {"sets": common, **average}
     if not common or not by_set:
         return {"sets": []}
-    means = {
-        m: sum(by_set[canonical(n)][m] for n in common) / len(common) for m in METRICS.values()
-    }
-    return {"sets": common, **means}
+    means: dict[str, Any] = {"sets": common}
+    for metric in METRICS.values():
+        values = [by_set[canonical(name)][metric] for name in common]
+        means[metric] = sum(values) / len(values)
+    return means
 
 
 def common_sets(id_set: str, ood_sets: Iterable[str]) -> dict[str, Any]:
-    """Return which of `ood_sets` the paper has for an ID set, and how many it has, whatever the model.
+    """Return which of `ood_sets` the paper has for an ID set, whatever the model, and of how many.
 
     >>> common_sets("CIFAR-10", ["svhn", "dtd", "mine"])
     {'sets': ['svhn', 'dtd'], 'of': 6}
     """
-    printed = {canonical(row["ood_set"]) for row in _rows() if row["id_set"] == id_set} - {
-        "average",
-        "test",
-    }
+    printed = {canonical(row["ood_set"]) for row in _rows() if row["id_set"] == id_set}
+    printed -= {"average", "test"}
     return {"sets": [name for name in ood_sets if canonical(name) in printed], "of": len(printed)}
 
 
 def ablation(model: str, id_set: str) -> dict[str, dict[str, float]]:
-    """Return {"standard" | "cw" | "cm": {"accuracy", "auroc"}} as printed, in fractions; {} where nothing is.
+    """Return {"standard" | "cw" | "cm": {"accuracy", "auroc"}} as printed; {} where nothing is.
 
     >>> ablation("DenseNet-101", "CIFAR-10")["cm"]
     {'accuracy': 0.944, 'auroc': 0.964}
@@ -145,7 +143,7 @@ def ablation(model: str, id_set: str) -> dict[str, dict[str, float]]:
 
 
 def layers(model: str, id_set: str) -> dict[str, dict[str, float]]:
-    """Return {layer: {"fpr", "auroc"}}, CTM's printed averages at each depth, in fractions; {} where nothing is.
+    """Return {layer: {"fpr", "auroc"}}, CTM's printed averages by depth; {} where nothing is.
 
     >>> layers("DenseNet-101", "CIFAR-10")["trans2"]
     {'fpr': 0.2591, 'auroc': 0.9224}
@@ -158,7 +156,7 @@ def layers(model: str, id_set: str) -> dict[str, dict[str, float]]:
 
 
 def printed_keys() -> set[tuple[str, str]]:
-    """Return every (model, id_set) of which the paper printed something, as a suite's [published] names them."""
+    """Return every (model, id_set) of the paper's tables, as a suite's [published] names them."""
     names = {"DenseNet": "DenseNet-101"}
     return {(names.get(row["model"], row["model"]), row["id_set"]) for row in _rows()}
 
@@ -170,9 +168,8 @@ def _sets(model: str, id_set: str) -> list[str]:
 
 
 def _share(row: Mapping[str, str]) -> float:
-    return round(
-        float(row["percent"]) / 100, 6
-    )  # so that 94.4 % is 0.944 and not 0.9440000000000001
+    # Rounded, so that 94.4 % is 0.944 and not 0.9440000000000001.
+    return round(float(row["percent"]) / 100, 6)
 
 
 @cache

@@ -9,28 +9,38 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from typica.bench.cells import Cell, Column, Table
-from typica.bench.config import Suite, list_suites, load_suite
-from typica.bench.experiments import EXPERIMENTS, Outcome, rows_of, run_experiment
-from typica.bench.features import builtin_features, read_features_folder
-from typica.bench.gallery import write_gallery
-from typica.bench.methods import named_methods
-from typica.bench.render import style_of, text_of, to_csv, to_latex, to_markdown
-from typica.bench.report import write_report
-from typica.bench.results import APART, result_file, write_result
-from typica.bench.suite import FeatureSuite
-from typica.bench.tables import tables_of
+from typica.bench import (
+    APART,
+    EXPERIMENTS,
+    Engine,
+    FeatureSuite,
+    Outcome,
+    Suite,
+    Table,
+    builtin_features,
+    list_suites,
+    load_suite,
+    named_methods,
+    read_features_folder,
+    result_file,
+    rows_of,
+    run_experiment,
+    tables_of,
+    to_csv,
+    to_latex,
+    to_markdown,
+    to_terminal,
+    write_gallery,
+    write_report,
+    write_result,
+)
 from typica.cli.app import new_app
 from typica.cli.checks import check_folder, one_of, out_folder, out_text, prints
 from typica.cli.options import Backend, Json, OnError, Trust
-from typica.cli.show import complain, console, dim, error_console, table, write_json, write_text
+from typica.cli.show import complain, console, error_console, write_json, write_text
 from typica.errors import InputError
 from typica.progress import note, steps, work
-
-WIDE = 7  # a terminal table of this many columns has no room for deviations
-LONG = 10  # a heading of more characters is folded
 
 app = new_app()
 
@@ -108,25 +118,26 @@ def bench(
     if experiment in APART and not report:
         scored = replace(described, methods={})
     sets = _sets(scored, features, data, cache, trust, backend, on_error)
+    engine = Engine(sets, described.protocol)
     with steps("measuring", rows_of(experiment, described, described.methods)) as done:
         outcome = run_experiment(
-            experiment, described, sets, described.methods, full=full, on_done=done
+            experiment, described, sets, described.methods, full=full, on_done=done, engine=engine
         )
-    document = outcome.document
-    tables = tables_of(document, against_paper=against == "paper")
+    record = outcome.record
+    tables = tables_of(record, against_paper=against == "paper")
     measures = experiment != "analysis"
     if not printed:
-        if against == "paper" and measures and not document["published"]:
+        if against == "paper" and measures and not record.published:
             note("the paper printed nothing that this can be compared with")
         for made in tables:
-            _print(made)
+            console.print(to_terminal(made))
     if json_file is not None:
-        write_json(document, json_file)
+        write_json(record.to_dict(), json_file)
     _write(tables, {to_csv: csv_file, to_markdown: markdown, to_latex: latex})
     if folder is not None:
-        _keep(folder, report, outcome, described, sets)
-    if measures and not document["results"]:
-        reason = next(iter(document["skipped"].values()), "name methods")
+        _keep(folder, report, outcome, described, engine)
+    if measures and not record.rows:
+        reason = next(iter(record.skipped.values()), "name methods")
         raise InputError(f"bench: nothing could be measured; {reason}.")
 
 
@@ -167,18 +178,19 @@ def _write(
             write_text(rendered(tables), target)
 
 
-def _keep(folder: Path, report: bool, outcome: Outcome, suite: Suite, sets: FeatureSuite) -> None:
+def _keep(folder: Path, report: bool, outcome: Outcome, suite: Suite, engine: Engine) -> None:
     """Write the result, its images where there are any, and the report with all that it shows."""
     written = write_result(folder, outcome)
     error_console.print(f"wrote {written}")
-    write_gallery(folder, sets, suite.protocol.tpr)
+    sets = engine.sets
+    write_gallery(folder, sets, suite.protocol.tpr, engine)
     if not report:
         return
-    full = outcome.document["protocol"]["full"]
+    full = bool(outcome.record.protocol.full)
     shown = ["main"] if sets.head is None else ["main", "analysis"]
     for experiment in shown:
         if result_file(folder, experiment) != written:
-            more = run_experiment(experiment, suite, sets, suite.methods, full=full)
+            more = run_experiment(experiment, suite, sets, suite.methods, full=full, engine=engine)
             write_result(folder, more)
     error_console.print(f"wrote {write_report(folder, folder / 'report.html')}")
 
@@ -197,7 +209,7 @@ def _sets(
         return read_features_folder(suite, features)
     if suite.builtin:
         return builtin_features(suite)
-    from typica.bench.prepare import prepare  # noqa: PLC0415 (needs torch, which is an extra)
+    from typica.bench import prepare  # noqa: PLC0415 (needs torch, which is an extra)
     from typica.nets import Settings  # noqa: PLC0415
 
     if ":" in str(suite.model):
@@ -215,32 +227,3 @@ def _sets(
         for reason in reasons:
             complain(f"{name}, left out: {reason}")
     return sets
-
-
-def _print(made: Table) -> None:
-    headings = [_folded(column.heading) for column in made.columns]
-    sectioned = len(made.sections) > 1
-    if sectioned:
-        console.print(made.title, style="bold")
-    for heading, section in made.sections:
-        rows = [_styled_row(row, made.columns) for row in section]
-        console.print(table(heading if sectioned else made.title, headings, rows))
-    for line in made.notes:
-        console.print(dim(line))
-    console.print()
-
-
-def _folded(heading: str) -> str:
-    """Let the long name of a set fold where its hyphens are."""
-    return heading.replace("-", " ") if len(heading) > LONG else heading
-
-
-def _styled_row(row: Sequence[Cell], columns: Sequence[Column]) -> list[str]:
-    with_std = len(columns) < WIDE
-    return [_styled(cell, column, with_std) for cell, column in zip(row, columns, strict=True)]
-
-
-def _styled(cell: Cell, column: Column, with_std: bool) -> str:
-    text = escape(text_of(cell, column, with_std=with_std))
-    style = style_of(cell, column)
-    return f"[{style}]{text}[/]" if style and text else text

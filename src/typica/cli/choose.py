@@ -10,8 +10,7 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from typica.bench.choose import Choice
-from typica.bench.from_files import choose_files
+from typica.bench import Choice, choose_files
 from typica.cli.app import new_app
 from typica.cli.options import Detectors, Json, Split, Trust
 from typica.cli.show import dim, failures, percent, present, table

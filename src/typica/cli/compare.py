@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import RenderableType
 
-from typica.bench.from_files import compare_files
-from typica.bench.run import Comparison
+from typica.bench import Comparison, compare_files
 from typica.cli.app import new_app
 from typica.cli.checks import named_files
 from typica.cli.options import Detectors, Json, Labels, Ood, TestFeatures, Tpr

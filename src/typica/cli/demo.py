@@ -9,9 +9,7 @@ import typer
 from rich.columns import Columns
 from rich.panel import Panel
 
-from typica.bench import digits
-from typica.bench.run import Comparison, accepted, compare_on
-from typica.bench.suite import FeatureSuite
+from typica.bench import Comparison, FeatureSuite, accepted, compare_on, digits
 from typica.cli.app import new_app
 from typica.cli.options import Json
 from typica.cli.show import console, failures, footnote, percent, table, write_json

@@ -9,7 +9,7 @@ import typer
 from rich.console import RenderableType
 
 import typica
-from typica.bench.from_files import evaluate_files
+from typica.bench import evaluate_files
 from typica.cli.app import new_app
 from typica.cli.checks import named_files, one_of
 from typica.cli.options import Json, Ood, TestFeatures, Tpr

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from typica.bench.run import wants_head
+from typica.bench import wants_head
 from typica.cli.app import new_app
 from typica.cli.checks import check_file, out_file
 from typica.cli.info import pairs

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from typica.bench.plot import KINDS
-from typica.bench.plot import plot as draw
+from typica.bench import PLOTS
+from typica.bench import plot as draw
 from typica.cli.app import new_app
 from typica.cli.checks import one_of, out_file
 from typica.cli.report import Result
@@ -27,7 +27,7 @@ def plot(
         ),
     ],
     kind: Annotated[
-        str, typer.Option(callback=one_of(KINDS), help=f"{', '.join(KINDS)}.")
+        str, typer.Option(callback=one_of(PLOTS), help=f"{', '.join(PLOTS)}.")
     ] = "histogram",
     method: Annotated[
         list[str] | None, typer.Option(help="A method to draw; may be repeated.")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from typica.bench.report import write_report
+from typica.bench import write_report
 from typica.cli.app import new_app
 from typica.cli.checks import out_file
 from typica.cli.show import error_console

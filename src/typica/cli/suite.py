@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from typica.bench.config import init_text, list_suites, load_suite, suite_text
+from typica.bench import init_text, list_suites, load_suite, suite_text
 from typica.cli.app import new_app
 from typica.cli.checks import out_file
 from typica.cli.options import Json

@@ -1,0 +1,80 @@
+from . import digits, published
+from ._choose import Choice, leave_classes_out
+from ._config import Suite, init_text, list_suites, load_suite, suite_text
+from ._engine import (
+    PAPER,
+    Comparison,
+    Engine,
+    Scores,
+    accepted,
+    compare,
+    compare_on,
+    make_detectors,
+    named_methods,
+    wants_head,
+)
+from ._experiments import EXPERIMENTS, Outcome, rows_of, run_experiment
+from ._features import builtin_features, read_features_folder
+from ._from_files import choose_files, compare_files, evaluate_files
+from ._gallery import write_gallery
+from ._near import near_features
+from ._plot import PLOTS, plot
+from ._prepare import prepare
+from ._record import Record
+from ._render import to_csv, to_html, to_latex, to_markdown, to_terminal
+from ._results import APART, read_result, read_scores, result_file, write_result
+from ._suite import FeatureSuite
+from ._table import Table
+from ._tables import tables_of
+from .report import write_report
+
+__all__ = [
+    "APART",
+    "EXPERIMENTS",
+    "PAPER",
+    "PLOTS",
+    "Choice",
+    "Comparison",
+    "Engine",
+    "FeatureSuite",
+    "Outcome",
+    "Record",
+    "Scores",
+    "Suite",
+    "Table",
+    "accepted",
+    "builtin_features",
+    "choose_files",
+    "compare",
+    "compare_files",
+    "compare_on",
+    "digits",
+    "evaluate_files",
+    "init_text",
+    "leave_classes_out",
+    "list_suites",
+    "load_suite",
+    "make_detectors",
+    "named_methods",
+    "near_features",
+    "plot",
+    "prepare",
+    "published",
+    "read_features_folder",
+    "read_result",
+    "read_scores",
+    "result_file",
+    "rows_of",
+    "run_experiment",
+    "suite_text",
+    "tables_of",
+    "to_csv",
+    "to_html",
+    "to_latex",
+    "to_markdown",
+    "to_terminal",
+    "wants_head",
+    "write_gallery",
+    "write_report",
+    "write_result",
+]

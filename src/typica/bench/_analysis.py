@@ -1,0 +1,237 @@
+"""The paper's section on influence, measured: why a cosine tells what is strange.
+
+(a) `kernel`: the influence kernel between inputs and the mean of their predicted class, in three
+    forms: correlation with the cosine, and AUROC as a score.
+(b) `one_hot`: how nearly one-hot the prediction at each class mean is, which the paper's derivation
+    takes for granted.
+(c) `steps`, `curves`: the toy experiment that the paper leaves undone. W is moved along minus the
+    gradient of the mean KL(u || p) at the class means, so that they become less certain; how far do
+    predictions move on ID and OOD?
+(d) `motivation`, `histograms`: feature norm, cosine and largest logit of ID and OOD inputs, the
+    AUROC of each alone, and by which of them an OOD set is caught best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+
+from typica.bench._engine import Engine
+from typica.bench._findings import (
+    Analysis,
+    AtMean,
+    Curve,
+    Histogram,
+    KernelForm,
+    Motivation,
+    OneHot,
+    Steps,
+)
+from typica.bench._influence import (
+    FORMS,
+    Floats,
+    Moved,
+    divergence,
+    kernel,
+    moved,
+    uncertainty_gradient,
+)
+from typica.bench._suite import FeatureSuite
+from typica.detectors import Detector
+from typica.errors import InputError
+from typica.head import Head
+from typica.linalg import softmax
+from typica.metrics import evaluate
+
+# Lengths of the step, in lengths of W.
+STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+MOVES = {"variation": "total variation", "uncertainty": "fall of KL(u || p)"}
+BINS = 60
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+def analyse(engine: Engine) -> Analysis:
+    """Return the four parts of the analysis; the head must be known."""
+    sets = engine.sets
+    head = sets.head
+    if head is None:
+        raise InputError("analysis: needs a head; give head.weight.npy and head.bias.npy.")
+    ctm = engine.detector("ctm")
+    means = class_means(ctm, head)
+    steps, curves = toy_experiment(sets, means, head)
+    quantities = _quantities(sets, ctm, head)
+    return Analysis(
+        kernel=kernel_analysis(sets, means, head),
+        one_hot=one_hotness(means, head),
+        steps=steps,
+        curves=curves,
+        motivation=motivation(quantities, list(sets.ood)),
+        histograms={name: _distribution(values) for name, values in quantities.items()},
+    )
+
+
+def class_means(ctm: Any, head: Head) -> Floats:
+    """Return the means of the head's classes, in its order."""
+    unknown = head.classes[~np.isin(head.classes, ctm.classes_)]
+    if len(unknown):
+        raise InputError(
+            f"analysis: the head has a class {unknown[0]} without training rows; "
+            "name its classes as the labels are."
+        )
+    order = np.searchsorted(ctm.classes_, head.classes)
+    return np.asarray(ctm.means_[order], dtype=np.float64)
+
+
+def kernel_analysis(sets: FeatureSuite, means: Floats, head: Head) -> dict[str, KernelForm]:
+    """(a) K between each input and the mean of its predicted class; see the module."""
+    found = {name: kernel(Z, means, head) for name, Z in _inputs(sets).items()}
+    cosines = {name: values.cosine for name, values in found.items()}
+    report = {}
+    for form in (*FORMS, "cosine"):
+        values = {name: getattr(of_set, form) for name, of_set in found.items()}
+        everything = _joined(values)
+        report[form] = KernelForm(
+            auroc=_aurocs(values),
+            mean={name: float(np.mean(of_set)) for name, of_set in values.items()},
+            min=float(everything.min()),
+            max=float(everything.max()),
+            correlation=None if form == "cosine" else _correlations(values, cosines),
+        )
+    return report
+
+
+def _correlations(
+    values: Mapping[str, Floats], cosines: Mapping[str, Floats]
+) -> dict[str, dict[str, float | None]]:
+    """Return the correlation of a form with the cosine, by set and over all inputs."""
+    found = {name: _correlation(values[name], cosines[name]) for name in values}
+    return found | {"all": _correlation(_joined(values), _joined(cosines))}
+
+
+def one_hotness(means: Floats, head: Head) -> OneHot:
+    """(b) The prediction at each class mean: its own probability, the runner-up, the entropy."""
+    P = softmax(means @ head.weight.astype(np.float64).T + head.bias)
+    own = np.diag(P)
+    rest = np.where(np.eye(len(P), dtype=bool), 0, P)
+    entropy = -np.sum(np.where(P > 0, P * np.log(np.where(P > 0, P, 1)), 0), axis=1)
+    classes = [
+        AtMean(
+            label=head.classes[k].item(),
+            probability=float(own[k]),
+            runner_up=head.classes[int(np.argmax(rest[k]))].item(),
+            runner_up_probability=float(rest[k].max()),
+            entropy=float(entropy[k]),
+        )
+        for k in range(len(P))
+    ]
+    summary = {"mean": float(own.mean()), "min": float(own.min()), "max": float(own.max())}
+    predicted = float(np.mean(P.argmax(1) == np.arange(len(P))))
+    return OneHot(summary, predicted, classes)
+
+
+def toy_experiment(sets: FeatureSuite, means: Floats, head: Head) -> tuple[Steps, dict[str, Curve]]:
+    """(c) How far predictions move when W steps along minus the gradient of KL(u || p).
+
+    Returns the steps (their sizes in lengths of W, the mean of KL(u || p) at the class means, which
+    falls, and the AUROC of how far an input moves, as a score) and two curves over the sizes, by
+    set: the mean total variation between the predictions before and after, and by how much
+    KL(u || p) falls on average.
+    """
+    W = head.weight.astype(np.float64)
+    gradient = uncertainty_gradient(means, head)
+    length = np.linalg.norm(gradient)
+    if length == 0:
+        raise InputError(
+            "analysis: the predictions at the class means are uniform already; check the head."
+        )
+    unit = -gradient / length * np.linalg.norm(W)
+    logits = means @ W.T + head.bias
+    after = [float(divergence(logits + size * means @ unit.T).mean()) for size in STEPS]
+    by_step = [_moved(sets, head, size * unit) for size in STEPS]
+    steps = Steps(
+        sizes=list(STEPS),
+        at_means={"before": float(divergence(logits).mean()), "after": after},
+        auroc={quantity: _step_aurocs(by_step, quantity, sets.ood) for quantity in MOVES},
+    )
+    curves = {}
+    for quantity, label in MOVES.items():
+        lines = {name: _step_means(by_step, quantity, name) for name in _inputs(sets)}
+        curves[quantity] = Curve(list(STEPS), lines, "step on the weights, in lengths of W", label)
+    return steps, curves
+
+
+def _moved(sets: FeatureSuite, head: Head, step: Floats) -> dict[str, Moved]:
+    return {name: moved(Z, head, step) for name, Z in _inputs(sets).items()}
+
+
+def _step_aurocs(
+    by_step: Sequence[Mapping[str, Moved]], quantity: str, names: Mapping[str, Any]
+) -> dict[str, list[float]]:
+    aurocs: dict[str, list[float]] = {name: [] for name in names}
+    for at_step in by_step:
+        known = getattr(at_step["test"], quantity)
+        for name in names:
+            aurocs[name].append(evaluate(known, getattr(at_step[name], quantity)).auroc)
+    return aurocs
+
+
+def _step_means(by_step: Sequence[Mapping[str, Moved]], quantity: str, name: str) -> list[float]:
+    return [float(getattr(at_step[name], quantity).mean()) for at_step in by_step]
+
+
+def _quantities(sets: FeatureSuite, ctm: Detector, head: Head) -> dict[str, dict[str, Floats]]:
+    """Return norm, cosine and largest logit of every input, by set."""
+    quantities: dict[str, dict[str, Floats]] = {"norm": {}, "cosine": {}, "logit": {}}
+    for name, Z in _inputs(sets).items():
+        quantities["norm"][name] = np.linalg.norm(Z.astype(np.float64), axis=1)
+        quantities["cosine"][name] = np.asarray(ctm.score_samples(Z), dtype=np.float64)
+        quantities["logit"][name] = head.logits(Z).max(axis=1).astype(np.float64)
+    return quantities
+
+
+def motivation(quantities: Mapping[str, Mapping[str, Floats]], names: Sequence[str]) -> Motivation:
+    """(d) The AUROC of norm, cosine and largest logit alone, and what catches each OOD set."""
+    aurocs = {quantity: _aurocs(values) for quantity, values in quantities.items()}
+    caught = {}
+    for name in names:
+        of_set = {quantity: by_set[name] for quantity, by_set in aurocs.items()}
+        by = max(of_set, key=of_set.__getitem__)
+        caught[name] = {"by": by, "auroc": of_set[by]}
+    return Motivation(aurocs, caught)
+
+
+def _inputs(sets: FeatureSuite) -> dict[str, NDArray[Any]]:
+    return {"test": sets.test, **sets.ood}
+
+
+def _aurocs(values: Mapping[str, Floats]) -> dict[str, float]:
+    known = values["test"]
+    strange = {name: of_set for name, of_set in values.items() if name != "test"}
+    return {name: evaluate(known, of_set).auroc for name, of_set in strange.items()}
+
+
+def _correlation(a: Floats, b: Floats) -> dict[str, float | None]:
+    """Return Pearson's and Spearman's coefficients; None where one of the two is constant."""
+    if len(a) < 2 or np.ptp(a) == 0 or np.ptp(b) == 0:
+        return {"pearson": None, "spearman": None}
+    return {"pearson": float(np.corrcoef(a, b)[0, 1]), "spearman": float(spearmanr(a, b).statistic)}
+
+
+def _joined(values: Mapping[str, Floats]) -> Floats:
+    return np.concatenate(list(values.values()))
+
+
+def _distribution(values: Mapping[str, Floats]) -> Histogram:
+    """Return counts over common bins, and mean, deviation and quantiles, by set."""
+    edges = np.histogram_bin_edges(_joined(values), bins=BINS)
+    found = Histogram(edges.tolist(), {}, {}, {}, {"at": list(QUANTILES)})
+    for name, of_set in values.items():
+        found.counts[name] = np.histogram(of_set, bins=edges)[0].tolist()
+        found.mean[name] = float(of_set.mean())
+        found.std[name] = float(of_set.std())
+        found.quantiles[name] = np.quantile(of_set, QUANTILES).tolist()
+    return found

@@ -1,0 +1,205 @@
+"""A suite as data: model, weights, sets, methods and protocol, read from TOML and checked.
+
+    suite = load_suite("cifar10-densenet")       # one that comes with Typica
+    suite = load_suite("my.toml")                # one of your own: see `init_text`
+
+Everything that is wrong with a file is said at once, before any work starts.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from typica.bench._schema import Problems, read_suite
+from typica.errors import InputError
+
+GRID = (10, 20, 50, 100, 200, 400)  # the numbers of neighbours that the paper tried
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where inputs come from: a benchmark set, or a path to images, arrays or a bank; the split."""
+
+    set: str | None = None
+    path: str | None = None
+    split: str | None = None
+
+    def __str__(self) -> str:
+        place = self.set or self.path or ""
+        return f"{place} ({self.split})" if self.split else place
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How scores are turned into numbers; see `typica.bench._protocol`."""
+
+    tpr: float = 0.95
+    convention: str = "first"
+    subsets: int = 5
+    seed: int = 0
+    knn_grid: tuple[int, ...] = GRID
+
+
+@dataclass(frozen=True)
+class Published:
+    """Which rows of the paper's tables a suite measures again."""
+
+    model: str
+    id_set: str
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A benchmark: everything but the data itself.
+
+    name, title: what commands take, and one line for people. builtin: "digits", whose features are
+    made on the spot; all others have a `model` (a name of the zoo, a file, or
+    package.module:function), its `weights` and, where they are not the last, its `layer`. layers:
+    the names of those that the experiment `layers` looks at, the first first. transform: fields of
+    the model's preprocessing that differ. near: OOD sets that resemble the training data. methods:
+    parameters by method. folder: where the file lies, for its relative paths.
+    """
+
+    name: str
+    title: str
+    builtin: str | None = None
+    model: str | None = None
+    weights: str | None = None
+    layer: str | None = None
+    layers: tuple[str, ...] = ()
+    transform: Mapping[str, Any] = field(default_factory=dict)
+    train: Source = Source()
+    test: Source = Source()
+    calibration: Source | None = None
+    ood: Mapping[str, Source] = field(default_factory=dict)
+    near: tuple[str, ...] = ()
+    methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    protocol: Protocol = Protocol()
+    published: Published | None = None
+    folder: Path | None = None
+
+    def find(self, path: str, data: Path | None = None) -> Path | None:
+        """Return what `path` names: beside the suite's file, or else in the data folder."""
+        return _found(path, self.folder, data)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the suite as plain JSON types."""
+        record = asdict(self)
+        record["folder"] = None if self.folder is None else str(self.folder)
+        record["layers"], record["near"] = list(self.layers), list(self.near)
+        record["protocol"]["knn_grid"] = list(self.protocol.knn_grid)
+        return record
+
+
+def list_suites() -> list[str]:
+    """Return the names of the suites that come with Typica.
+
+    >>> list_suites()[0]
+    'cifar10-densenet'
+    """
+    names = [file.name for file in _shipped().iterdir()]
+    return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
+
+
+def suite_text(name: str) -> str:
+    """Return the TOML text of a suite that comes with Typica, or of a file.
+
+    >>> suite_text("digits").splitlines()[0]
+    'title = "Handwritten digits 0-6, multilayer perceptron"'
+    """
+    if name in list_suites():
+        return str((_shipped() / f"{name}.toml").read_text(encoding="utf-8"))
+    path = Path(name)
+    if not path.is_file():
+        known = ", ".join(list_suites())
+        raise InputError(
+            f"suite {name!r}: neither a file nor a suite of Typica; choose one of {known}."
+        )
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not a text file in UTF-8; write it again.") from None
+
+
+def load_suite(
+    source: str | Path, *, data: str | Path | None = None, check_paths: bool = False
+) -> Suite:
+    """Read a suite by its name or from a TOML file; raise with ALL that is wrong with it.
+
+    check_paths: whether the files and folders that it names must be there, beside its file or in
+    `data`.
+
+    >>> suite = load_suite("cifar10-densenet")
+    >>> suite.methods["knn"], suite.ood["svhn"].split
+    ({'k': 50}, 'test')
+    """
+    name = str(source)
+    text = suite_text(name)
+    shipped = name in list_suites()
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(
+            f"{name}: not a TOML file ({error}); fix it, or start from `typica suite init`."
+        ) from None
+    folder = None if shipped else Path(name).resolve().parent
+    problems = Problems(name)
+    values = read_suite(document, problems)
+    if check_paths:
+        _check_paths(values, folder, None if data is None else Path(data), problems)
+    problems.raise_any()
+    return _made(values, name if shipped else Path(name).stem, folder)
+
+
+def _made(values: dict[str, Any], name: str, folder: Path | None) -> Suite:
+    tables = {key: values.pop(key, {}) for key in ("id", "ood", "protocol")}
+    printed = values.pop("published", None)
+    values |= {key: tuple(values.pop(key, ())) for key in ("layers", "near")}
+    values |= {key: Source(**entry) for key, entry in tables["id"].items()}
+    values["ood"] = {key: Source(**entry) for key, entry in tables["ood"].items()}
+    if "knn_grid" in tables["protocol"]:
+        tables["protocol"]["knn_grid"] = tuple(tables["protocol"]["knn_grid"])
+    values["protocol"] = Protocol(**tables["protocol"])
+    values["published"] = None if printed is None else Published(**printed)
+    return Suite(**{"name": name, "title": name, "folder": folder} | values)
+
+
+def _check_paths(
+    values: dict[str, Any], folder: Path | None, data: Path | None, problems: Problems
+) -> None:
+    """Note every file and folder that the suite names and that is not there.
+
+    Benchmark sets are not looked for: one that is absent is a row of the result, with how to get
+    it.
+    """
+    paths = {}
+    for table in ("id", "ood"):
+        for key, entry in values.get(table, {}).items():
+            if "path" in entry:
+                paths[f"{table}.{key}.path"] = entry["path"]
+    if values.get("weights", "bundled") != "bundled":
+        paths["weights"] = values["weights"]
+    places = " or ".join(dict.fromkeys(str(place) for place in (folder, data) if place is not None))
+    searched = places or "a data folder; name one with --data"
+    for key, path in paths.items():
+        if _found(path, folder, data) is None:
+            problems.note(f"{key} = {path!r} is not in {searched}")
+
+
+def _found(path: str, *places: Path | None) -> Path | None:
+    found = (place / path for place in places if place is not None)
+    return next((place for place in found if place.exists()), None)
+
+
+def _shipped() -> Any:
+    return files("typica.bench.suites")
+
+
+def init_text() -> str:
+    """Return a commented suite for people to make their own of; it is a suite itself."""
+    return (files("typica.bench") / "template.toml").read_text(encoding="utf-8")

@@ -1,0 +1,359 @@
+"""Fit detectors and score sets with them: the engine of `compare`, `choose` and `bench`.
+
+A detector that fails is reported in its place, and the others go on.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+
+from typica.arrays import as_features, row_blocks, to_numpy
+from typica.bench._config import Protocol, Suite
+from typica.bench._neighbours import choose_k
+from typica.bench._schema import IMAGE_METHODS, method_params
+from typica.bench._suite import FeatureSuite
+from typica.detectors import Detector, detector_class, list_detectors
+from typica.errors import InputError
+from typica.head import Head
+from typica.metrics import Evaluation, evaluate_many
+
+PAPER: Final = ("msp", "max_logit", "energy", "mahalanobis", "knn", "cw", "ctm")  # in its tables
+IN_MAIN_TABLE: Final = ("msp", "max_logit", "energy", "odin", "mahalanobis", "knn", "ctm")
+KEPT: Final = (
+    "ctm",
+    "cw",
+)  # detectors that are asked again after they have scored; these are small
+Done = Callable[[str], None]
+
+
+def _ignore(name: str) -> None:
+    pass
+
+
+class Scores(NamedTuple):
+    """What one method gave to `test`, to each OOD set and, if there is one, to the held-out set."""
+
+    test: Any
+    ood: dict[Any, Any]
+    calibration: Any = None
+
+
+@dataclass(eq=False)
+class Run:
+    """One detector: its scores, or the error that stopped it; and what it cost.
+
+    chosen: parameters that were chosen on the training data.
+    """
+
+    detector: Detector
+    error: str = ""
+    fit_seconds: float = 0.0
+    score_microseconds: float = 0.0
+    scores: Scores | None = None
+    chosen: dict[str, Any] = field(default_factory=dict)
+
+    @contextmanager
+    def reporting(self) -> Iterator[None]:
+        """Note an error here instead of letting it stop the other detectors."""
+        try:
+            yield
+        except (ValueError, TypeError, ArithmeticError, MemoryError, ImportError) as error:
+            self.error = str(error) or type(error).__name__
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Add to the seconds that fitting took."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.fit_seconds += time.perf_counter() - began
+
+    def score(self, test: Any, ood: Mapping[Any, Any], calibration: Any = None) -> None:
+        """Score every set, and note what a row costs."""
+        score = self.detector.score_samples
+        began = time.perf_counter()
+        known, strange = score(test), {name: score(rows) for name, rows in ood.items()}
+        count = len(test) + sum(len(rows) for rows in ood.values())
+        self.score_microseconds = 1e6 * (time.perf_counter() - began) / count
+        held_out = None if calibration is None else score(calibration)
+        self.scores = Scores(known, strange, held_out)
+
+
+@dataclass(eq=False)
+class Comparison(Run):
+    """How one detector did: its results, or the error that stopped it.
+
+    Seconds to fit, microseconds to score a row; the scores are there where they were asked for.
+    """
+
+    evaluation: Evaluation | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as JSON values."""
+        if self.evaluation is None:
+            return {"detector": self.detector.kind, "error": self.error}
+        times = {"fit_seconds": self.fit_seconds, "score_microseconds": self.score_microseconds}
+        return self.evaluation.to_dict() | times
+
+
+def fitted(
+    runs: Mapping[str, Run], train: Any, labels: Any, *, in_one_pass: bool
+) -> Iterator[tuple[str, Run]]:
+    """Fit the detectors of these runs and yield each when it is ready, in their order.
+
+    in_one_pass: whether those that can learn in a stream are fitted together. That reads the
+    features once, and rounds otherwise than a fit on its own does.
+    """
+    streaming = [run for run in runs.values() if in_one_pass and run.detector.tags.mergeable]
+    if in_one_pass:
+        _fit_together(streaming, train, labels)
+    for name, run in runs.items():
+        if not run.error and run not in streaming:
+            with run.reporting(), run.timed():
+                run.detector.fit(train, labels)
+        yield name, run
+
+
+def _fit_together(runs: Sequence[Run], train: Any, labels: Any) -> None:
+    """Fit detectors that learn in a stream, reading each block of the features once for all."""
+    Z = as_features(train)
+    y = None if labels is None else to_numpy(labels)
+    if y is not None and y.shape != (Z.shape[0],):
+        raise InputError(
+            f"compare: labels of shape {y.shape} for {Z.shape[0]} rows; pass one label per row."
+        )
+    for block in row_blocks(Z.shape[0], Z.shape[1]):
+        rows, targets = Z[block, ...], None if y is None else y[block]
+        for run in runs:
+            if not run.error:
+                with run.reporting(), run.timed():
+                    run.detector.partial_fit(rows, targets)
+    for run in runs:
+        if not run.error:
+            with run.reporting(), run.timed():
+                run.detector.set_training_threshold(Z)
+
+
+def compare(
+    detectors: Mapping[str, Detector],
+    train: Any,
+    labels: Any,
+    test: Any,
+    ood: Mapping[Any, Any],
+    *,
+    tpr: float = 0.95,
+    calibration: Any = None,
+    keep_scores: bool = False,
+    on_done: Done = _ignore,
+) -> dict[str, Comparison]:
+    """Fit every detector on the same features and measure how it tells `test` from each OOD set.
+
+    Those that can learn in a stream are fitted together, in one pass over the training features.
+    calibration: held-out features to set the thresholds on. keep_scores: leave the scores in each
+    row. `on_done` is called with the name of each detector that is through.
+    """
+    table = {name: Comparison(detector) for name, detector in detectors.items()}
+    for name, _ in fitted(table, train, labels, in_one_pass=True):
+        row = table[name]
+        if row.error:
+            continue
+        with row.reporting():
+            if calibration is not None:
+                row.detector.calibrate(calibration, tpr=tpr)
+            row.score(test, ood)
+            row.evaluation = _evaluation(row, tpr)
+        if not keep_scores:
+            row.scores = None
+        on_done(name)
+    return table
+
+
+def _evaluation(run: Run, tpr: float) -> Evaluation | None:
+    if run.scores is None:
+        return None
+    return evaluate_many(run.detector.kind, run.scores.test, run.scores.ood, tpr=tpr)
+
+
+def compare_on(
+    suite: FeatureSuite, names: Iterable[str] | None = None, tpr: float = 0.95
+) -> dict[str, Comparison]:
+    """Compare detectors of these names (all if None) on a suite, calibrated on held-out rows."""
+    return compare(
+        make_detectors(names, Head(suite.head_weight, suite.head_bias, suite.classes)),
+        suite.train,
+        suite.train_labels,
+        suite.test,
+        suite.ood,
+        tpr=tpr,
+        calibration=suite.calibration,
+    )
+
+
+def accepted(suite: FeatureSuite, detector: Detector) -> dict[str, float]:
+    """Return the share of rows that the threshold accepts: of `test` and of each OOD set."""
+    shares = {}
+    for name, features in {"test": suite.test, **suite.ood}.items():
+        shares[name] = float(np.mean(detector.predict(features) == 1))
+    return shares
+
+
+def make_detectors(
+    names: Iterable[str] | None = None, head: Head | None = None
+) -> dict[str, Detector]:
+    """Make detectors by their names (all if None), with the head where they need one.
+
+    >>> list(make_detectors(["ctm", "msp"], Head(np.eye(2))))
+    ['ctm', 'msp']
+    """
+    made = {}
+    for name in list_detectors() if names is None else names:
+        cls = detector_class(name)
+        made[cls.kind] = cls(head=head) if wants_head(cls) else cls()
+    return made
+
+
+def wants_head(detector: Detector | type[Detector]) -> bool:
+    """Tell whether a detector needs a head to work on features."""
+    return detector.tags.needs_head or detector.tags.reads == "logits"
+
+
+def named_methods(suite: Suite, wanted: str | None) -> dict[str, Mapping[str, Any]]:
+    """Return the methods to run with their parameters.
+
+    wanted: None for the suite's own, "all", "paper", or names with commas between.
+
+    >>> from typica.bench import load_suite
+    >>> named_methods(load_suite("cifar100-densenet"), "ctm,knn")
+    {'ctm': {}, 'knn': {'k': 200}}
+    """
+    if wanted is None:
+        return dict(suite.methods)
+    known = [*list_detectors(), *IMAGE_METHODS]
+    typed = [name.strip().lower().replace("-", "_") for name in wanted.split(",")]
+    names = {"all": known, "paper": IN_MAIN_TABLE}.get(wanted, typed)
+    unknown = [repr(name) for name in names if name not in known]
+    if unknown:
+        choices = ", ".join(sorted(known))
+        raise InputError(f"--methods: {', '.join(unknown)} unknown; choose from {choices}.")
+    return {name: suite.methods.get(name, {}) for name in names}
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The scores of one method on every set, or the reason why there are none.
+
+    params: what the method was run with, defaults included.
+    """
+
+    scores: Scores | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+    error: str = ""
+
+
+class Engine:
+    """The methods of a suite on its features: each is fitted and scored once, whoever asks."""
+
+    def __init__(self, sets: FeatureSuite, protocol: Protocol | None = None) -> None:
+        self.sets = sets
+        self.protocol = protocol or Protocol()
+        self._scored: dict[str, Scored] = {}
+        self._kept: dict[str, Detector] = {}
+
+    def detector(self, name: str) -> Detector:
+        """Return one of the detectors that are `KEPT`, fitted, with its default parameters."""
+        if name not in self._kept:
+            detector = self._made(name, {})
+            self._kept[name] = detector.fit(self.sets.train, self.sets.train_labels)
+        return self._kept[name]
+
+    def scored(
+        self, methods: Mapping[str, Mapping[str, Any]], on_done: Done = _ignore
+    ) -> dict[str, Scored]:
+        """Return the scores of methods with these parameters; one that fails keeps its place."""
+        ready: dict[str, Run] = {}
+        to_fit: dict[str, Run] = {}
+        for name, params in methods.items():
+            key = _key(name, params)
+            if key not in self._scored and self._lacks_input(name):
+                self._scored[key] = self._without_fit(name, params)
+            if key in self._scored:
+                on_done(name)
+            elif name in self._kept and not params:
+                ready[name] = Run(self._kept[name])
+            else:
+                to_fit[name] = self._run(name, params)
+        train, labels = self.sets.train, self.sets.train_labels
+        # Each on its own, so that its numbers do not depend on what else is measured.
+        fits = fitted(to_fit, train, labels, in_one_pass=False)
+        for name, run in chain(ready.items(), fits):
+            self._scored[_key(name, methods[name])] = self._finished(name, run, methods[name])
+            on_done(name)
+        return {name: self._scored[_key(name, params)] for name, params in methods.items()}
+
+    def _lacks_input(self, name: str) -> bool:
+        """Tell whether a method needs more than features: images, or a head that is not known."""
+        return name in IMAGE_METHODS or (
+            wants_head(detector_class(name)) and self.sets.head is None
+        )
+
+    def _without_fit(self, name: str, params: Mapping[str, Any]) -> Scored:
+        """Return the scores that came with the images, or say what is needed."""
+        used = method_params(name) | dict(params)
+        if name not in IMAGE_METHODS:
+            reason = "needs a head: give head.weight.npy and head.bias.npy"
+            return Scored(params=used, error=reason)
+        if name not in self.sets.scores:
+            reason = "needs images: it moves the input, which features do not hold; run with --data"
+            return Scored(params=used, error=reason)
+        by_set = {key: np.asarray(scores) for key, scores in self.sets.scores[name].items()}
+        held_out = by_set.pop("calibration", None)
+        return Scored(Scores(by_set.pop("test"), by_set, held_out), used)
+
+    def _run(self, name: str, params: Mapping[str, Any]) -> Run:
+        run = Run(self._made(name, params))
+        if params.get("k") == "grid":
+            sets, protocol = self.sets, self.protocol
+            with run.reporting():
+                k, by_k = choose_k(sets.train, sets.train_labels, protocol.knn_grid, protocol.seed)
+                run.detector.set_params(k=k)
+                grid = {str(k): auroc for k, auroc in by_k.items()}
+                run.chosen = {"k": k, "k_grid": grid}
+        return run
+
+    def _made(self, name: str, params: Mapping[str, Any]) -> Detector:
+        """Make an unfitted detector with the suite's head where it needs one."""
+        cls = detector_class(name)
+        return cls(head=self.sets.head, **params) if wants_head(cls) else cls(**params)
+
+    def _finished(self, name: str, run: Run, params: Mapping[str, Any]) -> Scored:
+        """Score the sets, and let go of the detector unless it is asked again."""
+        sets = self.sets
+        if not run.error:
+            with run.reporting():
+                run.score(sets.test, sets.ood, sets.calibration)
+        used = method_params(name) | dict(params) | run.chosen
+        if name in KEPT and not params and not run.error:
+            self._kept[name] = run.detector
+        else:
+            run.detector = clone(run.detector)
+        return Scored(run.scores, _plain(used), run.error)
+
+
+def _key(name: str, params: Mapping[str, Any]) -> str:
+    return f"{name} {json.dumps(params, sort_keys=True, default=str)}"
+
+
+def _plain(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters as JSON types; what is none (detectors inside an ensemble) as text."""
+    kinds = (str, int, float, bool, dict, type(None))
+    return {key: value if isinstance(value, kinds) else str(value) for key, value in params.items()}

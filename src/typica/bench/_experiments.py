@@ -1,0 +1,237 @@
+"""The paper's experiments on features: each gives one record (`typica.bench._record`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.bench import published
+from typica.bench._analysis import analyse
+from typica.bench._config import Suite
+from typica.bench._engine import Engine, Scored, Scores
+from typica.bench._misclassification import aurc, e_aurc
+from typica.bench._protocol import Measured, measure
+from typica.bench._record import Common, Printed, Record, Row, Stated
+from typica.bench._suite import FeatureSuite
+from typica.errors import InputError
+
+EXPERIMENTS = {
+    "main": "the average of each method over the OOD sets",
+    "detail": "each method on each OOD set, near and far apart",
+    "ablation": "accuracy and AUROC of logits (Standard), cosines to weights (CW) and to class "
+    "means (CM)",
+    "layers": "CTM at each depth of the network",
+    "analysis": "influence, one-hotness, perturbed weights, and what each OOD set is caught by",
+    "misclassification": "how well each method ranks the network's own mistakes (AURC)",
+}
+PENULTIMATE: Final = "penultimate"
+ABLATION: Final = {"standard": "max_logit", "cw": "cw", "cm": "ctm"}  # row -> method
+Done = Callable[[str], None]
+
+
+class Outcome(NamedTuple):
+    """An experiment's record, and the scores behind it by row."""
+
+    record: Record
+    scores: dict[str, Scores]
+
+
+def run_experiment(
+    experiment: str,
+    suite: Suite,
+    sets: FeatureSuite,
+    methods: Mapping[str, Mapping[str, Any]],
+    *,
+    full: bool = False,
+    on_done: Done = lambda row: None,
+    engine: Engine | None = None,
+) -> Outcome:
+    """Run one of `EXPERIMENTS` on a suite's features.
+
+    `on_done` is called with each row that is through. engine: one that has fitted methods on
+    these features for another experiment; none is fitted again.
+    """
+    if experiment not in EXPERIMENTS:
+        choices = ", ".join(EXPERIMENTS)
+        raise InputError(f"bench: experiment {experiment!r} is unknown; choose one of {choices}.")
+    engine = engine or Engine(sets, suite.protocol)
+    scored = _scored(experiment, suite, methods, engine, on_done)
+    found = {row: entry.scores for row, entry in scored.items() if entry.scores is not None}
+    rows = {row: _row(row, scored[row], suite, sets, full) for row in found}
+    if experiment not in ("ablation", "layers"):
+        rows = _with_mistakes(rows, found, sets)
+    record = Record(
+        suite=suite.name,
+        title=suite.title,
+        experiment=experiment,
+        protocol=_stated(suite, full),
+        accuracy=accuracies(engine),
+        near=tuple(name for name in sets.ood if name in sets.near),
+        n=_sizes(sets),
+        rows=rows,
+        skipped=_skipped(scored, sets),
+        absent=tuple(sets.missing),
+        left_out=sets.left_out,
+        published=_published(experiment, suite, sets),
+        analysis=analyse(engine) if experiment == "analysis" else None,
+    )
+    if experiment == "analysis":
+        on_done("analysis")
+    return Outcome(record, found)
+
+
+def rows_of(experiment: str, suite: Suite, methods: Mapping[str, Any]) -> int:
+    """Return how many rows an experiment has to work through."""
+    special = {"analysis": 1, "ablation": len(ABLATION), "layers": len(suite.layers) + 1}
+    return special.get(experiment, len(methods))
+
+
+def accuracies(engine: Engine) -> dict[str, float]:
+    """Return the top-1 accuracy on `test` of logits, cosines to weights (CW) and to means (CM).
+
+    What cannot be had is left out: without a head that knows the labels' classes, or where a
+    direction is zero, whose detector then says so.
+    """
+    sets = engine.sets
+    head = sets.classifier
+    classifiers: dict[str, Callable[[], NDArray[Any]]] = {}
+    if head is not None:
+        classifiers["standard"] = lambda: head.predict(sets.test)
+        classifiers["cw"] = lambda: engine.detector("cw").classify(sets.test)
+    classifiers["cm"] = lambda: engine.detector("ctm").classify(sets.test)
+    found = {}
+    for name, classify in classifiers.items():
+        with suppress(InputError):
+            found[name] = float(np.mean(classify() == sets.test_labels))
+    return found
+
+
+def _stated(suite: Suite, full: bool) -> Stated:
+    protocol = suite.protocol
+    return Stated(protocol.tpr, protocol.convention, protocol.subsets, protocol.seed, full)
+
+
+def _sizes(sets: FeatureSuite) -> dict[str, int]:
+    inputs = {"train": sets.train, "test": sets.test, **sets.ood}
+    return {name: len(features) for name, features in inputs.items()}
+
+
+def _scored(
+    experiment: str,
+    suite: Suite,
+    methods: Mapping[str, Mapping[str, Any]],
+    engine: Engine,
+    on_done: Done,
+) -> dict[str, Scored]:
+    if experiment == "analysis":
+        return {}
+    if experiment == "ablation":
+        return _ablation(engine, on_done)
+    if experiment == "layers":
+        return _layers(suite, engine, on_done)
+    return engine.scored(methods, on_done)
+
+
+def _ablation(engine: Engine, on_done: Done) -> dict[str, Scored]:
+    """Score by the largest logit (Standard), cosine to the weights (CW) and to the means (CM)."""
+    by_method = engine.scored({method: {} for method in ABLATION.values()}, on_done)
+    rows = {}
+    for row, method in ABLATION.items():
+        rows[row] = replace(by_method[method], params={"score": method})
+    return rows
+
+
+def _layers(suite: Suite, engine: Engine, on_done: Done) -> dict[str, Scored]:
+    """Score with CTM fitted at each depth."""
+    sets = engine.sets
+    scored = {layer: _absent_layer(layer) for layer in suite.layers}
+    for layer, features in sets.layers.items():
+        at_depth = replace(
+            sets,
+            train=features["train"],
+            test=features["test"],
+            ood={name: features[name] for name in sets.ood},
+            calibration=None,
+            head_weight=None,
+            layers={},
+            scores={},
+        )
+        scored[layer] = Engine(at_depth).scored({"ctm": {}})["ctm"]
+        on_done(layer)
+    last = engine.scored({"ctm": {}})["ctm"]
+    on_done(PENULTIMATE)
+    return scored | {PENULTIMATE: _without_held_out(last)}
+
+
+def _absent_layer(layer: str) -> Scored:
+    files = f"train.layer.{layer}.npy, test.layer.{layer}.npy and ood.NAME.layer.{layer}.npy"
+    return Scored(error=f"absent: write {files}, or run with --data")
+
+
+def _without_held_out(scored: Scored) -> Scored:
+    """Leave out the scores of the held-out set, which other depths do not have."""
+    if scored.scores is None:
+        return scored
+    return replace(scored, scores=scored.scores._replace(calibration=None))
+
+
+def _row(row: str, found: Scored, suite: Suite, sets: FeatureSuite, full: bool) -> Row:
+    if found.scores is None:
+        raise InputError(f"{row}: {found.error}")
+    scores = found.scores
+    strange = {name: scores.ood[name] for name in sets.ood}
+    measured = measure(row, scores.test, strange, suite.protocol, full=full)
+    made = Row(measured.on_sets(), measured.average(), params=found.params)
+    if not sets.near or not sets.far:
+        return made
+    near, far = _average_of(measured, sets, sets.near), _average_of(measured, sets, sets.far)
+    return replace(made, near=near, far=far)
+
+
+def _average_of(measured: Measured, sets: FeatureSuite, kind: frozenset[str]) -> Any:
+    return measured.average([name for name in sets.ood if name in kind])
+
+
+def _with_mistakes(
+    rows: Mapping[str, Row], scores: Mapping[str, Scores], sets: FeatureSuite
+) -> dict[str, Row]:
+    """Add how well each row ranks the network's own mistakes, where these are known."""
+    head = sets.classifier
+    if head is None:
+        return dict(rows)
+    wrong = np.asarray(head.predict(sets.test) != sets.test_labels)
+    found = {}
+    for name, row in rows.items():
+        test = scores[name].test
+        found[name] = replace(row, aurc=aurc(test, wrong), e_aurc=e_aurc(test, wrong))
+    return found
+
+
+def _skipped(scored: Mapping[str, Scored], sets: FeatureSuite) -> dict[str, str]:
+    skipped = {row: found.error for row, found in scored.items() if found.error}
+    skipped |= sets.missing
+    if sets.head is not None and sets.classifier is None:
+        reason = "the head knows other classes than the labels; name the classes alike"
+        skipped["accuracy"] = reason
+    return skipped
+
+
+def _published(experiment: str, suite: Suite, sets: FeatureSuite) -> dict[str, Printed]:
+    if suite.published is None or experiment == "analysis":
+        return {}
+    model, id_set = suite.published.model, suite.published.id_set
+    if experiment in ("layers", "ablation"):
+        averages = published.layers if experiment == "layers" else published.ablation
+        common = Common.from_dict(published.common_sets(id_set, sets.ood))
+        printed = averages(model, id_set)
+        return {row: Printed(average=numbers, common=common) for row, numbers in printed.items()}
+    found = {}
+    for method, by_set in published.published_as(model, id_set, sets.ood).items():
+        comparable = published.comparable_average(model, id_set, method, sets.ood)
+        found[method] = Printed.from_dict({**by_set, "common": comparable})
+    return found

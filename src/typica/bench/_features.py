@@ -1,0 +1,166 @@
+"""A suite's features: made on the spot, or read from a plain folder of arrays.
+
+    train.features.npy  train.labels.npy                   needed
+    test.features.npy  test.labels.npy                     needed
+    ood.NAME.features.npy                                  one or more, any names
+    head.weight.npy  head.bias.npy                         for methods that read logits
+    calibration.features.npy  calibration.labels.npy       held-out ID inputs, if there are any
+    train.layer.LAYER.npy  test.layer.LAYER.npy            for `--experiment layers`
+    ood.NAME.layer.LAYER.npy                               for `--experiment layers`
+
+float16 is read as float32; float32 stays on disk until it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.arrays import as_floating
+from typica.bench import digits
+from typica.bench._config import Suite
+from typica.bench._suite import FeatureSuite
+from typica.bench.published import canonical
+from typica.data import read_features, read_labels
+from typica.errors import InputError
+from typica.head import Head
+
+NEEDED = ("train.features", "train.labels", "test.features", "test.labels")
+
+
+def builtin_features(suite: Suite) -> FeatureSuite:
+    """Return the features of a suite that needs no data: train its network, with its seed."""
+    if suite.builtin != "digits":
+        raise InputError(f"suite {suite.name!r}: not built in; pass its features or its data.")
+    seed = suite.protocol.seed
+    images = {}
+    for name, ink in digits.images(seed).items():
+        grey = (255 - ink * (255 / digits.INK)).astype(np.uint8)
+        images[name] = [(f"{name}[{row}]", image) for row, image in enumerate(grey)]
+    return replace(digits.load(seed), images=images)
+
+
+def read_features_folder(suite: Suite, folder: str | Path) -> FeatureSuite:
+    """Read a suite's features from a folder (see the module), whatever its OOD sets are called.
+
+    Sets that the suite names and the folder lacks are in `missing`; sets that the folder has beside
+    them are taken too.
+    """
+    folder = Path(folder)
+    files = _files(folder)
+    ood = _ood_names(suite, files)
+    train = _load(files["train.features"])
+    width = train.shape[1]
+    head = _head(files, width)
+    near = {canonical(name) for name in suite.near}
+    sets = FeatureSuite(
+        name=suite.name,
+        title=suite.title,
+        train=train,
+        train_labels=read_labels(files["train.labels"]),
+        calibration=None,
+        calibration_labels=None,
+        test=_load(files["test.features"], width),
+        test_labels=read_labels(files["test.labels"]),
+        ood={name: _load(files[f"ood.{name}.features"], width) for name in ood},
+        near=frozenset(name for name in ood if canonical(name) in near),
+        head_weight=None if head is None else head.weight,
+        head_bias=None if head is None else head.bias,
+        classes=None if head is None else head.classes,
+        accuracy=None,
+        layers=_layers(suite, files, ood),
+        missing=_missing(suite, ood, folder),
+    )
+    if "calibration.features" in files:
+        held_out = _load(files["calibration.features"], width)
+        labels = read_labels(files["calibration.labels"])
+        sets = replace(sets, calibration=held_out, calibration_labels=labels)
+    if head is not None:
+        correct = head.predict(sets.test) == sets.test_labels
+        sets = replace(sets, accuracy=float(np.mean(correct)))
+    return sets
+
+
+def _head(files: Mapping[str, Path], width: int) -> Head | None:
+    if "head.weight" not in files:
+        return None
+    bias = read_labels(files["head.bias"]) if "head.bias" in files else None
+    return Head(_load(files["head.weight"], width), bias)
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    """Return the arrays of the folder by their names without .npy; say all that are missing."""
+    if not folder.is_dir():
+        wanted = f"{NEEDED[0]}.npy and the others"
+        raise InputError(f"{folder}: there is no such folder; pass one that holds {wanted}.")
+    files = {path.name.removesuffix(".npy"): path for path in sorted(folder.glob("*.npy"))}
+    needed = list(NEEDED)
+    if "calibration.features" in files:
+        needed.append("calibration.labels")
+    absent = [f"{name}.npy" for name in needed if name not in files]
+    if not any(map(_is_ood, files)):
+        absent.append("ood.NAME.features.npy (at least one)")
+    if absent:
+        listed = ", ".join(absent)
+        raise InputError(f"{folder}: lacks {listed}; write them there, one row per input.")
+    return files
+
+
+def _is_ood(name: str) -> bool:
+    return name.startswith("ood.") and name.endswith(".features")
+
+
+def _ood_names(suite: Suite, files: Mapping[str, Path]) -> list[str]:
+    """Return the names of the OOD sets in the suite's order, then those that it does not know."""
+    found = [name[4:-9] for name in files if _is_ood(name)]
+    order = [canonical(name) for name in suite.ood]
+    return sorted(found, key=lambda name: _place(canonical(name), order))
+
+
+def _place(name: str, order: Sequence[str]) -> int:
+    return order.index(name) if name in order else len(order)
+
+
+def _missing(suite: Suite, ood: list[str], folder: Path) -> dict[str, str]:
+    have = {canonical(name) for name in ood}
+    missing = {}
+    for name in suite.ood:
+        if canonical(name) not in have:
+            missing[name] = (
+                f"absent: there is no ood.{name}.features.npy in {folder}; "
+                "write its features there, or run with --data"
+            )
+    return missing
+
+
+def _layers(
+    suite: Suite, files: Mapping[str, Path], ood: list[str]
+) -> dict[str, dict[str, NDArray[Any]]]:
+    """Return the features of other layers by layer and set; raise if a set lacks a layer."""
+    prefix = "train.layer."
+    found = [name.removeprefix(prefix) for name in files if name.startswith(prefix)]
+    found.sort(key=lambda layer: _place(layer, suite.layers))
+    keys = {"train": "train", "test": "test"} | {name: f"ood.{name}" for name in ood}
+    wanted = [f"{key}.layer.{layer}" for layer in found for key in keys.values()]
+    absent = [f"{file}.npy" for file in wanted if file not in files]
+    if absent:
+        folder = files["train.features"].parent
+        raise InputError(f"{folder}: lacks {', '.join(absent)}; every set has every layer.")
+    layers = {}
+    for layer in found:
+        paths = {name: files[f"{key}.layer.{layer}"] for name, key in keys.items()}
+        layers[layer] = {name: _load(path) for name, path in paths.items()}
+    return layers
+
+
+def _load(path: Path, width: int | None = None) -> NDArray[Any]:
+    features = read_features(path).features
+    if width is not None and features.shape[1] != width:
+        found = f"{features.shape[1]} columns, but train.features.npy has {width}"
+        raise InputError(f"{path}: {found}; take one layer.")
+    return np.asarray(as_floating(features))

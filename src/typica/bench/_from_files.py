@@ -1,0 +1,216 @@
+"""Evaluate, compare and choose detectors straight from files of features, as the shell does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
+
+from typica.bank import Bank
+from typica.bench._choose import Choice, leave_classes_out
+from typica.bench._engine import PAPER, Comparison, compare, make_detectors, wants_head
+from typica.data import (
+    Images,
+    find_head,
+    open_images,
+    read_features,
+    read_labels,
+    read_rows,
+)
+from typica.data import origin_of as origin_of_file
+from typica.decide import origin_of
+from typica.detectors import Detector, final_detector, list_detectors, reads_logits
+from typica.errors import InputError
+from typica.head import Head
+from typica.metrics import Evaluation, evaluate_many
+from typica.origin import Origin
+from typica.progress import note, steps, work
+
+HELD_OUT = 0.2  # the share of a bank that is held out where no file is
+
+
+def evaluate_files(
+    estimator: Any,
+    known: str | Path,
+    ood: Mapping[str, str | Path],
+    *,
+    tpr: float = 0.95,
+    convention: str = "first",
+    bootstrap: int = 0,
+) -> Evaluation:
+    """Measure how well a fitted detector tells the features in one file from those in others."""
+    origin = origin_of(estimator)
+    logits = reads_logits(estimator)
+    rows = read_rows(known, origin, logits=logits)
+    sets = {}
+    for name, path in ood.items():
+        sets[name] = read_rows(path, origin, rows.shape[1], logits=logits)
+    with work("scoring", len(rows) + sum(map(len, sets.values()))):
+        known_scores = estimator.score_samples(rows)
+        scores = {name: estimator.score_samples(strange) for name, strange in sets.items()}
+    return evaluate_many(
+        final_detector(estimator).kind,
+        known_scores,
+        scores,
+        tpr=tpr,
+        convention=convention,
+        bootstrap=bootstrap,
+    )
+
+
+def compare_files(
+    features: str | Path,
+    known: str | Path,
+    ood: Mapping[str, str | Path],
+    *,
+    labels: str | Path | None = None,
+    head: str | Path | None = None,
+    names: str | Iterable[str] = "all",
+    tpr: float = 0.95,
+) -> dict[str, Comparison]:
+    """Fit detectors on the features in one file and measure how they tell `known` from OOD files.
+
+    names: of detectors, "all" or "paper"; those that lack a head are left out.
+    """
+    detectors = _with_head(names, find_head(head, features), "they need --head")
+    train = read_features(features)
+    targets = train.labels if labels is None else read_labels(labels)
+    origin, width = origin_of_file(features), train.features.shape[1]
+    rows = read_rows(known, origin, width)
+    sets = {name: read_rows(path, origin, width) for name, path in ood.items()}
+    with steps("comparing", len(detectors)) as done:
+        return compare(detectors, train.features, targets, rows, sets, tpr=tpr, on_done=done)
+
+
+def choose_files(
+    bank: str | Path,
+    *,
+    labels: str | Path | None = None,
+    held_out: str | Path | None = None,
+    head: str | Path | None = None,
+    images: str | Path | Images | None = None,
+    split: str | None = None,
+    model: str | None = None,
+    weights: str | Path | None = None,
+    trust: bool = False,
+    names: str | Iterable[str] = "all",
+    seed: int = 0,
+) -> Choice:
+    """Choose a detector with no OOD data, from a bank or a file of features with labels.
+
+    held_out: features with labels; a fifth of the bank if not given. images: what the bank was made
+    of, so that corrupted and mixed ones play the unknown as well; split, model, weights and trust
+    say which of them, where the network is now, and whether its file may be loaded.
+    """
+    every = _labelled(bank, labels)
+    detectors = _with_head(
+        names, _own_head(head, bank, every), "they need a head for these classes"
+    )
+    train, known, rows = _parts(every, bank, held_out, seed)
+    near = None
+    if images is not None:
+        shown = images if isinstance(images, Images) else open_images(images, split=split)
+        source = bank if held_out is None else held_out
+        near = _near(
+            Path(source), shown, rows, seed=seed, model=model, weights=weights, trust=trust
+        )
+    with steps("leaving classes out", len(np.unique(train.labels))) as done:
+        return leave_classes_out(
+            detectors,
+            train.features,
+            train.labels,
+            known.features,
+            known.labels,
+            near=near,
+            seed=seed,
+            on_done=done,
+        )
+
+
+class _Labelled(NamedTuple):
+    features: NDArray[Any]
+    labels: NDArray[Any]
+
+    def rows(self, kept: NDArray[np.int64]) -> _Labelled:
+        return _Labelled(self.features[kept], self.labels[kept])
+
+
+def _labelled(
+    path: str | Path, labels: str | Path | None = None, origin: Origin | None = None
+) -> _Labelled:
+    table = read_features(path, origin)
+    features = table.features
+    targets = table.labels if labels is None else read_labels(labels)
+    if targets is None:
+        raise InputError(
+            f"{path}: holds no labels; pass --labels, or a file with features and labels."
+        )
+    if len(targets) != len(features):
+        raise InputError(
+            f"{path}: {len(targets)} labels for {len(features)} rows; pass one label per row."
+        )
+    return _Labelled(features, targets)
+
+
+def _parts(
+    every: _Labelled, bank: str | Path, held_out: str | Path | None, seed: int
+) -> tuple[_Labelled, _Labelled, NDArray[np.int64] | None]:
+    """Return what to fit on, what is held out, and the rows of the bank that the latter are."""
+    if held_out is not None:
+        return every, _labelled(held_out, origin=origin_of_file(bank)), None
+    kept, rows = train_test_split(
+        np.arange(len(every.features)),
+        test_size=HELD_OUT,
+        stratify=every.labels,
+        random_state=seed,
+    )
+    return every.rows(kept), every.rows(rows), rows
+
+
+def _near(
+    path: Path, images: Images, rows: NDArray[np.int64] | None, **options: Any
+) -> dict[str, NDArray[np.float32]]:
+    """Return the features of corrupted and mixed images of a bank, of these rows or of all."""
+    from typica.bench._near import near_features  # noqa: PLC0415 (needs torch, which is an extra)
+
+    if not Bank.is_bank(path):
+        raise InputError(
+            f"--images: {path} is not a bank of `typica extract`; pass one, for its network is "
+            "needed."
+        )
+    bank = Bank.open(path)
+    if rows is None:
+        rows = np.arange(len(bank))
+    with work("corrupting and mixing", None, unit="images/s"):
+        return near_features(bank, images, rows, **options)
+
+
+def _own_head(head: str | Path | None, bank: str | Path, every: _Labelled) -> Head | None:
+    """Return the head; a bank's own only if it knows the classes, or no logit could be masked."""
+    found = find_head(head, bank)
+    if head is None and found is not None and not np.isin(every.labels, found.classes).all():
+        return None
+    return found
+
+
+def _with_head(names: str | Iterable[str], head: Head | None, reason: str) -> dict[str, Detector]:
+    """Make the detectors; say which are left out for want of a head."""
+    made = make_detectors(_listed(names), head)
+    if head is not None:
+        return made
+    headless = [name for name, detector in made.items() if wants_head(detector)]
+    if headless:
+        note(f"left out, for {reason}: {', '.join(headless)}")
+    return {name: detector for name, detector in made.items() if name not in headless}
+
+
+def _listed(names: str | Iterable[str]) -> Iterable[str]:
+    if not isinstance(names, str):
+        return names
+    if names == "all":
+        return list_detectors()
+    return PAPER if names == "paper" else names.split(",")

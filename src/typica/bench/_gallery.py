@@ -1,0 +1,162 @@
+"""Images for the report, as CTM sees them: typical, borderline, missed, and false alarms."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from typica.bench._engine import Engine
+from typica.bench._suite import FeatureSuite
+from typica.calibration import guaranteed_rank
+from typica.detectors import Detector
+from typica.exact import exact
+from typica.files import atomic_path
+
+EACH = 8  # images of a kind
+SIDE = 128  # of an image's longer side, at most, in pixels
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An image of the gallery: its file and set, and what CTM makes of it.
+
+    kind: typical, borderline, missed or false alarm. label: what it is, where that is known.
+    """
+
+    file: str
+    set: str = ""
+    name: str = ""
+    method: str = ""
+    score: float | None = None
+    nearest: str | None = None
+    label: str | None = None
+    kind: str = "other"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain JSON types."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Shown:
+        """Read what `to_dict` gave; only the file must be there."""
+        nearest, label = document.get("nearest"), document.get("label")
+        return cls(
+            file=document["file"],
+            set=str(document.get("set", "")),
+            name=str(document.get("name") or ""),
+            method=str(document.get("method") or ""),
+            score=document.get("score"),
+            nearest=None if nearest is None else str(nearest),
+            label=None if label is None else str(label),
+            kind=str(document.get("kind", "other")),
+        )
+
+
+def write_gallery(
+    folder: str | Path, sets: FeatureSuite, tpr: float, engine: Engine | None = None
+) -> int:
+    """Write the images that CTM finds most telling to `folder`; return how many.
+
+    Sets without images are left out. The threshold keeps a share `tpr` of the calibration inputs,
+    or of the test inputs where there are none. engine: one that has fitted CTM already.
+    """
+    folder = Path(folder)
+    _remove(folder)
+    if "test" not in sets.images:
+        return 0
+    detector = (engine or Engine(sets)).detector("ctm")
+    held_out = sets.test if sets.calibration is None else sets.calibration
+    cut = _threshold(np.asarray(detector.score_samples(held_out), dtype=np.float64), tpr)
+    features = {"test": sets.test}
+    features |= {name: Z for name, Z in sets.ood.items() if name in sets.images}
+    scores = {name: np.asarray(detector.score_samples(Z)) for name, Z in features.items()}
+    (folder / "gallery").mkdir(parents=True, exist_ok=True)
+    entries = []
+    for number, (kind, name, row) in enumerate(_chosen(scores, cut)):
+        title, image = sets.images[name][row]
+        _thumbnail(image).save(folder / _file(number))
+        shown = Shown(
+            file=_file(number),
+            set=name,
+            name=title,
+            method="ctm",
+            score=float(scores[name][row]),
+            nearest=_nearest(detector, features[name][row : row + 1]),
+            label=str(sets.test_labels[row]) if name == "test" else None,
+            kind=kind,
+        )
+        entries.append(shown.to_dict())
+    with atomic_path(folder / "gallery.json") as temporary:
+        temporary.write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
+    return len(entries)
+
+
+def _threshold(scores: NDArray[np.float64], tpr: float) -> float:
+    """Return the k-th smallest score, k = floor((n + 1)(1 - tpr)), which keeps a share `tpr`."""
+    k = guaranteed_rank(len(scores), 1 - exact(tpr))
+    return float(np.sort(scores)[k - 1]) if k else -math.inf
+
+
+def _nearest(detector: Detector, row: NDArray[Any]) -> str | None:
+    matches = detector.match(row)
+    if matches is None:
+        return None
+    return str(detector.classes_[matches.nearest[0]])
+
+
+def _remove(folder: Path) -> None:
+    """Remove an earlier gallery, and nothing else that lies beside it."""
+    listing = folder / "gallery.json"
+    if not listing.is_file():
+        return
+    try:
+        count = len(json.loads(listing.read_text(encoding="utf-8")))
+    except (ValueError, TypeError):
+        count = 0
+    for number in range(count):
+        (folder / _file(number)).unlink(missing_ok=True)
+    listing.unlink()
+
+
+def _file(number: int) -> str:
+    return f"gallery/{number:03d}.png"
+
+
+def _chosen(scores: Mapping[str, NDArray[Any]], cut: float) -> Iterator[tuple[str, str, int]]:
+    """Yield kind, set and row; of OOD sets, the extremes of all of them together."""
+    known = scores["test"]
+    order = np.argsort(-known, kind="stable")
+    for row in order[:EACH]:
+        yield "typical", "test", int(row)
+    everything = []
+    for name, of_set in scores.items():
+        everything += [(float(score), name, row) for row, score in enumerate(of_set)]
+    everything.sort(key=lambda entry: (abs(entry[0] - cut), entry[1:]))
+    for _, name, row in everything[:EACH]:
+        yield "borderline", name, row
+    strange = [entry for entry in everything if entry[1] != "test"]
+    strange.sort(key=lambda entry: (-entry[0], entry[1:]))
+    for score, name, row in strange[:EACH]:
+        if score >= cut:
+            yield "missed", name, row
+    for row in order[::-1][:EACH]:
+        if known[row] < cut:
+            yield "false alarm", "test", int(row)
+
+
+def _thumbnail(image: Any) -> Image.Image:
+    if isinstance(image, Image.Image):
+        made = image.convert("RGB")
+    else:
+        made = Image.fromarray(np.asarray(image))
+    if max(made.size) > SIDE:
+        made.thumbnail((SIDE, SIDE))
+    return made

@@ -1,0 +1,337 @@
+"""From a suite and a folder of data to features: networks run once, into banks for later runs.
+
+A bank's folder is named after what it holds and a fingerprint of all that made it, so a suite that
+changes its model, transform or data gets banks of its own, and one that was interrupted goes on
+where it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.arrays import as_floating
+from typica.bank import Bank, BankWriter
+from typica.bench._config import Source, Suite
+from typica.bench._schema import IMAGE_METHODS, method_params
+from typica.bench._suite import FeatureSuite
+from typica.data import (
+    Images,
+    Preprocessing,
+    check_origin,
+    find_head,
+    holds_images,
+    image_batches,
+    open_images,
+    origin_of,
+    read_features,
+)
+from typica.data.sets import find_set, how_to_get, set_home
+from typica.errors import InputError
+from typica.extras import need
+from typica.nets import ODIN, FeatureExtractor, Opened, Settings, extract, open_model
+from typica.progress import advance
+
+# Of what is being done, and on how many images.
+Watch = Callable[[str, int], AbstractContextManager[None]]
+Arrays = dict[str, NDArray[Any]]
+
+
+def prepare(
+    suite: Suite,
+    data: Path | None,
+    *,
+    cache: Path | None = None,
+    settings: Settings | None = None,
+    trust: bool = False,
+    watch: Watch = lambda what, total: nullcontext(),
+) -> FeatureSuite:
+    """Return a suite's features, of the images in the folder `data` or of banks.
+
+    Absent OOD sets are in `missing`. cache: where banks are kept, `banks` in Typica's home if None.
+    trust: whether a model's file that can run code may be loaded. `watch` is entered with what is
+    being worked on.
+    """
+    found, missing = _find_all(suite, data)
+    opened = _open(suite, data, trust)
+    transform = _transform(suite, opened)
+    banks = cache or set_home() / "banks"
+    work = _Work(opened, transform, settings or Settings(), banks, watch)
+    sets = {name: work.features(name, path, source) for name, (path, source) in found.items()}
+    rows, labels = _tables(suite, sets)
+    ood = [name for name in suite.ood if name in sets]
+    features = FeatureSuite(
+        name=suite.name,
+        title=suite.title,
+        train=rows["train"],
+        train_labels=labels["train"],
+        calibration=rows.get("calibration"),
+        calibration_labels=labels.get("calibration"),
+        test=rows["test"],
+        test_labels=labels["test"],
+        ood={name: rows[name] for name in ood},
+        near=frozenset(suite.near) & set(ood),
+        head_weight=None,
+        head_bias=None,
+        classes=None,
+        accuracy=None,
+        layers=_layers(suite, sets),
+        scores=work.input_scores(suite, {name: sets[name] for name in ("test", *ood)}),
+        missing=missing,
+        left_out={name: list(entry.left_out) for name, entry in sets.items() if entry.left_out},
+        images={name: entry for name, entry in sets.items() if entry.images is not None},
+    )
+    return _with_head(features, sets["train"].path)
+
+
+def _tables(suite: Suite, sets: Mapping[str, _Set]) -> tuple[Arrays, Arrays]:
+    """Return features and labels by set; the sets that the network knows must have labels."""
+    rows, labels = {}, {}
+    for name, entry in sets.items():
+        table = read_features(entry.path)
+        rows[name] = np.asarray(as_floating(table.features))
+        if name in suite.ood:
+            continue
+        if table.labels is None:
+            raise InputError(
+                f"suite {suite.name!r}: {name} has no labels; "
+                "keep its images in one folder per class."
+            )
+        labels[name] = table.labels
+    return rows, labels
+
+
+def _with_head(features: FeatureSuite, train: Path) -> FeatureSuite:
+    """Add the head that lies beside the training features, and the accuracy it reaches."""
+    head = find_head(None, train)
+    if head is None:
+        return features
+    accuracy = float(np.mean(head.predict(features.test) == features.test_labels))
+    return replace(
+        features,
+        head_weight=head.weight,
+        head_bias=head.bias,
+        classes=head.classes,
+        accuracy=accuracy,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Set:
+    """One set: where its features lie, and its images where there are any, by row."""
+
+    path: Path
+    images: Images | None = None
+    left_out: tuple[str, ...] = ()
+
+    @cached_property
+    def bank(self) -> Bank | None:
+        """The bank of the features, opened once."""
+        return Bank.open(self.path) if Bank.is_bank(self.path) else None
+
+    @cached_property
+    def _position(self) -> dict[str, int]:
+        names = () if self.images is None else self.images.names
+        return {name: place for place, name in enumerate(names)}
+
+    def __getitem__(self, row: int) -> tuple[str, Any]:
+        """Return the name and the image of a row; the features may lack images that are damaged."""
+        if self.images is None:
+            raise KeyError(row)
+        names = None if self.bank is None else self.bank.names
+        if names is None:
+            return self.images.names[row], self.images.read(row)
+        return names[row], self.images.read(self._position[names[row]])
+
+
+@dataclass(frozen=True)
+class _Work:
+    """Runs the network over sets, each into its bank."""
+
+    opened: Opened
+    transform: Preprocessing
+    settings: Settings
+    cache: Path
+    watch: Watch
+
+    def features(self, name: str, path: Path, source: Source) -> _Set:
+        """Return a set's features: as they are in a bank or a feature file, else of its images."""
+        if not holds_images(path):
+            check_origin(path, origin_of(path), self.opened.origin(self.transform))
+            return _Set(path)
+        images = open_images(path, split=source.split)
+        folder = self.cache / f"{name}-{_digest(self._identity(images))}"
+        with self.watch(name, len(images)):
+            bank = extract(images, self.opened, folder, self.transform, settings=self.settings)
+        not_images = [f"{name}: not an image" for name in images.ignored]
+        unread = [reason for _, reason in bank.skipped]
+        return _Set(folder, images, (*images.notes, *not_images, *unread))
+
+    def input_scores(self, suite: Suite, sets: Mapping[str, _Set]) -> dict[str, Arrays]:
+        """Return the scores of methods that move the input, by method and set.
+
+        None where the model has no gradients or a set has no images.
+        """
+        images = {name: entry.images for name, entry in sets.items() if entry.images is not None}
+        if len(images) < len(sets) or not isinstance(self.opened.extractor, FeatureExtractor):
+            return {}
+        scores = {}
+        for method in suite.methods:
+            if method in IMAGE_METHODS:
+                params = method_params(method) | dict(suite.methods[method])
+                scores[method] = {name: self._odin(name, images[name], params) for name in images}
+        return scores
+
+    def _odin(self, name: str, images: Images, params: Mapping[str, Any]) -> NDArray[Any]:
+        """Return one score per image, kept in a bank of one column."""
+        identity = {**self._identity(images), "method": "odin", **params}
+        folder = self.cache / f"{name}-odin-{_digest(identity)}"
+        torch = need("torch", "torch")
+        pinned = {
+            "batch": self.settings.batch or 50,
+            "threads": torch.get_num_threads(),
+            "torch": torch.__version__,
+        }
+        with BankWriter(folder, identity, settings=pinned, shard_rows=500) as writer:
+            if not writer.complete:
+                if writer.settings != pinned:
+                    raise InputError(
+                        f"{folder}: was begun with {writer.settings}, and this is {pinned}; "
+                        "go on as it was begun, or delete the folder."
+                    )
+                with self.watch(f"{name}, ODIN", len(images)):
+                    self._write_odin(writer, images, params, pinned["batch"])
+            return np.asarray(writer.finish().features)[:, 0]
+
+    def _write_odin(
+        self, writer: BankWriter, images: Images, params: Mapping[str, Any], size: int
+    ) -> None:
+        detector = ODIN(self.opened.extractor, **params, std=self.transform.std)
+        batches = image_batches(
+            images, self.transform, size, start=writer.done, on_error=self.settings.on_error
+        )
+        advance(writer.done)
+        for batch in batches:
+            columns = {}
+            if len(batch.indices):
+                inputs = self.transform.normalised(batch.pixels)
+                scores = detector.score_samples(inputs, batch_size=size)
+                columns = {"features": scores.numpy()[:, None]}
+            writer.write(columns, None, batch.stop - batch.start, batch.skipped)
+            advance(batch.stop - batch.start)
+
+    def _identity(self, images: Images) -> dict[str, Any]:
+        return {
+            **self.opened.identity,
+            "transform": self.transform.to_dict(),
+            "data": images.fingerprint(),
+        }
+
+
+def _digest(identity: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _transform(suite: Suite, opened: Opened) -> Preprocessing:
+    """Return the model's preprocessing with what the suite changes, or the suite's own."""
+    if opened.transform is not None:
+        changed: Preprocessing = replace(opened.transform, **suite.transform)
+        return changed
+    if not {"resize", "crop"} <= set(suite.transform):
+        raise InputError(
+            f"suite {suite.name!r}: the model's preprocessing is not known; "
+            "add resize and crop to it."
+        )
+    return Preprocessing.from_dict(dict(suite.transform))
+
+
+def _find_all(
+    suite: Suite, data: Path | None
+) -> tuple[dict[str, tuple[Path, Source]], dict[str, str]]:
+    """Return where each set lies, and what to do about those that are absent.
+
+    Raise if the network's own are, or all OOD sets.
+    """
+    own = {"train": suite.train, "test": suite.test}
+    if suite.calibration is not None:
+        own["calibration"] = suite.calibration
+    places, missing = {}, {}
+    for name, source in {**own, **suite.ood}.items():
+        path = _find(suite, source, data)
+        if path is None:
+            missing[name] = _advice(source, data)
+        else:
+            places[name] = (path, source)
+    if needed := [f"{name} ({missing[name]})" for name in own if name in missing]:
+        raise InputError(f"suite {suite.name!r}: lacks {'; '.join(needed)}.")
+    if set(suite.ood) <= set(missing):
+        listed = "; ".join(f"{name} ({missing[name]})" for name in suite.ood)
+        raise InputError(f"suite {suite.name!r}: has none of its OOD sets: {listed}.")
+    if clash := sorted(set(own) & set(suite.ood)):
+        raise InputError(
+            f"suite {suite.name!r}: an OOD set is called {clash[0]!r}; choose another name."
+        )
+    return places, missing
+
+
+def _find(suite: Suite, source: Source, data: Path | None) -> Path | None:
+    if source.path is not None:
+        return suite.find(source.path, data)
+    name = str(source.set)
+    for root in _roots(data):
+        found = find_set(name, root)
+        if found is not None:
+            return found
+    return None
+
+
+def _roots(data: Path | None) -> Iterator[Path]:
+    if data is not None:
+        yield data
+    yield set_home()
+
+
+def _advice(source: Source, data: Path | None) -> str:
+    if source.path is not None:
+        return f"absent: {source.path} is not there"
+    return f"absent: {how_to_get(str(source.set), data)}"
+
+
+def _open(suite: Suite, data: Path | None, trust: bool) -> Opened:
+    if suite.model is None:
+        raise InputError(f"suite {suite.name!r}: names no model; add one, or pass --features.")
+    weights: Any = suite.weights
+    if weights not in (None, "bundled"):
+        weights = suite.find(weights, data)
+        if weights is None:
+            found = f"the weights {suite.weights} are not in {data}"
+            raise InputError(f"suite {suite.name!r}: {found}; put them there.")
+    model = None if ":" in suite.model else suite.find(suite.model, data)
+    name = str(model or suite.model)
+    if not suite.layers:
+        return open_model(name, weights, layer=suite.layer, trust=trust)
+    layers = [*suite.layers, suite.layer or "penultimate"]
+    return open_model(name, weights, layers=layers, trust=trust)
+
+
+def _layers(suite: Suite, sets: Mapping[str, _Set]) -> dict[str, Arrays]:
+    """Return the other layers' features by layer and set, where every set has a bank with them."""
+    banks = {name: entry.bank for name, entry in sets.items() if name != "calibration"}
+    layers = {}
+    for layer in suite.layers:
+        arrays = {}
+        for name, bank in banks.items():
+            if bank is not None and layer in bank.layers:
+                arrays[name] = np.asarray(as_floating(bank.layers[layer]))
+        if len(arrays) == len(banks):
+            layers[layer] = arrays
+    return layers

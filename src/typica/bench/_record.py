@@ -1,0 +1,404 @@
+"""The result of an experiment as one typed record: what runs make, files keep and tables show.
+
+As JSON, which `to_dict` gives and `from_dict` reads:
+
+    {"suite", "title", "experiment", "protocol", "accuracy": {"standard", "cw", "cm"},
+     "near": [SETS], "n": {SET: rows},
+     "results": {ROW: {"ood": {SET: {"fpr", "fpr_std", "auroc", ...}}, "average": {...},
+                       "near": ..., "far": ..., "params": {...}, "aurc", "e_aurc"}},
+     "skipped": {ROW or SET: why, and what to do}, "absent": [SETS of these],
+     "left_out": {SET: [reasons]},
+     "published": {ROW: {SET: {"fpr", "auroc"}, "average": {...},
+                         "common": {"sets": [SETS], "fpr", "auroc", "of"}}}}
+
+All shares are fractions. A ROW is a method; in `ablation` it is standard, cw or cm, in `layers` a
+layer; `analysis` has none, and the parts of `typica.bench._findings` beside. "common" is the
+paper's mean over the OOD sets that both have; in `ablation` and `layers`, of which it printed
+averages alone, it says which these are, and "of" how many it has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from typica.bench._findings import Analysis
+from typica.errors import FormatError
+from typica.metrics import CONVENTIONS, METRICS, Metric
+
+ID_SETS: Final = ("train", "test")
+Numbers = Mapping[str, float]  # metric -> number
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number, and its standard deviation over random subsets where there is one."""
+
+    value: float
+    std: float | None = None
+
+
+Measures = Mapping[str, Measure]  # metric -> measure
+
+
+@dataclass(frozen=True)
+class OnSet:
+    """What a row reached on one OOD set: of `n` inputs, on average over random `subsets`."""
+
+    measures: Measures
+    n: int | None = None
+    threshold: float | str | None = None
+    subsets: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain JSON types."""
+        values = {name: measure.value for name, measure in self.measures.items()}
+        stds = {f"{name}_std": measure.std for name, measure in self.measures.items()}
+        numbers = {"n": self.n, **values, "threshold": self.threshold, **stds}
+        return _known(numbers | {"subsets": self.subsets})
+
+    @classmethod
+    def from_dict(cls, document: Any) -> OnSet:
+        """Read what `to_dict` gave; what is not there is None."""
+        entry = mapping(document)
+        return cls(measures_of(entry), entry.get("n"), entry.get("threshold"), entry.get("subsets"))
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was measured of one row, e.g. a method: on each OOD set, and on average.
+
+    average, near, far: over all OOD sets and over those of a kind, with the deviation of the mean
+    of one draw of each. aurc, e_aurc: how well the row ranks the network's own mistakes.
+    """
+
+    ood: Mapping[str, OnSet]
+    average: Measures = field(default_factory=dict)
+    near: Measures = field(default_factory=dict)
+    far: Measures = field(default_factory=dict)
+    params: Mapping[str, Any] = field(default_factory=dict)
+    aurc: float | None = None
+    e_aurc: float | None = None
+
+    def on(self, name: str) -> Measures:
+        """Return the measures on one OOD set; none where it was not measured."""
+        return self.ood[name].measures if name in self.ood else {}
+
+    def means(self, sets: Sequence[str]) -> Measures:
+        """Return the mean of each metric over these OOD sets, with its deviation.
+
+        Sets are drawn independently: the deviation of their mean is the root of the sum of
+        squares, over their number.
+
+        >>> ood = {"a": {"auroc": 0.5, "auroc_std": 0.03}, "b": {"auroc": 0.75, "auroc_std": 0.04}}
+        >>> Row.from_dict({"ood": ood}).means(["a", "b"])
+        {'auroc': Measure(value=0.625, std=0.025)}
+        """
+        if self.average and set(sets) == set(self.ood):
+            return self.average
+        by_set = [self.on(name) for name in sets]
+        found = {}
+        for metric in METRICS:
+            here = [measures[metric] for measures in by_set if metric in measures]
+            if by_set and len(here) == len(by_set):
+                std = math.hypot(*(measure.std or 0.0 for measure in here)) / len(here)
+                found[metric] = Measure(_mean(measure.value for measure in here), std)
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain JSON types."""
+        document: dict[str, Any] = {
+            "ood": {name: found.to_dict() for name, found in self.ood.items()}
+        }
+        for kind in ("average", "near", "far"):
+            if measures := getattr(self, kind):
+                document[kind] = _with_stds(measures)
+        document["params"] = dict(self.params)
+        return document | _known({"aurc": self.aurc, "e_aurc": self.e_aurc})
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Row:
+        """Read what `to_dict` gave; only "ood" must be there."""
+        return cls(
+            ood={name: OnSet.from_dict(entry) for name, entry in document["ood"].items()},
+            average=measures_of(document.get("average")),
+            near=measures_of(document.get("near")),
+            far=measures_of(document.get("far")),
+            params=mapping(document.get("params")),
+            aurc=number(document.get("aurc")),
+            e_aurc=number(document.get("e_aurc")),
+        )
+
+
+@dataclass(frozen=True)
+class Common:
+    """The paper's mean over the OOD sets that both have, which these are, and of how many."""
+
+    sets: tuple[str, ...] = ()
+    numbers: Numbers = field(default_factory=dict)
+    of: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain JSON types."""
+        return {"sets": list(self.sets), **self.numbers, **_known({"of": self.of})}
+
+    @classmethod
+    def from_dict(cls, document: Any) -> Common:
+        """Read what `to_dict` gave."""
+        entry = mapping(document)
+        return cls(tuple(entry.get("sets", ())), _metrics_of(entry), entry.get("of"))
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What the paper printed of one row: by OOD set, its average, and what can be compared."""
+
+    sets: Mapping[str, Numbers] = field(default_factory=dict)
+    average: Numbers = field(default_factory=dict)
+    common: Common = Common()
+
+    def on(self, name: str) -> Numbers:
+        """Return what was printed of one OOD set."""
+        return self.sets.get(name, {})
+
+    def means(self, sets: Sequence[str]) -> Numbers:
+        """Return the paper's mean over these OOD sets; {} where it has not printed them all.
+
+        The average as printed stands where these are all that it printed, which `common` knows.
+
+        >>> printed = Printed({"a": {"auroc": 0.5}, "b": {"auroc": 0.75}}, {"auroc": 0.6})
+        >>> printed.means(["a", "b"]), printed.means(["a", "c"])
+        ({'auroc': 0.625}, {})
+        """
+        if sets and set(self.common.sets) == set(sets):
+            return self.common.numbers
+        by_set = [self.on(name) for name in sets]
+        found = {}
+        for metric in METRICS:
+            here = [numbers[metric] for numbers in by_set if metric in numbers]
+            if by_set and len(here) == len(by_set):
+                found[metric] = _mean(here)
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain JSON types."""
+        by_set = {name: dict(numbers) for name, numbers in self.sets.items()}
+        return {**by_set, "average": dict(self.average), "common": self.common.to_dict()}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Printed:
+        """Read what `to_dict` gave."""
+        sets = {}
+        for name, entry in document.items():
+            if name not in ("average", "common"):
+                sets[name] = _metrics_of(mapping(entry))
+        average = _numbers_of(document.get("average"))
+        return cls(sets, average, Common.from_dict(document.get("common")))
+
+
+@dataclass(frozen=True)
+class Stated:
+    """The protocol that numbers were measured with; None where a file does not say."""
+
+    tpr: float = 0.95
+    convention: str = "first"
+    subsets: int | None = None
+    seed: int | None = None
+    full: bool | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain JSON types."""
+        others = {"subsets": self.subsets, "seed": self.seed, "full": self.full}
+        return {"tpr": self.tpr, "convention": self.convention, **_known(others)}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Stated:
+        """Read what `to_dict` gave; an unknown convention is taken for the default."""
+        tpr = number(document.get("tpr", 0.95))
+        if tpr is None or not 0 < tpr <= 1:
+            raise FormatError(f"has a tpr of {tpr}; run the benchmark again.")
+        convention = str(document.get("convention"))
+        known = convention if convention in CONVENTIONS else "first"
+        return cls(tpr, known, document.get("subsets"), document.get("seed"), document.get("full"))
+
+
+@dataclass(frozen=True)
+class Record:
+    """One experiment on one suite; see the module for its parts."""
+
+    suite: str
+    title: str
+    experiment: str = "main"
+    protocol: Stated = Stated()
+    accuracy: Numbers = field(default_factory=dict)
+    near: tuple[str, ...] = ()
+    n: Mapping[str, int] = field(default_factory=dict)
+    rows: Mapping[str, Row] = field(default_factory=dict)
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    absent: tuple[str, ...] = ()
+    left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    published: Mapping[str, Printed] = field(default_factory=dict)
+    analysis: Analysis | None = None
+
+    @property
+    def sets(self) -> list[str]:
+        """The OOD sets that were measured, in the order of the suite."""
+        found = dict.fromkeys(name for row in self.rows.values() for name in row.ood)
+        return list(found) or [name for name in self.n if name not in ID_SETS]
+
+    @property
+    def ranked(self) -> list[str]:
+        """The rows, the best mean AUROC first."""
+        return sorted(self.rows, key=lambda name: -(self.value(name, None, "auroc") or 0.0))
+
+    @property
+    def fpr_name(self) -> str:
+        """FPR with the share that it is measured at, e.g. FPR95."""
+        return METRICS["fpr"].title(self.protocol.tpr)
+
+    @property
+    def in_common(self) -> list[str]:
+        """Those of the measured OOD sets that the paper has too."""
+        printed: set[str] = set()
+        for entry in self.published.values():
+            printed.update(entry.sets, entry.common.sets)
+        return [name for name in self.sets if name in printed]
+
+    def covered(self, *, against: bool) -> list[str]:
+        """Return the OOD sets of an average: all, or beside the paper's those that both have."""
+        return (self.in_common if against else []) or self.sets
+
+    def means(self, name: str, sets: Sequence[str]) -> Measures:
+        """Return the means of a row over these OOD sets; near and far ones as they were drawn."""
+        row, chosen, near = self.rows[name], set(sets), set(self.near)
+        if row.near and chosen == near:
+            return row.near
+        if row.far and chosen == set(self.sets) - near:
+            return row.far
+        return row.means(sets)
+
+    def measured(self, metrics: Iterable[Metric]) -> list[Metric]:
+        """Return those of the metrics that some row has on some OOD set, or on average."""
+        has: set[str] = set()
+        for row in self.rows.values():
+            has.update(row.average, *(found.measures for found in row.ood.values()))
+        return [metric for metric in metrics if metric.name in has]
+
+    def value(self, name: str, ood: str | None, metric: str) -> float | None:
+        """Return one number of a row, on an OOD set or (None) on average; None if it is absent."""
+        row = self.rows[name]
+        found = (row.means(list(row.ood)) if ood is None else row.on(ood)).get(metric)
+        return None if found is None else found.value
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain JSON types."""
+        document: dict[str, Any] = {
+            "suite": self.suite,
+            "title": self.title,
+            "experiment": self.experiment,
+            "protocol": self.protocol.to_dict(),
+            "accuracy": dict(self.accuracy),
+            "near": list(self.near),
+            "n": dict(self.n),
+            "results": {name: row.to_dict() for name, row in self.rows.items()},
+            "skipped": dict(self.skipped),
+            "absent": list(self.absent),
+            "left_out": {name: list(reasons) for name, reasons in self.left_out.items()},
+        }
+        if self.analysis is not None:
+            document |= self.analysis.to_dict()
+        document["published"] = {name: entry.to_dict() for name, entry in self.published.items()}
+        return document
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Record:
+        """Read what `to_dict` gave; all but "suite" and "results" may be absent.
+
+        >>> results = {"ctm": {"ood": {"svhn": {"auroc": 0.99}}}}
+        >>> Record.from_dict({"suite": "my", "results": results}).value("ctm", "svhn", "auroc")
+        0.99
+        """
+        suite = str(document["suite"])
+        printed = mapping(document.get("published"))
+        return cls(
+            suite=suite,
+            title=str(document.get("title") or suite),
+            experiment=str(document.get("experiment") or "main"),
+            protocol=Stated.from_dict(mapping(document.get("protocol"))),
+            accuracy=_numbers_of(document.get("accuracy")),
+            near=tuple(document.get("near") or ()),
+            n=mapping(document.get("n")),
+            rows={name: Row.from_dict(row) for name, row in document["results"].items()},
+            skipped=mapping(document.get("skipped")),
+            absent=tuple(document.get("absent") or ()),
+            left_out=mapping(document.get("left_out")),
+            published={name: Printed.from_dict(mapping(entry)) for name, entry in printed.items()},
+            analysis=Analysis.from_dict(document) if "kernel" in document else None,
+        )
+
+
+def coverage(names: Sequence[str], measured: Sequence[str], kind: str = "OOD") -> str:
+    """Say what an average over these of the measured sets covers.
+
+    >>> coverage(["svhn", "dtd"], ["svhn", "dtd", "mine"]), coverage(["svhn"], ["svhn"])
+    ('mean of 2 of 3 OOD sets (svhn, dtd)', 'mean of 1 OOD set (svhn)')
+    """
+    share = f"{len(names)}"
+    if len(names) != len(measured):
+        share += f" of {len(measured)}"
+    noun = "set" if len(measured) == 1 else "sets"
+    return f"mean of {share} {kind} {noun} ({', '.join(names)})"
+
+
+def number(value: Any) -> float | None:
+    """Return a finite JSON number as a float, and None for anything else.
+
+    >>> number(1), number("inf"), number(None)
+    (1.0, None, None)
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    return None
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Return a JSON object, and an empty one for anything else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def measures_of(document: Any) -> dict[str, Measure]:
+    """Read {"auroc", "auroc_std", ...}, passing over what is not a number."""
+    entry = mapping(document)
+    found = {}
+    for metric, value in _metrics_of(entry).items():
+        found[metric] = Measure(value, number(entry.get(f"{metric}_std")))
+    return found
+
+
+def _metrics_of(entry: Mapping[str, Any]) -> dict[str, float]:
+    return _numbers_of({metric: entry.get(metric) for metric in METRICS})
+
+
+def _numbers_of(document: Any) -> dict[str, float]:
+    found = {key: number(value) for key, value in mapping(document).items()}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _with_stds(measures: Measures) -> dict[str, float]:
+    document = {}
+    for name, measure in measures.items():
+        document[name] = measure.value
+        if measure.std is not None:
+            document[f"{name}_std"] = measure.std
+    return document
+
+
+def _known(entries: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in entries.items() if value is not None}
+
+
+def _mean(values: Iterable[float]) -> float:
+    listed = list(values)
+    return math.fsum(listed) / len(listed)

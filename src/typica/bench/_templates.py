@@ -1,0 +1,115 @@
+"""The templates of the report, in which every value is escaped unless it is marked as HTML."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from typica.bench._table import Cell, Column, tone
+
+MINUS = "\N{MINUS SIGN}"
+
+
+def render(name: str, **values: Any) -> Markup:
+    """Fill in a template; what comes out is HTML and is not escaped again."""
+    return Markup(_environment().get_template(name).render(values))
+
+
+def source(name: str) -> Markup:
+    """Return a file beside the templates as it is: a style sheet, a script."""
+    loader = _environment().loader
+    if loader is None:
+        raise LookupError(name)
+    return Markup(loader.get_source(_environment(), name)[0])
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("typica.bench.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    filters = {
+        "capital": capital,
+        "percent": percent,
+        "plain": plain,
+        "points": points,
+        "short": short,
+        "tone": tone,
+    }
+    environment.filters.update(filters)
+    environment.globals["sort_key"] = sort_key
+    return environment
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage with two decimals.
+
+    >>> percent(0.98765)
+    '98.77'
+    """
+    return f"{100 * share:.2f}"
+
+
+def points(size: float) -> str:
+    """Return a difference of shares in percentage points, with its sign.
+
+    >>> points(-0.01)
+    '−1.00'
+    """
+    return f"{100 * size:+.2f}".replace("-", MINUS)
+
+
+def short(value: float, kind: str = "number") -> str:
+    """Return a number with four digits, or one in thousandths with two decimals.
+
+    >>> short(-0.12345), short(0.0101, "milli")
+    ('−0.1235', '10.10')
+    """
+    text = f"{1000 * value:.2f}" if kind == "milli" else f"{value:.4g}"
+    return text.replace("-", MINUS)
+
+
+def sort_key(cell: Cell, column: Column) -> float | str | None:
+    """Return what the page's script sorts a cell by; None stays last whichever way."""
+    if column.kind == "difference" and isinstance(cell.value, float):
+        return 100 * cell.value
+    return cell.value
+
+
+def capital(text: str) -> str:
+    """Return a text whose first letter is a capital.
+
+    >>> capital("mean of 5 OOD sets")
+    'Mean of 5 OOD sets'
+    """
+    return text[:1].upper() + text[1:]
+
+
+def plain(value: Any) -> str:
+    """Return a JSON value as a person writes it.
+
+    >>> plain({"k": 50, "grid": [1, 10], "center": True})
+    'k = 50, grid = (1, 10), center = yes'
+    """
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} = {_nested(item)}" for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(plain, value))
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _nested(value: Any) -> str:
+    text = plain(value)
+    return f"({text})" if isinstance(value, Mapping | list | tuple) else text

@@ -1,0 +1,152 @@
+"""The page's own tables: averages, details, parameters, and heat maps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final
+
+from typica.bench._record import Record, coverage
+from typica.bench._table import Better, Table, best_of
+from typica.bench._tables import IN_PAPER, add_metrics, metric_table
+from typica.bench._templates import capital, plain
+from typica.metrics import METRICS, Metric
+
+ORDER: Final = [
+    METRICS[name] for name in ("auroc", "fpr", "aupr_in", "aupr_out", "detection_error")
+]
+WORDS: Final = {"method": "Method", "paper": "published", "diff": "difference"}
+STRONG = 0.55  # from this goodness on the text turns to the page's colour
+
+
+def main_table(record: Record) -> Table:
+    """Return a row per method: its mean over all OOD sets, beside what was published of them."""
+    against = set(record.in_common) == set(record.sets)
+    title = f"{capital(coverage(record.sets, record.sets))}, in percent"
+    return _averages(record, title, record.sets, ORDER, against=against)
+
+
+def paper_table(record: Record) -> Table | None:
+    """Return a row per method: means over the OOD sets that were published too, ours and theirs.
+
+    None where these are all, or none.
+    """
+    common = record.in_common
+    if not common or set(common) == set(record.sets):
+        return None
+    title = f"Beside the published numbers: {coverage(common, record.sets)}, in percent"
+    return _averages(record, title, common, ORDER[:2], against=True)
+
+
+def _averages(
+    record: Record, title: str, sets: Sequence[str], metrics: Sequence[Metric], *, against: bool
+) -> Table:
+    """Return the means over these OOD sets and what was published of them, the best first."""
+    ours = {name: record.means(name, sets) for name in record.ranked}
+    theirs = None
+    if against:
+        means = {name: printed.means(sets) for name, printed in record.published.items()}
+        theirs = {name: numbers for name, numbers in means.items() if numbers}
+    table = metric_table(record, record.measured(metrics), ours, theirs)
+    table.title = title
+    return table.rename(WORDS).sorted_by(1)
+
+
+def detail_table(record: Record) -> Table:
+    """Return a row per method and OOD set, with what was published."""
+    pairs = [(method, ood) for method in record.ranked for ood in record.sets]
+    table = Table("Method", [method for method, _ in pairs])
+    table.title = "Each method on each OOD set, in percent"
+    near = dict.fromkeys(record.near, "near")
+    table.add("OOD set", [ood for _, ood in pairs], "text", tags=near)
+    ours = [record.rows[method].on(ood) for method, ood in pairs]
+    theirs = []
+    for method, ood in pairs:
+        printed = record.published.get(method)
+        theirs.append({} if printed is None else printed.on(ood))
+    shown = {name for numbers in theirs for name in numbers if name in IN_PAPER}
+    metrics = record.measured(ORDER)
+    add_metrics(table, record.protocol.tpr, metrics, ours, theirs if shown else None)
+    return table.rename(WORDS)
+
+
+def parameter_table(record: Record) -> Table | None:
+    """Return the parameters of each method, or None if none has any."""
+    names = [name for name in record.ranked if record.rows[name].params]
+    if not names:
+        return None
+    table = Table("Method", names, "Parameters")
+    return table.add("Parameters", [plain(record.rows[name].params) for name in names], "text")
+
+
+@dataclass(frozen=True)
+class HeatCell:
+    """A number, how good it is from 0 to 1, and whether it is the best of its column."""
+
+    value: float | None
+    good: float = 0.0
+    best: bool = False
+
+    @property
+    def strong(self) -> bool:
+        """Whether the colour behind the number is strong."""
+        return self.good > STRONG
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """Methods x OOD sets and their mean; worst, best: the ends of its colours."""
+
+    metric: str
+    caption: str
+    sets: Sequence[str]
+    near: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[HeatCell]]]
+    worst: float
+    best: float
+
+
+def heat_map(record: Record, name: str) -> HeatMap | None:
+    """Return the heat map of a metric; a stronger colour is better. None without numbers."""
+    metric = METRICS[name]
+    columns: list[str | None] = [*record.sets, None]
+    values = [_values(record, method, columns, name) for method in record.ranked]
+    known = [value for value in chain(*values) if value is not None]
+    if not known:
+        return None
+    ends = (min(known), max(known))
+    worst, best = ends if metric.better == "higher" else ends[::-1]
+    best_of_column = [best_of(column, metric.better) for column in zip(*values, strict=True)]
+    rows = []
+    for method, row in zip(record.ranked, values, strict=True):
+        pairs = zip(row, best_of_column, strict=True)
+        cells = [_heat_cell(value, worst, best, top) for value, top in pairs]
+        rows.append((method, cells))
+    caption = f"{metric.label(record.protocol.tpr)} in percent, methods by OOD sets"
+    return HeatMap(name, caption, record.sets, record.near, rows, worst, best)
+
+
+def _values(
+    record: Record, method: str, columns: Sequence[str | None], metric: str
+) -> list[float | None]:
+    return [record.value(method, ood, metric) for ood in columns]
+
+
+def _heat_cell(value: float | None, worst: float, best: float, top: float | None) -> HeatCell:
+    if value is None:
+        return HeatCell(None)
+    good = abs(value - worst) / abs(best - worst) if best != worst else 1.0
+    return HeatCell(value, good, value == top)
+
+
+def best_row(record: Record, name: str) -> tuple[str, float] | None:
+    """Return the row with the best mean of a metric, and that mean; None if there is no number."""
+    better: Better = METRICS[name].better
+    values = {row: record.value(row, None, name) for row in record.ranked}
+    known = {row: value for row, value in values.items() if value is not None}
+    if not known:
+        return None
+    choose = max if better == "higher" else min
+    row = choose(known, key=lambda row: known[row])
+    return row, known[row]
