@@ -31,12 +31,12 @@ def blocks(page: Path, language: str) -> list[str]:
 def write_photos() -> None:
     """The files that the snippets name: photos/ with a folder per class, inbox/ and holiday.jpg."""
     for name, photo in zip(("china", "flower"), load_sample_images().images, strict=True):
-        for i, column in enumerate(range(0, 600, 100)):
+        for i, column in enumerate(range(0, 600, 90)):
             file = Path("photos", name, f"{i}.jpg")
             file.parent.mkdir(parents=True, exist_ok=True)
             Image.fromarray(photo[:, column : column + 40]).save(file)
     Path("photos", "noise").mkdir()
-    for i in range(6):
+    for i in range(7):
         noise = np.random.default_rng(i).integers(256, size=(40, 40, 3), dtype=np.uint8)
         Image.fromarray(noise).save(f"photos/noise/{i}.png")
     shutil.copytree("photos/china", "inbox")

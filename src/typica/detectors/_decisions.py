@@ -12,10 +12,17 @@ from numpy.typing import NDArray
 
 from typica import store
 from typica.arrays import Array, as_floating, like, namespace, to_numpy
-from typica.calibration import Calibration, Classes, Levels, check_scores, pool_rare
+from typica.calibration import (
+    Calibration,
+    Classes,
+    Levels,
+    check_scores,
+    guaranteed_rank,
+    pool_rare,
+)
 from typica.calibration.format_1 import OldThreshold
 from typica.detectors._scoring import Matches, Scorer
-from typica.errors import InputError, border
+from typica.errors import CalibrationWarning, InputError, border, warn
 from typica.estimator import NotFittedError
 from typica.moments import Moments
 from typica.origin import Origin
@@ -318,7 +325,14 @@ class Decider(Scorer):
             Z = to_numpy(Z)[np.sort(chosen)]
         self._before_calibration(Z)
         scores = check_scores(to_numpy(self._scores(Z)))
-        threshold = Calibration(Levels.of(tpr=TRAINING_TPR)).add(scores).threshold
+        k = guaranteed_rank(len(scores), Levels.of(tpr=TRAINING_TPR).alpha)
+        if k == 0:
+            warn(
+                f"{len(scores)} training rows are too few for a threshold that rejects anything; "
+                "call calibrate with held-out inputs.",
+                CalibrationWarning,
+            )
+        threshold = float(np.sort(scores)[k - 1]) if k else -np.inf
         # The row that sets the threshold is a training row: rounding, which depends on the batch
         # that a row comes in, must not reject it when it comes again.
         single = as_floating(Z[:1, ...]).dtype != namespace(Z).float64
