@@ -1,4 +1,4 @@
-"""Run in an environment with the core dependencies alone: import, fit, score, save, load, and the command line."""
+"""Run with the core dependencies alone: import, fit, score, save, load, and the command line."""
 
 import importlib.util
 import subprocess

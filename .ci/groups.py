@@ -1,4 +1,4 @@
-"""Print the requirements of a dependency group of pyproject.toml, for pips that cannot install groups."""
+"""Print the requirements of a dependency group, for pips that cannot install groups."""
 
 import sys
 import tomllib

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from numpy.typing import NDArray
 
 from typica.bench import wants_head
 from typica.cli.app import new_app
@@ -78,17 +79,12 @@ def fit(
         held_out = read_features(calibrate, origin, logits=logits).features
     targets = train.labels if labels is None else read_labels(labels)
     if logits:
-        rows = "bank's logits are read" if has_logits(features) else "rows are taken as logits"
-        note(f"no head: the {rows} (pass --head for features)")
+        _say_what_are_logits(features)
     if targets is None and made.tags.uses_labels:
         note("no labels: all rows count as one class (pass --labels for one mean per class)")
     with work("fitting", len(train.features)):
         made.fit(train.features, targets)
-    if held_out is None:
-        note("threshold from training rows, which is optimistic; pass --calibrate HELD_OUT")
-    else:
-        with work("calibrating", len(held_out)):
-            made.calibrate(held_out, tpr=TPR if tpr is None else tpr)
+    _set_threshold(made, held_out, tpr)
     if origin is not None:
         made.origin_ = origin
     made.save(target)
@@ -116,6 +112,20 @@ def _make(name: str, pairs: list[str], head: Path | None, features: Path) -> Det
     if found is not None and (head is not None or wants_head(detector_class(name))):
         params["head"] = found
     return make_detector(name, **params)
+
+
+def _say_what_are_logits(features: Path) -> None:
+    rows = "bank's logits are read" if has_logits(features) else "rows are taken as logits"
+    note(f"no head: the {rows} (pass --head for features)")
+
+
+def _set_threshold(detector: Detector, held_out: NDArray[Any] | None, tpr: float | None) -> None:
+    """Calibrate on held-out rows; say what the threshold of the fit is worth without them."""
+    if held_out is None:
+        note("threshold from training rows, which is optimistic; pass --calibrate HELD_OUT")
+        return
+    with work("calibrating", len(held_out)):
+        detector.calibrate(held_out, tpr=TPR if tpr is None else tpr)
 
 
 def _beside(features: Path) -> Path:
