@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ class Explanation:
     the class that matches best, with its similarity; `margin` is by how much it beats the
     `runner_up`. `contributions` are the features that add most to the distance from the nearest
     class, the largest first. `p_value` and `examples` (the positions of the nearest known inputs)
-    come with a ConformalDetector. What a detector cannot tell is None or empty.
+    come with a calibration and with `bank=`. What a detector cannot tell is None or empty.
     """
 
     score: float
@@ -44,25 +45,36 @@ class Explanation:
         return asdict(self) | {"contributions": [c._asdict() for c in self.contributions]}
 
     def __str__(self) -> str:
-        words = {True: "typical", False: "NOT typical", None: "not judged (no threshold)"}
-        parts = [f"{words[self.typical]}: score {self.score:.4f}"]
-        if self.threshold is not None:
-            relation = ">=" if self.typical else "<"
-            parts[0] += f" {relation} threshold {self.threshold:.4f}"
-        if self.p_value is not None:
-            parts.append(f"p-value {self.p_value:.4g}")
-        if self.percentile is not None:
-            parts.append(f"higher than or equal to {self.percentile:.1f} % of known inputs")
-        if self.nearest is not None:
-            parts.append(f"nearest class {self.nearest} ({self.similarity:.4f})")
-        if self.runner_up is not None:
-            parts.append(f"then {self.runner_up} ({self.runner_up_similarity:.4f})")
-        for word, excess in (("missing", False), ("in excess", True)):
-            features = [str(c.feature) for c in self.contributions if c.excess is excess]
-            if features and not self.typical:
-                parts.append(f"{word}: feature{'s' * (len(features) > 1)} {', '.join(features)}")
+        parts = [*self._verdict(), *self._classes(), *self._features()]
         if self.examples:
             parts.append(f"nearest known inputs {', '.join(map(str, self.examples))}")
         if self.note:
             parts.append(self.note)
         return "; ".join(parts)
+
+    def _verdict(self) -> Iterator[str]:
+        words = {True: "typical", False: "NOT typical", None: "not judged (no threshold)"}
+        verdict = f"{words[self.typical]}: score {self.score:.4f}"
+        if self.threshold is not None:
+            relation = ">=" if self.typical else "<"
+            verdict += f" {relation} threshold {self.threshold:.4f}"
+        yield verdict
+        if self.p_value is not None:
+            yield f"p-value {self.p_value:.4g}"
+        if self.percentile is not None:
+            yield f"higher than or equal to {self.percentile:.1f} % of known inputs"
+
+    def _classes(self) -> Iterator[str]:
+        if self.nearest is not None:
+            yield f"nearest class {self.nearest} ({self.similarity:.4f})"
+        if self.runner_up is not None:
+            yield f"then {self.runner_up} ({self.runner_up_similarity:.4f})"
+
+    def _features(self) -> Iterator[str]:
+        if self.typical:
+            return
+        for word, excess in (("missing", False), ("in excess", True)):
+            features = [str(c.feature) for c in self.contributions if c.excess is excess]
+            if features:
+                noun = "feature" if len(features) == 1 else "features"
+                yield f"{word}: {noun} {', '.join(features)}"

@@ -258,7 +258,7 @@ def _is_fitted_name(name: str) -> bool:
     return re.fullmatch(r"[a-z][a-z0-9_]*_", name) is not None
 
 
-def _decode(node: Any, tensors: Tensors) -> Any:  # noqa: PLR0911 (one case a line)
+def _decode(node: Any, tensors: Tensors) -> Any:
     if isinstance(node, list):
         return [_decode(item, tensors) for item in node]
     if not isinstance(node, dict):
@@ -266,6 +266,10 @@ def _decode(node: Any, tensors: Tensors) -> Any:  # noqa: PLR0911 (one case a li
     tag = next((key for key in node if key.startswith("$")), None)
     if tag is None:
         return {key: _decode(item, tensors) for key, item in node.items()}
+    return _decode_tagged(tag, node, tensors)
+
+
+def _decode_tagged(tag: str, node: dict[str, Any], tensors: Tensors) -> Any:
     body = node[tag]
     match tag:
         case "$array":
@@ -277,13 +281,16 @@ def _decode(node: Any, tensors: Tensors) -> Any:  # noqa: PLR0911 (one case a li
         case "$tuple":
             return tuple(_decode(body, tensors))
         case "$pipeline":
-            pipeline = importlib.import_module("sklearn.pipeline").Pipeline
-            return pipeline([(name, _decode(part, tensors)) for name, part in body])
+            return _decode_pipeline(body, tensors)
         case "$sklearn":
-            return _decode_sklearn(
-                body, _decode(node["params"], tensors), _decode(node["state"], tensors)
-            )
+            params, state = (_decode(node[key], tensors) for key in ("params", "state"))
+            return _decode_sklearn(body, params, state)
     return _reader_of(tag[1:])(_decode(body, tensors))
+
+
+def _decode_pipeline(steps: list[Any], tensors: Tensors) -> Any:
+    pipeline = importlib.import_module("sklearn.pipeline").Pipeline
+    return pipeline([(name, _decode(part, tensors)) for name, part in steps])
 
 
 def _decode_sklearn(name: str, params: dict[str, Any], state: dict[str, Any]) -> Any:
