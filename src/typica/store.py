@@ -269,7 +269,9 @@ def _decode(node: Any, tensors: Tensors) -> Any:
     return _decode_tagged(tag, node, tensors)
 
 
-def _decode_tagged(tag: str, node: dict[str, Any], tensors: Tensors) -> Any:
+def _decode_tagged(  # noqa: PLR0911 (one case per line)
+    tag: str, node: dict[str, Any], tensors: Tensors
+) -> Any:
     body = node[tag]
     match tag:
         case "$array":

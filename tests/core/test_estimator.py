@@ -51,7 +51,7 @@ def private(method) -> set[str]:
     return {name for name in vars(method) if name.startswith("_")} - {"_forest", "_width"}
 
 
-@pytest.mark.parametrize(("make", "name"), METHODS, ids=str)
+@pytest.mark.parametrize(("make", "name"), METHODS, ids=[name for _, name in METHODS])
 def test_what_is_derived_is_neither_pickled_nor_copied_and_soon_made_again(make, name, data: Data):
     method = fitted(make, name, data)
     wanted = used(method, data)
