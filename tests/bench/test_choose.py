@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from helpers.data import Data
+from helpers.watcher import Watcher
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator
@@ -17,6 +18,7 @@ from typica.bench import Choice, leave_classes_out
 from typica.bench._resampling import redrawn_aurocs, row_draws, unknown_draws
 from typica.cli.choose import shown_choice
 from typica.cli.show import console
+from typica.progress import watched_by
 
 
 def choose(data: Data, *detectors: typica.Detector, **options):
@@ -28,9 +30,11 @@ def choose(data: Data, *detectors: typica.Detector, **options):
 
 
 def test_each_class_in_turn_plays_the_unknown(data: Data):
-    done: list[str] = []
-    choice = choose(data, typica.CTM(), typica.MSP(data.head), on_done=done.append)
-    assert done == ["0", "1", "2", "3"] and choice.failed == {}
+    watcher = Watcher()
+    with watched_by(watcher):
+        choice = choose(data, typica.CTM(), typica.MSP(data.head))
+    assert watcher.begun == [("leaving classes out", 4), *[("comparing", 2)] * 4]
+    assert watcher.done == [4, 2, 2, 2, 2] and choice.failed == {}
     held_out_labels = np.arange(len(data.held_out)) % 4
     for k in range(4):
         means = np.array([data.train[data.labels == j].mean(axis=0) for j in range(4) if j != k])

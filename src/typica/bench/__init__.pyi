@@ -13,7 +13,7 @@ from ._engine import (
     named_methods,
     wants_head,
 )
-from ._experiments import EXPERIMENTS, Outcome, rows_of, run_experiment
+from ._experiments import EXPERIMENTS, Outcome, run_experiment
 from ._features import builtin_features, read_features_folder
 from ._from_files import choose_files, compare_files, evaluate_files
 from ._gallery import write_gallery
@@ -64,7 +64,6 @@ __all__ = [
     "read_result",
     "read_scores",
     "result_file",
-    "rows_of",
     "run_experiment",
     "suite_text",
     "tables_of",

@@ -15,7 +15,7 @@ that profit from such features more than the rest. Read it as a ranking, not as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +35,7 @@ from typica.bench._resampling import (
 from typica.detectors import Detector
 from typica.errors import InputError
 from typica.head import Head
+from typica.progress import steps
 
 NOISE = 0.05  # one that is ahead of the best in this share of resamples is not clearly behind it
 TIE = 1e-6  # means that differ by no more are equal: no test could tell them apart
@@ -152,13 +153,11 @@ def leave_classes_out(
     *,
     near: Mapping[str, NDArray[Any]] | None = None,
     seed: int = 0,
-    on_done: Callable[[str], None] = lambda name: None,
 ) -> Choice:
     """Compare detectors with each class in turn as the unknown; see the module for what it tells.
 
     `detectors` are unfitted and stay so; their heads, where they have one, must name the labels'
-    classes. near: features of corrupted or mixed inputs by name. `on_done` is called with each
-    class that is through.
+    classes. near: features of corrupted or mixed inputs by name.
     """
     classes = np.unique(labels)
     _check_classes(classes, held_out_labels)
@@ -168,13 +167,14 @@ def leave_classes_out(
     class_weights = unknown_draws(len(classes), rng)
     near_weights = unknown_draws(max(len(near or {}), 1), rng)
     share = 0.5 if near else 1.0
-    for place, left_out in enumerate(classes.tolist()):
-        weights = class_weights[:, [place]] * share
-        inside = known.held_out_labels != left_out
-        unknown = {left_out: (rows[:, ~inside], weights)}
-        table = _without_class(left_out, detectors, known)
-        tally.add(table, rows[:, inside], unknown, tally.auroc)
-        on_done(str(left_out))
+    with steps("leaving classes out", len(classes)) as done:
+        for place, left_out in enumerate(classes.tolist()):
+            weights = class_weights[:, [place]] * share
+            inside = known.held_out_labels != left_out
+            unknown = {left_out: (rows[:, ~inside], weights)}
+            table = _without_class(left_out, detectors, known)
+            tally.add(table, rows[:, inside], unknown, tally.auroc)
+            done(str(left_out))
     if near:
         made = {name: clone(detector) for name, detector in detectors.items()}
         table = compare(made, train, labels, held_out, near, keep_scores=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
@@ -25,6 +25,7 @@ from typica.detectors import Detector, detector_class, list_detectors
 from typica.errors import InputError
 from typica.head import Head
 from typica.metrics import Evaluation, evaluate_many
+from typica.progress import steps
 
 PAPER: Final = ("msp", "max_logit", "energy", "mahalanobis", "knn", "cw", "ctm")  # in its tables
 IN_MAIN_TABLE: Final = ("msp", "max_logit", "energy", "odin", "mahalanobis", "knn", "ctm")
@@ -32,11 +33,6 @@ KEPT: Final = (
     "ctm",
     "cw",
 )  # detectors that are asked again after they have scored; these are small
-Done = Callable[[str], None]
-
-
-def _ignore(name: str) -> None:
-    pass
 
 
 class Scores(NamedTuple):
@@ -154,27 +150,27 @@ def compare(
     tpr: float = 0.95,
     calibration: Any = None,
     keep_scores: bool = False,
-    on_done: Done = _ignore,
 ) -> dict[str, Comparison]:
     """Fit every detector on the same features and measure how it tells `test` from each OOD set.
 
     Those that can learn in a stream are fitted together, in one pass over the training features.
     calibration: held-out features to set the thresholds on. keep_scores: leave the scores in each
-    row. `on_done` is called with the name of each detector that is through.
+    row.
     """
     table = {name: Comparison(detector) for name, detector in detectors.items()}
-    for name, _ in fitted(table, train, labels, in_one_pass=True):
-        row = table[name]
-        if row.error:
-            continue
-        with row.reporting():
-            if calibration is not None:
-                row.detector.calibrate(calibration, tpr=tpr)
-            row.score(test, ood)
-            row.evaluation = _evaluation(row, tpr)
-        if not keep_scores:
-            row.scores = None
-        on_done(name)
+    with steps("comparing", len(table)) as done:
+        for name, _ in fitted(table, train, labels, in_one_pass=True):
+            row = table[name]
+            if row.error:
+                continue
+            with row.reporting():
+                if calibration is not None:
+                    row.detector.calibrate(calibration, tpr=tpr)
+                row.score(test, ood)
+                row.evaluation = _evaluation(row, tpr)
+            if not keep_scores:
+                row.scores = None
+            done(name)
     return table
 
 
@@ -276,9 +272,7 @@ class Engine:
             self._kept[name] = detector.fit(self.sets.train, self.sets.train_labels)
         return self._kept[name]
 
-    def scored(
-        self, methods: Mapping[str, Mapping[str, Any]], on_done: Done = _ignore
-    ) -> dict[str, Scored]:
+    def scored(self, methods: Mapping[str, Mapping[str, Any]]) -> dict[str, Scored]:
         """Return the scores of methods with these parameters; one that fails keeps its place."""
         ready: dict[str, Run] = {}
         to_fit: dict[str, Run] = {}
@@ -287,17 +281,18 @@ class Engine:
             if key not in self._scored and self._lacks_input(name):
                 self._scored[key] = self._without_fit(name, params)
             if key in self._scored:
-                on_done(name)
-            elif name in self._kept and not params:
+                continue
+            if name in self._kept and not params:
                 ready[name] = Run(self._kept[name])
             else:
                 to_fit[name] = self._run(name, params)
         train, labels = self.sets.train, self.sets.train_labels
         # Each on its own, so that its numbers do not depend on what else is measured.
         fits = fitted(to_fit, train, labels, in_one_pass=False)
-        for name, run in chain(ready.items(), fits):
-            self._scored[_key(name, methods[name])] = self._finished(name, run, methods[name])
-            on_done(name)
+        with steps("measuring", len(ready) + len(to_fit)) as done:
+            for name, run in chain(ready.items(), fits):
+                self._scored[_key(name, methods[name])] = self._finished(name, run, methods[name])
+                done(name)
         return {name: self._scored[_key(name, params)] for name, params in methods.items()}
 
     def _lacks_input(self, name: str) -> bool:

@@ -19,6 +19,7 @@ from typica.bench._protocol import Measured, measure
 from typica.bench._record import Common, Printed, Record, Row, Stated
 from typica.bench._suite import FeatureSuite
 from typica.errors import InputError
+from typica.progress import steps
 
 EXPERIMENTS = {
     "main": "the average of each method over the OOD sets",
@@ -31,7 +32,6 @@ EXPERIMENTS = {
 }
 PENULTIMATE: Final = "penultimate"
 ABLATION: Final = {"standard": "max_logit", "cw": "cw", "cm": "ctm"}  # row -> method
-Done = Callable[[str], None]
 
 
 class Outcome(NamedTuple):
@@ -48,19 +48,18 @@ def run_experiment(
     methods: Mapping[str, Mapping[str, Any]],
     *,
     full: bool = False,
-    on_done: Done = lambda row: None,
     engine: Engine | None = None,
 ) -> Outcome:
     """Run one of `EXPERIMENTS` on a suite's features.
 
-    `on_done` is called with each row that is through. engine: one that has fitted methods on
-    these features for another experiment; none is fitted again.
+    engine: one that has fitted methods on these features for another experiment; none is fitted
+    again.
     """
     if experiment not in EXPERIMENTS:
         choices = ", ".join(EXPERIMENTS)
         raise InputError(f"bench: experiment {experiment!r} is unknown; choose one of {choices}.")
     engine = engine or Engine(sets, suite.protocol)
-    scored = _scored(experiment, suite, methods, engine, on_done)
+    scored = _scored(experiment, suite, methods, engine)
     found = {row: entry.scores for row, entry in scored.items() if entry.scores is not None}
     rows = {row: _row(row, scored[row], suite, sets, full) for row in found}
     if experiment not in ("ablation", "layers"):
@@ -80,15 +79,7 @@ def run_experiment(
         published=_published(experiment, suite, sets),
         analysis=analyse(engine) if experiment == "analysis" else None,
     )
-    if experiment == "analysis":
-        on_done("analysis")
     return Outcome(record, found)
-
-
-def rows_of(experiment: str, suite: Suite, methods: Mapping[str, Any]) -> int:
-    """Return how many rows an experiment has to work through."""
-    special = {"analysis": 1, "ablation": len(ABLATION), "layers": len(suite.layers) + 1}
-    return special.get(experiment, len(methods))
 
 
 def accuracies(engine: Engine) -> dict[str, float]:
@@ -122,49 +113,45 @@ def _sizes(sets: FeatureSuite) -> dict[str, int]:
 
 
 def _scored(
-    experiment: str,
-    suite: Suite,
-    methods: Mapping[str, Mapping[str, Any]],
-    engine: Engine,
-    on_done: Done,
+    experiment: str, suite: Suite, methods: Mapping[str, Mapping[str, Any]], engine: Engine
 ) -> dict[str, Scored]:
     if experiment == "analysis":
         return {}
     if experiment == "ablation":
-        return _ablation(engine, on_done)
+        return _ablation(engine)
     if experiment == "layers":
-        return _layers(suite, engine, on_done)
-    return engine.scored(methods, on_done)
+        return _layers(suite, engine)
+    return engine.scored(methods)
 
 
-def _ablation(engine: Engine, on_done: Done) -> dict[str, Scored]:
+def _ablation(engine: Engine) -> dict[str, Scored]:
     """Score by the largest logit (Standard), cosine to the weights (CW) and to the means (CM)."""
-    by_method = engine.scored({method: {} for method in ABLATION.values()}, on_done)
+    by_method = engine.scored({method: {} for method in ABLATION.values()})
     rows = {}
     for row, method in ABLATION.items():
         rows[row] = replace(by_method[method], params={"score": method})
     return rows
 
 
-def _layers(suite: Suite, engine: Engine, on_done: Done) -> dict[str, Scored]:
+def _layers(suite: Suite, engine: Engine) -> dict[str, Scored]:
     """Score with CTM fitted at each depth."""
     sets = engine.sets
     scored = {layer: _absent_layer(layer) for layer in suite.layers}
-    for layer, features in sets.layers.items():
-        at_depth = replace(
-            sets,
-            train=features["train"],
-            test=features["test"],
-            ood={name: features[name] for name in sets.ood},
-            calibration=None,
-            head_weight=None,
-            layers={},
-            scores={},
-        )
-        scored[layer] = Engine(at_depth).scored({"ctm": {}})["ctm"]
-        on_done(layer)
+    with steps("measuring layers", len(sets.layers)) as done:
+        for layer, features in sets.layers.items():
+            at_depth = replace(
+                sets,
+                train=features["train"],
+                test=features["test"],
+                ood={name: features[name] for name in sets.ood},
+                calibration=None,
+                head_weight=None,
+                layers={},
+                scores={},
+            )
+            scored[layer] = Engine(at_depth).scored({"ctm": {}})["ctm"]
+            done(layer)
     last = engine.scored({"ctm": {}})["ctm"]
-    on_done(PENULTIMATE)
     return scored | {PENULTIMATE: _without_held_out(last)}
 
 

@@ -28,7 +28,7 @@ from typica.errors import InputError
 from typica.head import Head
 from typica.metrics import Evaluation, evaluate_many
 from typica.origin import Origin
-from typica.progress import note, steps, work
+from typica.progress import note, work
 
 HELD_OUT = 0.2  # the share of a bank that is held out where no file is
 
@@ -82,8 +82,7 @@ def compare_files(
     origin, width = origin_of_file(features), train.features.shape[1]
     rows = read_rows(known, origin, width)
     sets = {name: read_rows(path, origin, width) for name, path in ood.items()}
-    with steps("comparing", len(detectors)) as done:
-        return compare(detectors, train.features, targets, rows, sets, tpr=tpr, on_done=done)
+    return compare(detectors, train.features, targets, rows, sets, tpr=tpr)
 
 
 def choose_files(
@@ -118,17 +117,15 @@ def choose_files(
         near = _near(
             Path(source), shown, rows, seed=seed, model=model, weights=weights, trust=trust
         )
-    with steps("leaving classes out", len(np.unique(train.labels))) as done:
-        return leave_classes_out(
-            detectors,
-            train.features,
-            train.labels,
-            known.features,
-            known.labels,
-            near=near,
-            seed=seed,
-            on_done=done,
-        )
+    return leave_classes_out(
+        detectors,
+        train.features,
+        train.labels,
+        known.features,
+        known.labels,
+        near=near,
+        seed=seed,
+    )
 
 
 class _Labelled(NamedTuple):

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -39,11 +38,10 @@ from typica.data.sets import find_set, how_to_get, set_home
 from typica.errors import InputError
 from typica.extras import need
 from typica.nets import ODIN, FeatureExtractor, Opened, Settings, extract, open_model
-from typica.progress import advance
+from typica.progress import advance, note, work
 
-# Of what is being done, and on how many images.
-Watch = Callable[[str, int], AbstractContextManager[None]]
 Arrays = dict[str, NDArray[Any]]
+UNIT = "images/s"
 
 
 def prepare(
@@ -53,20 +51,20 @@ def prepare(
     cache: Path | None = None,
     settings: Settings | None = None,
     trust: bool = False,
-    watch: Watch = lambda what, total: nullcontext(),
 ) -> FeatureSuite:
     """Return a suite's features, of the images in the folder `data` or of banks.
 
     Absent OOD sets are in `missing`. cache: where banks are kept, `banks` in Typica's home if None.
-    trust: whether a model's file that can run code may be loaded. `watch` is entered with what is
-    being worked on.
+    trust: whether a model's file that can run code may be loaded.
     """
     found, missing = _find_all(suite, data)
+    if ":" in str(suite.model):
+        note(f"runs the code of {suite.model}")
     opened = _open(suite, data, trust)
     transform = _transform(suite, opened)
     banks = cache or set_home() / "banks"
-    work = _Work(opened, transform, settings or Settings(), banks, watch)
-    sets = {name: work.features(name, path, source) for name, (path, source) in found.items()}
+    job = _Job(opened, transform, settings or Settings(), banks)
+    sets = {name: job.features(name, path, source) for name, (path, source) in found.items()}
     rows, labels = _tables(suite, sets)
     ood = [name for name in suite.ood if name in sets]
     features = FeatureSuite(
@@ -85,7 +83,7 @@ def prepare(
         classes=None,
         accuracy=None,
         layers=_layers(suite, sets),
-        scores=work.input_scores(suite, {name: sets[name] for name in ("test", *ood)}),
+        scores=job.input_scores(suite, {name: sets[name] for name in ("test", *ood)}),
         missing=missing,
         left_out={name: list(entry.left_out) for name, entry in sets.items() if entry.left_out},
         images={name: entry for name, entry in sets.items() if entry.images is not None},
@@ -154,14 +152,13 @@ class _Set:
 
 
 @dataclass(frozen=True)
-class _Work:
+class _Job:
     """Runs the network over sets, each into its bank."""
 
     opened: Opened
     transform: Preprocessing
     settings: Settings
     cache: Path
-    watch: Watch
 
     def features(self, name: str, path: Path, source: Source) -> _Set:
         """Return a set's features: as they are in a bank or a feature file, else of its images."""
@@ -170,7 +167,7 @@ class _Work:
             return _Set(path)
         images = open_images(path, split=source.split)
         folder = self.cache / f"{name}-{_digest(self._identity(images))}"
-        with self.watch(name, len(images)):
+        with work(name, len(images), UNIT):
             bank = extract(images, self.opened, folder, self.transform, settings=self.settings)
         not_images = [f"{name}: not an image" for name in images.ignored]
         unread = [reason for _, reason in bank.skipped]
@@ -208,7 +205,7 @@ class _Work:
                         f"{folder}: was begun with {writer.settings}, and this is {pinned}; "
                         "go on as it was begun, or delete the folder."
                     )
-                with self.watch(f"{name}, ODIN", len(images)):
+                with work(f"{name}, ODIN", len(images), UNIT):
                     self._write_odin(writer, images, params, pinned["batch"])
             return np.asarray(writer.finish().features)[:, 0]
 

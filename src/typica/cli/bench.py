@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -24,7 +23,6 @@ from typica.bench import (
     named_methods,
     read_features_folder,
     result_file,
-    rows_of,
     run_experiment,
     tables_of,
     to_csv,
@@ -40,7 +38,7 @@ from typica.cli.checks import check_folder, one_of, out_folder, out_text, prints
 from typica.cli.options import Backend, Json, OnError, Trust
 from typica.cli.show import complain, console, error_console, write_json, write_text
 from typica.errors import InputError
-from typica.progress import note, steps, work
+from typica.progress import note
 
 app = new_app()
 
@@ -119,10 +117,9 @@ def bench(
         scored = replace(described, methods={})
     sets = _sets(scored, features, data, cache, trust, backend, on_error)
     engine = Engine(sets, described.protocol)
-    with steps("measuring", rows_of(experiment, described, described.methods)) as done:
-        outcome = run_experiment(
-            experiment, described, sets, described.methods, full=full, on_done=done, engine=engine
-        )
+    outcome = run_experiment(
+        experiment, described, sets, described.methods, full=full, engine=engine
+    )
     record = outcome.record
     tables = tables_of(record, against_paper=against == "paper")
     measures = experiment != "analysis"
@@ -212,17 +209,8 @@ def _sets(
     from typica.bench import prepare  # noqa: PLC0415 (needs torch, which is an extra)
     from typica.nets import Settings  # noqa: PLC0415
 
-    if ":" in str(suite.model):
-        note(f"runs the code of {suite.model}")
     settings = Settings(backend=backend, on_error=on_error)  # type: ignore[arg-type]
-    sets = prepare(
-        suite,
-        data,
-        cache=cache,
-        settings=settings,
-        trust=trust,
-        watch=partial(work, unit="images/s"),
-    )
+    sets = prepare(suite, data, cache=cache, settings=settings, trust=trust)
     for name, reasons in sets.left_out.items():
         for reason in reasons:
             complain(f"{name}, left out: {reason}")
