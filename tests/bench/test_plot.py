@@ -14,7 +14,7 @@ from PIL import Image
 from sklearn.metrics import precision_recall_curve, roc_curve
 
 from typica.bench import PLOTS, plot
-from typica.bench.report._folder import open_result
+from typica.bench._folder import open_result
 from typica.errors import InputError
 
 

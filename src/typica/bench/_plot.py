@@ -12,11 +12,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from typica.bench._charts import Chart
 from typica.bench._engine import Scores
+from typica.bench._folder import ResultFolder, open_result
 from typica.bench._record import Record
 from typica.bench._templates import percent
-from typica.bench.report._charts import Chart
-from typica.bench.report._folder import ResultFolder, open_result
 from typica.errors import InputError
 from typica.extras import need
 from typica.files import atomic_path

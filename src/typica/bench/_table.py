@@ -140,6 +140,13 @@ class Table:
         return self
 
     @property
+    def names(self) -> int:
+        """How many columns of text stand before the first one of numbers."""
+        kinds = [column.kind for column in self.columns]
+        numbers = [index for index, kind in enumerate(kinds) if kind != "text"]
+        return numbers[0] if numbers else len(kinds)
+
+    @property
     def rows(self) -> list[tuple[Cell, ...]]:
         """The cells row by row."""
         return list(zip(*(column.cells for column in self.columns), strict=True))

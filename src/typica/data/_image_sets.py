@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import json
@@ -75,7 +76,13 @@ class Images:
         - members of a zip: the CRC-32 of each, which the archive keeps and which covers all of it;
         - Parquet: 4 KiB at every MiB of the file, and its last 4 KiB;
         - arrays (.npy, .npz, .mat, CIFAR): 4 KiB at every 64 KiB of each image, and its last 4 KiB.
+
+        The content is read once: what changes afterwards is seen when the set is opened again.
         """
+        return self._digest
+
+    @functools.cached_property
+    def _digest(self) -> str:
         digest = hashlib.sha256(json.dumps([len(self), self.classes]).encode())
         digest.update(b"" if self.labels is None else self.labels.astype("<i8").tobytes())
         for part in self._content():

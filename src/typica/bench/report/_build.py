@@ -13,12 +13,12 @@ from typing import Any, Final
 from PIL import Image, UnidentifiedImageError
 
 import typica
+from typica.bench._folder import ResultFolder, open_result
 from typica.bench._gallery import Shown
 from typica.bench._record import Record, number
 from typica.bench._render import to_html
 from typica.bench._templates import percent, render, short, source
 from typica.bench.report._experiments import Section, analysis_sections, experiment_sections
-from typica.bench.report._folder import ResultFolder, open_result
 from typica.bench.report._payload import EXACT_UP_TO, payload, script_json
 from typica.bench.report._tables import (
     best_row,

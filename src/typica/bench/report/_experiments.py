@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from typica.bench._analysis_tables import tables as analysis_tables
+from typica.bench._folder import ResultFolder
 from typica.bench._record import Record
 from typica.bench._table import Table
 from typica.bench._tables import fpr_note, tables_of
 from typica.bench._templates import capital
-from typica.bench.report._folder import ResultFolder
 from typica.bench.report._tables import WORDS as HEADINGS
 
 MOST_COLUMNS = 5  # of a table that has room beside another

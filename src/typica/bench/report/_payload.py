@@ -14,10 +14,10 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from typica.bench._charts import Chart, depth_charts
 from typica.bench._engine import Scores
+from typica.bench._folder import ResultFolder
 from typica.bench._record import Stated
-from typica.bench.report._charts import Chart, depth_charts
-from typica.bench.report._folder import ResultFolder
 from typica.calibration import guaranteed_rank
 from typica.exact import json_number
 from typica.metrics import evaluate, rate_interval

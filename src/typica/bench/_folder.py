@@ -10,12 +10,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from typica.bench._charts import Chart, curve_charts, histogram_charts
 from typica.bench._engine import Scores
 from typica.bench._findings import Analysis
 from typica.bench._gallery import Shown
 from typica.bench._record import Record, mapping
 from typica.bench._results import not_written, read_result, read_scores, result_file
-from typica.bench.report._charts import Chart, curve_charts, histogram_charts
 from typica.errors import FormatError
 
 _TABLES = {"kernel", "one_hot", "motivation"}  # of an analysis, without which it has charts alone
