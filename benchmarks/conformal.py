@@ -1,4 +1,4 @@
-"""Conformal p-values and decisions against one search of the same scores; how many scores a monitor takes."""
+"""P-values and decisions against one search of the same scores; what a monitor takes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run() -> list[tuple[str, float, float, str]]:
 
 
 def million_updates_a_second(calibration: np.ndarray) -> float:
-    """Return the median over five runs of 200 batches, in seconds of this process, which runs one thread."""
+    """Return the median over five runs of 200 batches, in seconds of this one thread."""
     rng = np.random.default_rng(1)
     batches = rng.normal(size=(200, BATCH))
     monitor = Monitor(calibration)

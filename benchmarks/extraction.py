@@ -1,4 +1,4 @@
-"""Images a second through what `make_runner` chooses, against the best plain PyTorch loop, in turn."""
+"""Images per second by what `make_runner` chooses, against the best plain PyTorch loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from typica.nets import FeatureExtractor, Runner, make_runner, zoo
 
 TURNS = 9  # of which the median counts: the machine may change its pace from one to the next
-CLOSE = 1.25  # times the quickest loop's time: the batch sizes that stay in the race after the first turn
+CLOSE = 1.25  # times the quickest loop's time: batch sizes that stay after the first turn
 
 
 def run() -> Iterator[tuple[str, float, float, str]]:
@@ -67,7 +67,7 @@ def through(runner: Runner, x: NDArray[np.float32]) -> None:
 
 
 def overhead(name: str, side: int, images: int) -> float:
-    """Return the runner's time by that of OpenVINO's asynchronous queue over the same compiled model, in turn."""
+    """Return the runner's time by that of OpenVINO's own queue over the same compiled model."""
     import openvino  # noqa: PLC0415 (an extra)
 
     x = pixels(images, side)

@@ -1,4 +1,4 @@
-"""The fit of class means and of scatter against their limits: one pass over the features, one product of them."""
+"""The fit of class means and of scatter against their limits: one pass, one product."""
 
 from __future__ import annotations
 

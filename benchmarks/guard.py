@@ -1,4 +1,4 @@
-"""What a guard adds to a forward pass of ResNet-50, timed on its own: behind a model that costs next to nothing."""
+"""What a guard adds to a forward pass, timed alone: behind a model that costs nothing."""
 
 from __future__ import annotations
 

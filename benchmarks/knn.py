@@ -1,4 +1,4 @@
-"""Exact KNN against faiss and scikit-learn: 10,000 queries among 50,000 rows of 342 float32, k = 50.
+"""Exact KNN against faiss and scikit-learn: 10,000 queries, 50,000 rows of 342 float32, k = 50.
 
 `network` has the spectrum of the CIFAR-10 features of a DenseNet: ten class means hold 79 % of the
 variance, the rest falls by a factor e every 16 axes. `isotropic` varies alike along all axes, which
@@ -43,7 +43,7 @@ def isotropic(n: int, rng: np.random.Generator) -> NDArray[np.float32]:
 def rivals(
     bank: NDArray[np.float32], units: NDArray[np.float32]
 ) -> dict[str, Callable[[], NDArray[np.float32]]]:
-    """Functions that return the distances to the k-th nearest neighbours, of features of length 1 already."""
+    """Return functions that give the distances to the k-th neighbours, of unit rows."""
     brute = NearestNeighbors(n_neighbors=K, algorithm="brute").fit(bank)
     known = {"scikit-learn brute": lambda: brute.kneighbors(units)[0][:, -1]}
     if find_spec("faiss") is not None:

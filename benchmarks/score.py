@@ -1,4 +1,4 @@
-"""CTM's scoring against its limit, the bare product with the class means, and its memory beyond the input."""
+"""CTM's scoring against the bare product with the class means; its memory."""
 
 from __future__ import annotations
 

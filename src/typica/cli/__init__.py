@@ -18,6 +18,7 @@ def main(arguments: list[str] | None = None) -> None:
         warnings.simplefilter("always", CalibrationWarning)
         if "--debug" in given:
             app(wanted, prog_name="typica")
+            return
         warnings.showwarning = _show_warning
         try:
             app(wanted, prog_name="typica")
