@@ -280,21 +280,21 @@ class Writes(nn.Module):
     def __init__(self, file: str) -> None:
         super().__init__()
         self.file = file
-        self.fc = nn.Linear(4, 2)
+        self.weight = torch.ones(2, 4)
 
     @torch.jit.export
     def __getstate__(self):
-        return self.file, self.fc, self.training
+        return self.file, self.weight, self.training
 
     @torch.jit.export
-    def __setstate__(self, state: tuple[str, nn.Linear, bool]):
+    def __setstate__(self, state: tuple[str, torch.Tensor, bool]):
         self.file = state[0]
-        self.fc = state[1]
+        self.weight = state[1]
         self.training = state[2]
         torch.save(torch.ones(1), self.file)
 
     def forward(self, x):
-        return self.fc(x)
+        return nn.functional.linear(x, self.weight)
 
 
 class Runs:

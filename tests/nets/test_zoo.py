@@ -439,3 +439,16 @@ def test_bundled_weights_know_a_palace_and_a_flower():
     )
     assert batch.features.shape == (2, 1280)
     assert batch.logits.argmax(1).tolist() == [698, 985]  # ImageNet's palace and daisy
+
+
+def test_weights_are_the_models_own():
+    state = zoo.load("wideresnet-40-2", weights=None).state_dict()
+    model = zoo.load("wideresnet-40-2", {key: value.double() for key, value in state.items()})
+    again = zoo.load("wideresnet-40-2", state)
+    before = state["fc.weight"].clone()
+    with torch.no_grad():
+        again.fc.weight.zero_()
+    assert torch.equal(state["fc.weight"], before)
+    assert torch.equal(model.fc.weight, before) and model.fc.weight.dtype == torch.float32
+    assert all(parameter.requires_grad for parameter in model.parameters())
+    assert {tensor.device.type for tensor in model.state_dict().values()} == {"cpu"}

@@ -1,5 +1,5 @@
 from . import zoo
-from ._extraction import Settings, extract
+from ._extraction import extract
 from ._guard import Guard, Guarded
 from ._judging import Seen, features_of, judge_images
 from ._models import Opened, open_model
@@ -8,6 +8,7 @@ from ._reduce import REDUCTIONS
 from ._reopen import Reopened, reopen
 from ._result import Extraction
 from ._runner import Runner, Trial
+from ._settings import Settings
 from .engines import make_runner
 from .extractors.onnx import OnnxExtractor
 from .extractors.program import GraphExtractor

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,30 +19,13 @@ from typica.nets._models import Opened, open_model
 from typica.nets._reduce import Reduction
 from typica.nets._result import Extraction
 from typica.nets._runner import Runner
+from typica.nets._settings import Settings, none_readable
 from typica.nets.engines import make_runner
 from typica.origin import feature_layer
 from typica.progress import advance, note, work
 
-OnError = Literal["stop", "skip"]
 SHARD = 512  # images: what a run that is killed may lose, minutes of a slow network at most
 TRIAL = 32  # images that `backend="auto"` tries the backends on
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How images are run through a network; None leaves the choice to the backend.
-
-    backend: "auto", "torch", "compile", "onnx", "openvino" or "mnn". on_error: "stop" at an image
-    that cannot be read, or "skip" it and say so. workers: threads that decode.
-    """
-
-    backend: str = "auto"
-    batch: int | None = None
-    threads: int | None = None
-    device: str | None = None
-    autocast: bool = False
-    on_error: OnError = "stop"
-    workers: int | None = None
 
 
 @border
@@ -285,10 +268,3 @@ def _sample(images: Images, transform: Preprocessing) -> NDArray[np.float32]:
         if len(batch.indices):
             return transform.normalised(batch.pixels)
     raise none_readable(images)
-
-
-def none_readable(images: Images) -> InputError:
-    """Return the error about images of which none can be read."""
-    return InputError(
-        f"none of the {len(images)} images can be read, e.g. {images.names[0]}; look at them."
-    )

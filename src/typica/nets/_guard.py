@@ -84,7 +84,7 @@ class Guard(nn.Module):
         return max_cosine(rows, self.directions.to(rows.dtype))
 
     def _apply(self, fn: Any, recurse: bool = True) -> Guard:
-        """Move or convert the guard; beside a model in half, its buffers stay in single precision."""
+        """Move or convert the guard; beside a model in half its buffers stay in single."""
         buffers = dict(self._buffers)
         super()._apply(fn, recurse)
         for name, buffer in buffers.items():

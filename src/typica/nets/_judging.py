@@ -13,12 +13,11 @@ from typica.data import Batch, Images, Preprocessing, image_batches, open_images
 from typica.decide import judge, origin_of
 from typica.detectors import final_detector, reads_logits
 from typica.errors import about, border
-from typica.nets._extraction import Settings, none_readable, run_through, start_runner
 from typica.nets._input import chosen
 from typica.nets._models import Opened
 from typica.nets._reopen import reopen
-from typica.nets._result import Extraction
-from typica.nets._trials import run_directly
+from typica.nets._result import Extraction, run_directly
+from typica.nets._settings import Settings, none_readable
 from typica.progress import advance, note, work
 from typica.verdicts import Verdicts
 
@@ -114,6 +113,9 @@ def _run(
     plain = Settings(on_error=settings.on_error, workers=settings.workers)
     if settings == plain and len(images) < WORTH_A_TRIAL:
         return _run_few(opened, images, transform, settings)
+    # Loads what converts and times networks, which few images do without.
+    from typica.nets._extraction import run_through, start_runner  # noqa: PLC0415
+
     runner = start_runner(opened, images, transform, settings)
     return run_through(runner, images, transform, settings)
 

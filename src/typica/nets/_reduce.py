@@ -49,7 +49,7 @@ def reduced(x: Any, reduce: Reduction) -> Any:
 
 
 def reduced_logits(x: Any, reduce: Reduction) -> Any:
-    """Return logits (n, C): of tokens, chosen as the features are, so that the head relates the two."""
+    """Return logits (n, C), chosen among tokens as the features are: the head relates them."""
     return reduced(x, "cls" if reduce == "cls" and x.ndim == 3 else "mean")
 
 

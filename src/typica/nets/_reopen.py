@@ -1,4 +1,4 @@
-"""The network of a detector's origin, opened again, so that it can be shown images straight away."""
+"""The network of a detector's origin, opened again, to be shown images straight away."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def some(names: Sequence[str]) -> str:
 
 
 def each_array(extraction: Extraction, function: Callable[[Any], Any]) -> Extraction:
-    """Return the extraction with `function` applied to its arrays; the last layer's are the features."""
+    """Return the extraction with `function` applied to its arrays."""
     layers = {name: function(rows) for name, rows in extraction.layers.items()}
     logits = None if extraction.logits is None else function(extraction.logits)
     return Extraction(layers[list(layers)[-1]], logits, layers)
@@ -105,3 +105,16 @@ def first_line(error: BaseException, length: int = 200) -> str:
     """Return what an error says in its first line, or what it is called if it says nothing."""
     lines = str(error).strip().splitlines()
     return lines[0][:length] if lines else type(error).__name__
+
+
+def run_directly(extractor: Any, images: NDArray[Any]) -> Extraction:
+    """Return what an extractor gives for one batch, with nothing between, as float32 arrays."""
+    try:
+        return in_float32(extractor(images))
+    except InputError:
+        raise
+    except RuntimeError as error:
+        raise InputError(
+            f"the network does not take images of {images.shape[1:]} ({first_line(error)}); "
+            "check the transform."
+        ) from error

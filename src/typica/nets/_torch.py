@@ -1,4 +1,4 @@
-"""PyTorch, or a message that names the extra to install; all that needs torch takes it from here."""
+"""PyTorch, or a message that names the extra; all that needs torch takes it from here."""
 
 from typica.errors import InputError
 

@@ -37,7 +37,7 @@ def unwrapped(model: Any) -> Any:
 
 @contextmanager
 def evaluating(model: Any, gradients: bool) -> Iterator[None]:
-    """Put the model in eval mode, with gradients for its input alone or for nothing, for a while."""
+    """Put the model in eval mode for a while, with gradients for its input alone or none."""
     modes = [(module, module.training) for module in model.modules()]
     flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
     with ExitStack() as stack:
@@ -96,7 +96,7 @@ def tensors(output: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 
 class Call(NamedTuple):
-    """One run of a Linear module: copies of its input and output, which may change, and the output."""
+    """One run of a Linear module: copies of input and output, which may change, and the latter."""
 
     input: Any
     output: Any
@@ -136,6 +136,14 @@ class Tape:
         self.calls = Calls()
         self.ran: list[str] = []
 
+    def note_run(self, name: str) -> Hook:
+        """Return a hook that notes that a module ran."""
+        return lambda *_: self.ran.append(name)
+
+    def keep_call(self, name: str) -> Hook:
+        """Return a hook that keeps the run of a Linear module."""
+        return lambda x, output: self.calls.keep(name, Call.of(x, output))
+
 
 def find_head(calls: Calls, output: Any) -> str | None:
     """Return the name of the Linear module that gave the logits of an output, or None.
@@ -160,7 +168,7 @@ def same(x: Any, y: Any) -> bool:
 
 
 def may_come_from(output: Any, logits: Any) -> bool:
-    """Tell by its shapes whether an output may come from these logits; yes if it holds no tensor."""
+    """Tell by its shapes whether an output may come from these logits; yes without a tensor."""
     shapes = [tensor.shape for _, tensor in tensors(output)]
     return not shapes or any(
         shape.numel() == logits.numel() or shape[-1:] == logits.shape[-1:] for shape in shapes

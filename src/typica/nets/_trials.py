@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.errors import InputError
-from typica.nets._result import Extraction, first_line, in_float32
+from typica.nets._result import Extraction, first_line, run_directly
 from typica.nets._runner import Runner, Trial
 from typica.nets.runtimes import mnn, openvino, ort
 from typica.nets.runtimes.engine import Engine, cores
@@ -228,7 +228,7 @@ class _DiffersError(InputError):
 
 
 def largest_difference(found: Extraction, reference: Extraction) -> float:
-    """Return the largest difference of two extractions, as a part of the reference's largest value."""
+    """Return the largest difference of two extractions, as a part of the largest value."""
     if found.layers.keys() != reference.layers.keys():
         return math.inf
     if (found.logits is None) != (reference.logits is None):
@@ -248,16 +248,3 @@ def _difference(a: NDArray[Any], b: NDArray[Any]) -> float:
     scale = np.abs(b[usual]).max(initial=0.0)
     gap = np.abs(a[usual] - b[usual]).max(initial=0.0)
     return float(gap / scale) if scale else float(gap > 0)
-
-
-def run_directly(extractor: Any, images: NDArray[Any]) -> Extraction:
-    """Return what an extractor gives for one batch, with nothing between, as float32 arrays."""
-    try:
-        return in_float32(extractor(images))
-    except InputError:
-        raise
-    except RuntimeError as error:
-        raise InputError(
-            f"the network does not take images of {images.shape[1:]} ({first_line(error)}); "
-            "check the transform."
-        ) from error

@@ -190,7 +190,7 @@ class Graph:
         return None
 
     def _bias(self, name: str, found: Linear) -> NDArray[Any] | None:
-        """Return a constant as one number per class, or None if it is not the same for every input."""
+        """Return a constant as one number per class, or None if inputs differ in it."""
         value, classes = self.constant(name), len(found.weight)
         if value is None:
             return None

@@ -49,7 +49,8 @@ class OnnxExtractor:
 
     >>> import onnx.parser
     >>> model = onnx.parser.parse_model('''<ir_version: 8, opset_import: ["" : 17]>
-    ...    tiny (float[n, 2] x) => (float[n, 2] y) <float[2, 2] w = {1, 0, 0, 2}, float[2] b = {0, 1}>
+    ...    tiny (float[n, 2] x) => (float[n, 2] y)
+    ...    <float[2, 2] w = {1, 0, 0, 2}, float[2] b = {0, 1}>
     ...    { h = Relu (x)  y = Gemm (h, w, b) }''')
     >>> extractor = OnnxExtractor(model.SerializeToString())
     >>> extractor(np.array([[3, -4]], dtype=np.float32)).features

@@ -1,4 +1,4 @@
-"""Features from programs that PyTorch has written to files: TorchScript (.pt), torch.export (.pt2)."""
+"""Features from programs in files: TorchScript (.pt) and torch.export (.pt2)."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def check_trust(path: Path, trust: bool) -> None:
     """Refuse a file of PyTorch's, which can run code when it is loaded, unless it is trusted."""
     if not trust:
         raise InputError(
-            f"{path} can run any code when it is loaded, as all TorchScript and .pt2 files can, and "
+            f"{path} can run any code when it is loaded, as TorchScript and .pt2 files can, and "
             "is refused; export the model to ONNX (torch.onnx.export), or, where you trust the "
             "file, agree with trust=True (--trust)."
         )

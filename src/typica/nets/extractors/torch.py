@@ -110,7 +110,7 @@ class FeatureExtractor:
             return self.run(images)
 
     def run(self, images: Any) -> Extraction:
-        """Run one batch as the model stands: in its own mode, and with gradients as they are set."""
+        """Run one batch as the model stands, in its mode and with gradients as they are set."""
         tape = Tape()
         with hooked(self._hooks(tape)):
             output = self._forward(images)
@@ -200,30 +200,22 @@ class FeatureExtractor:
 
     def _hooks(self, tape: Tape) -> Iterator[tuple[Any, Hook]]:
         """Yield what to watch: the layers and the head; all while the head is not settled."""
-
-        def layer(name: str) -> Hook:
-            def hook(_: Any, output: Any) -> None:
-                tape.layers[name] = self._reduced(first_tensor(output), name)
-
-            return hook
-
-        def linear(name: str) -> Hook:
-            return lambda x, output: tape.calls.keep(name, Call.of(x, output))
-
-        def anything(name: str) -> Hook:
-            return lambda *_: tape.ran.append(name)
-
         for name in self.layers:
             if not self._is_input(name):
-                yield self.model.get_submodule(name), layer(name)
-        if self.traced:
-            if self._head is not None:
-                yield self.head_module, linear(self._head)
-            return
-        for name, module in self.model.named_modules():
-            yield module, anything(name)
-            if name in self._linears:
-                yield module, linear(name)
+                yield self.model.get_submodule(name), self._layer_hook(tape, name)
+        if not self.traced:
+            for name, module in self.model.named_modules():
+                yield module, tape.note_run(name)
+        watched = [self._head] if self.traced else self._linears
+        for linear in watched:
+            if linear is not None:
+                yield self.model.get_submodule(linear), tape.keep_call(linear)
+
+    def _layer_hook(self, tape: Tape, name: str) -> Hook:
+        def hook(_: Any, output: Any) -> None:
+            tape.layers[name] = self._reduced(first_tensor(output), name)
+
+        return hook
 
     def _forward(self, images: Any) -> Any:
         if isinstance(images, Mapping):

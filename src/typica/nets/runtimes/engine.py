@@ -35,7 +35,7 @@ class Engine(Protocol):
 
 
 class Wiring(NamedTuple):
-    """How a converted model is used: what it is given, its outputs, and the extraction they make."""
+    """How a converted model is used: what it is given, its outputs, and what they make."""
 
     outputs: Sequence[Any]
     prepare: Callable[[NDArray[Any]], NDArray[Any]]

@@ -111,7 +111,8 @@ class _Process:
         arrays = [np.empty(shape, dtype=np.float32) for shape in self._shapes]
         if any(self._out.readinto(array.data) < array.nbytes for array in arrays):
             raise InputError(
-                f"Runner: a process of MNN ended with {self._process.wait()}; run again, or choose another backend."
+                f"Runner: a process of MNN ended with {self._process.wait()}; "
+                "run again, or choose another backend."
             )
         return arrays
 

@@ -114,11 +114,12 @@ def load(name: str, weights: Any = "bundled", num_classes: int | None = None) ->
 
 def _load(entry: _Entry, weights: Any, num_classes: int | None) -> Any:
     build: Callable[[int], Any] = importlib.import_module(f"{__name__}.{entry.module}").build
-    if weights is None:
-        return build(entry.classes if num_classes is None else num_classes).eval()
-
-    # Needs torch, which is an extra.
+    # Need torch, which is an extra.
+    from typica.nets.zoo._layers import initialised  # noqa: PLC0415
     from typica.nets.zoo.checkpoint import fill, read_state  # noqa: PLC0415
+
+    if weights is None:
+        return initialised(build(entry.classes if num_classes is None else num_classes)).eval()
 
     if isinstance(weights, str) and weights == "bundled":
         weights = _bundled(entry)
@@ -131,7 +132,7 @@ def _load(entry: _Entry, weights: Any, num_classes: int | None) -> Any:
             f"num_classes={num_classes}, but {source} has {classes}; leave num_classes out."
         )
     model = build(classes)
-    fill(model, state, source)
+    fill(model, state, source, copy=isinstance(weights, Mapping))
     return model.eval()
 
 

@@ -15,7 +15,7 @@ def conv(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 
 
 
 def initialised(model: Any) -> Any:
-    """Return the model with its convolutions drawn as He et al. 2015 do, for training from scratch."""
+    """Return the model with its convolutions drawn as He et al. 2015 do."""
     for module in model.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")

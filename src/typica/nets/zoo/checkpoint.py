@@ -99,8 +99,8 @@ class PickledCodeError(FormatError):
         self.name = name
 
 
-def fill(model: Any, state: Mapping[str, Any], source: str) -> None:
-    """Copy `state` into `model`; raise, naming the keys, unless they fit in name and shape."""
+def fill(model: Any, state: Mapping[str, Any], source: str, *, copy: bool) -> None:
+    """Give a model the tensors of `state`, or copies; raise unless names and shapes fit."""
     own = model.state_dict()
     # Files from before torch 0.4.1 lack this counter, which only training reads.
     missing = [key for key in own if key not in state and not key.endswith("num_batches_tracked")]
@@ -115,7 +115,11 @@ def fill(model: Any, state: Mapping[str, Any], source: str) -> None:
         raise InputError(
             f"{source} does not fit; {'; '.join(found)}; pass a checkpoint of this architecture."
         )
-    model.load_state_dict(dict(state), strict=False)
+    tensors = {}
+    for key, value in own.items():
+        given = state.get(key, torch.zeros(value.shape))
+        tensors[key] = given.detach().to("cpu", value.dtype, copy=copy).contiguous()
+    model.load_state_dict(tensors, assign=True)
 
 
 def _some(keys: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from typica.nets._torch import functional, nn, torch
-from typica.nets.zoo._layers import conv, initialised
+from typica.nets.zoo._layers import conv
 
 
 class Bottleneck(nn.Module):
@@ -90,5 +90,5 @@ class DenseNet(nn.Module):
 
 
 def build(num_classes: int) -> Any:
-    """Return DenseNet-BC-100 (k = 12) with random weights."""
-    return initialised(DenseNet(num_classes))
+    """Return DenseNet-BC-100 (k = 12), as PyTorch draws its weights."""
+    return DenseNet(num_classes)

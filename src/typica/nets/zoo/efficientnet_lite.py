@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Any
 
 from typica.nets._torch import functional, nn
-from typica.nets.zoo._layers import initialised
 
 # Table 1 of the paper: expansion, kernel, outputs, repeats, stride of the first
 _STAGES = (
@@ -27,7 +26,7 @@ _STAGES = (
 
 
 class SameConv2d(nn.Conv2d):
-    """A convolution with TensorFlow's padding "same": sides are ceil(side / stride), an odd zero goes to the end."""
+    """A convolution with TensorFlow's padding "same", whose odd zero goes to the end."""
 
     def forward(self, x: Any) -> Any:
         """Return (n, outputs, ceil(h / stride), ceil(w / stride))."""
@@ -48,7 +47,7 @@ def _norm(width: int) -> Any:
 
 
 class MBConv(nn.Module):
-    """Widen by 1x1, filter each map, project by 1x1 without activation; added to the input where shapes agree."""
+    """Widen by 1x1, filter each map, project by 1x1; added to an input of the same shape."""
 
     def __init__(self, inputs: int, outputs: int, expansion: int, kernel: int, stride: int) -> None:
         super().__init__()
@@ -100,5 +99,5 @@ class EfficientNetLite0(nn.Module):
 
 
 def build(num_classes: int) -> Any:
-    """Return EfficientNet-Lite0 with random weights."""
-    return initialised(EfficientNetLite0(num_classes))
+    """Return EfficientNet-Lite0, as PyTorch draws its weights."""
+    return EfficientNetLite0(num_classes)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from typica.nets._torch import nn
-from typica.nets.zoo._layers import conv, initialised
+from typica.nets.zoo._layers import conv
 
 # Table 2 of the paper: expansion, outputs, repeats, stride of the first
 _STAGES = (
@@ -32,7 +32,7 @@ def _activated(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: 
 
 
 class InvertedResidual(nn.Module):
-    """Widen by 1x1, filter each map by 3x3, project by 1x1; added to the input where shapes agree."""
+    """Widen by 1x1, filter by 3x3, project by 1x1; added to an input of the same shape."""
 
     def __init__(self, inputs: int, outputs: int, expansion: int, stride: int) -> None:
         super().__init__()
@@ -71,5 +71,5 @@ class MobileNetV2(nn.Module):
 
 
 def build(num_classes: int) -> Any:
-    """Return MobileNetV2 with random weights."""
-    return initialised(MobileNetV2(num_classes))
+    """Return MobileNetV2, as PyTorch draws its weights."""
+    return MobileNetV2(num_classes)

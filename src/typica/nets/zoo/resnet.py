@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import Any
 
 from typica.nets._torch import functional, nn
-from typica.nets.zoo._layers import conv, initialised
+from typica.nets.zoo._layers import conv
 
 
 class Bottleneck(nn.Module):
-    """1x1, 3x3 and 1x1 convolutions to 4 * `width` maps, added to the input or to its projection."""
+    """1x1, 3x3 and 1x1 convolutions to 4 * `width` maps, added to the input or its projection."""
 
     def __init__(self, inputs: int, width: int, stride: int) -> None:
         super().__init__()
@@ -69,5 +69,5 @@ class ResNet50(nn.Module):
 
 
 def build(num_classes: int) -> Any:
-    """Return ResNet-50 with random weights."""
-    return initialised(ResNet50(num_classes))
+    """Return ResNet-50, as PyTorch draws its weights."""
+    return ResNet50(num_classes)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from typica.nets._torch import functional, nn
-from typica.nets.zoo._layers import conv, initialised
+from typica.nets.zoo._layers import conv
 
 
 class Basic(nn.Module):
@@ -53,5 +53,5 @@ class ResNetCifar(nn.Module):
 
 
 def build(num_classes: int) -> Any:
-    """Return ResNet-18 for CIFAR with random weights."""
-    return initialised(ResNetCifar(num_classes))
+    """Return ResNet-18 for CIFAR, as PyTorch draws its weights."""
+    return ResNetCifar(num_classes)

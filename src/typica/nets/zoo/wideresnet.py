@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 from typica.nets._torch import functional, nn
-from typica.nets.zoo._layers import conv, initialised
+from typica.nets.zoo._layers import conv
 
 
 class PreActivation(nn.Module):
-    """BN, ReLU, convolution, twice; added to the input or, where the width changes, to its activated projection."""
+    """BN, ReLU, convolution, twice; added to the input or, where widths differ, its projection."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
@@ -66,5 +66,5 @@ class WideResNet(nn.Module):
 
 
 def build(num_classes: int) -> Any:
-    """Return WideResNet-40-2 with random weights."""
-    return initialised(WideResNet(num_classes))
+    """Return WideResNet-40-2, as PyTorch draws its weights."""
+    return WideResNet(num_classes)

@@ -1,0 +1,35 @@
+"""How images are run through a network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from typica.data import Images
+from typica.errors import InputError
+
+OnError = Literal["stop", "skip"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How images are run through a network; None leaves the choice to the backend.
+
+    backend: "auto", "torch", "compile", "onnx", "openvino" or "mnn". on_error: "stop" at an image
+    that cannot be read, or "skip" it and say so. workers: threads that decode.
+    """
+
+    backend: str = "auto"
+    batch: int | None = None
+    threads: int | None = None
+    device: str | None = None
+    autocast: bool = False
+    on_error: OnError = "stop"
+    workers: int | None = None
+
+
+def none_readable(images: Images) -> InputError:
+    """Return the error about images of which none can be read."""
+    return InputError(
+        f"none of the {len(images)} images can be read, e.g. {images.names[0]}; look at them."
+    )
