@@ -374,22 +374,22 @@ def test_no_name_becomes_markup(folder, tmp_path):
     assert f"title {evil}" in page.text
 
 
-def test_gallery_holds_its_pictures(folder, tmp_path):
+def test_gallery_holds_its_images(folder, tmp_path):
     page = page_of(folder, tmp_path)
-    pictures = page.all("img")
-    assert len(pictures) == 12 and all(p["class"] == "small" for p in pictures)
+    images = page.all("img")
+    assert len(images) == 12 and all(p["class"] == "small" for p in images)
     assert (
-        base64.b64decode(pictures[0]["src"].partition(",")[2])
+        base64.b64decode(images[0]["src"].partition(",")[2])
         == (folder / "gallery" / "0-0.png").read_bytes()
     )
-    assert pictures[0]["alt"] == "typical from the ID test set: is 0, nearest 4, score 0.9123"
-    assert pictures[6]["alt"] == "missed from photos: nearest 4, score 0.7123"
+    assert images[0]["alt"] == "typical from the ID test set: is 0, nearest 4, score 0.9123"
+    assert images[6]["alt"] == "missed from photos: nearest 4, score 0.7123"
     assert all(
         heading in page.text for heading in ("Most typical", "Borderline", "Missed", "False alarms")
     )
 
 
-def test_large_pictures_are_scaled_down(folder, tmp_path):
+def test_large_images_are_scaled_down(folder, tmp_path):
     copied = copy(folder, tmp_path / "r")
     Image.new("RGB", (2000, 1000), "red").save(copied / "gallery" / "0-0.png")
     first = page_of(copied, tmp_path).all("img")[0]

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers.data import Data
+from helpers.watcher import Watcher
 
 from typica import CTM
 from typica.bench import (
@@ -29,6 +30,7 @@ from typica.detectors import Detector
 from typica.errors import FormatError, InputError
 from typica.metrics import evaluate
 from typica.nets import zoo
+from typica.progress import watched_by
 
 GOOD = """
 model = "resnet-50"
@@ -415,10 +417,12 @@ def test_scores_that_take_images_are_taken_as_they_are(data, described, tmp_path
 
 def test_one_method_that_fails_keeps_its_place(data, described, tmp_path):
     sets = read_features_folder(described, fill(tmp_path, data))
-    done: list[str] = []
+    watcher = Watcher()
     methods = {"knn": {"k": 1000}, "ctm": {}, "msp": {"temperature": "hot"}}
-    scored = Engine(sets, described.protocol).scored(methods, done.append)
-    assert done == list(scored) == ["knn", "ctm", "msp"]
+    with watched_by(watcher):
+        scored = Engine(sets, described.protocol).scored(methods)
+    assert list(scored) == ["knn", "ctm", "msp"]
+    assert (watcher.begun, watcher.done) == ([("measuring", 3)], [3])
     assert scored["knn"].error == "KNN.fit: k=1000 exceeds the 240 training rows; pass k<=240."
     assert scored["msp"].error and scored["msp"].scores is None
     assert evaluate(scored["ctm"].scores.test, scored["ctm"].scores.ood["far"]).auroc > 0.9

@@ -116,13 +116,13 @@ def write_experiments(folder: Path, **changes) -> None:
 
 def _write_gallery(folder: Path, suite) -> None:
     (folder / "gallery").mkdir()
-    pictures = digits.images()
+    images = digits.images()
     entries = []
     for i, kind in enumerate(KINDS):
         for row in range(3):
             origin = "photos" if kind == "missed" else "test"
             file = f"gallery/{i}-{row}.png"
-            Image.fromarray((255 - pictures[origin][row] / 16 * 255).astype(np.uint8)).save(
+            Image.fromarray((255 - images[origin][row] / 16 * 255).astype(np.uint8)).save(
                 folder / file
             )
             label = None if origin == "photos" else int(suite.test_labels[row])
