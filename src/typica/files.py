@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import io
 import os
 import secrets
 import stat
@@ -89,6 +90,31 @@ def sha256(*files: Path) -> str:
             while block := file.read(CHUNK):
                 digest.update(block)
     return digest.hexdigest()
+
+
+def arriving_lines(stream: io.BufferedReader | io.BytesIO, most: int) -> Iterator[list[str]]:
+    r"""Yield the lines of a stream as they come, up to `most` at a time, without their ends.
+
+    What is there is yielded at once: nobody waits for a slow stream to fill a buffer.
+
+    >>> import io
+    >>> list(arriving_lines(io.BytesIO(b"a\nb\nc"), 2))
+    [['a', 'b'], ['c']]
+    """
+    rest = b""
+    while piece := stream.read1(CHUNK):
+        *whole, rest = (rest + piece).split(b"\n")
+        for start in range(0, len(whole), most):
+            yield _texts(whole[start : start + most])
+    if rest:
+        yield _texts([rest])
+
+
+def _texts(lines: list[bytes]) -> list[str]:
+    try:
+        return [line.decode() for line in lines]
+    except UnicodeDecodeError:
+        raise InputError("not a text in UTF-8; write it again.") from None
 
 
 def lock_folder(folder: Path, what: str = "writing this bank") -> int:

@@ -32,6 +32,11 @@ def out_file(param: typer.CallbackParam, value: Path | None) -> Path | None:
     return value
 
 
+def out_rows(param: typer.CallbackParam, value: Path | None) -> Path | None:
+    """Refuse a file that could not be written; '-' is standard output."""
+    return value if value is None or str(value) == "-" else out_file(param, value)
+
+
 def out_text(param: typer.CallbackParam, value: str | None) -> str | None:
     """Refuse a file that could not be written; '-' is standard output."""
     if value is not None and value != "-":

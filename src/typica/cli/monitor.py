@@ -12,7 +12,7 @@ import typica
 from typica.cli.app import new_app
 from typica.cli.checks import out_file, out_text, prints
 from typica.cli.options import Json
-from typica.cli.show import console, percent, write_json, write_text
+from typica.cli.show import complain, console, error_console, percent, write_json, write_text
 from typica.decide import Monitor, read_scores
 from typica.detectors import final_detector
 from typica.errors import InputError
@@ -22,12 +22,17 @@ ALARM = 3  # the exit code
 app = new_app()
 
 
-@app.command(epilog="Example: typica monitor ctm.safetensors < scores.jsonl")
+@app.command(
+    epilog="Example: typica score ctm.safetensors new.npy -o - | typica monitor ctm.safetensors"
+)
 def monitor(
     detector: Annotated[
-        Path,
-        typer.Argument(help="A file that `typica calibrate` or `typica monitor --state` wrote."),
-    ],
+        Path | None,
+        typer.Argument(
+            help="A file that `typica calibrate` or `typica monitor --state` wrote; not needed "
+            "beside a --state file that is there."
+        ),
+    ] = None,
     alpha: Annotated[
         str, typer.Option(help="Probability of a false alarm over all time.")
     ] = "0.01",
@@ -38,6 +43,7 @@ def monitor(
             help="Keep the state in this file: read if it is there, written at the end.",
         ),
     ] = None,
+    stop: Annotated[bool, typer.Option("--stop", help="End at the alarm.")] = False,
     prometheus: Annotated[
         str | None,
         typer.Option(
@@ -48,36 +54,39 @@ def monitor(
 ) -> None:
     """Watch scores on standard input and raise an alarm (exit code 3) when they have drifted.
 
-    A line is a number, or a JSON object with "score" and maybe "class" (or "nearest"), as `typica
-    score` writes them.
+    A line is a number, or a JSON object with "score" and maybe "class" (or "nearest"); or the lines
+    are CSV with such a header: what `typica score` writes. The alarm is printed when it comes.
     """
     printed = prints(json=json_file, prometheus=prometheus)
     watch = _opened(detector, state, alpha)
     try:
-        for scores, predicted in read_scores(sys.stdin):
-            watch.update(scores, predicted)
+        _watch(watch, stop=stop, printed=printed)
     finally:  # interrupted or not, what was seen is kept
         if state is not None:
             watch.save(state)
-    report = watch.report()
     if prometheus is not None:
         write_text(watch.prometheus(), prometheus)
     if not printed:
-        _print(watch)
+        _summarize(watch)
     if json_file is not None:
-        write_json(report, json_file)
+        write_json(watch.report(), json_file)
     if watch.alarm:
         raise typer.Exit(ALARM)
 
 
-def _opened(detector: Path, state: Path | None, alpha: str) -> Monitor:
-    """Return the monitor that the state file holds, or a new one where there is no such file."""
+def _opened(detector: Path | None, state: Path | None, alpha: str) -> Monitor:
+    """Return the monitor that a file holds, or a new one of a calibrated detector."""
     if state is not None and state.exists():
         kept = typica.load(state)
         if isinstance(kept, Monitor):
             return kept
         raise InputError(f"{state}: holds no monitor; name a file that --state wrote.")
+    if detector is None:
+        absent = "" if state is None else f"{state}: there is no such file yet; "
+        raise InputError(f"{absent}name a detector that `typica calibrate` wrote.")
     source = typica.load(detector)
+    if isinstance(source, Monitor):
+        return source
     if not hasattr(final_detector(source), "calibration_"):
         raise InputError(
             f"{detector}: has no calibration scores; run `typica calibrate` with held-out inputs "
@@ -86,12 +95,50 @@ def _opened(detector: Path, state: Path | None, alpha: str) -> Monitor:
     return Monitor(source, alpha=alpha)
 
 
-def _print(watch: Monitor) -> None:
+def _watch(watch: Monitor, *, stop: bool, printed: bool) -> None:
+    """Take in what comes, and say at once that there is an alarm."""
+    before = watch.inputs
+    said = watch.alarm
+    if said:
+        _say_alarm(watch, printed=printed)
+    if said and stop:
+        return
+    if sys.stdin.isatty():
+        complain("reading scores from the terminal; end with Ctrl-D")
+    for scores, predicted in read_scores(sys.stdin):
+        watch.update(scores, predicted)
+        if watch.alarm and not said:
+            said = True
+            _say_alarm(watch, printed=printed)
+        if said and stop:
+            return
+    if watch.inputs == before:
+        _say_that_none_came(watch)
+
+
+def _say_alarm(watch: Monitor, *, printed: bool) -> None:
+    """Print the alarm: on standard error where standard output is taken by a document."""
+    target = error_console if printed else console
+    where = f"the change seems to lie at {watch.changed_at}"
+    target.print(f"ALARM at input {watch.alarm_at}; {where}", style="red")
+
+
+def _say_that_none_came(watch: Monitor) -> None:
+    """Say that the input is empty; refuse it where there are no scores from before either."""
+    if watch.inputs:
+        complain("no scores came on standard input")
+        return
+    raise InputError(
+        "no scores came on standard input; write one per line, or pipe those of "
+        "`typica score DETECTOR FILE -o -`."
+    )
+
+
+def _summarize(watch: Monitor) -> None:
     rate = watch.rate
     alarm_at = f"alarm at {1 / watch.alpha:g}"
+    if not watch.alarm:
+        console.print(f"no drift seen in {watch.inputs} inputs")
     console.print(f"{watch.inputs} inputs, wealth {watch.wealth:.4g} ({alarm_at})")
     interval = f"95 % interval {percent(rate.low)} to {percent(rate.high)}"
     console.print(f"rejected in the last {rate.n}: {percent(rate.rate)} % ({interval})")
-    if watch.alarm:
-        where = f"the change seems to lie at {watch.changed_at}"
-        console.print(f"ALARM at input {watch.alarm_at}; {where}", style="red")

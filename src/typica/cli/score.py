@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, cast
 
 import numpy as np
 import typer
@@ -14,7 +17,7 @@ from rich.table import Table
 import typica
 from typica.arrays import row_blocks
 from typica.cli.app import new_app
-from typica.cli.checks import out_file
+from typica.cli.checks import out_rows, prints
 from typica.cli.options import (
     Backend,
     Confidence,
@@ -25,6 +28,7 @@ from typica.cli.options import (
     Trust,
 )
 from typica.cli.show import (
+    complain,
     console,
     error_console,
     percent,
@@ -32,13 +36,14 @@ from typica.cli.show import (
     show_skipped,
     write_json,
 )
-from typica.data import RowWriter, holds_images, read_features
+from typica.data import RowPrinter, RowWriter, holds_images, read_arriving, read_features
 from typica.decide import describe, judge, origin_of
 from typica.detectors import final_detector, reads_logits
 from typica.errors import InputError, about
 from typica.progress import work
 from typica.verdicts import Verdicts
 
+STANDARD = Path("-")  # standard input, or output
 SHOWN = 20  # rows of a long table that are printed
 COLUMNS = ("verdict", "score", "p_value", "nearest", "runner_up", "margin")
 Inputs = dict[str, NDArray[Any]]
@@ -53,12 +58,18 @@ def score(
     ],
     inputs: Annotated[
         list[Path],
-        typer.Argument(help="Features or a bank; or images, folders and archives, any number."),
+        typer.Argument(
+            help="Features or a bank; or images, folders and archives, any number; - reads "
+            "features from standard input: .npy, JSON lines or CSV."
+        ),
     ],
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", callback=out_file, help="Write every row: .csv, .jsonl or .parquet."
+            "-o",
+            "--output",
+            callback=out_rows,
+            help="Write every row: .csv, .jsonl or .parquet; - prints lines of JSON.",
         ),
     ] = None,
     alpha: Annotated[
@@ -86,7 +97,11 @@ def score(
     """
     estimator = typica.load(detector)
     _check_levels(estimator, detector, alpha, confidence, fdr)
-    writer = None if output is None else RowWriter(output)
+    printed = prints(json=json_file, output=None if output is None else str(output))
+    writer = _writer(output)
+    if inputs == [STANDARD] and output == STANDARD and fdr is None:
+        _pipe(lambda rows: judge(estimator, rows, alpha, confidence))
+        return
     if _are_images(inputs):
         first, rows = _look(estimator, detector, inputs, model, weights, trust, backend, on_error)
     else:
@@ -96,13 +111,33 @@ def score(
     judged = Judged(first, verdicts)
     if writer is not None:
         _write(judged, writer)
+    if isinstance(writer, RowWriter):
         error_console.print(f"wrote {output}")
-    if json_file != "-":
+    if not printed:
         console.print(_table(judged.columns(slice(limit))))
         console.print(_count(judged, limit))
     if json_file is not None:
         rule = _rule(estimator, alpha, confidence, fdr)
         write_json(rule | _records(judged), json_file)
+
+
+def _writer(output: Path | None) -> RowWriter | RowPrinter | None:
+    if output is None:
+        return None
+    return RowPrinter() if output == STANDARD else RowWriter(output)
+
+
+def _pipe(judged: Callable[[NDArray[Any]], Verdicts]) -> None:
+    """Judge the rows of standard input as they arrive, and print each verdict at once."""
+    printer = RowPrinter()
+    seen = rejected = 0
+    for rows in read_arriving(cast(io.BufferedReader, sys.stdin.buffer)):
+        verdicts = judged(rows)
+        numbers = np.arange(seen, seen + len(rows))
+        printer.write(Judged({"row": numbers}, verdicts).columns(slice(None)))
+        seen += len(rows)
+        rejected += verdicts.n_atypical
+    complain(_share(rejected, seen, "rows"), style="")
 
 
 class Judged(NamedTuple):
@@ -136,12 +171,15 @@ def _read(estimator: Any, inputs: list[Path]) -> tuple[Inputs, NDArray[Any]]:
         raise InputError(
             f"score: {len(inputs)} files of features; pass one, or images and folders."
         )
-    logits = reads_logits(estimator)
-    rows = read_features(inputs[0], origin_of(estimator), logits=logits).features
+    if inputs == [STANDARD]:
+        rows = np.concatenate(list(read_arriving(cast(io.BufferedReader, sys.stdin.buffer))))
+    else:
+        logits = reads_logits(estimator)
+        rows = read_features(inputs[0], origin_of(estimator), logits=logits).features
     return {"row": np.arange(len(rows), dtype=np.int64)}, rows
 
 
-def _write(judged: Judged, writer: RowWriter) -> None:
+def _write(judged: Judged, writer: RowWriter | RowPrinter) -> None:
     with writer:
         for block in row_blocks(len(judged.verdicts), len(COLUMNS) * 8):
             writer.write(judged.columns(block))
@@ -158,11 +196,19 @@ def _count(judged: Judged, limit: int) -> str:
     total, rejected = len(judged.verdicts), judged.verdicts.n_atypical
     what = "images" if "file" in judged.inputs else "rows"
     more = f" (first {limit} shown)" if limit < total else ""
-    return f"{rejected} of {total} {what} are atypical, {percent(rejected / total)} %{more}"
+    return _share(rejected, total, what) + more
+
+
+def _share(rejected: int, total: int, what: str) -> str:
+    return f"{rejected} of {total} {what} are atypical, {percent(rejected / total)} %"
 
 
 def _are_images(inputs: list[Path]) -> bool:
     """Tell whether the inputs are images; refuse some of each kind."""
+    if inputs == [STANDARD]:
+        return False
+    if STANDARD in inputs:
+        raise InputError("score: - reads standard input and goes by itself; leave out the others.")
     kinds: dict[bool, list[Path]] = {False: [], True: []}
     for path in inputs:
         kinds[holds_images(path)].append(path)

@@ -5,8 +5,9 @@ from ._folders import SPLITS
 from ._image_sets import Images
 from ._images import open_images
 from ._kinds import holds_images
-from ._row_writer import RowWriter
+from ._row_writer import RowPrinter, RowWriter
 from ._rows import read_rows
+from ._standard_input import read_arriving
 from ._table import Features
 from ._transform import Preprocessing
 from ._unpack import unpack
@@ -27,6 +28,7 @@ __all__ = [
     "ImageError",
     "Images",
     "Preprocessing",
+    "RowPrinter",
     "RowWriter",
     "check_origin",
     "corrupt",
@@ -37,6 +39,7 @@ __all__ = [
     "image_batches",
     "open_images",
     "origin_of",
+    "read_arriving",
     "read_features",
     "read_head",
     "read_labels",

@@ -52,9 +52,12 @@ def split_header(rows: list[Row]) -> tuple[list[str], list[Row]]:
     return [name.strip() for name in first], rows[1:]
 
 
-def check_widths(rows: Sequence[Row], width: int, path: Path) -> None:
-    """Raise at the first row that has more or fewer fields than the others."""
-    for i, row in enumerate(rows):
+def check_widths(rows: Sequence[Row], width: int, path: Path, first: int = 0) -> None:
+    """Raise at the first row that has more or fewer fields than the others.
+
+    first: the number of the first row.
+    """
+    for i, row in enumerate(rows, first):
         if len(row) != width:
             raise FormatError(f"{path}: row {i} has {len(row)} fields instead of {width}; fix it.")
 

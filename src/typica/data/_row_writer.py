@@ -1,9 +1,10 @@
-"""Rows out, a chunk at a time: .csv, .jsonl and .parquet."""
+"""Rows out, a chunk at a time: .csv, .jsonl and .parquet, or lines that are printed."""
 
 from __future__ import annotations
 
 import csv
 import json
+import sys
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -52,13 +53,13 @@ class RowWriter:
 
     def write(self, columns: Mapping[str, Iterable[Any]]) -> None:
         """Append rows given as columns of equal length; the names are the same in every call."""
-        values = {name: np.asarray(column).tolist() for name, column in columns.items()}
+        values = _lists(columns)
         if self._file is None:
             self._write_parquet(values)
         elif self.path.suffix == ".csv":
             self._write_csv(values, self._file)
         else:
-            self._write_json(values, self._file)
+            _write_json(values, self._file)
         self._started = True
 
     def _write_csv(self, values: dict[str, list[Any]], file: IO[str]) -> None:
@@ -66,10 +67,6 @@ class RowWriter:
         if not self._started:
             writer.writerow(values)
         writer.writerows(zip(*values.values(), strict=True))
-
-    def _write_json(self, values: dict[str, list[Any]], file: IO[str]) -> None:
-        for row in zip(*values.values(), strict=True):
-            file.write(json.dumps(dict(zip(values, row, strict=True))) + "\n")
 
     def _write_parquet(self, values: dict[str, list[Any]]) -> None:
         table = need("pyarrow", "parquet").table(values)
@@ -83,3 +80,33 @@ class RowWriter:
             if stream is not None:
                 stream.close()
         return self._atomic.__exit__(*exception)
+
+
+class RowPrinter:
+    """Print rows as lines of JSON, at once, where a RowWriter would write them to a file.
+
+    >>> with RowPrinter() as printer:
+    ...     printer.write({"row": [0, 1], "score": [0.5, 0.25]})
+    {"row": 0, "score": 0.5}
+    {"row": 1, "score": 0.25}
+    """
+
+    def __enter__(self) -> RowPrinter:
+        return self
+
+    def write(self, columns: Mapping[str, Iterable[Any]]) -> None:
+        """Print rows given as columns of equal length."""
+        _write_json(_lists(columns), sys.stdout)
+        sys.stdout.flush()
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def _lists(columns: Mapping[str, Iterable[Any]]) -> dict[str, list[Any]]:
+    return {name: np.asarray(column).tolist() for name, column in columns.items()}
+
+
+def _write_json(values: dict[str, list[Any]], file: IO[str]) -> None:
+    for row in zip(*values.values(), strict=True):
+        file.write(json.dumps(dict(zip(values, row, strict=True))) + "\n")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import itertools
 import json
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -10,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.errors import InputError, about
+from typica.files import arriving_lines
 
 SIZE = 1024  # scores of a batch
+CLASSES = ("class", "nearest")  # what the class of an input is called; the first that is there
 
 
 class Batch(NamedTuple):
@@ -24,45 +29,81 @@ class Batch(NamedTuple):
 def read_scores(lines: Iterable[str], size: int = SIZE, name: str = "stdin") -> Iterator[Batch]:
     """Yield batches of at most `size` scores.
 
-    A line is a number or a JSON object with "score" and maybe "class" or "nearest"; all lines of a
-    batch must have one, or none. Empty lines are skipped. name: what the lines are called in
-    messages.
+    A line is a number or a JSON object with "score" and maybe "class" or "nearest"; or the lines
+    are CSV with such a header. All lines must have a class, or none. Empty lines are skipped. Where
+    `lines` is standard input or another open file, a batch is what has arrived: a slow stream is
+    not waited for. name: what the lines are called in messages.
 
     >>> list(read_scores(["0.5", '{"score": 0.75}']))
     [Batch(scores=array([0.5 , 0.75]), classes=None)]
     >>> list(read_scores(['{"score": 0.25, "class": "cat"}']))
     [Batch(scores=array([0.25]), classes=['cat'])]
+    >>> list(read_scores(["row,score,nearest", "0,0.5,cat"]))
+    [Batch(scores=array([0.5]), classes=['cat'])]
     """
-    waiting: list[tuple[float, Any]] = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        with about(f"{name}: line {number}"):
-            score, label = _parse(line)
-        if waiting and (label is None) != (waiting[0][1] is None):
-            raise InputError(
-                f"{name}: line {number} and the lines before it differ in having a class; "
-                "give all one."
-            )
-        waiting.append((score, label))
-        if len(waiting) == size:
-            yield _batch(waiting)
-            waiting = []
-    if waiting:
-        yield _batch(waiting)
+    reader = _Reader(name)
+    for block in _blocks(lines, size):
+        scored = reader.read(block)
+        while found := list(itertools.islice(scored, size)):
+            yield _batch(found)
 
 
-def _batch(waiting: list[tuple[float, Any]]) -> Batch:
-    scores = np.array([score for score, _ in waiting])
-    classes = [label for _, label in waiting]
+def _blocks(lines: Iterable[str], size: int) -> Iterator[Iterable[str]]:
+    """Yield what has arrived of a stream each time that something has; other lines as they are."""
+    stream = getattr(lines, "buffer", None)
+    if isinstance(stream, (io.BufferedReader, io.BytesIO)):
+        yield from arriving_lines(stream, size)
+    else:
+        yield lines
+
+
+def _batch(found: list[tuple[float, Any]]) -> Batch:
+    scores = np.array([score for score, _ in found])
+    classes = [label for _, label in found]
     return Batch(scores, None if classes[0] is None else classes)
 
 
-def _parse(line: str) -> tuple[float, Any]:
+class _Reader:
+    """What is known of the lines so far: how many, the header of CSV, whether they have classes."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._number = 0
+        self._header: list[str] | None = None
+        self._has_class: bool | None = None
+
+    def read(self, lines: Iterable[str]) -> Iterator[tuple[float, Any]]:
+        """Yield the score and the class of each line that is not empty."""
+        for line in lines:
+            self._number += 1
+            if not line.strip() or self._is_header(line):
+                continue
+            with about(f"{self._name}: line {self._number}"):
+                score, label = _parse(line, self._header)
+            self._check_alike(label is not None)
+            yield score, label
+
+    def _is_header(self, line: str) -> bool:
+        """Tell whether a line begins CSV, and keep its columns; only the first of all can."""
+        if self._has_class is not None or self._header is not None:
+            return False
+        columns = [column.strip() for column in _fields(line.removeprefix("\ufeff"))]
+        if "score" in columns:
+            self._header = columns
+        return self._header is not None
+
+    def _check_alike(self, has_class: bool) -> None:
+        if self._has_class not in (None, has_class):
+            raise InputError(
+                f"{self._name}: line {self._number} and the lines before it differ in having a "
+                "class; give all one."
+            )
+        self._has_class = has_class
+
+
+def _parse(line: str, header: list[str] | None) -> tuple[float, Any]:
     try:
-        record = json.loads(line)
-        if not isinstance(record, dict):
-            record = {"score": record}
+        record = _record(line, header)
         score = float(record["score"])
     except (ValueError, TypeError, KeyError):
         text = line.strip()[:60]
@@ -71,4 +112,17 @@ def _parse(line: str) -> tuple[float, Any]:
         ) from None
     if np.isnan(score):
         raise InputError("the score is NaN; fix the input or the detector.")
-    return score, record.get("class", record.get("nearest"))
+    named = (record[name] for name in CLASSES if name in record)
+    return score, next(named, None)
+
+
+def _record(line: str, header: list[str] | None) -> dict[str, Any]:
+    """Return what a line says by name: CSV below a header, else JSON."""
+    if header is not None:
+        return dict(zip(header, _fields(line), strict=True))
+    record = json.loads(line)
+    return record if isinstance(record, dict) else {"score": record}
+
+
+def _fields(line: str) -> list[str]:
+    return next(csv.reader([line.strip()]))

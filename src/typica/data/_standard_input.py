@@ -1,0 +1,117 @@
+"""Features from standard input: .npy, JSON lines or CSV, told apart by how they begin."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.data._csv import check_widths, numbers, split_header
+from typica.data._table import Features, label_name
+from typica.errors import FormatError, InputError, about
+from typica.files import arriving_lines
+
+NAME = Path("standard input")
+ROWS = 1024  # of a block, at most
+NPY = b"\x93"  # the first byte of an .npy file; no text in UTF-8 begins with it
+
+
+def read_arriving(stream: io.BufferedReader) -> Iterator[NDArray[Any]]:
+    r"""Yield blocks of features (n, m) as they arrive; labels among them are left out.
+
+    A line of JSON is a list of numbers, or an object whose "features" are one. CSV is read as a
+    .csv file is. An .npy file is one block.
+
+    >>> stream = io.BufferedReader(io.BytesIO(b"[1, 2]\n[3, 4]\n"))
+    >>> list(read_arriving(stream))
+    [array([[1., 2.],
+           [3., 4.]])]
+    """
+    binary = stream.peek(1)[:1] == NPY
+    blocks = iter([_read_npy(stream)]) if binary else _read_text(stream)
+    empty = True
+    for block in blocks:
+        Features(block).check(NAME)
+        empty = False
+        yield block
+    if empty:
+        raise InputError(f"{NAME}: is empty; pipe features as .npy, JSON lines or CSV.")
+
+
+def _read_npy(stream: io.BufferedReader) -> NDArray[Any]:
+    try:
+        array: NDArray[Any] = np.load(io.BytesIO(stream.read()), allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise FormatError(f"{NAME}: not a whole .npy file ({error}); write it again.") from None
+    return array
+
+
+def _read_text(stream: io.BufferedReader) -> Iterator[NDArray[np.float64]]:
+    blocks = filter(None, map(_filled, arriving_lines(stream, ROWS)))
+    first = next(blocks, None)
+    if first is None:
+        return
+    every = itertools.chain([first], blocks)
+    yield from _read_json(every) if first[0][0] in "[{" else _read_csv(every)
+
+
+def _filled(lines: list[str]) -> list[str]:
+    """Return the lines that are not empty."""
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _read_csv(blocks: Iterable[list[str]]) -> Iterator[NDArray[np.float64]]:
+    header: list[str] | None = None
+    seen = 0
+    for lines in blocks:
+        rows = list(csv.reader(lines))
+        if header is None:
+            header, rows = split_header(rows)
+        check_widths(rows, len(header), NAME, first=seen)
+        seen += len(rows)
+        label = label_name(header)
+        if label is not None:
+            column = header.index(label)
+            rows = [row[:column] + row[column + 1 :] for row in rows]
+        if rows:
+            yield numbers(rows, NAME)
+
+
+def _read_json(blocks: Iterable[list[str]]) -> Iterator[NDArray[np.float64]]:
+    seen = 0
+    for lines in blocks:
+        rows = []
+        for line in lines:
+            with about(f"{NAME}: row {seen}"):
+                rows.append(_json_row(line))
+            seen += 1
+        yield _matrix(rows)
+
+
+def _json_row(line: str) -> NDArray[np.float64]:
+    try:
+        found = json.loads(line)
+        if isinstance(found, dict):
+            found = found["features"]
+        row = np.array(found, dtype=np.float64)
+    except (ValueError, TypeError, KeyError):
+        row = np.empty(0)
+    if row.ndim != 1 or not row.size:
+        raise FormatError(
+            f'{line[:60]!r} holds no features; write a list of numbers or {{"features": [...]}}.'
+        )
+    return row
+
+
+def _matrix(rows: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    widths = sorted({len(row) for row in rows})
+    if len(widths) > 1:
+        raise FormatError(f"{NAME}: rows of {widths[0]} and of {widths[-1]} numbers; fix them.")
+    return np.array(rows)

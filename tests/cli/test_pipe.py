@@ -1,0 +1,213 @@
+"""Scores and alarms in a pipe: live, line by line, on a terminal as well."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.data import Data
+from helpers.shell import run
+
+import typica
+
+TYPICA = (sys.executable, "-c", "from typica.cli import main; main()")
+
+
+@pytest.fixture
+def folder(data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    detector = typica.CTM().fit(data.train, data.labels).calibrate(data.held_out)
+    detector.save("ctm.safetensors")
+    np.save("test.npy", data.test)
+    np.save("ood.npy", data.ood)
+    return tmp_path
+
+
+@pytest.fixture
+def detector(folder: Path) -> typica.CTM:
+    return typica.load("ctm.safetensors")
+
+
+def feed(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    stream = io.TextIOWrapper(io.BufferedReader(io.BytesIO(content)))
+    monkeypatch.setattr("sys.stdin", stream)
+
+
+def lines(scores) -> bytes:
+    return "".join(f"{score}\n" for score in scores).encode()
+
+
+# A test whose alarm does not come waits for ever: the input is open until it has come.
+
+
+def test_the_alarm_comes_in_a_pipe_while_the_input_goes_on(detector, data: Data):
+    command = [*TYPICA, "monitor", "ctm.safetensors"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write(lines(detector.score_samples(data.test)[:40]))
+    process.stdin.flush()
+    process.stdin.write(lines(detector.score_samples(data.ood)))
+    process.stdin.flush()
+    assert process.stdout.readline().startswith(b"ALARM at input ")
+    process.stdin.write(b"0.5\n")  # it listens on
+    process.stdin.close()
+    assert b"161 inputs" in process.stdout.read()
+    assert process.wait() == 3
+    process.stdout.close()
+
+
+def test_stop_ends_at_the_alarm_on_a_terminal(detector, data: Data):
+    ours, theirs = pty.openpty()
+    command = [*TYPICA, "monitor", "ctm.safetensors", "--stop"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=theirs, stderr=theirs)
+    assert process.stdin is not None
+    os.close(theirs)
+    process.stdin.write(lines(detector.score_samples(data.ood)))
+    process.stdin.flush()
+    assert process.wait() == 3  # though the input is still open
+    assert b"ALARM at input " in os.read(ours, 1000)
+    process.stdin.close()
+    os.close(ours)
+
+
+def test_typed_scores_are_read_from_a_terminal(folder):
+    ours, theirs = pty.openpty()
+    command = [*TYPICA, "monitor", "ctm.safetensors", "--state", "state.safetensors"]
+    process = subprocess.Popen(
+        command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    os.close(theirs)
+    assert process.stderr is not None
+    assert b"end with Ctrl-D" in process.stderr.readline()
+    os.write(ours, b"0.9\n0.8\n\x04")
+    out, _ = process.communicate()
+    assert out.startswith(b"no drift seen in 2 inputs\n") and process.returncode == 0
+    os.close(ours)
+
+
+def test_score_and_monitor_are_one_pipe_and_each_row_is_judged_as_it_comes(detector, data: Data):
+    score = subprocess.Popen(
+        [*TYPICA, "score", "ctm.safetensors", "-", "-o", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert score.stdin is not None and score.stdout is not None
+    rows = [json.dumps(row.tolist()) + "\n" for row in data.ood]
+    score.stdin.write(rows[0].encode())
+    score.stdin.flush()
+    first = json.loads(score.stdout.readline())  # before the second row is there
+    assert first["row"] == 0 and first["verdict"] == "atypical"
+    assert first["score"] == pytest.approx(float(detector.score_samples(data.ood[:1])[0]))
+    watch = subprocess.Popen(
+        [*TYPICA, "monitor", "ctm.safetensors", "--stop"],
+        stdin=score.stdout,
+        stdout=subprocess.PIPE,
+    )
+    score.stdin.write("".join(rows[1:]).encode())
+    score.stdin.flush()
+    assert watch.stdout is not None
+    assert watch.stdout.readline().startswith(b"ALARM at input ")
+    assert watch.wait() == 3
+    watch.stdout.close()
+    score.stdout.close()
+    score.stdin.close()
+    score.wait()
+
+
+@pytest.mark.parametrize("form", ["npy", "csv", "header", "lists", "objects"])
+def test_features_on_standard_input(folder, data: Data, capsys, monkeypatch, form):
+    wanted = json.loads(run(capsys, "score", "ctm.safetensors", "test.npy", "--json", "-"))["rows"]
+    file = io.BytesIO()
+    if form == "npy":
+        np.save(file, data.test)
+    elif form == "csv":
+        np.savetxt(file, data.test, delimiter=",")
+    elif form == "header":
+        names = [f"f{i}" for i in range(data.test.shape[1])]
+        table = np.column_stack([data.test, np.zeros(len(data.test))])
+        np.savetxt(file, table, delimiter=",", header=",".join([*names, "label"]), comments="")
+    elif form == "lists":
+        file.write("".join(f"{row}\n" for row in data.test.tolist()).encode())
+    else:
+        objects = [json.dumps({"features": row}) for row in data.test.tolist()]
+        file.write("\n".join(objects).encode())
+    feed(monkeypatch, file.getvalue())
+    out = run(capsys, "score", "ctm.safetensors", "-", "-o", "-")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [row["row"] for row in rows] == list(range(len(data.test)))
+    assert [row["verdict"] for row in rows] == [row["verdict"] for row in wanted]
+    assert [row["score"] for row in rows] == pytest.approx([row["score"] for row in wanted])
+    feed(monkeypatch, file.getvalue())
+    whole = json.loads(run(capsys, "score", "ctm.safetensors", "-", "--json", "-"))["rows"]
+    assert [row["verdict"] for row in whole] == [row["verdict"] for row in rows]
+    assert [row["score"] for row in whole] == pytest.approx([row["score"] for row in rows])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "standard input: is empty; pipe features as .npy, JSON lines or CSV."),
+        (b"\n\n", "standard input: is empty"),
+        (b"\x93NUMPY", "standard input: not a whole .npy file"),
+        (b"[1, 2]\n{}\n", "standard input: row 1: '{}' holds no features; write a list of"),
+        (b"[1, 2]\n[1]\n", "standard input: rows of 1 and of 2 numbers; fix them."),
+        (b"1,2\n1\n", "standard input: row 1 has 1 fields instead of 2; fix it."),
+        (b"1,2\n1,a\n", "standard input: could not convert string to float: 'a'"),
+        (b"\xff\n", "not a text in UTF-8"),
+    ],
+)
+def test_what_is_wrong_with_standard_input(folder, capsys, monkeypatch, content, message):
+    feed(monkeypatch, content)
+    assert message in run(capsys, "score", "ctm.safetensors", "-", "-o", "-", code=2)
+
+
+def test_standard_streams_are_taken_once(folder, capsys):
+    error = run(capsys, "score", "ctm.safetensors", "-", "test.npy", code=2)
+    assert "- reads standard input and goes by itself" in error
+    error = run(capsys, "score", "ctm.safetensors", "test.npy", "-o", "-", "--json", "-", code=2)
+    assert "--json and --output: each would be printed" in error
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_monitor_reads_what_score_writes(folder, capsys, monkeypatch, ending):
+    run(capsys, "score", "ctm.safetensors", "test.npy", "-o", f"scores.{ending}")
+    feed(monkeypatch, Path(f"scores.{ending}").read_bytes())
+    out = run(capsys, "monitor", "ctm.safetensors", "--json", "report.json")
+    assert out.startswith("no drift seen in 120 inputs\n")
+    report = json.loads(Path("report.json").read_text())
+    assert set(report["rejected_by_class"]) == {"0", "1", "2", "3"}
+
+
+def test_a_state_file_is_enough(folder, capsys, monkeypatch):
+    state = ("--state", "state.safetensors")
+    error = run(capsys, "monitor", *state, code=2)
+    assert "state.safetensors: there is no such file yet; name a detector" in error
+    assert "name a detector that `typica calibrate` wrote" in run(capsys, "monitor", code=2)
+    for arguments, n in [(("ctm.safetensors", *state), 2), (state, 4), (state[1:], 6)]:
+        feed(monkeypatch, b"0.9\n0.8\n")
+        assert run(capsys, "monitor", *arguments).startswith(f"no drift seen in {n} inputs\n")
+
+
+def test_empty_input_says_so(folder, capsys, monkeypatch):
+    feed(monkeypatch, b"")
+    error = run(capsys, "monitor", "ctm.safetensors", code=2)
+    assert error.startswith("error: no scores came on standard input; write one per line")
+
+
+def test_an_alarm_of_an_earlier_run_is_said_first_and_stops_at_once(folder, capsys, monkeypatch):
+    state = ("--state", "state.safetensors")
+    feed(monkeypatch, b"-9\n" * 60)
+    assert run(capsys, "monitor", "ctm.safetensors", *state, code=3).startswith("ALARM at input")
+    feed(monkeypatch, b"0.9\n")
+    out = run(capsys, "monitor", *state, "--stop", code=3)
+    assert out.startswith("ALARM at input") and "60 inputs" in out
+    feed(monkeypatch, b"0.9\n")
+    out = run(capsys, "monitor", *state, code=3)
+    assert out.startswith("ALARM at input") and out.count("ALARM") == 1 and "61 inputs" in out
