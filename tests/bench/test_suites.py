@@ -446,3 +446,15 @@ def test_a_method_is_fitted_once_whoever_asks(data, described, tmp_path, monkeyp
 def test_no_shipped_file_names_a_machine_or_a_person():
     for name in list_suites():
         assert "/" not in suite_text(name).replace("and/or", "")
+
+
+def test_parameters_are_checked_as_the_method_declares_them(tmp_path):
+    path = tmp_path / "my.toml"
+    path.write_text(
+        'model = "resnet-50"\n[methods.knn]\nk = 0\n[methods.energy]\ntemperature = "hot"\n'
+    )
+    with pytest.raises(InputError) as caught:
+        load_suite(path)
+    said = " ".join(str(caught.value).split())
+    assert "methods.knn: k=0 is not an integer of at least 1; pass k>=1." in said
+    assert "methods.energy: temperature='hot' is not a positive number" in said

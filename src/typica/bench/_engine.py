@@ -19,7 +19,7 @@ from sklearn.base import clone
 from typica.arrays import as_features, row_blocks, to_numpy
 from typica.bench._config import Protocol, Suite
 from typica.bench._neighbours import choose_k
-from typica.bench._schema import IMAGE_METHODS, method_params
+from typica.bench._schema import CHOSEN, IMAGE_METHODS, method_params
 from typica.bench._suite import FeatureSuite
 from typica.detectors import Detector, detector_class, list_detectors
 from typica.errors import InputError
@@ -316,7 +316,7 @@ class Engine:
 
     def _run(self, name: str, params: Mapping[str, Any]) -> Run:
         run = Run(self._made(name, params))
-        if params.get("k") == "grid":
+        if params.get("k") == CHOSEN:
             sets, protocol = self.sets, self.protocol
             with run.reporting():
                 k, by_k = choose_k(sets.train, sets.train_labels, protocol.knn_grid, protocol.seed)

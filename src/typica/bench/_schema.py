@@ -15,6 +15,7 @@ from typica.metrics import CONVENTIONS
 
 BUILTIN = ("digits",)
 # Methods that move the input, with their defaults.
+CHOSEN = "grid"  # in place of KNN's k: it is chosen on training data
 IMAGE_METHODS: Mapping[str, Mapping[str, Any]] = {"odin": {"T": 1000.0, "epsilon": 0.0014}}
 
 Check = Callable[[Any], bool]
@@ -210,11 +211,22 @@ def _methods(table: Mapping[str, Any], problems: Problems) -> dict[str, dict[str
             problems.note(f"methods.{name} = {params!r}: expected a table of its parameters")
             continue
         methods[name] = params
-        takes = method_params(name)
-        for key in params:
-            if key not in takes:
-                problems.unknown(key, takes, f"methods.{name}", "parameter")
+        _check_params(name, params, problems)
     return methods
+
+
+def _check_params(name: str, params: Mapping[str, Any], problems: Problems) -> None:
+    """Note parameters that the method does not have, or that it declares to be otherwise."""
+    takes = method_params(name)
+    declared = {} if name in IMAGE_METHODS else detector_class(name).params
+    for key, value in params.items():
+        if key not in takes:
+            problems.unknown(key, takes, f"methods.{name}", "parameter")
+        elif key in declared and value != CHOSEN:
+            try:
+                declared[key].check(key, value)
+            except InputError as error:
+                problems.note(f"methods.{name}: {error}")
 
 
 def method_params(name: str) -> dict[str, Any]:

@@ -153,7 +153,6 @@ def _transform(text: str) -> Preprocessing:
         return Preprocessing.from_dict(json.loads(text))
     except InputError as error:
         # Without the name of the function, which nobody has typed.
-        said = str(error).partition(": ")[2]
-        raise InputError(f"--transform {text}: {said}") from None
+        raise InputError(f"--transform {text}: {error.args[0]}") from None
     except ValueError as error:
         raise InputError(f"--transform {text}: not JSON ({error}); pass {form}.") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +16,7 @@ from typica.cli.options import Json, Labels
 from typica.cli.show import error_console, present
 from typica.data import find_head, has_logits, origin_of, read_features, read_labels
 from typica.decide import describe
-from typica.detectors import Detector, detector_class, make_detector, reads_logits
+from typica.detectors import Detector, detector_class, make_detector, parse_params, reads_logits
 from typica.errors import InputError
 from typica.progress import note, work
 
@@ -107,7 +106,7 @@ def _check(output: Path | None, calibrate: Path | None, tpr: float | None) -> No
 
 def _make(name: str, pairs: list[str], head: Path | None, features: Path) -> Detector:
     """Make the detector, with the head that was given or, where it wants one, the bank's own."""
-    params = _parameters(pairs)
+    params = parse_params(name, _texts(pairs))
     found = find_head(head, features)
     if found is not None and (head is not None or wants_head(detector_class(name))):
         params["head"] = found
@@ -139,19 +138,12 @@ def _beside(features: Path) -> Path:
     return path
 
 
-def _parameters(pairs: list[str]) -> dict[str, Any]:
-    params = {}
+def _texts(pairs: list[str]) -> dict[str, str]:
+    """Return the values of NAME=VALUE by their names."""
+    texts = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
             raise InputError(f"--param {pair}: expected NAME=VALUE, e.g. --param k=50.")
-        params[name] = _value(value)
-    return params
-
-
-def _value(text: str) -> Any:
-    """Return what a text says in JSON or Python; a text that says neither is itself."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return {"True": True, "False": False, "None": None}.get(text, text)
+        texts[name] = value
+    return texts

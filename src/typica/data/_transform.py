@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from typica.data._decode import MAX_PIXELS, to_rgb, turned
-from typica.errors import InputError, about
+from typica.errors import InputError, about, border
 
 _FILTERS = {
     "nearest": Image.Resampling.NEAREST,
@@ -154,6 +154,7 @@ class Preprocessing:
         return {**settings, "mean": list(self.mean), "std": list(self.std)}
 
     @classmethod
+    @border
     def from_dict(cls, settings: Mapping[str, Any]) -> Preprocessing:
         """Return the preprocessing with these settings; those left out have their defaults."""
         unknown = ", ".join(sorted(set(settings) - set(cls.keys())))
@@ -161,14 +162,14 @@ class Preprocessing:
         if unknown or missing:
             found = f"{unknown} unknown" if unknown else f"{missing} missing"
             raise InputError(
-                f"Preprocessing.from_dict: {found}; pass resize and crop, "
+                f"{found}; pass resize and crop, "
                 f"and what is wanted of {', '.join(cls.keys()[2:])}."
             )
         try:
             return cls(**settings)
         except TypeError as error:
             raise InputError(
-                f"Preprocessing.from_dict: a value of the wrong type ({error}); "
+                f"a value of the wrong type ({error}); "
                 "pass whole numbers for resize and crop, three numbers each for mean and std."
             ) from None
 

@@ -1,7 +1,13 @@
 from ._bases import CosineDetector
 from ._decisions import TRAINING_TPR
 from ._pipelines import detector_input, final_detector, reads_logits
-from ._registry import describe_detector, detector_class, list_detectors, make_detector
+from ._registry import (
+    describe_detector,
+    detector_class,
+    list_detectors,
+    make_detector,
+    parse_params,
+)
 from .base import Detector, Tags
 from .ctm import CTM
 from .cw import CW
@@ -65,5 +71,6 @@ __all__ = [
     "final_detector",
     "list_detectors",
     "make_detector",
+    "parse_params",
     "reads_logits",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from typica.detectors._describe import describe_class
@@ -36,6 +37,19 @@ def make_detector(name: str, **params: Any) -> Detector:
     CTM()
     """
     return _REGISTRY.make(name, **params)
+
+
+def parse_params(name: str, texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return what texts from the shell say of a detector's parameters, by their declarations.
+
+    >>> parse_params("knn", {"k": "20", "subsample": "None"})
+    {'k': 20, 'subsample': None}
+    """
+    declared = detector_class(name).params
+    parsed: dict[str, Any] = {}
+    for key, text in texts.items():
+        parsed[key] = declared[key].parse(text) if key in declared else text
+    return parsed
 
 
 def describe_detector(name: str) -> dict[str, Any]:
