@@ -48,6 +48,7 @@ from .detectors.vim import ViM as ViM
 from .errors import CalibrationWarning as CalibrationWarning
 from .errors import FormatError as FormatError
 from .errors import InputError as InputError
+from .errors import InputWarning as InputWarning
 from .explanation import Explanation as Explanation
 from .head import Head as Head
 from .metrics import Evaluation as Evaluation

@@ -38,6 +38,10 @@ class CalibrationWarning(UserWarning):
     """A threshold that can do less than one would expect, e.g. reject nothing."""
 
 
+class InputWarning(UserWarning):
+    """Input that can be used, but may not be what it is taken for."""
+
+
 def warn(message: str, category: type[Warning]) -> None:
     """Warn at the line outside of Typica that led here."""
     level, frame = 1, sys._getframe()

@@ -693,6 +693,18 @@ def test_a_detector_without_a_name_gets_that_of_the_features(folder, data: Data,
     assert typica.load("train.safetensors").n_features_in_ == 12
 
 
+def test_features_are_not_taken_for_logits(folder, data: Data, capsys):
+    arguments = ("--detector", "msp", "-o", "x.safetensors")
+    error = run(capsys, "fit", "train.npy", "--labels", "labels.npy", *arguments, code=2)
+    assert "labels of 4 classes and 12 columns" in error and not Path("x.safetensors").exists()
+    few = data.labels < 3
+    logits = data.head.logits(data.train)[few]
+    labels = {"labels": data.labels[few], "classes": list("abcd")}
+    typica.write_bank("few.bank", data.train[few], logits=logits, **labels)
+    run(capsys, "fit", "few.bank", *arguments)
+    assert typica.load("x.safetensors").n_features_in_ == 4
+
+
 def test_usage_errors_and_help(capsys):
     assert "Missing argument" in run(capsys, "fit", code=2)
     assert "Example: typica fit train.npy" in " ".join(run(capsys, "fit", "--help").split())

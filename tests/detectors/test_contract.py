@@ -33,7 +33,25 @@ COLUMNS = dict.fromkeys(
     ),
     "the columns are logits, one a class, and the check has labels of more classes than columns",
 )
+WIDTH = dict.fromkeys(
+    (
+        "check_estimators_overwrite_params",
+        "check_estimators_fit_returns_self",
+        "check_readonly_memmap_input",
+        "check_n_features_in_after_fitting",
+        "check_positive_only_tag_during_fit",
+        "check_estimators_dtypes",
+        "check_dtype_object",
+        "check_pipeline_consistency",
+        "check_estimators_nan_inf",
+        "check_estimators_pickle",
+        "check_fit2d_1feature",
+    ),
+    "the columns are logits, and the check has labels of another number of classes than columns",
+)
+BARE_LOGITS = ("msp", "energy", "max_logit", "entropy", "gen", "margin", "kl_matching")
 EXPECTED_FAILURES: dict[str, dict[str, str]] = {
+    **dict.fromkeys(BARE_LOGITS, WIDTH),
     "openmax": LABELS | COLUMNS,
     "relative_mahalanobis": LABELS,
 }
@@ -416,6 +434,36 @@ def test_a_head_is_asked_for(name, data: Data):
         cls(head=[1, 2]).fit(data.train, data.labels)
     with pytest.raises(typica.InputError, match=r"X has 5 features"):
         make(name, data).fit(data.train[:, :5], data.labels)
+
+
+@pytest.mark.parametrize("name", BARE_LOGITS)
+def test_features_are_not_taken_for_logits(name, data: Data):
+    detector = typica.make_detector(name)
+    labels_of_4 = rf"{type(detector).__name__}.fit: labels of 4 classes and 12 columns, which would"
+    with pytest.raises(
+        typica.InputError, match=labels_of_4 + r".* head=typica.Head\(weight, bias\)"
+    ):
+        detector.fit(data.train, data.labels)
+    with pytest.raises(typica.InputError, match="labels of 4 classes and 12 columns"):
+        detector.fit(data.train, data.labels.astype(str))
+    logits = data.head.logits(data.train)
+    assert detector.fit(logits, data.labels).classes_.tolist() == [0, 1, 2, 3]
+    if detector.tags.mergeable:
+        detector.partial_fit(logits, np.zeros(len(logits)))  # a batch may lack classes
+    if not detector.tags.needs_fit:
+        with pytest.warns(typica.InputWarning, match=r"fit: no head and no labels; .* 4 classes"):
+            detector.fit(logits)
+
+
+def test_a_bank_tells_which_of_its_rows_are_logits(data: Data, tmp_path):
+    few = data.labels < 3
+    logits = data.head.logits(data.train)[few]
+    rows = {"labels": data.labels[few], "classes": list("abcd")}
+    known = typica.write_bank(tmp_path / "a.bank", data.train[few], logits=logits, **rows)
+    assert typica.MSP().fit(known).classes_.tolist() == [0, 1, 2, 3]
+    unknown = typica.write_bank(tmp_path / "b.bank", data.train[few], **rows)
+    with pytest.raises(typica.InputError, match="the bank has no logits; pass head="):
+        typica.MSP().fit(unknown)
 
 
 def test_foreign_things_are_refused(data: Data, tmp_path):

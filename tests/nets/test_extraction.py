@@ -340,7 +340,9 @@ def test_a_detector_of_logits_reads_logits_of_pictures(here: Path, pictures: Pat
         [row["score"] for row in document["rows"]], np.log(np.exp(logits).sum(1)), rtol=1e-5
     )
     opened, images = open_model(MODEL), open_images(pictures)
-    seen = features_of(opened, images, opened.transform, typica.MSP().fit(logits), PLAIN)
+    seen = features_of(
+        opened, images, opened.transform, typica.MSP().fit(Bank.open("a.bank")), PLAIN
+    )
     np.testing.assert_allclose(
         seen.rows, logits, rtol=1e-4, atol=1e-5
     )  # no head: its input is the model's logits

@@ -54,7 +54,7 @@ def test_every_detector_decides_as_it_does_alone(name, data):
 def test_detectors_of_logits_read_the_models_own(data):
     x = rows(data)
     model = classifier(data)
-    detector = typica.MSP().fit(data.head.logits(data.train))
+    detector = typica.MSP().fit(data.head.logits(data.train), data.labels)
     with torch.no_grad():
         got = Guard(model, detector)(x)
         assert torch.allclose(got.score, torch.softmax(model(x), 1).max(1).values)

@@ -71,8 +71,7 @@ def test_a_detector_that_was_saved_and_a_pipeline_judge_images_too(bank, picture
     loaded = typica.load("ctm.safetensors")
     direct = judge_images(typica.CTM().fit(bank), photo, model=MODEL)
     np.testing.assert_array_equal(judge_images(loaded, photo, model=MODEL).score, direct.score)
-    energy = typica.Energy().fit(bank.logits)
-    energy.origin_ = bank.origin
+    energy = typica.Energy().fit(bank)
     logits = np.asarray(bank.logits, dtype=np.float64)
     found = judge_images(energy, pictures, model=MODEL)
     np.testing.assert_allclose(found.score, np.log(np.exp(logits).sum(1)), rtol=1e-5)

@@ -16,7 +16,9 @@ def test_p_values_are_equal(n: int, ties: bool) -> None:
     rows = rng.normal(size=(n + 200, 1))
     if ties:
         rows = np.round(rows)
-    detector = typica.MaxLogit().fit(rows)  # of one logit: the score is the number itself
+    detector = typica.MaxLogit().fit(
+        rows, np.zeros(len(rows))
+    )  # of one logit: the score is the number itself
     ours = typica.ConformalDetector(detector).calibrate(rows[:n])
     theirs = ConformalClassifier().fit(-rows[:n, 0])
     expected = theirs.predict_p(-rows[n:, 0], smoothing=False)
@@ -26,7 +28,7 @@ def test_p_values_are_equal(n: int, ties: bool) -> None:
 def test_p_values_by_predicted_class_are_equal() -> None:
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(900, 3))
-    detector = typica.MaxLogit().fit(logits)
+    detector = typica.MaxLogit().fit(logits, logits.argmax(axis=1))
     ours = typica.ConformalDetector(detector, by_class=True).calibrate(logits[:600])
     scores, classes = logits.max(axis=1), logits.argmax(axis=1)
     theirs = ConformalClassifier().fit(-scores[:600], bins=classes[:600])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +18,7 @@ from typica.cli.show import error_console, present
 from typica.data import find_head, has_logits, origin_of, read_features, read_labels
 from typica.decide import describe
 from typica.detectors import Detector, detector_class, make_detector, parse_params, reads_logits
-from typica.errors import InputError
+from typica.errors import InputError, InputWarning
 from typica.progress import note, work
 
 TPR = 0.95  # the share to keep if none is given
@@ -79,10 +80,11 @@ def fit(
     targets = train.labels if labels is None else read_labels(labels)
     if logits:
         _say_what_are_logits(features)
+        targets = _to_check_by(made, features, targets)
     if targets is None and made.tags.uses_labels:
         note("no labels: all rows count as one class (pass --labels for one mean per class)")
     with work("fitting", len(train.features)):
-        made.fit(train.features, targets)
+        _fit(made, train.features, targets)
     _set_threshold(made, held_out, tpr)
     if origin is not None:
         made.origin_ = origin
@@ -116,6 +118,20 @@ def _make(name: str, pairs: list[str], head: Path | None, features: Path) -> Det
 def _say_what_are_logits(features: Path) -> None:
     rows = "bank's logits are read" if has_logits(features) else "rows are taken as logits"
     note(f"no head: the {rows} (pass --head for features)")
+
+
+def _to_check_by(
+    detector: Detector, features: Path, labels: NDArray[Any] | None
+) -> NDArray[Any] | None:
+    """Return the labels, unless nobody needs them: a bank's logits are known to be logits."""
+    known = has_logits(features) and not detector.tags.uses_labels
+    return None if known else labels
+
+
+def _fit(detector: Detector, features: NDArray[Any], labels: NDArray[Any] | None) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InputWarning)  # what are logits was just said
+        detector.fit(features, labels)
 
 
 def _set_threshold(detector: Detector, held_out: NDArray[Any] | None, tpr: float | None) -> None:

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array, Labels, Rows, as_floating, check_finite, row_blocks
+from typica.arrays import (
+    Array,
+    Labels,
+    Rows,
+    as_features,
+    as_floating,
+    check_finite,
+    row_blocks,
+    to_numpy,
+)
 from typica.checks import positive
+from typica.detectors._banks import is_bank
 from typica.detectors.base import Detector
-from typica.errors import InputError
+from typica.errors import InputError, InputWarning, border, warn
 from typica.estimator import Estimator
 from typica.head import HEAD, Head
 
@@ -33,6 +43,40 @@ class LogitDetector(Detector):
     """
 
     head: Head | None
+
+    @border
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from training features X or, without a head, logits; see `Detector.fit`.
+
+        Without a head, labels of another number of classes than X has columns are refused: X is
+        then features, most likely.
+        """
+        if self.head is None and not self.tags.uses_labels and not is_bank(X):
+            self._check_logits(X, y)
+        return super().fit(X, y)
+
+    def _check_logits(self, X: Any, y: Any) -> None:
+        """Refuse rows that cannot be logits of the labels' classes; warn where nobody can tell."""
+        width = as_features(X).shape[1]
+        if y is None:
+            self._warn_of_logits(width)
+            return
+        classes = len(set(to_numpy(y).ravel().tolist()))
+        if classes != width:
+            raise InputError(
+                f"labels of {classes} classes and {width} columns, which would be taken as logits "
+                f"of {width} classes; for features pass head=typica.Head(weight, bias), for logits "
+                "leave out the labels."
+            )
+
+    def _warn_of_logits(self, width: int) -> None:
+        if self.tags.needs_fit:  # one that learns from logits is often given them without labels
+            return
+        warn(
+            f"{type(self).__name__}.fit: no head and no labels; X is taken as logits of {width} "
+            "classes. Pass head=typica.Head(weight, bias) if these are features.",
+            InputWarning,
+        )
 
     def _logits(self, Z: Array) -> Array:
         return Z if self.head is None else self.head.logits(Z)
