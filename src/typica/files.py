@@ -16,13 +16,17 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from typica.errors import InputError
+from typica.errors import FormatError, InputError
 
 CHUNK = 1 << 18  # bytes that are read at a time
 # The errors of a disk, a quota or a file that is full.
 FULL = tuple(getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG") if hasattr(errno, name))
 LOCK = ".lock"  # on Windows, where a folder itself has none
 DELETES_OPEN_FILES = os.name != "nt"
+# What a file may unpack to: images and features hardly shrink at all, bombs a thousandfold.
+RATIO = 100
+FLOOR = 1 << 28  # bytes that even a small file may unpack to
+_REASON = 300  # characters of another library's message
 _NAME = 40  # characters of a file's name in that of its temporary one, which has to be short enough
 
 
@@ -58,6 +62,66 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def reading(
+    path: str | os.PathLike[str], what: str, advice: str = "write it again"
+) -> Iterator[None]:
+    """Say that a file is at fault, by its path, where whatever reads it stumbles over its content.
+
+    Other libraries raise nearly every kind of error of damaged files. What is an input error
+    already says enough, and a disk that is full is not the file's fault.
+
+    >>> with reading("rows.csv", "not a table", "write it again"):
+    ...     [][0]
+    Traceback (most recent call last):
+    typica.errors.FormatError: rows.csv: not a table (list index out of range); write it again.
+    """
+    try:
+        yield
+    except (InputError, Warning):
+        raise
+    except MemoryError:
+        raise FormatError(
+            f"{path}: {what}, or larger than the memory; {advice}, or in parts."
+        ) from None
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in FULL:
+            raise disk_full(path, error) from None
+        raise FormatError(f"{path}: {what} ({reason_of(error)}); {advice}.") from error
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the first line of another library's error, which may have many, or its kind."""
+    text = getattr(error, "strerror", None) or str(error)
+    first = text.strip().partition("\n")[0].removesuffix(":")
+    return first[:_REASON] or type(error).__name__
+
+
+def disk_full(path: str | os.PathLike[str], error: OSError) -> InputError:
+    """Return the error of a path that could not be written for lack of room."""
+    return InputError(
+        f"{path}: the disk is full ({error.strerror}); free some space and run it again."
+    )
+
+
+def check_growth(path: str | os.PathLike[str], size: int, stored: int | None = None) -> None:
+    """Refuse content of `size` bytes out of a small file: a bomb grows a thousandfold.
+
+    stored: bytes that hold the content, the file's size if None.
+    """
+    stored = Path(path).stat().st_size if stored is None else stored
+    if size > allowance(stored):
+        raise FormatError(
+            f"{path}: {stored:,} bytes that unpack to {size:,}, maybe a bomb; "
+            "write it with less compression if you trust it."
+        )
+
+
+def allowance(stored: int) -> int:
+    """Return how many bytes may come out of so many."""
+    return max(FLOOR, RATIO * stored)
 
 
 def sync_folder(folder: Path) -> None:

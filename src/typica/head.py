@@ -102,6 +102,8 @@ def _weight(weight: Any) -> NDArray[Any]:
 
 def _floats(a: NDArray[Any]) -> NDArray[Any]:
     """Return a read-only copy in float32 or float64."""
+    if a.dtype.kind not in "fiub":
+        raise InputError(f"weights of type {a.dtype}; pass numbers.")
     a = np.array(a, dtype=np.float64 if a.dtype == np.float64 else np.float32)
     a.flags.writeable = False
     return a

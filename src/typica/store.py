@@ -30,16 +30,19 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.numpy import save_file
 
 import typica
 from typica.errors import FormatError, InputError
 from typica.exact import json_number
-from typica.files import atomic_path
+from typica.files import allowance, atomic_path, reading, reason_of
 
 FORMAT = 2
 _ZEROS = "0" * 64
+_PLAIN = (type(None), bool, int, float, str, list, dict, tuple, np.ndarray)
+_PASSES = (None, "passthrough")  # steps of a pipeline that do nothing
+_WIDEST = 2**24  # features in a row
 
 _KINDS: dict[str, type] = {}
 _READERS: dict[
@@ -127,11 +130,13 @@ def load(path: str | os.PathLike[str]) -> Any:
     """Read what `save` has written. Nothing in it is executed; a damaged file is refused."""
     document, tensors = read(path)
     try:
-        return _decode(document["content"], tensors)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        loaded = _Decoder(tensors, Path(path).stat().st_size).value(document["content"])
+        _check_parts(loaded)
+    except Exception as error:  # of every kind: a file with a right checksum can say anything
         raise FormatError(
-            f"{path}: the content makes no sense ({error}); save the detector again."
+            f"{path}: the content makes no sense ({reason_of(error)}); save the detector again."
         ) from error
+    return loaded
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
@@ -139,18 +144,16 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
     path = Path(path)
     if not path.is_file():
         raise InputError(f"{path}: there is no such file; check the path.")
-    try:
-        with safe_open(path, framework="numpy") as file:
-            text = (file.metadata() or {}).get("typica")
-            if text is None:
-                raise FormatError(
-                    f"{path}: not a Typica file; pass one that typica.save or `typica fit` wrote."
-                )
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
-    except (SafetensorError, OSError) as error:
-        raise FormatError(
-            f"{path}: not a whole safetensors file ({error}); save the detector again."
-        ) from None
+    with (
+        reading(path, "not a whole safetensors file", "save the detector again"),
+        safe_open(path, framework="numpy") as file,
+    ):
+        text = (file.metadata() or {}).get("typica")
+        if text is None:
+            raise FormatError(
+                f"{path}: not a Typica file; pass one that typica.save or `typica fit` wrote."
+            )
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
     document = _parse(text)
     if document.get("format", 0) > FORMAT:
         raise FormatError(
@@ -175,7 +178,7 @@ def _parse(text: str) -> dict[str, Any]:
     """Return the document, or an empty one for a text that is none."""
     try:
         document = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     if not isinstance(document, dict):
         return {}
@@ -258,41 +261,97 @@ def _is_fitted_name(name: str) -> bool:
     return re.fullmatch(r"[a-z][a-z0-9_]*_", name) is not None
 
 
-def _decode(node: Any, tensors: Tensors) -> Any:
-    if isinstance(node, list):
-        return [_decode(item, tensors) for item in node]
-    if not isinstance(node, dict):
-        return node
-    tag = next((key for key in node if key.startswith("$")), None)
-    if tag is None:
-        return {key: _decode(item, tensors) for key, item in node.items()}
-    return _decode_tagged(tag, node, tensors)
+class _Decoder:
+    """Turns nodes back into objects. size: bytes of the file, which strings may not outgrow."""
+
+    def __init__(self, tensors: Tensors, size: int) -> None:
+        self.tensors = tensors
+        self._allowed = allowance(size)
+
+    def value(self, node: Any) -> Any:
+        """Return what a node stands for."""
+        if isinstance(node, list):
+            return [self.value(item) for item in node]
+        if not isinstance(node, dict):
+            return node
+        tag = next((key for key in node if key.startswith("$")), None)
+        if tag is None:
+            return {key: self.value(item) for key, item in node.items()}
+        return self._tagged(tag, node)
+
+    def _tagged(self, tag: str, node: dict[str, Any]) -> Any:  # noqa: PLR0911 (one case per line)
+        body = node[tag]
+        match tag:
+            case "$array":
+                return self.tensors[body]
+            case "$strings":
+                return self._strings(body)
+            case "$float":
+                return float(body)
+            case "$tuple":
+                return tuple(self.value(body))
+            case "$pipeline":
+                return self._pipeline(body)
+            case "$sklearn":
+                params, state = (self.value(node[key]) for key in ("params", "state"))
+                return _decode_sklearn(body, params, state)
+        return _reader_of(tag[1:])(self.value(body))
+
+    def _strings(self, texts: list[Any]) -> NDArray[np.str_]:
+        """Return an array of strings, each of which takes as much room as the longest."""
+        flat = np.array(texts, dtype=object).ravel()
+        longest = max((len(text) for text in flat), default=0)
+        if 4 * longest * len(flat) > self._allowed:
+            raise FormatError(
+                f"{len(flat):,} strings of up to {longest:,} characters, maybe a bomb"
+            )
+        return np.array(texts, dtype=np.str_)
+
+    def _pipeline(self, steps: list[Any]) -> Any:
+        pipeline = importlib.import_module("sklearn.pipeline").Pipeline
+        return pipeline([(name, self.value(part)) for name, part in steps])
 
 
-def _decode_tagged(  # noqa: PLR0911 (one case per line)
-    tag: str, node: dict[str, Any], tensors: Tensors
-) -> Any:
-    body = node[tag]
-    match tag:
-        case "$array":
-            return tensors[body]
-        case "$strings":
-            return np.array(body, dtype=np.str_)
-        case "$float":
-            return float(body)
-        case "$tuple":
-            return tuple(_decode(body, tensors))
-        case "$pipeline":
-            return _decode_pipeline(body, tensors)
-        case "$sklearn":
-            params, state = (_decode(node[key], tensors) for key in ("params", "state"))
-            return _decode_sklearn(body, params, state)
-    return _reader_of(tag[1:])(_decode(body, tensors))
+def _check_parts(loaded: Any) -> None:
+    """Refuse plain data, and let an estimator try its parts: they may be of the wrong kind."""
+    if isinstance(loaded, _PLAIN):
+        raise FormatError(f"a {type(loaded).__name__} and not a detector")
+    if hasattr(loaded, "try_parts"):
+        loaded.try_parts()
+    elif hasattr(loaded, "steps"):
+        _try_pipeline(loaded)
 
 
-def _decode_pipeline(steps: list[Any], tensors: Tensors) -> Any:
-    pipeline = importlib.import_module("sklearn.pipeline").Pipeline
-    return pipeline([(name, _decode(part, tensors)) for name, part in steps])
+def _try_pipeline(pipeline: Any) -> None:
+    """Take one row through the steps of a pipeline, as far as they are fitted."""
+    *transformers, last = (step for _, step in pipeline.steps if step not in _PASSES)
+    widths = [_width(step) for step in (*transformers, last)]
+    width = next((known for known in widths if known is not None), None)
+    if width is None:
+        return
+    from sklearn.exceptions import NotFittedError  # noqa: PLC0415 (loaded with the pipeline)
+
+    row = one_row(width)
+    try:
+        for step in transformers:
+            row = step.transform(row)
+    except (InputError, NotFittedError):
+        return
+    if not hasattr(last, "try_parts"):
+        raise FormatError(f"a pipeline that ends in a {type(last).__name__}")
+    last.try_parts()
+
+
+def _width(step: Any) -> int | None:
+    width: int | None = getattr(step, "n_features", None)
+    return getattr(step, "n_features_in_", None) if width is None else width
+
+
+def one_row(width: int) -> NDArray[np.float32]:
+    """Return a row of ones to try an estimator with."""
+    if not isinstance(width, int) or not 0 < width <= _WIDEST:
+        raise FormatError(f"{width!r} features per row")
+    return np.ones((1, width), dtype=np.float32)
 
 
 def _decode_sklearn(name: str, params: dict[str, Any], state: dict[str, Any]) -> Any:

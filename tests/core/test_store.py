@@ -292,7 +292,7 @@ def test_values_of_every_kind_round_trip():
         "strings": np.array(["a", "longer"]), "scalar": np.float32(0.5), "empty": np.zeros((0, 3)), "zero-d": np.array(3.0),
     }  # fmt: skip
     encoder = store._Encoder()
-    back = store._decode(json.loads(json.dumps(encoder.node(values))), encoder.tensors)
+    back = store._Decoder(encoder.tensors, 0).value(json.loads(json.dumps(encoder.node(values))))
     assert list(back) == list(values)
     for key, value in values.items():
         if isinstance(value, np.ndarray):

@@ -526,6 +526,7 @@ def test_parquet(tmp_path):
 def test_parquet_needs_its_extra(tmp_path, monkeypatch):
     (tmp_path / "x.parquet").touch()
     monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.delitem(sys.modules, "pyarrow.parquet", raising=False)
     with pytest.raises(typica.InputError, match=r"pip install 'typica\[parquet\]'"):
         open_images(tmp_path / "x.parquet")
 

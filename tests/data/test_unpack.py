@@ -12,6 +12,7 @@ from unittest import mock
 
 import pytest
 
+from typica import files
 from typica.data import _unpack as module
 from typica.data import unpack
 from typica.errors import FormatError, InputError
@@ -20,18 +21,18 @@ from typica.progress import listening
 FILES = {"cats/1.txt": b"meow", "cats/deep/er/2.txt": b"purr" * 1000, "Größe.txt": b""}
 
 
-def make_zip(path: Path, files: dict[str, bytes]) -> Path:
+def make_zip(path: Path, contents: dict[str, bytes]) -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in files.items():
+        for name, data in contents.items():
             archive.writestr(name, data)
     return path
 
 
 def make_tar(
-    path: Path, files: dict[str, bytes], *others: tarfile.TarInfo, mode: str = "w:gz"
+    path: Path, contents: dict[str, bytes], *others: tarfile.TarInfo, mode: str = "w:gz"
 ) -> Path:
     with tarfile.open(path, mode) as archive:  # type: ignore[call-overload]
-        for name, data in files.items():
+        for name, data in contents.items():
             info = tarfile.TarInfo(name)
             info.size = len(data)
             archive.addfile(info, io.BytesIO(data))
@@ -54,8 +55,10 @@ def tree(folder: Path) -> dict[str, bytes]:
     }
 
 
-def archive_of(kind: str, path: Path, files: dict[str, bytes]) -> Path:
-    return make_zip(path, files) if kind == "zip" else make_tar(path, files, mode=f"w:{kind}")
+def archive_of(kind: str, path: Path, contents: dict[str, bytes]) -> Path:
+    if kind == "zip":
+        return make_zip(path, contents)
+    return make_tar(path, contents, mode=f"w:{kind}")
 
 
 @pytest.mark.parametrize("kind", ["zip", "", "gz", "bz2", "xz"])
@@ -173,7 +176,7 @@ def test_bombs_are_refused(tmp_path: Path, kind: str) -> None:
     assert archive.stat().st_size * 100 < 4_000_000
     unpack(archive, tmp_path / "small")
     with (
-        mock.patch.object(module, "FLOOR", 1000),
+        mock.patch.object(files, "FLOOR", 1000),
         pytest.raises(FormatError, match=r"more than .* a bomb"),
     ):
         unpack(archive, tmp_path / "out")
@@ -183,7 +186,7 @@ def test_bombs_are_refused(tmp_path: Path, kind: str) -> None:
 def test_bombs_of_links_and_of_members_are_refused(tmp_path: Path) -> None:
     links = [entry(f"l{i}", tarfile.LNKTYPE, "a") for i in range(300)]
     archive = make_tar(tmp_path / "a.tar", {"a": bytes(200_000)}, *links, mode="w")
-    with mock.patch.object(module, "FLOOR", 1000), pytest.raises(FormatError, match="a bomb"):
+    with mock.patch.object(files, "FLOOR", 1000), pytest.raises(FormatError, match="a bomb"):
         unpack(archive, tmp_path / "out")
     with (
         mock.patch.object(module, "MEMBERS", 300),

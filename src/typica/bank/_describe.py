@@ -6,11 +6,17 @@ from typing import Any
 
 from typica.bank._reader import Bank
 from typica.errors import FormatError
+from typica.files import reading
 from typica.origin import PENULTIMATE, feature_layer
 
 
 def describe_bank(bank: Bank) -> dict[str, Any]:
     """Return what a bank holds, as JSON values: rows, classes, layers, head, settings."""
+    with reading(bank.path, "what it says of itself makes no sense"):
+        return _described(bank)
+
+
+def _described(bank: Bank) -> dict[str, Any]:
     description: dict[str, Any] = {"rows": len(bank), "features": bank.features.shape[1]}
     description["dtype"] = str(bank.features.dtype)
     if bank.classes is not None:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.errors import FormatError, InputError
-from typica.files import check_lock, sync_folder
+from typica.files import check_lock, reading, sync_folder
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -110,7 +110,7 @@ def read_manifest(folder: Path) -> Manifest:
         ) from None
     except NotADirectoryError:
         raise FormatError(f"{folder}: a file, and a bank is a folder; pass the folder.") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FormatError(f"{folder}: the manifest is damaged ({error}); {again}.") from None
     if not isinstance(document, dict) or not isinstance(document.get("bank"), int):
         raise FormatError(
@@ -126,9 +126,53 @@ def read_manifest(folder: Path) -> Manifest:
             f"{folder}: the checksum of {MANIFEST} does not match, it was altered; {again}."
         )
     del document["bank"]
-    document["skipped"] = [(name, reason) for name, reason in document["skipped"]]
-    document["shards"] = [Shard(**shard) for shard in document["shards"]]
-    return Manifest(**document)
+    with reading(folder, "the manifest makes no sense", again):
+        document["skipped"] = [(str(name), str(reason)) for name, reason in document["skipped"]]
+        document["shards"] = [Shard(**shard) for shard in document["shards"]]
+        manifest = Manifest(**document)
+        _check_types(manifest)
+    return manifest
+
+
+_TYPES: dict[str, Any] = {
+    "identity": dict,
+    "settings": dict,
+    "dtype": str,
+    "shard_rows": int,
+    "complete": bool,
+    "rows": int,
+    "source_rows": int,
+    "columns": dict,
+    "name_bytes": int | None,
+    "classes": list | None,
+    "head": str | None,
+}
+
+
+def _check_types(manifest: Manifest) -> None:
+    """Raise for what no writer writes, but somebody who knows how checksums are made."""
+    for name, kind in _TYPES.items():
+        value = getattr(manifest, name)
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} is a {type(value).__name__}")
+    if not all(isinstance(name, str) for name in manifest.classes or ()):
+        raise TypeError("classes are not all texts")
+    if manifest.rows < 0 or (manifest.rows and "features" not in manifest.columns):
+        raise ValueError(f"{manifest.rows} rows without features")
+    for name in manifest.columns:
+        _check_column(manifest, name)
+    for shard in manifest.shards:
+        if not 0 <= shard.start <= shard.stop <= manifest.rows:
+            raise ValueError(f"a shard from {shard.start} to {shard.stop}")
+
+
+def _check_column(manifest: Manifest, name: str) -> None:
+    width, dtype = manifest.columns[name]["width"], manifest.columns[name]["dtype"]
+    is_row = name == "labels"
+    if not isinstance(dtype, str) or np.dtype(dtype).kind not in ("iU" if is_row else "f"):
+        raise TypeError(f"{name} are of type {dtype!r}")
+    if not (width is None if is_row else isinstance(width, int) and width > 0):
+        raise TypeError(f"{name} have a width of {width!r}")
 
 
 def is_bank(folder: Path) -> bool:
@@ -194,13 +238,9 @@ def mapped_column(folder: Path, name: str, manifest: Manifest) -> NDArray[Any]:
 
 
 def _mapped(file: Path) -> NDArray[Any]:
-    try:
+    with reading(file, "not the .npy file it was", "write the bank again"):
         array: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise FormatError(
-            f"{file}: not the .npy file it was ({error}); write the bank again."
-        ) from None
-    return array
+        return array
 
 
 class Growing:
@@ -271,8 +311,10 @@ def encode_names(names: Sequence[str]) -> list[bytes]:
 class Names(Sequence[str]):
     """The names of a bank's rows, read from the disk one at a time."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, rows: int) -> None:
         self._offsets: NDArray[np.int64] = _mapped(folder / OFFSETS)
+        if self._offsets.shape != (rows + 1,) or self._offsets.dtype != np.int64:
+            raise FormatError(f"{folder}: {OFFSETS} is not of {rows} rows; write the bank again.")
         self._bytes: NDArray[np.uint8] = np.empty(0, np.uint8)
         if (folder / NAMES).stat().st_size:  # an empty file cannot be mapped
             self._bytes = np.memmap(folder / NAMES, dtype=np.uint8, mode="r")

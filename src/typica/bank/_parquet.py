@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from typica import store
 from typica.bank._files import HEAD, Names, Shard, canonical
 from typica.bank._origin import origin_in
-from typica.errors import FormatError
+from typica.errors import InputError
 from typica.extras import need
-from typica.files import atomic_path
+from typica.files import atomic_path, reading
 from typica.head import Head
 from typica.origin import Origin
 
@@ -44,7 +44,8 @@ class ParquetNotes:
     @property
     def origin(self) -> Origin | None:
         """The network that made the features, or None if none did."""
-        return origin_in(self.identity, self.settings)
+        with reading(self.path, "what it says of its network makes no sense"):
+            return origin_in(self.identity, self.settings)
 
 
 def write_parquet(bank: Bank, path: Path) -> None:
@@ -61,21 +62,24 @@ def write_parquet(bank: Bank, path: Path) -> None:
 
 def read_notes(path: Path) -> ParquetNotes | None:
     """Return what a Parquet file says of its bank; None where it was not written from one."""
-    arrow, parquet = need("pyarrow", "parquet"), need("pyarrow.parquet", "parquet")
-    try:
+    parquet = need("pyarrow.parquet", "parquet")
+    with reading(path, "not a whole .parquet file"):
         metadata = parquet.read_schema(path).metadata or {}
-    except (arrow.ArrowException, OSError) as error:
-        raise FormatError(f"{path}: not a whole .parquet file ({error}); write it again.") from None
     if KEY not in metadata:
         return None
-    try:
+    with reading(path, "what it says of its bank is damaged"):
         notes = json.loads(metadata[KEY])
         head = _decoded_head(notes["head_file"])
+        _check_notes(notes)
         return ParquetNotes(path, notes["identity"], notes["settings"], notes["classes"], head)
-    except (ValueError, TypeError, KeyError) as error:
-        raise FormatError(
-            f"{path}: what it says of its bank is damaged ({error}); write it again."
-        ) from None
+
+
+def _check_notes(notes: dict[str, Any]) -> None:
+    for name, kind in (("identity", dict), ("settings", dict), ("classes", list | None)):
+        if not isinstance(notes[name], kind):
+            raise TypeError(f"{name} is a {type(notes[name]).__name__}")
+    if not all(isinstance(name, str) for name in notes["classes"] or ()):
+        raise TypeError("classes are not all texts")
 
 
 def _schema(bank: Bank, arrow: Any) -> Any:
@@ -147,7 +151,10 @@ def _decoded_head(text: str | None) -> Head | None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / HEAD
         file.write_bytes(base64.b64decode(text))
-        head = store.load(file)
+        try:
+            head = store.load(file)
+        except InputError as error:  # which names a file that is gone
+            raise ValueError("its head") from error
     if not isinstance(head, Head):
         raise TypeError(f"its head is a {type(head).__name__}")
     return head

@@ -39,6 +39,7 @@ from typica.bank._files import (
 from typica.bank._origin import origin_in
 from typica.bank._parquet import write_parquet
 from typica.errors import FormatError, InputError
+from typica.files import reading
 from typica.head import Head
 from typica.origin import Origin
 from typica.progress import advance
@@ -77,7 +78,9 @@ class Bank:
             for name, column in columns.items()
             if name.startswith("layer.")
         }
-        self.names: Names | None = None if manifest.name_bytes is None else Names(path)
+        self.names: Names | None = None
+        if manifest.name_bytes is not None:
+            self.names = Names(path, manifest.rows)
         self._columns = columns
 
     @classmethod
@@ -97,7 +100,8 @@ class Bank:
                 raise FormatError(
                     f"{path}: {name} {what}; delete the folder and write the bank again."
                 )
-        return cls(path, manifest)
+        with reading(path, "the bank is damaged", "delete the folder and write the bank again"):
+            return cls(path, manifest)
 
     @staticmethod
     def is_bank(path: str | os.PathLike[str]) -> bool:
@@ -124,7 +128,8 @@ class Bank:
     @property
     def origin(self) -> Origin | None:
         """The network that made the features, or None if none did."""
-        return origin_in(self.identity, self.settings)
+        with reading(self.path, "what it says of its network makes no sense"):
+            return origin_in(self.identity, self.settings)
 
     @property
     def source(self) -> dict[str, Any] | None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from typica.bench._schema import Problems, read_suite
 from typica.errors import InputError
+from typica.files import reading
 
 GRID = (10, 20, 50, 100, 200, 400)  # the numbers of neighbours that the paper tried
 
@@ -141,12 +142,8 @@ def load_suite(
     name = str(source)
     text = suite_text(name)
     shipped = name in list_suites()
-    try:
+    with reading(name, "not a TOML file", "fix it, or start from `typica suite init`"):
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(
-            f"{name}: not a TOML file ({error}); fix it, or start from `typica suite init`."
-        ) from None
     folder = None if shipped else Path(name).resolve().parent
     problems = Problems(name)
     values = read_suite(document, problems)

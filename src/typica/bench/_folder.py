@@ -17,6 +17,7 @@ from typica.bench._gallery import Shown
 from typica.bench._record import Record, mapping
 from typica.bench._results import not_written, read_result, read_scores, result_file
 from typica.errors import FormatError
+from typica.files import reading
 
 _TABLES = {"kernel", "one_hot", "motivation"}  # of an analysis, without which it has charts alone
 
@@ -99,7 +100,5 @@ def _analysis(folder: Path, document: Mapping[str, Any]) -> Analysis | None:
 def _read_json(path: Path) -> Any:
     if not path.is_file():
         return None
-    try:
+    with reading(path, "not JSON", "run the benchmark again"):
         return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise FormatError(f"{path}: not JSON ({error}); run the benchmark again.") from None

@@ -9,6 +9,7 @@ gallery.json        which images the report shows, and what to say of them
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from typica.bench._engine import Scores
 from typica.bench._experiments import Outcome
 from typica.bench._record import Record
 from typica.errors import FormatError, InputError, about
-from typica.files import atomic_path
+from typica.files import atomic_path, check_growth, reading
 
 APART = ("ablation", "layers", "analysis")  # experiments with rows of their own
 _PARTS = {"accuracy", "n", "published", "skipped"}  # of these, which their tables need
@@ -62,7 +63,9 @@ def read_result(folder: str | Path, experiment: str = "main") -> Record:
     try:
         with about(str(path)):
             return Record.from_dict(document)
-    except (KeyError, TypeError, AttributeError) as error:
+    except InputError:
+        raise
+    except Exception as error:  # of every kind: the file may say anything
         raise not_written(path, experiment, f"{type(error).__name__}: {error}") from None
 
 
@@ -72,12 +75,8 @@ def read_json(path: Path, experiment: str) -> Any:
         option = f" --experiment {experiment}" if experiment in APART else ""
         made = f"typica bench SUITE -o FOLDER{option}"
         raise InputError(f"{path}: there is no such file; make it with `{made}`.")
-    try:
+    with reading(path, "not a whole JSON file", "run the benchmark again"):
         return json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise FormatError(
-            f"{path}: not a whole JSON file ({error}); run the benchmark again."
-        ) from None
 
 
 def not_written(path: Path, experiment: str, why: str) -> FormatError:
@@ -110,13 +109,11 @@ def read_scores(folder: str | Path) -> dict[str, Scores]:
 
 
 def _read_scores(path: Path) -> Scores:
-    try:
+    with reading(path, "not a whole .npz file", "run the benchmark again"):
+        with zipfile.ZipFile(path) as archive:
+            check_growth(path, sum(member.file_size for member in archive.infolist()))
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-    except Exception as error:  # zipfile, zlib and NumPy raise many kinds for a damaged archive
-        raise FormatError(
-            f"{path}: not a whole .npz file ({error}); run the benchmark again."
-        ) from None
     if "test" not in arrays:
         raise FormatError(f"{path}: has no array 'test'; run the benchmark again.")
     for name, array in arrays.items():
@@ -141,7 +138,7 @@ def _rows(path: Path) -> set[str] | None:
     """Return the methods that a record names; None if there is no readable one."""
     try:
         return set(json.loads(path.read_text(encoding="utf-8"))["results"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

@@ -18,23 +18,23 @@ from typing import IO, NamedTuple
 from typica.data._decode import MAX_BYTES, ImageError, printable
 from typica.data._folders import Found, arrange, is_hidden, is_image
 from typica.data._image_sets import PackedImages
+from typica.data._tape import open_tape
 from typica.errors import FormatError, about
+from typica.files import allowance, reading
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 
 
 def open_zip(path: Path, split: str | None, prefix: str) -> PackedImages:
     """Return the images in a zip archive."""
-    try:
+    with reading(path, "not a whole zip archive", "fetch it again"):
         archive = zipfile.ZipFile(path)  # closes itself when it is no longer referred to
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-        raise FormatError(f"{path}: not a whole zip archive ({error}); fetch it again.") from None
     members = archive.infolist()
     lock = threading.Lock()
 
     def read(k: int) -> bytes:
         name = f"{prefix}{printable(members[k].filename)}"
-        _check_size(members[k].file_size, name)
+        _check_size(members[k].file_size, name, allowance(members[k].compress_size))
         try:
             with lock:
                 return archive.read(members[k])
@@ -53,12 +53,8 @@ def open_tar(path: Path, split: str | None, prefix: str) -> PackedImages:
     Those of a compressed one are kept in a nameless temporary file.
     """
     with contextlib.ExitStack() as on_failure:
-        try:
+        with reading(path, "not a whole tar archive", "fetch it again"):
             tape = _index(path)
-        except Exception as error:  # tarfile, zlib and lzma raise many kinds for a damaged archive
-            raise FormatError(
-                f"{path}: not a whole tar archive ({error}); fetch it again."
-            ) from None
         on_failure.callback(tape.file.close)
         lock = threading.Lock()
 
@@ -103,7 +99,7 @@ class _Tape(NamedTuple):
 def _index(path: Path) -> _Tape:
     """Find the members of a tar; a compressed one is spooled to a temporary file."""
     try:
-        with tarfile.open(path, "r:", errors="surrogateescape") as archive:
+        with open_tape(path, "r:") as archive:
             members = archive.getmembers()
     except tarfile.ReadError:  # compressed, or not an archive at all
         spool = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the set)
@@ -118,7 +114,8 @@ def _index(path: Path) -> _Tape:
 def _spool(path: Path, file: IO[bytes]) -> _Tape:
     """Write the images of a compressed tar to a file, one after another."""
     tape = _Tape([], [], file)
-    with tarfile.open(path, "r|*", errors="surrogateescape") as archive:
+    allowed = allowance(path.stat().st_size)
+    with open_tape(path, "r|*") as archive:
         for member in archive:
             tape.members.append(member)
             tape.offsets.append(file.tell())
@@ -126,6 +123,11 @@ def _spool(path: Path, file: IO[bytes]) -> _Tape:
                 content = archive.extractfile(member)
                 if content is not None:
                     shutil.copyfileobj(content, file)
+            if file.tell() > allowed:
+                raise FormatError(
+                    f"{path}: unpacks to more than {allowed:,} bytes, maybe a bomb; "
+                    "unpack it by hand if you trust it."
+                )
     return tape
 
 
@@ -199,6 +201,7 @@ def _below_shared(contents: _Contents) -> Found:
     )
 
 
-def _check_size(size: int, name: str) -> None:
-    if size > MAX_BYTES:
-        raise ImageError(f"{name}: {size:,} bytes, more than {MAX_BYTES:,}; make it smaller.")
+def _check_size(size: int, name: str, allowed: int = MAX_BYTES) -> None:
+    most = min(allowed, MAX_BYTES)
+    if not 0 <= size <= most:
+        raise ImageError(f"{name}: {size:,} bytes, more than {most:,}; make it smaller.")

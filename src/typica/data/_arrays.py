@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 
 from typica.data._table import Features, label_name
 from typica.errors import FormatError
+from typica.files import check_growth, reading
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -45,36 +47,35 @@ def labels_among(arrays: Mapping[str, NDArray[Any]], path: Path) -> NDArray[Any]
 
 def _read_npy(path: Path) -> Arrays:
     """Return the array, memory-mapped: it may be larger than memory."""
-    try:
-        return {"features": np.load(path, mmap_mode="r", allow_pickle=False)}
-    except (ValueError, EOFError, OSError) as error:
-        raise FormatError(
-            f"{path}: not a whole .npy file of numbers or strings ({error}); write it again."
-        ) from None
+    return {"features": load_npy(path)}
 
 
-def _read_npz(path: Path) -> Arrays:
-    try:
+def load_npy(path: Path) -> NDArray[Any]:
+    """Return the array of an .npy file, memory-mapped."""
+    with reading(path, "not a whole .npy file of numbers or strings"):
+        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        return array
+
+
+def load_npz(path: Path) -> Arrays:
+    """Return the arrays of an .npz file by name."""
+    with reading(path, "not a whole .npz file of numbers or strings"):
+        with zipfile.ZipFile(path) as archive:
+            check_growth(path, sum(member.file_size for member in archive.infolist()))
         with np.load(path, allow_pickle=False) as file:
             return dict(file)
-    except Exception as error:  # zipfile, zlib and NumPy raise many kinds for a damaged archive
-        raise FormatError(
-            f"{path}: not a whole .npz file of numbers or strings ({error}); write it again."
-        ) from None
 
 
 def _read_safetensors(path: Path) -> Arrays:
-    try:
-        with safe_open(path, framework="numpy") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-    except (SafetensorError, OSError, TypeError) as error:
-        raise FormatError(
-            f"{path}: not a whole .safetensors file ({error}); write it again."
-        ) from None
+    with (
+        reading(path, "not a whole .safetensors file"),
+        safe_open(path, framework="numpy") as file,
+    ):
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
 
 
 ARRAY_READERS: dict[str, Callable[[Path], Arrays]] = {
     ".npy": _read_npy,
-    ".npz": _read_npz,
+    ".npz": load_npz,
     ".safetensors": _read_safetensors,
 }

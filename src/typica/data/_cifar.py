@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from typica.data._image_sets import ArrayImages, Images, joined
 from typica.errors import FormatError, InputError
+from typica.files import allowance, reading
 
 _ROW = 3 * 32 * 32
 
@@ -130,12 +131,8 @@ def _read_binary(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
 
 def _unpickle(path: Path) -> dict[str, Any]:
-    try:
-        content = _Unpickler(io.BytesIO(path.read_bytes()), encoding="latin1").load()
-    except Exception as error:  # unpickling damaged bytes raises nearly every kind
-        raise FormatError(
-            f"{path}: not a pickle of plain values and arrays ({error}); fetch CIFAR again."
-        ) from None
+    with reading(path, "not a pickle of plain values and arrays", "fetch CIFAR again"):
+        content = _Unpickler(path.read_bytes()).load()
     if not isinstance(content, dict):
         raise FormatError(
             f"{path}: holds a {type(content).__name__} in place of a dict; fetch CIFAR again."
@@ -179,21 +176,45 @@ def _reconstruct(*_: Any) -> _Array:
     return _Array()
 
 
-def _encode(text: str, encoding: str = "latin1") -> bytes:
-    return text.encode("latin1")
+class _Unpickler(pickle._Unpickler):
+    """Python's own, written in Python: its memo is a dict, whose indices cost nothing.
 
+    What arrays need is let through, and stand-ins are all that a state is given to.
+    """
 
-class _Unpickler(pickle.Unpickler):
+    dispatch = dict(pickle._Unpickler.dispatch)  # noqa: RUF012 (a constant)
+    del dispatch[pickle.BYTEARRAY8[0]]  # makes room for as many bytes as the file says
+
     _ALLOWED: dict[tuple[str, str], Any] = {  # noqa: RUF012 (a constant)
         ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
         ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
         ("numpy", "ndarray"): _Array,
         ("numpy", "dtype"): _Dtype,
-        ("_codecs", "encode"): _encode,
     }
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(io.BytesIO(data), encoding="latin1")
+        self._left = allowance(len(data))
 
     def find_class(self, module: str, name: str) -> Any:
         """Return a stand-in for the few names that a pickled array mentions, and nothing else."""
+        if (module, name) == ("_codecs", "encode"):
+            return self._encode
         if (module, name) not in self._ALLOWED:
             raise pickle.UnpicklingError(f"it asks for {module}.{name}")
         return self._ALLOWED[module, name]
+
+    def _encode(self, text: str, encoding: str = "latin1") -> bytes:
+        """Return text as bytes; what is kept once could be asked for a thousand times."""
+        self._left -= len(text)
+        if self._left < 0:
+            raise pickle.UnpicklingError("it grows a hundredfold, maybe a bomb")
+        return text.encode("latin1")
+
+    def _build(self: Any) -> None:
+        """Set the state of a stand-in, and of nothing else: not of our functions."""
+        if not isinstance(self.stack[-2], _Array | _Dtype):
+            raise pickle.UnpicklingError("it changes something else than an array")
+        self.load_build()
+
+    dispatch[pickle.BUILD[0]] = _build

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tarfile
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,6 +11,8 @@ from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from typica.data._tape import open_tape
 
 WHOLE = 2**32  # sets of up to this many bytes are fingerprinted in full
 _ENDS = 4096  # larger ones by blocks of this size, at either end of each file or image at least
@@ -89,7 +90,7 @@ def _zip_members(path: str) -> Iterator[bytes]:
 
 def _tar_members(path: str) -> Iterator[bytes]:
     """Yield name, size and ends of each member."""
-    with tarfile.open(path, errors="surrogateescape") as tar:
+    with open_tape(Path(path), "r:*") as tar:
         for member in tar:  # from front to back, so that a compressed one is unpacked only once
             yield json.dumps([member.name, member.size]).encode()
             content = tar.extractfile(member) if member.isreg() else None

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from typica.data._table import LABELS, Features, as_labels, label_name
 from typica.errors import FormatError, InputError
+from typica.files import reading
 
 Row = list[str]
 
@@ -38,7 +39,8 @@ def read_label_lines(path: Path) -> NDArray[Any]:
 
 def read_lines(path: Path) -> list[Row]:
     """Return the fields of each line that is not empty."""
-    rows = [row for row in csv.reader(read_text(path).splitlines()) if row]
+    with reading(path, "not a table in text", "fix it"):
+        rows = [row for row in csv.reader(read_text(path).splitlines()) if row]
     if not rows:
         raise FormatError(f"{path}: the file is empty; expected one line per row.")
     return rows

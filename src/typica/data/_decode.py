@@ -34,6 +34,7 @@ from typica.errors import InputError
 
 MAX_PIXELS = 2**27  # 512 MiB as Pillow holds them; more than any camera takes, less than a bomb
 MAX_BYTES = 2**30  # of one image's file
+_STRIP = 2**22  # pixels that are converted at a time
 
 ENDINGS = (
     ".avif", ".bmp", ".gif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png",
@@ -136,7 +137,7 @@ def to_rgb(image: Image.Image, name: str = "image") -> Image.Image:
         if image.mode.startswith("I"):
             image = Image.fromarray(_bytes_of_integers(np.asarray(image), name))
         elif image.mode == "F":
-            image = Image.fromarray(_bytes_of_floats(np.asarray(image), name))
+            image = _strip_by_strip(image, name)
         elif image.mode in ("La", "RGBa"):  # premultiplied: converted to their plain kin alone
             image = image.convert(image.mode.upper())
         rgb = _without_transparency(image).convert("RGB")
@@ -235,6 +236,18 @@ def _bytes_of_integers(values: NDArray[Any], name: str) -> NDArray[np.uint8]:
             "save it with 8 or 16 bits."
         )
     return ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)
+
+
+def _strip_by_strip(image: Image.Image, name: str) -> Image.Image:
+    """Return an image of floats in bytes; a whole one as float64 would take gigabytes."""
+    width, height = image.size
+    grey = Image.new("L", image.size)
+    rows = max(1, _STRIP // width)
+    for top in range(0, height, rows):
+        strip = image.crop((0, top, width, min(top + rows, height)))
+        values = _bytes_of_floats(np.asarray(strip), name)
+        grey.paste(Image.fromarray(values), (0, top))
+    return grey
 
 
 def _bytes_of_floats(values: NDArray[Any], name: str) -> NDArray[np.uint8]:

@@ -41,6 +41,7 @@ from typica.data._image_sets import (
 from typica.data._packs import open_mat, open_npy, open_npz, open_parquet
 from typica.data.features import read_labels
 from typica.errors import InputError, about
+from typica.files import FULL, reading, reason_of
 
 _PACKS: dict[str, Callable[[Path, str], Images]] = {
     ".mat": open_mat,
@@ -101,12 +102,18 @@ def _open_path(source: str | os.PathLike[str], split: str | None, listed: bool) 
     """Open one path. Names start inside it, or with it where it is one of a list."""
     if not os.fspath(source):
         raise InputError("open_images: an empty path; pass '.' for the folder you are in.")
+    with reading(printable(source), "not images that can be read", "fetch it again"):
+        return _open_there(Path(source), split, listed)
+
+
+def _open_there(path: Path, split: str | None, listed: bool) -> Images:
     try:
-        return _open_kind(Path(source), split, listed)
+        return _open_kind(path, split, listed)
     except OSError as error:
-        reason = error.strerror or error
+        if error.errno in FULL:
+            raise
         raise InputError(
-            f"{printable(source)}: cannot be read ({reason}); check its permissions."
+            f"{printable(path)}: cannot be read ({reason_of(error)}); check its permissions."
         ) from None
 
 

@@ -27,7 +27,7 @@ def holds_images(path: str | Path) -> bool:
         return path.suffix not in ENDINGS
     try:
         return look_inside(path)
-    except (ValueError, OSError, EOFError):
+    except Exception:  # of many kinds, as damaged files have it
         return False
 
 

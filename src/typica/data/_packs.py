@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import threading
 from collections.abc import Sequence
@@ -12,11 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from typica.data._arrays import load_npy, load_npz
 from typica.data._decode import ImageError
 from typica.data._image_sets import ArrayImages, Images, Numbered, PackedImages, indexed_labels
+from typica.data._mat import read_mat
+from typica.data._parquet import check_parquet
 from typica.data._table import label_name
 from typica.errors import FormatError, InputError, about
 from typica.extras import need
+from typica.files import reading
 
 _IMAGE_COLUMNS = ("image", "images", "img")
 _LABEL_COLUMNS = ("label", "labels", "fine_label")
@@ -24,13 +27,7 @@ _LABEL_COLUMNS = ("label", "labels", "fine_label")
 
 def open_npy(path: Path, name: str) -> Images:
     """Return the images of an .npy file, which stays on disk and is read as needed."""
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (EOFError, OSError, ValueError) as error:
-        raise FormatError(
-            f"{path}: not a whole .npy file of numbers ({error}); write it again."
-        ) from None
-    return ArrayImages(array, name)
+    return ArrayImages(load_npy(path), name)
 
 
 def open_npz(path: Path, name: str) -> Images:
@@ -38,13 +35,7 @@ def open_npz(path: Path, name: str) -> Images:
 
     `labels` and `classes` are taken if they are there.
     """
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = dict(file)
-    except Exception as error:  # zipfile, zlib and NumPy raise many kinds for a damaged archive
-        raise FormatError(
-            f"{path}: not a whole .npz file of numbers ({error}); write it again."
-        ) from None
+    arrays = load_npz(path)
     label = label_name(arrays)
     labels = None if label is None else arrays.pop(label)
     classes = arrays.pop("classes", None)
@@ -62,13 +53,7 @@ def open_mat(path: Path, name: str) -> Images:
 
     There 10 stands for the digit 0.
     """
-    loadmat = importlib.import_module("scipy.io").loadmat
-    try:
-        content = loadmat(path, variable_names=["X", "y"])
-    except Exception as error:  # scipy raises many kinds for damage, and for MATLAB's newer format
-        raise FormatError(
-            f"{path}: not a whole .mat file of version 5 ({error}); fetch it again."
-        ) from None
+    content = read_mat(path, ("X", "y"))
     if "X" not in content or np.ndim(content["X"]) != 4:
         raise FormatError(
             f"{path}: holds no images X (height, width, 3, n), as SVHN's cropped digits have."
@@ -95,14 +80,13 @@ def open_parquet(path: Path, name: str) -> Images:
     The latter is Hugging Face's form. A column `label` gives the labels; names of classes are taken
     from Hugging Face's metadata. Row groups are read as they are needed, and the last two kept.
     """
-    arrow, parquet = need("pyarrow", "parquet"), need("pyarrow.parquet", "parquet")
-    try:
+    parquet = need("pyarrow.parquet", "parquet")
+    with reading(path, "not a whole .parquet file"):
         file = parquet.ParquetFile(path)
+        check_parquet(path, file.metadata)
         columns = file.schema_arrow.names
         label = _first_of(_LABEL_COLUMNS, columns)
         given = None if label is None else file.read([label]).column(0)
-    except (arrow.ArrowException, OSError) as error:
-        raise FormatError(f"{path}: not a whole .parquet file ({error}); write it again.") from None
     column = _first_of(_IMAGE_COLUMNS, columns)
     if column is None:
         raise FormatError(f"{path}: holds {', '.join(columns)}; name the column of images 'image'.")

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from typica.data._table import Features, label_name
 from typica.errors import FormatError
 from typica.extras import need
+from typica.files import check_growth, reading
+
+_VALUE = 8  # bytes of a value in memory, at the most for numbers
 
 
 def read_parquet(path: Path, *, of_bank: bool = False) -> Features:
@@ -30,17 +33,31 @@ def read_parquet(path: Path, *, of_bank: bool = False) -> Features:
 
 def parquet_columns(path: Path) -> list[str]:
     """Return the names of a .parquet file's columns."""
-    names: list[str] = need("pyarrow.parquet", "parquet").read_schema(path).names
-    return names
+    parquet = need("pyarrow.parquet", "parquet")
+    with reading(path, "not a whole .parquet file"):
+        names: list[str] = parquet.read_schema(path).names
+        return names
 
 
 def _read_columns(path: Path) -> dict[str, Any]:
-    arrow, parquet = need("pyarrow", "parquet"), need("pyarrow.parquet", "parquet")
-    try:
+    parquet = need("pyarrow.parquet", "parquet")
+    with reading(path, "not a whole .parquet file"):
+        check_parquet(path, parquet.read_metadata(path))
         table = parquet.read_table(path)
-    except (arrow.ArrowException, OSError) as error:
-        raise FormatError(f"{path}: not a whole .parquet file ({error}); write it again.") from None
-    return {name: table.column(name).combine_chunks() for name in table.column_names}
+        return {name: table.column(name).combine_chunks() for name in table.column_names}
+
+
+def check_parquet(path: Path, metadata: Any, group: int | None = None) -> None:
+    """Refuse a bomb: values that are all alike take next to no room in the file.
+
+    group: the row group to look at, all if None.
+    """
+    groups = range(metadata.num_row_groups) if group is None else [group]
+    size = 0
+    for row_group in map(metadata.row_group, groups):
+        for column in map(row_group.column, range(row_group.num_columns)):
+            size += max(column.total_uncompressed_size, _VALUE * column.num_values)
+    check_growth(path, size)
 
 
 def _labels(column: Any) -> NDArray[Any]:

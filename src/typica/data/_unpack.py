@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import lzma
 import os
 import shutil
 import stat
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, Any, NamedTuple
 
+from typica.data._tape import open_tape
 from typica.errors import FormatError, InputError, about
-from typica.files import CHUNK
+from typica.files import CHUNK, DELETES_OPEN_FILES, LOCK, allowance, lock_folder, reason_of
 from typica.progress import advance
 
-RATIO = 100  # an archive may grow to so many times its size: images hardly do, bombs a thousandfold
-FLOOR = 1 << 26  # but small ones to this many bytes at least
 MEMBERS = 10_000_000
-
-_DAMAGED = (
-    tarfile.TarError,
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-    EOFError,
-    RuntimeError,  # zipfile's, where a password is needed
-)
+_NAME = 40  # characters of the folder's name in that of the one it is unpacked to at first
 
 
 class _Member(NamedTuple):
@@ -65,19 +54,43 @@ def unpack(
     archive, folder = Path(archive), Path(folder)
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise InputError(f"{folder}: is there already; move it away, or unpack to another folder.")
-    temporary = folder.with_name(f".{folder.name}.unpacking")
-    shutil.rmtree(temporary, ignore_errors=True)
+    with _readable(archive, folder), _own_folder(folder) as temporary:
+        _unpack_to(archive, temporary.resolve(), keep)
+    return folder
+
+
+@contextlib.contextmanager
+def _own_folder(folder: Path) -> Iterator[Path]:
+    """Yield an empty folder that becomes `folder` if the block ends well, with nobody else in it.
+
+    What an interrupted run has left there is removed.
+    """
+    temporary = folder.with_name(f".{folder.name[:_NAME]}.unpacking")
+    temporary.mkdir(parents=True, exist_ok=True)
+    lock = lock_folder(temporary, f"unpacking to {folder}")
     try:
-        with _readable(archive, folder):
-            temporary.mkdir(parents=True)
-            _unpack_to(archive, temporary.resolve(), keep)
+        _empty(temporary)
+        yield temporary
         if folder.exists():
-            folder.rmdir()
+            folder.rmdir()  # another run may have come first: then it is not empty, and stays
+        if not DELETES_OPEN_FILES:  # nor moves a folder with the lock in it
+            os.close(lock)
+            (temporary / LOCK).unlink()
         temporary.rename(folder)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-    return folder
+    finally:
+        with contextlib.suppress(OSError):
+            os.close(lock)
+
+
+def _empty(folder: Path) -> None:
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        elif entry.name != LOCK:
+            entry.unlink()
 
 
 @contextlib.contextmanager
@@ -85,12 +98,14 @@ def _readable(archive: Path, folder: Path) -> Iterator[None]:
     """Say what is wrong with an archive, or with the disk, where unpacking fails."""
     try:
         yield
-    except _DAMAGED as error:
-        what = str(error).partition(":\n")[0]  # tarfile goes on with each kind that it is not
-        raise FormatError(
-            f"{archive}: not a whole archive ({what}); delete it and fetch it again."
-        ) from None
-    except OSError as error:
+    except InputError:
+        raise
+    except Exception as error:  # zipfile, tarfile, zlib and lzma have many kinds
+        if not isinstance(error, OSError) or error.errno is None:  # as gzip's own has none
+            raise FormatError(
+                f"{archive}: not a whole archive ({reason_of(error)}); "
+                "delete it and fetch it again."
+            ) from error
         if isinstance(error, FileNotFoundError) and not archive.exists():
             raise InputError(f"{archive}: there is no such file; check the path.") from None
         raise InputError(
@@ -101,7 +116,7 @@ def _readable(archive: Path, folder: Path) -> Iterator[None]:
 
 def _unpack_to(archive: Path, root: Path, keep: Callable[[str], bool] | None) -> None:
     """Write the members of an archive below `root`."""
-    target = _Target(root, keep, allowed=max(FLOOR, RATIO * archive.stat().st_size))
+    target = _Target(root, keep, allowed=allowance(archive.stat().st_size))
     with about(str(archive)), _members(archive) as members:
         for member in members:
             target.count(member)
@@ -219,7 +234,7 @@ def _members(archive: Path) -> Iterator[Iterator[_Member]]:
         with zipfile.ZipFile(archive) as packed:
             yield _zip_members(packed)
     else:
-        with archive.open("rb") as raw, tarfile.open(fileobj=raw, mode="r:*") as tape:
+        with archive.open("rb") as raw, open_tape(archive, "r:*", raw) as tape:
             yield _tar_members(tape, raw)
 
 

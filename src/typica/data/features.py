@@ -30,6 +30,7 @@ from typica.data._csv import read_csv, read_label_lines
 from typica.data._parquet import parquet_columns, read_parquet
 from typica.data._table import Features
 from typica.errors import FormatError, InputError, about
+from typica.files import reading
 from typica.head import Head
 from typica.origin import Origin
 
@@ -49,20 +50,22 @@ def read_features(
     them; other files hold one matrix anyway.
     """
     path = Path(path)
-    notes = _notes(path)
-    if notes is not None:
-        check_origin(path, notes.origin, origin)
-    found = _read_table(path, notes)
-    found.check(path)
-    if notes is None:
-        return found
-    return _chosen_rows(found, notes, logits)
+    with reading(path, "not a file of features that can be read"):
+        notes = _notes(path)
+        if notes is not None:
+            check_origin(path, notes.origin, origin)
+        found = _read_table(path, notes)
+        found.check(path)
+        if notes is None:
+            return found
+        return _chosen_rows(found, notes, logits)
 
 
 def read_labels(path: Location) -> NDArray[Any]:
     """Read one label per row: a 1-D array, labels beside features, or lines of a .csv or .txt."""
     path = Path(path)
-    labels = _read_labels(path)
+    with reading(path, "not a file of labels that can be read"):
+        labels = _read_labels(path)
     if labels.ndim != 1 or not labels.size:
         raise FormatError(f"{path}: labels of shape {labels.shape}; expected one per row.")
     return labels
@@ -75,9 +78,12 @@ def read_head(path: Location) -> Head:
     in `.weight` and `.bias` (`fc.weight`, `fc.bias`) will do as well.
     """
     path = Path(path)
-    notes = Bank.open(path) if path.is_dir() else _notes(path)
-    if notes is not None:
-        return _head_of_bank(notes)
+    with reading(path, "not a file of a head that can be read"):
+        notes = Bank.open(path) if path.is_dir() else _notes(path)
+        return _head_of_file(path) if notes is None else _head_of_bank(notes)
+
+
+def _head_of_file(path: Path) -> Head:
     _check_readable(path)
     found = read_arrays(path) if path.suffix in ARRAY_READERS else {}
     arrays = {name.rpartition(".")[2]: array for name, array in found.items()}
@@ -86,7 +92,8 @@ def read_head(path: Location) -> Head:
             f"{path}: holds no 'weight'; "
             "a head is weight (classes, features) and maybe bias (classes)."
         )
-    return Head(arrays["weight"], arrays.get("bias"), arrays.get("classes"))
+    with about(str(path)):
+        return Head(arrays["weight"], arrays.get("bias"), arrays.get("classes"))
 
 
 def find_head(path: Location | None, features: Location) -> Head | None:
@@ -96,10 +103,11 @@ def find_head(path: Location | None, features: Location) -> Head | None:
     """
     if path is not None:
         return read_head(path)
-    notes = _notes(Path(features))
-    if notes is None or notes.head is None:
+    with reading(features, "not a bank that can be read"):
+        notes = _notes(Path(features))
+        head = None if notes is None else notes.head
+    if notes is None or head is None:
         return None
-    head = notes.head
     if notes.classes is None or len(notes.classes) != len(head.classes):
         return head
     return Head(head.weight, head.bias, notes.classes)
@@ -107,8 +115,9 @@ def find_head(path: Location | None, features: Location) -> Head | None:
 
 def origin_of(path: Location) -> Origin | None:
     """Return the network that made a bank's features; None for other files."""
-    notes = _notes(Path(path))
-    return None if notes is None else notes.origin
+    with reading(path, "not a bank that can be read"):
+        notes = _notes(Path(path))
+        return None if notes is None else notes.origin
 
 
 def check_origin(path: Location, found: Origin | None, wanted: Origin | None) -> None:

@@ -9,6 +9,7 @@ video, are not exchangeable: thin them out first.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 from typing import Any, NamedTuple
@@ -246,6 +247,14 @@ class Monitor:
             codes = np.array([self._names.index(text) for text in texts], dtype=np.int64)[inverse]
         self._rejected = np.concatenate([self._rejected, rejected])[-self.window :]
         self._codes = np.concatenate([self._codes, codes])[-self.window :]
+
+    def try_parts(self) -> None:
+        """Let a copy take in a score, so that parts of the wrong kind are found when loaded."""
+        twin = copy.deepcopy(self)
+        with contextlib.suppress(InputError):
+            twin.update(np.zeros(1), np.zeros(1) if self.by_class else None)
+        twin.report()
+        twin.prometheus()
 
     def state(self) -> dict[str, Any]:
         """Return what is to be stored."""

@@ -105,7 +105,7 @@ def _parse(line: str, header: list[str] | None) -> tuple[float, Any]:
     try:
         record = _record(line, header)
         score = float(record["score"])
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         text = line.strip()[:60]
         raise InputError(
             f'{text!r} holds no score; write a number or {{"score": number}}.'

@@ -252,6 +252,20 @@ class Decider(Scorer):
         offsets = calibration.offsets(scores, scored.classes, levels)
         return Verdicts(scores, typical=scores >= offsets, threshold=offsets, p_value=p, **named)
 
+    def try_parts(self) -> None:
+        """Judge one row, so that parts of the wrong kind are found when they are loaded.
+
+        What is merely not fitted, or needs predicted classes, is well.
+        """
+        origin = getattr(self, "origin_", None)
+        if not isinstance(origin, Origin | None):
+            raise TypeError(f"its origin is a {type(origin).__name__}")
+        if self.n_features is None:
+            return
+        row = store.one_row(self.n_features)
+        with contextlib.suppress(InputError), np.errstate(all="ignore"):
+            self.judge(row)
+
     # How it is done
 
     def _before_calibration(self, Z: Array) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 
 from typica.data import Preprocessing
 from typica.errors import FormatError, InputError, about, border
-from typica.files import sha256
+from typica.files import reading, sha256
 from typica.nets import zoo
 from typica.nets._reduce import Reduction
 from typica.nets._result import closest
@@ -116,7 +116,7 @@ def open_model(
             raise InputError("weights for a module, which has its own; leave weights out.")
         kind = type(spec)
         return asked.of(f"{kind.__module__}.{kind.__qualname__}", asked.of_module(spec), None)
-    with about(str(spec)):
+    with reading(spec, "not a model that can be read", "export it again"), about(str(spec)):
         return _open(str(spec), weights, asked, trust)
 
 

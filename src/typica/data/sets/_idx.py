@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.errors import FormatError
+from typica.files import allowance, check_growth, reading
 
 
 def idx_to_npz(source: Path, target: Path) -> None:
@@ -28,13 +29,11 @@ def idx_to_npz(source: Path, target: Path) -> None:
 
 def read_idx(path: Path) -> NDArray[Any]:
     """Return the array in a gzipped IDX file: 0, 0, 8, axes, each length in 4 bytes, the bytes."""
-    try:
-        data = gzip.decompress(path.read_bytes())
-    except (EOFError, OSError) as error:
-        raise FormatError(
-            f"{path}: not a whole gzip file ({error}); delete it and fetch it again."
-        ) from None
-    axes = data[3] if data[:3] == b"\0\0\x08" else 0
+    again = "delete it and fetch it again"
+    with reading(path, "not a whole gzip file", again), gzip.open(path) as file:
+        data = file.read(allowance(path.stat().st_size) + 1)
+    check_growth(path, len(data))
+    axes = data[3] if data[:3] == b"\0\0\x08" and len(data) > 3 else 0
     shape = tuple(int.from_bytes(data[4 + 4 * i : 8 + 4 * i], "big") for i in range(axes))
     if not axes or len(data) != 4 + 4 * axes + math.prod(shape):
         raise FormatError(f"{path}: not an IDX file of bytes; delete it and fetch it again.")

@@ -14,16 +14,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-
 from typica.errors import FormatError, InputError
+from typica.files import reading
 from typica.nets._result import first_line
 from typica.nets._torch import torch
 
 _PLACES = ("state_dict", "model_state_dict", "model", "net", "state_dict_ema")
 _PREFIXES = ("module.", "_orig_mod.", "model.", "net.")
-# What torch.load raises of files that are something else.
-_UNREADABLE = RuntimeError, EOFError, LookupError, ValueError, TypeError, AttributeError, OSError
 _LISTED = 5  # keys that a message names before it says how many more there are
 
 
@@ -66,12 +63,8 @@ def _read(path: Path) -> Any:
     if path.suffix == ".safetensors":
         from safetensors.torch import load_file  # noqa: PLC0415 (needs torch, which is an extra)
 
-        try:
+        with reading(path, "is not a safetensors file", "download it again"):
             return load_file(path)
-        except SafetensorError as error:
-            raise FormatError(
-                f"{path} is not a safetensors file ({error}); download it again."
-            ) from None
     try:
         with warnings.catch_warnings():
             # About TorchScript and pickle protocols: said below.
@@ -80,7 +73,7 @@ def _read(path: Path) -> Any:
     except pickle.UnpicklingError as error:
         found = re.search(r"GLOBAL (\S+)", str(error))
         raise PickledCodeError(path, found[1] if found else None) from None
-    except _UNREADABLE as error:
+    except Exception as error:  # torch.load raises nearly every kind of damaged files
         raise FormatError(
             f"{path} is not a readable checkpoint ({first_line(error, 120)}); "
             "pass a state dict saved by torch.save, or a .safetensors file."

@@ -1,0 +1,147 @@
+"""Every public door through which a file comes in, by what the path looks like."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import typica
+from typica.bank import Bank, describe_bank
+from typica.bench import load_suite, read_result, read_scores, write_report
+from typica.data import (
+    find_head,
+    has_logits,
+    holds_images,
+    open_images,
+    origin_of,
+    read_features,
+    read_head,
+    read_labels,
+    read_rows,
+    unpack,
+)
+from typica.data.sets._idx import read_idx
+from typica.decide import read_scores as read_stream
+from typica.errors import InputError
+from typica.nets import open_model
+
+Door = Callable[[Path], Any]
+
+ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz")
+FEATURES = (".npy", ".npz", ".parquet", ".csv", ".safetensors")
+CHECKPOINTS = (".pth", ".pt")
+
+
+def enter(path: Path) -> int:
+    """Take a path through every door that is meant for its kind; return how many let it in.
+
+    What a door refuses with an InputError is well; anything else that it raises is a finding.
+    """
+    passed = 0
+    for door in doors(path):
+        with suppress(InputError):
+            door(path)
+            passed += 1
+    return passed
+
+
+def doors(path: Path) -> Iterator[Door]:
+    """Yield the doors for a path."""
+    if path.is_dir():
+        yield from _folder_doors(path)
+        return
+    name = path.name.lower()
+    if name.endswith(FEATURES):
+        yield from (read_features, read_rows, read_labels, read_head, has_logits, origin_of)
+        yield lambda file: find_head(None, file)
+    if name.endswith(".txt"):
+        yield read_labels
+    if name.endswith(".safetensors"):
+        yield use_detector
+    if name.endswith(".jsonl"):
+        yield lambda file: list(read_stream(file.open(encoding="utf-8", errors="replace")))
+    if name.endswith(".toml"):
+        yield load_suite
+    if name.endswith(ARCHIVES):
+        yield unpack_somewhere
+    if name.endswith("ubyte.gz") or name == "f.gz":
+        yield read_idx
+    if name.endswith((".onnx", *CHECKPOINTS)):
+        yield open_model
+    if name.endswith(CHECKPOINTS):
+        yield lambda file: open_model("densenet-bc-100", file)
+    yield holds_images
+    yield look_at_images
+
+
+def _folder_doors(path: Path) -> Iterator[Door]:
+    if (path / "manifest.json").exists():
+        yield use_bank
+        yield from (read_features, read_labels, read_head, origin_of)
+    if (path / "result.json").exists():
+        yield read_result
+        yield read_scores
+        yield write_report_somewhere
+    yield look_at_images
+
+
+def use_detector(path: Path) -> None:
+    """Load a detector and let it decide on rows of the width that it asks for."""
+    found = typica.load(path)
+    if hasattr(found, "score_samples"):
+        final = found.steps[-1][1] if hasattr(found, "steps") else found
+        first = found.steps[0][1] if hasattr(found, "steps") else found
+        width = getattr(first, "n_features", None)
+        width = getattr(first, "n_features_in_", 4) if width is None else width
+        rows = np.linspace(-1, 1, 3 * width, dtype=np.float32).reshape(3, width)
+        found.score_samples(rows)
+        for use in (typica.judge, typica.p_values, typica.explain):
+            with suppress(InputError):
+                use(found, rows)
+        repr(final)
+    elif hasattr(found, "update"):
+        found.update(np.array([0.5, 0.25]))
+        found.report()
+
+
+def use_bank(path: Path) -> None:
+    """Open a bank and read all that it holds."""
+    bank = Bank.open(path)
+    uses: list[Callable[[], Any]] = [
+        lambda: bank.head,
+        lambda: bank.origin,
+        lambda: bank.accuracy,
+        lambda: list(bank.names or ()),
+        lambda: describe_bank(bank),
+        bank.fingerprint,
+        bank.verify,
+    ]
+    for use in uses:
+        with suppress(InputError):
+            use()
+
+
+def look_at_images(path: Path) -> None:
+    """Open images, and read the first few and the fingerprint of all."""
+    images = open_images(path)
+    for i in range(min(len(images), 5)):
+        with suppress(InputError):
+            images.read(i)
+    images.fingerprint()
+
+
+def unpack_somewhere(path: Path) -> None:
+    """Unpack an archive to a folder that goes away."""
+    with tempfile.TemporaryDirectory() as folder:
+        unpack(path, Path(folder) / "out")
+
+
+def write_report_somewhere(path: Path) -> None:
+    """Write the report of a result to a file that goes away."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_report(path, Path(folder) / "report.html")
