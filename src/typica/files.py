@@ -10,6 +10,8 @@ import errno
 import hashlib
 import io
 import os
+import platform
+import re
 import secrets
 import stat
 import sys
@@ -27,14 +29,17 @@ DELETES_OPEN_FILES = os.name != "nt"
 RATIO = 100
 FLOOR = 1 << 28  # bytes that even a small file may unpack to
 _REASON = 300  # characters of another library's message
-_NAME = 40  # characters of a file's name in that of its temporary one, which has to be short enough
+_NAME = 40  # bytes of a file's name in that of its temporary one, which has to be short enough
+_ENDING = 20  # and the longest ending
+_OURS: set[str] = set()  # temporary files that this process is writing
 
 
 @contextlib.contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path beside `path` that takes its place when the block ends well.
 
-    Where `path` is a link, the file takes the place of the link.
+    The file keeps the mode of the one that it replaces; where `path` is a link, the link stays and
+    the file that it leads to is replaced. What killed processes have left of it goes.
 
     >>> import tempfile
     >>> target = Path(tempfile.mkdtemp()) / "numbers.txt"
@@ -43,25 +48,62 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     >>> target.read_text()
     '1 2 3'
     """
-    path = Path(path)
-    temporary = path.with_name(f".{path.name[:_NAME]}.{secrets.token_hex(4)}{path.suffix}")
+    named = Path(path)
     try:
-        # Made by us alone, with the mode that the user's umask leaves.
-        handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        target = Path(os.path.realpath(named)) if named.is_symlink() else named
+        replaced = target.stat() if target.exists() else None
+        temporary = _begin(target)
+        # The mode of what is replaced, or else the one that the user's umask has left.
+        mode = stat.S_IMODE((replaced or temporary.stat()).st_mode)
     except OSError as error:
         raise InputError(
-            f"{path}: cannot write there ({error.strerror}); choose another folder."
+            f"{named}: cannot write there ({error.strerror}); choose another folder."
         ) from None
-    mode = stat.S_IMODE(os.fstat(handle).st_mode)
-    os.close(handle)
     try:
         yield temporary
         temporary.chmod(mode)  # safetensors puts a private file of its own in our place
         _sync(temporary)
-        temporary.replace(path)
-        sync_folder(path.parent)
+        temporary.replace(target)
+        sync_folder(target.parent)
+    except OSError as error:
+        if error.errno in FULL:
+            raise disk_full(named, error) from None
+        raise
     finally:
         temporary.unlink(missing_ok=True)
+        _OURS.discard(temporary.name)
+
+
+def _begin(target: Path) -> Path:
+    """Make a temporary file beside another, and remove those that killed processes have left."""
+    start = target.name.encode(errors="surrogateescape")[:_NAME].decode(errors="ignore")
+    ending = target.suffix if len(target.suffix) <= _ENDING else ""
+    host = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+    pattern = re.compile(rf"\.{re.escape(start)}\.{host}-(\d+)-[0-9a-f]{{8}}{re.escape(ending)}")
+    for entry in os.scandir(target.parent):
+        found = pattern.fullmatch(entry.name)
+        if found and entry.name not in _OURS and not _is_running(int(found[1])):
+            Path(entry.path).unlink(missing_ok=True)
+    name = f".{start}.{host}-{os.getpid()}-{secrets.token_hex(4)}{ending}"
+    # Made by us alone, with the mode that the user's umask leaves.
+    os.close(os.open(target.with_name(name), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666))
+    _OURS.add(name)
+    return target.with_name(name)
+
+
+def _is_running(process: int) -> bool:
+    """Tell whether another process of this machine has a number; in doubt it has."""
+    if process == os.getpid():  # in a container, numbers come again
+        return False
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # somebody else's
+        return True
+    return True
 
 
 @contextlib.contextmanager

@@ -30,7 +30,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 import typica
@@ -116,7 +116,13 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     # equal files.
     metadata = {"typica": _with_digest(text, _digest(text, encoder.tensors))}
     with atomic_path(path) as temporary:
-        save_file(encoder.tensors, temporary, metadata=metadata)
+        try:
+            save_file(encoder.tensors, temporary, metadata=metadata)
+        except SafetensorError as error:  # which has no kind for a disk that is full
+            raise InputError(
+                f"{path}: cannot be written ({reason_of(error)}); free some space, "
+                "or choose another folder."
+            ) from None
 
 
 def fingerprint(value: Any) -> str:

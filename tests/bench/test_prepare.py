@@ -56,7 +56,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_features_layers_scores_and_images_of_every_set(here: Path):
     suite = load_suite("colours.toml")
-    sets = prepare(suite, None, settings=PLAIN)
+    sets = prepare(suite, None, settings=PLAIN, trust=True)
     banks = {path.name.rpartition("-")[0]: Bank.open(path) for path in Path("home/banks").iterdir()}
     assert set(banks) == {"train", "test", "noise", "test-odin", "noise-odin"}
     assert (
@@ -83,10 +83,10 @@ def test_features_layers_scores_and_images_of_every_set(here: Path):
 
 def test_a_second_run_opens_the_banks(here: Path, monkeypatch):
     suite = load_suite("colours.toml")
-    first = prepare(suite, None, cache=Path("cache"), settings=PLAIN)
+    first = prepare(suite, None, cache=Path("cache"), settings=PLAIN, trust=True)
     monkeypatch.setattr("typica.nets._extraction.make_runner", None)  # nothing may be run
     monkeypatch.setattr("typica.bench._prepare.ODIN.score_samples", None)
-    again = prepare(suite, None, cache=Path("cache"), settings=PLAIN)
+    again = prepare(suite, None, cache=Path("cache"), settings=PLAIN, trust=True)
     for name in ("train", "test"):
         np.testing.assert_array_equal(getattr(again, name), getattr(first, name))
     np.testing.assert_array_equal(again.scores["odin"]["noise"], first.scores["odin"]["noise"])
@@ -94,17 +94,17 @@ def test_a_second_run_opens_the_banks(here: Path, monkeypatch):
 
 
 def test_another_transform_gets_banks_of_its_own(here: Path):
-    prepare(load_suite("colours.toml"), None, cache=Path("cache"), settings=PLAIN)
+    prepare(load_suite("colours.toml"), None, cache=Path("cache"), settings=PLAIN, trust=True)
     Path("other.toml").write_text(
         SUITE.replace("[id]", "[transform]\nmean = [0.5, 0.5, 0.5]\n\n[id]")
     )
-    prepare(load_suite("other.toml"), None, cache=Path("cache"), settings=PLAIN)
+    prepare(load_suite("other.toml"), None, cache=Path("cache"), settings=PLAIN, trust=True)
     assert len(list(Path("cache").iterdir())) == 10
 
 
 def test_an_interrupted_run_goes_on(here: Path, monkeypatch):
     suite = load_suite("colours.toml")
-    whole = prepare(suite, None, cache=Path("whole"), settings=PLAIN)
+    whole = prepare(suite, None, cache=Path("whole"), settings=PLAIN, trust=True)
     score, calls = ODIN.score_samples, []
 
     def failing(self, images, batch_size=64):
@@ -115,13 +115,23 @@ def test_an_interrupted_run_goes_on(here: Path, monkeypatch):
 
     monkeypatch.setattr(ODIN, "score_samples", failing)
     with pytest.raises(KeyboardInterrupt):
-        prepare(suite, None, cache=Path("part"), settings=PLAIN)
-    again = prepare(suite, None, cache=Path("part"), settings=PLAIN)
+        prepare(suite, None, cache=Path("part"), settings=PLAIN, trust=True)
+    again = prepare(suite, None, cache=Path("part"), settings=PLAIN, trust=True)
     np.testing.assert_array_equal(again.scores["odin"]["test"], whole.scores["odin"]["test"])
 
 
 def test_bench_on_images_with_a_report(here: Path, capsys):
-    arguments = ("bench", "colours.toml", "--data", ".", "--cache", "cache", "--backend", "torch")
+    arguments = (
+        "bench",
+        "colours.toml",
+        "--trust",
+        "--data",
+        ".",
+        "--cache",
+        "cache",
+        "--backend",
+        "torch",
+    )
     first = run(capsys, *arguments, "--report", "--json", "first.json")
     assert "odin" in first and "svhn" in first and max(map(len, first.splitlines())) <= 80
     run(capsys, *arguments, "--json", "second.json")
@@ -147,14 +157,22 @@ def test_what_is_missing_is_said_before_the_work(here: Path, capsys):
     with pytest.raises(
         InputError, match="test has no labels; keep its images in one folder per class"
     ):
-        prepare(load_suite("flat.toml"), None, settings=PLAIN)
+        prepare(load_suite("flat.toml"), None, settings=PLAIN, trust=True)
     Path("headless.toml").write_text(SUITE.replace(MODEL, "missing:network"))
     with pytest.raises(InputError, match="there is no module 'missing'"):
-        prepare(load_suite("headless.toml"), None, settings=PLAIN)
+        prepare(load_suite("headless.toml"), None, settings=PLAIN, trust=True)
+
+
+def test_a_suite_runs_code_only_where_it_is_agreed_to(here: Path, capsys):
+    Path("evil.py").write_text("open('ran', 'w').close()\ndef network(): pass\n")
+    Path("evil.toml").write_text(SUITE.replace(MODEL, "evil:network"))
+    error = run(capsys, "bench", "evil.toml", "--data", ".", code=2)
+    assert "its model is the function evil:network, whose code (SHA-256 " in error
+    assert "agree with --trust" in error and not Path("ran").exists()
 
 
 def test_banks_and_feature_files_are_taken_as_they_are(here: Path):
-    prepare(load_suite("colours.toml"), None, cache=Path("cache"), settings=PLAIN)
+    prepare(load_suite("colours.toml"), None, cache=Path("cache"), settings=PLAIN, trust=True)
     bank = next(
         path
         for path in Path("cache").iterdir()
@@ -163,7 +181,9 @@ def test_banks_and_feature_files_are_taken_as_they_are(here: Path):
     np.save("noise.npy", Bank.open(bank).features)
     for place in (bank, "noise.npy"):
         Path("mixed.toml").write_text(SUITE.replace('path = "noise"', f'path = "{place}"'))
-        sets = prepare(load_suite("mixed.toml"), None, cache=Path("cache"), settings=PLAIN)
+        sets = prepare(
+            load_suite("mixed.toml"), None, cache=Path("cache"), settings=PLAIN, trust=True
+        )
         np.testing.assert_array_equal(sets.ood["noise"], Bank.open(bank).features)
         assert "noise" not in sets.images and sets.scores == {}
 
@@ -217,7 +237,17 @@ def test_deeper_layers_of_the_real_network_tell_more(
 def test_images_that_are_left_out_are_named(here: Path, capsys):
     (here / "noise" / "00.png").write_bytes(b"\x89PNG\r\n\x1a\nno")
     (here / "noise" / "readme.txt").write_text("no image")
-    arguments = ("bench", "colours.toml", "--data", ".", "--cache", "cache", "--backend", "torch")
+    arguments = (
+        "bench",
+        "colours.toml",
+        "--trust",
+        "--data",
+        ".",
+        "--cache",
+        "cache",
+        "--backend",
+        "torch",
+    )
     assert "00.png" in run(capsys, *arguments, code=2)
     document = json.loads(run(capsys, *arguments, "--on-error", "skip", "--json", "-"))
     assert document["n"]["noise"] == 29 and len(document["left_out"]["noise"]) == 2
@@ -230,19 +260,28 @@ def test_images_that_are_left_out_are_named(here: Path, capsys):
 
 def test_only_what_an_experiment_needs_is_run(here: Path, capsys):
     run(
-        capsys, "bench", "colours.toml", "--data", ".", "--cache", "cache", "--experiment", "layers"
+        capsys,
+        "bench",
+        "colours.toml",
+        "--trust",
+        "--data",
+        ".",
+        "--cache",
+        "cache",
+        "--experiment",
+        "layers",
     )
     assert not [path for path in Path("cache").iterdir() if "odin" in path.name]
 
 
 def test_without_any_ood_set_nothing_starts(here: Path, capsys):
     Path("none.toml").write_text(SUITE.replace('noise = { path = "noise" }', ""))
-    error = run(capsys, "bench", "none.toml", "--data", ".", "--cache", "cache", code=2)
+    error = run(capsys, "bench", "none.toml", "--trust", "--data", ".", "--cache", "cache", code=2)
     assert "has none of its OOD sets: svhn (absent: " in error and not Path("cache").exists()
 
 
 def test_a_bank_of_another_network_is_no_set_of_a_suite(here: Path):
-    prepare(load_suite("colours.toml"), None, cache=Path("cache"), settings=PLAIN)
+    prepare(load_suite("colours.toml"), None, cache=Path("cache"), settings=PLAIN, trust=True)
     bank = next(
         path
         for path in Path("cache").iterdir()
@@ -253,7 +292,7 @@ def test_a_bank_of_another_network_is_no_set_of_a_suite(here: Path):
     )
     Path("1").touch()
     with pytest.raises(InputError, match="features of another network, weights"):
-        prepare(load_suite("other.toml"), None, cache=Path("cache"), settings=PLAIN)
+        prepare(load_suite("other.toml"), None, cache=Path("cache"), settings=PLAIN, trust=True)
 
 
 def test_names_that_leave_the_folder_are_refused(here: Path):
@@ -272,6 +311,7 @@ def test_a_head_of_other_classes_judges_nothing(here: Path, capsys):
             shutil.copytree(here / "more" / "green", here / split / f"extra{i}")
     arguments = (
         "bench",
+        "--trust",
         "colours.toml",
         "--data",
         ".",
@@ -288,7 +328,7 @@ def test_a_head_of_other_classes_judges_nothing(here: Path, capsys):
     np.savez("test.npz", images=np.zeros((4, 8, 8, 3), np.uint8), labels=[0, 1, 2, 0])
     Path("mixed.toml").write_text(SUITE.replace('path = "test"', 'path = "test.npz"'))
     with pytest.raises(InputError, match=r"test has the label .* which train lacks"):
-        prepare(load_suite("mixed.toml"), None, settings=PLAIN)
+        prepare(load_suite("mixed.toml"), None, settings=PLAIN, trust=True)
 
 
 def test_an_earlier_gallery_goes_and_other_files_stay(here: Path, capsys):
@@ -304,7 +344,7 @@ def test_an_earlier_gallery_goes_and_other_files_stay(here: Path, capsys):
 
 
 def test_a_report_without_a_head(here: Path, capsys):
-    sets = prepare(load_suite("colours.toml"), None, settings=PLAIN)
+    sets = prepare(load_suite("colours.toml"), None, settings=PLAIN, trust=True)
     Path("plain").mkdir()
     for name, rows in {
         "train": sets.train,

@@ -64,14 +64,12 @@ def test_the_umask_is_kept_to_and_never_touched(tmp_path, monkeypatch, mask):
 
 
 @posix
-def test_a_link_is_replaced_and_what_it_leads_to_stays(tmp_path):
+def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path):
     (tmp_path / "there.txt").write_text("old")
     for name, target in (("link.txt", "there.txt"), ("broken.txt", "nowhere.txt")):
         (tmp_path / name).symlink_to(target)
         write(tmp_path / name)
-        assert not (tmp_path / name).is_symlink() and (tmp_path / name).read_text() == "new"
-    assert (tmp_path / "there.txt").read_text() == "old"
-    assert not (tmp_path / "nowhere.txt").exists()
+        assert (tmp_path / name).is_symlink() and (tmp_path / target).read_text() == "new"
     (tmp_path / "folder").mkdir()
     (tmp_path / "other").symlink_to("folder")
     write(tmp_path / "other" / "a.txt")
@@ -149,3 +147,68 @@ def test_digests_and_existing_files(tmp_path):
         existing(tmp_path / "3")
     with pytest.raises(InputError, match="there is no file"):
         existing(tmp_path)
+
+
+@posix
+def test_a_file_keeps_the_mode_of_the_one_that_it_replaces(tmp_path):
+    path = tmp_path / "secret.txt"
+    path.write_text("old")
+    path.chmod(0o600)
+    write(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+LEAVE = """
+import os, sys
+from typica.files import atomic_path
+
+with atomic_path(sys.argv[1]) as temporary:
+    temporary.write_text("half")
+    os.kill(os.getpid(), 9)
+"""
+
+
+@posix
+def test_what_a_killed_process_has_left_goes_with_the_next_save_of_that_name(tmp_path):
+    path = tmp_path / "a.txt"
+    subprocess.run([sys.executable, "-c", LEAVE, path], check=False)
+    (left,) = tmp_path.iterdir()
+    assert left.name.startswith(".a.txt.")
+    write(tmp_path / "other.txt")
+    assert left.exists()
+    with atomic_path(path) as first:  # one that is being written stays
+        write(path)
+        assert first.exists() and not left.exists()
+    assert {file.name for file in tmp_path.iterdir()} == {"a.txt", "other.txt"}
+
+
+FULL = """
+import resource, signal, sys
+import numpy as np
+import typica
+from typica.data import RowWriter
+
+detector = typica.KNN(k=1).fit(np.random.default_rng(0).normal(size=(2000, 64)))
+resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+for name in sys.argv[1:]:
+    try:
+        if name.endswith(".safetensors"):
+            detector.save(name)
+        else:
+            with RowWriter(name) as writer:
+                writer.write({"row": np.arange(100_000)})
+    except typica.InputError as error:
+        print(error)
+"""
+
+
+@posix
+def test_a_disk_that_is_full_is_said_with_the_path(tmp_path):
+    names = ["d.safetensors", "r.csv", "r.jsonl", "r.parquet"]
+    command = [sys.executable, "-c", FULL, *(str(tmp_path / name) for name in names)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    lines = run.stdout.splitlines()
+    assert len(lines) == len(names)
+    for name, line in zip(names, lines, strict=True):
+        assert str(tmp_path / name) in line and "free some space" in line
+    assert not list(tmp_path.iterdir())

@@ -94,9 +94,13 @@ def test_code_runs_only_where_it_is_agreed_to(bank, pictures: Path):
     assert "tiny" not in sys.modules
     with pytest.raises(InputError, match="was fitted on features and remembers no model"):
         judge_images(typica.CTM().fit(bank.features, bank.labels), photo)
+    Path(MODEL).touch()  # a file of that very name is no consent
+    with pytest.raises(InputError, match="its model is the function tiny:network"):
+        judge_images(detector, photo)
     Path("tiny.py").write_text(SOURCE.replace('seed="0"', 'seed="1"'))
-    with pytest.raises(InputError, match="holds other weights than the detector was fitted with"):
+    with pytest.raises(InputError, match="the code of tiny:network is not what it was"):
         judge_images(detector, photo, model=MODEL)
+    assert "tiny" not in sys.modules
 
 
 def test_a_module_of_your_own_makes_banks_and_verdicts(here: Path, pictures: Path):

@@ -37,7 +37,16 @@ from typica.data import (
 from typica.data.sets import find_set, how_to_get, set_home
 from typica.errors import InputError
 from typica.extras import need
-from typica.nets import ODIN, FeatureExtractor, Opened, Settings, extract, open_model
+from typica.nets import (
+    ODIN,
+    FeatureExtractor,
+    Opened,
+    Settings,
+    code_of,
+    extract,
+    is_function,
+    open_model,
+)
 from typica.progress import advance, note, work
 
 Arrays = dict[str, NDArray[Any]]
@@ -55,11 +64,10 @@ def prepare(
     """Return a suite's features, of the images in the folder `data` or of banks.
 
     Absent OOD sets are in `missing`. cache: where banks are kept, `banks` in Typica's home if None.
-    trust: whether a model's file that can run code may be loaded.
+    trust: whether a model that can run code, a function or a file of PyTorch, may be loaded.
     """
     found, missing = _find_all(suite, data)
-    if ":" in str(suite.model):
-        note(f"runs the code of {suite.model}")
+    _check_trust(suite, trust)
     opened = _open(suite, data, trust)
     transform = _transform(suite, opened)
     banks = cache or set_home() / "banks"
@@ -301,6 +309,20 @@ def _advice(source: Source, data: Path | None) -> str:
     if source.path is not None:
         return f"absent: {source.path} is not there"
     return f"absent: {how_to_get(str(source.set), data)}"
+
+
+def _check_trust(suite: Suite, trust: bool) -> None:
+    """Refuse a suite that names a function: whoever wrote the suite chose the code that runs."""
+    if not is_function(suite.model):
+        return
+    if not trust:
+        code = code_of(str(suite.model).rpartition(":")[0])
+        known = "" if code is None else f" (SHA-256 {code[:16]}...)"
+        raise InputError(
+            f"suite {suite.name!r}: its model is the function {suite.model}, whose code{known} "
+            "will run; agree with --trust."
+        )
+    note(f"runs the code of {suite.model}")
 
 
 def _open(suite: Suite, data: Path | None, trust: bool) -> Opened:

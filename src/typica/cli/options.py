@@ -48,7 +48,7 @@ Split = Annotated[
 ]
 Trust = Annotated[
     bool,
-    typer.Option("--trust", help="Load a TorchScript or .pt2 file, which can run code."),
+    typer.Option("--trust", help="Load what can run code: TorchScript, .pt2, a suite's function."),
 ]
 MovedModel = Annotated[
     str | None, typer.Option("--model", help="For images: the model, if it has moved.")

@@ -162,8 +162,7 @@ class Preprocessing:
         if unknown or missing:
             found = f"{unknown} unknown" if unknown else f"{missing} missing"
             raise InputError(
-                f"{found}; pass resize and crop, "
-                f"and what is wanted of {', '.join(cls.keys()[2:])}."
+                f"{found}; pass resize and crop, and what is wanted of {', '.join(cls.keys()[2:])}."
             )
         try:
             return cls(**settings)

@@ -2,7 +2,7 @@ from . import zoo
 from ._extraction import extract
 from ._guard import Guard, Guarded
 from ._judging import Seen, features_of, judge_images
-from ._models import Opened, open_model
+from ._models import Opened, code_of, is_function, open_model
 from ._perturb import ODIN, Perturb
 from ._reduce import REDUCTIONS
 from ._reopen import Reopened, reopen
@@ -30,8 +30,10 @@ __all__ = [
     "Seen",
     "Settings",
     "Trial",
+    "code_of",
     "extract",
     "features_of",
+    "is_function",
     "judge_images",
     "make_runner",
     "open_model",

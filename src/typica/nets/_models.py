@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -133,10 +134,10 @@ def _open(spec: str, weights: Any, asked: _Asked, trust: bool) -> Opened:
                 raise InputError(f"{key}={value!r}, but the file holds its own; leave {key} out.")
         opened = asked.of(path.name, _from_file(path, asked, trust), None)
         return opened._replace(model_file=_absolute(spec))
-    if ":" in spec:
+    if is_function(spec):
         model, transform = _from_function(spec, weights)
         opened = asked.of(spec, asked.of_module(model), transform)
-        opened.identity["code"] = _code(spec.rpartition(":")[0])
+        opened.identity["code"] = code_of(spec.rpartition(":")[0])
         return opened._replace(weights_file=_absolute(weights))
     if path.is_file() and (other := _other_file(path)) is not None:
         raise other
@@ -158,13 +159,36 @@ def _function_name(function: Any) -> str:
             f"reduce={name or type(function).__name__} has no name that tells it from others; "
             "pass a function defined with def at the top of a module, or mean, max, flatten or cls."
         )
-    return f"{function.__module__}.{name} {_code(function.__module__)}"
+    return f"{function.__module__}.{name} {code_of(function.__module__)}"
 
 
-def _code(module: str) -> str | None:
-    """Return the SHA-256 of a module's file: functions may change while names and weights stay."""
-    file = getattr(sys.modules.get(module), "__file__", None)
+def is_function(spec: Any) -> bool:
+    """Tell whether a network is named as package.module:function, whose code has to run."""
+    if not isinstance(spec, str) or ":" not in spec or zoo.find(spec) is not None:
+        return False
+    return Path(spec).suffix.lower() not in _FILES
+
+
+def code_of(module: str) -> str | None:
+    """Return the SHA-256 of a module's file: functions may change while names and weights stay.
+
+    A module that is not loaded yet is looked for, here first, and none of it is run.
+    """
+    loaded = sys.modules.get(module)
+    file = _module_file(module) if loaded is None else getattr(loaded, "__file__", None)
     return None if file is None or not Path(file).is_file() else sha256(Path(file))
+
+
+def _module_file(module: str) -> str | None:
+    importlib.invalidate_caches()
+    folders: Sequence[str] | None = [str(Path.cwd()), *sys.path]
+    found = None
+    for part in module.split("."):
+        found = PathFinder.find_spec(part, folders)
+        if found is None:
+            return None
+        folders = found.submodule_search_locations
+    return None if found is None else found.origin
 
 
 def _from_zoo(name: str, weights: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from typica.data import Preprocessing
 from typica.errors import InputError
 from typica.files import sha256
-from typica.nets._models import PROGRAMS, Opened, open_model
+from typica.nets._models import PROGRAMS, Opened, code_of, is_function, open_model
 from typica.origin import Origin
 
 
@@ -37,16 +37,12 @@ def reopen(
     spec = _remembered_model(origin) if model is None else model
     file = _remembered_weights(origin) if weights is None else _existing(weights)
     _check_program(spec, origin)
+    _check_code(spec, origin)
     opened = open_model(
         spec, file, layer=origin.layer, head=origin.head, reduce=origin.reduce, trust=trust
     )
     if opened.identity["weights"] != origin.weights:
         raise _other_weights(file or spec)
-    if opened.identity.get("code") != origin.code:
-        raise InputError(
-            f"the code of {spec} is not what it was when the detector was fitted; "
-            "extract and fit again."
-        )
     return Reopened(opened, Preprocessing.from_dict(origin.transform))
 
 
@@ -58,7 +54,7 @@ def _remembered_model(origin: Origin) -> str:
                 f"its model {origin.model_file} is not there any more; say where, --model FILE."
             )
         return origin.model_file
-    if ":" in origin.model and not Path(origin.model).exists():
+    if is_function(origin.model):
         raise InputError(
             f"its model is the function {origin.model}, whose code will run; "
             f"agree with --model {origin.model}."
@@ -87,6 +83,16 @@ def _check_program(spec: Any, origin: Origin) -> None:
     path = Path(spec)
     if path.suffix.lower() in PROGRAMS and path.is_file() and sha256(path) != origin.weights:
         raise _other_weights(spec)
+
+
+def _check_code(spec: Any, origin: Origin) -> None:
+    """Refuse a function in other code than the detector was fitted with, before any of it runs."""
+    code = code_of(str(spec).rpartition(":")[0]) if is_function(spec) else None
+    if code != origin.code:
+        raise InputError(
+            f"the code of {spec} is not what it was when the detector was fitted; "
+            "extract and fit again."
+        )
 
 
 def _other_weights(source: Any) -> InputError:
