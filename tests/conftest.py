@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,10 @@ from helpers.real import REAL
 from numpy.typing import NDArray
 
 import typica
+
+# Started in the background by a shell, we would hand down that Ctrl-C is ignored, and tests that
+# interrupt a process would wait for ever.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

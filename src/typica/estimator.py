@@ -152,13 +152,17 @@ class Estimator(BaseEstimator):
         What `_derive` sets is declared on the class, as annotations of private attributes. It is
         never stored, pickled or copied, and dropped when a parameter or what was learnt changes.
         """
-        parameters = [getattr(self, name) for name in self.params]
+        parameters = self._parameters()
         if getattr(self, "_derived_from", parameters) != parameters:
             self._drop_derived()
         if not hasattr(self, "_derived_from"):
             self._derive()
             # Last, so that another thread never takes for ready what is still being made.
             self._derived_from = parameters
+
+    def _parameters(self) -> list[Any]:
+        """Return the values of the declared parameters."""
+        return [getattr(self, name) for name in self.params]
 
     @classmethod
     def _derived_names(cls) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -28,3 +29,18 @@ def json_number(value: float) -> float | str:
     (0.5, '-inf')
     """
     return value if math.isfinite(value) else str(value)
+
+
+def json_values(value: Any) -> Any:
+    """Return lists, dicts and what they hold as JSON can hold them; see `json_number`.
+
+    >>> json_values({"score": [0.5, -math.inf]})
+    {'score': [0.5, '-inf']}
+    """
+    if isinstance(value, float):
+        return json_number(value)
+    if isinstance(value, Mapping):
+        return {key: json_values(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_values(item) for item in value]
+    return value

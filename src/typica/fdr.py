@@ -51,7 +51,7 @@ def storey(p_values: Any, fdr: Any = 0.1, lam: Any = 0.5) -> NDArray[np.bool_]:
     π₀ estimates the share of in-distribution inputs, so that more is found where that is small. The
     false discovery rate is at most `fdr` if the p-values of in-distribution inputs are independent;
     and for marginal conformal p-values from one set of n calibration scores if lam = K / (n + 1)
-    with a whole number K, which `ConformalDetector.discoveries` sees to.
+    with a whole number K, which `Detector.discoveries` sees to.
 
     >>> storey([0.01, 0.02, 0.03, 0.04, 0.06, 0.07, 0.9], fdr=0.05)
     array([ True,  True,  True,  True,  True,  True, False])

@@ -34,7 +34,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 import typica
-from typica.errors import FormatError, InputError
+from typica.errors import FormatError, InputError, border
 from typica.exact import json_number
 from typica.files import allowance, atomic_path, reading, reason_of
 
@@ -97,6 +97,7 @@ def readable(kind: str) -> Callable[[Reader], Reader]:
     return register
 
 
+@border
 def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     """Write a detector, or a scikit-learn Pipeline that ends in one, to a safetensors file.
 
@@ -248,7 +249,7 @@ class _Encoder:
             return {"$sklearn": name, **self.node(parts, path)}
         known = ", ".join(key for key, home in _SKLEARN.items() if home)
         raise InputError(
-            f"save: a {name} cannot be stored without pickle; use Typica's own classes, or of "
+            f"a {name} cannot be stored without pickle; use Typica's own classes, or of "
             f"scikit-learn: {known}."
         )
 

@@ -31,7 +31,7 @@ class Verdict(NamedTuple):
     file: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Verdicts:
     """The verdicts on n inputs, as columns of arrays; None where the detector cannot tell.
 
@@ -83,10 +83,10 @@ class Verdicts:
     @overload
     def __getitem__(self, i: int) -> Verdict: ...
     @overload
-    def __getitem__(self, i: slice) -> Verdicts: ...
-    def __getitem__(self, i: int | slice) -> Verdict | Verdicts:
-        """Return the verdict on one input, or those on a slice of them."""
-        if isinstance(i, slice):
+    def __getitem__(self, i: slice | Sequence[int] | NDArray[Any]) -> Verdicts: ...
+    def __getitem__(self, i: int | slice | Sequence[int] | NDArray[Any]) -> Verdict | Verdicts:
+        """Return the verdict on one input, or those on some: a slice, positions or a mask."""
+        if not isinstance(i, int | np.integer):
             return self._sliced(i)
         return Verdict(
             verdict=None if self.typical is None else WORDS[bool(self.typical[i])],
@@ -102,7 +102,7 @@ class Verdicts:
     def __iter__(self) -> Iterator[Verdict]:
         return (self[i] for i in range(len(self)))
 
-    def _sliced(self, rows: slice) -> Verdicts:
+    def _sliced(self, rows: slice | Sequence[int] | NDArray[Any]) -> Verdicts:
         columns = {field.name: getattr(self, field.name) for field in fields(self)}
         known = {name: column[rows] for name, column in columns.items() if column is not None}
         return Verdicts(**known)
@@ -141,19 +141,13 @@ class Verdicts:
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks, what was rejected in colour."""
-        heads = "".join(f"<th>{name}</th>" for name in self.columns())
-        shown = range(min(len(self), SHOWN))
-        rows = "".join(self._html_row(i) for i in shown)
+        shown = self[:SHOWN]
+        names = list(shown.columns())
+        heads = "".join(f"<th>{name}</th>" for name in names)
+        rows = "".join(_html_row(one, names) for one in shown)
         left = len(self) - len(shown)
         more = f"<p>and {left} more</p>" if left else ""
         return f"<p><b>{self!r}</b></p><table><tr>{heads}</tr>{rows}</table>{more}"
-
-    def _html_row(self, i: int) -> str:
-        one = self[i]._asdict()
-        cells = "".join(f"<td>{_shown(one[name])}</td>" for name in self.columns())
-        rejected = one["verdict"] == WORDS[False]
-        style = ' style="background:#d9480f22"' if rejected else ""
-        return f"<tr{style}>{cells}</tr>"
 
     def _reason(self, i: int) -> str:
         parts = [f"score {self.score[i]:.4g}"]
@@ -167,6 +161,12 @@ class Verdicts:
         if self.runner_up is not None and self.runner_up[i] is not None:
             parts.append(f"then {self.runner_up[i]} ({_item(self.runner_up_similarity, i):.4g})")
         return "; ".join(parts)
+
+
+def _html_row(one: Verdict, names: Sequence[str]) -> str:
+    cells = "".join(f"<td>{_shown(getattr(one, name))}</td>" for name in names)
+    style = ' style="background:#d9480f22"' if one.verdict == WORDS[False] else ""
+    return f"<tr{style}>{cells}</tr>"
 
 
 def _margin(verdicts: Verdicts, i: int) -> float | None:

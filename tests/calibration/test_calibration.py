@@ -239,3 +239,30 @@ def test_a_large_group_is_cut_to_the_limit_as_it_grows():
         made.add(batch)
         assert len(made.samples["all"]._scores) <= 64 and made.samples["all"].kept <= 64
     assert made.n == 10_000
+
+
+def test_bad_input_of_the_record_itself():
+    plain, by_class = calibration(np.arange(99.0)), Calibration(by_class=True)
+    with pytest.raises(InputError, match=r"Calibration.add: classes are for by_class=True; leave"):
+        plain.add([1.0], ["cat"])
+    with pytest.raises(
+        InputError, match=r"Calibration.add: calibrated by class; pass the predicted"
+    ):
+        by_class.add([1.0])
+    with pytest.raises(
+        InputError, match=r"classes of shape \(1,\) for 2 scores; pass one per score"
+    ):
+        by_class.add([1.0, 2.0], ["cat"])
+    assert by_class.n == 0 and plain.n == 99
+    assert plain.p_values([0.5, 200.0]).tolist() == [0.02, 1.0]
+    empty = Calibration()
+    assert empty.thresholds() == {} and not hasattr(empty, "threshold") and empty.samples == {}
+
+
+def test_a_refused_merge_changes_nothing():
+    whole = Calibration(by_class=True, fingerprint="f").add([1.0, 2.0], ["a", "b"])
+    other = Calibration(by_class=True, fingerprint="f").add([3.0, 4.0], ["a", "b"], "x.npy")
+    other.samples["b"].fixed = 0.0
+    with pytest.raises(InputError, match=r"calibrate again"):
+        whole.merge(other)
+    assert whole.n == 2

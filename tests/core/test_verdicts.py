@@ -10,6 +10,7 @@ import pytest
 from helpers.data import Data, make_data
 
 from typica import CTM, Mahalanobis, Residual
+from typica.detectors.base import top_two
 from typica.verdicts import COLUMNS, Verdicts
 
 
@@ -73,3 +74,16 @@ def test_a_notebook_shows_a_table_without_markup_from_names(judged: Verdicts):
     assert page.tags.count("tr") == 1 + 20 and "b" not in page.tags[2:]
     assert "<b>" in page.texts and f"and {len(judged) - 20} more" in page.texts
     assert repr(judged) in page.texts
+
+
+def test_some_of_the_verdicts(judged: Verdicts):
+    rejected = judged[~judged.typical]
+    assert len(rejected) == judged.n_atypical == rejected.n_atypical
+    assert judged[[0, 3]].score.tolist() == judged.score[[0, 3]].tolist()
+    assert judged[np.int64(2)] == judged[2] and judged[:3][1] == judged[1]
+    assert judged != judged[:] and len({judged, judged[:]}) == 2
+
+
+def test_two_classes_that_match_equally_badly_are_still_two():
+    matches = top_two(np.full((3, 4), -np.inf))
+    assert (matches.nearest != matches.runner_up).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import typica
-from typica import CTM, CW, CalibrationWarning, InputError
+from typica import CTM, CW, KNN, CalibrationWarning, InputError
 from typica.calibration import (
     calibration_size,
     guaranteed_rank,
@@ -334,6 +335,7 @@ def test_pool_rare():
     assert pool_rare([0, 1, 2], [50, 30, 20], n=100, smallest=25) == {2: "rare"}
     assert pool_rare(["a"], [1], n=10) == {"a": "rare"}
     assert pool_rare(["a"], [1], n=100) == {}
+    assert pool_rare(["rare", "b"], [500, 1], n=501) == {"b": "rare+"}
     with pytest.raises(
         InputError, match=r"pool_rare: 2 classes, counts \[0\. 0\.\]; pass one count per class"
     ):
@@ -642,6 +644,46 @@ def test_the_threshold_of_the_fit_is_no_calibration(data: Data, tmp_path):
     assert detector.calibrate(data.held_out).offset_ == detector.calibration_.threshold
     detector.partial_fit(data.train, data.labels)
     assert not hasattr(detector, "calibration_")
+
+
+def test_other_parameters_make_a_threshold_stale(data: Data, tmp_path):
+    detector = KNN(k=5).fit(data.train, data.labels).calibrate(data.held_out)
+    before = detector.p_values(data.test)
+    detector.save(tmp_path / "d.safetensors")
+    for one in (detector, typica.load(tmp_path / "d.safetensors"), copy.copy(detector)):
+        one.set_params(k=90)
+        for ask in (one.predict, one.p_values, one.discoveries):
+            with pytest.raises(
+                NotFittedError, match=r"there (is no threshold yet|are no calibrat)"
+            ):
+                ask(data.test)
+        assert not hasattr(one, "offset_") and one.judge(data.test).typical is None
+        one.partial_calibrate(data.held_out)
+        whole = KNN(k=90).fit(data.train, data.labels).calibrate(data.held_out)
+        np.testing.assert_array_equal(one.p_values(data.test), whole.p_values(data.test))
+        one.set_params(k=5).calibrate(data.held_out)
+        np.testing.assert_array_equal(one.p_values(data.test), before)
+
+
+def test_levels_of_judge_take_the_place_of_those_of_calibrate(data: Data):
+    detector = CTM().fit(data.train, data.labels)
+    detector.calibrate(data.held_out, alpha=0.2, confidence=0.9)
+    own = detector.judge(data.test)
+    assert detector.judge(data.test, alpha=0.2).threshold[0] == own.threshold[0]
+    assert detector.judge(data.test, confidence=0.9).threshold[0] == own.threshold[0]
+    assert detector.judge(data.test, confidence=0.99).threshold[0] < own.threshold[0]
+    with pytest.raises(
+        InputError, match=r"CTM.judge: fdr goes by itself; leave out alpha and conf"
+    ):
+        detector.judge(data.test, alpha=0.1, fdr=0.1)
+
+
+def test_scoring_leaves_the_fingerprint_as_it_was(data: Data):
+    half = len(data.train) // 2
+    detector = KNN(k=5).partial_fit(data.train[:half]).partial_fit(data.train[half:])
+    before = detector.fingerprint()
+    detector.score_samples(data.test)
+    assert detector.fingerprint() == before
 
 
 def test_the_names_of_version_0_1_still_work(data: Data, tmp_path):

@@ -19,10 +19,11 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from typica.arrays import to_numpy
 from typica.calibration._groups import EVERYTHING, Classes, group_rows
 from typica.calibration._levels import Levels
 from typica.calibration._ranks import calibration_size, guaranteed_rank
-from typica.calibration._sample import LIMIT, ScoreSample, row_keys
+from typica.calibration._sample import LIMIT, ScoreSample, check_scores, row_keys
 from typica.checks import check_share
 from typica.errors import CalibrationWarning, InputError, border, warn
 from typica.exact import json_number
@@ -68,8 +69,10 @@ class Calibration:
         self.sources: dict[str, int] = {}  # rows seen of each
         self._thresholds: dict[str, float] | None = None
 
-    def add(self, scores: NDArray[Any], classes: Classes = None, source: str = "") -> Self:
+    @border
+    def add(self, scores: Any, classes: Any = None, source: str = "") -> Self:
         """Take in a batch of scores: the next rows of `source`."""
+        scores, classes = self._checked(scores, classes)
         seen = self.sources.get(source, 0)
         keys = row_keys(source, seen, len(scores))
         for group, rows in group_rows(classes, self.taxonomy):
@@ -99,6 +102,8 @@ class Calibration:
             raise InputError("by_class or groups differ; calibrate both with the same.")
         if self.limit != other.limit:
             raise InputError(f"limits of {self.limit} and {other.limit} scores; use one limit.")
+        for sample in (*self.samples.values(), *other.samples.values()):
+            sample.check_complete()
         if not self.fingerprint or self.fingerprint != other.fingerprint:
             raise InputError(
                 "the two detectors are not known to be equal; calibrate copies of one fitted "
@@ -136,7 +141,8 @@ class Calibration:
     @property
     def threshold(self) -> float:
         """The score at or above which an input is accepted."""
-        self._only()
+        if not self._only().n:
+            raise AttributeError("there are no calibration scores; add some")
         return self.thresholds()[EVERYTHING]
 
     @property
@@ -187,24 +193,29 @@ class Calibration:
             offsets[rows] = thresholds.get(group, -math.inf)
         return offsets
 
+    @border
     def p_values(
-        self, scores: NDArray[Any], classes: Classes = None, rng: np.random.Generator | None = None
+        self, scores: Any, classes: Any = None, rng: np.random.Generator | None = None
     ) -> NDArray[np.float64]:
         """Return p-values, each against its own group; 1 (or U) for a group without scores."""
+        scores, classes = self._checked(scores, classes)
         return self._by_group(scores, classes, lambda sample, part: sample.p_values(part, rng))
 
-    def percentiles(self, scores: NDArray[Any], classes: Classes = None) -> NDArray[np.float64]:
+    @border
+    def percentiles(self, scores: Any, classes: Any = None) -> NDArray[np.float64]:
         """Return the percentage of the calibration scores of its group at or below each score."""
+        scores, classes = self._checked(scores, classes)
 
         def percentage(sample: ScoreSample, part: NDArray[Any]) -> NDArray[np.float64]:
             return np.asarray(100.0 * sample.count(part) / max(sample.kept, 1))
 
         return self._by_group(scores, classes, percentage)
 
+    @border
     def discoveries(
         self,
-        scores: NDArray[Any],
-        classes: Classes = None,
+        scores: Any,
+        classes: Any = None,
         fdr: Any = 0.1,
         method: Literal["bh", "storey"] = "bh",
         lam: Any = 0.5,
@@ -226,6 +237,22 @@ class Calibration:
 
     # How it is done
 
+    def _checked(self, scores: Any, classes: Any) -> tuple[NDArray[Any], Classes]:
+        """Return scores and, where they are told apart, their classes."""
+        checked = check_scores(scores)
+        if not self.by_class:
+            if classes is not None:
+                raise InputError("classes are for by_class=True; leave them out.")
+            return checked, None
+        if classes is None:
+            raise InputError("calibrated by class; pass the predicted class of each score.")
+        named = np.atleast_1d(to_numpy(classes))
+        if named.shape != checked.shape:
+            raise InputError(
+                f"classes of shape {named.shape} for {len(checked)} scores; pass one per score."
+            )
+        return checked, named
+
     def _sample(self, group: str) -> ScoreSample:
         return self.samples.setdefault(group, ScoreSample(self.limit))
 
@@ -236,7 +263,7 @@ class Calibration:
                 "calibrated by class: there is one threshold per group; see `thresholds()`, or "
                 "`offsets_` of the detector"
             )
-        return self._sample(EVERYTHING)
+        return self.samples.get(EVERYTHING) or ScoreSample(self.limit)
 
     def _by_group(
         self,

@@ -12,6 +12,7 @@ from typica.arrays import to_numpy
 from typica.errors import InputError, border
 
 SMALLEST_GROUP = 100  # calibration inputs that a class should expect to be a group of its own
+RARE = "rare"  # the group of rare classes, with a + for each class of that name
 EVERYTHING = "all"  # the one group where classes are not told apart
 
 Classes = NDArray[Any] | None
@@ -35,7 +36,10 @@ def pool_rare(classes: Any, counts: Any, n: int, smallest: int = SMALLEST_GROUP)
             f"{len(names)} classes, counts {numbers}; pass one count per class, not all 0."
         )
     expected = n * numbers / numbers.sum()
-    return {name: "rare" for name, number in zip(names, expected, strict=True) if number < smallest}
+    group = RARE
+    while group in map(str, names):
+        group += "+"
+    return {name: group for name, number in zip(names, expected, strict=True) if number < smallest}
 
 
 def group_rows(classes: Classes, taxonomy: Mapping[str, str]) -> Iterator[tuple[str, Any]]:

@@ -24,6 +24,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from typica.exact import json_values
 from typica.files import atomic_path
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def failures(errors: Mapping[str, str]) -> list[Text]:
 
 def write_json(document: Mapping[str, Any], target: str) -> None:
     """Write a JSON document to a file, or to standard output for '-'."""
-    write_text(json.dumps(document, indent=2, allow_nan=False) + "\n", target)
+    write_text(json.dumps(json_values(document), indent=2, allow_nan=False) + "\n", target)
 
 
 def write_text(text: str, target: str) -> None:

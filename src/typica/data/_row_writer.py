@@ -13,6 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from typica.errors import InputError
+from typica.exact import json_values
 from typica.extras import need
 from typica.files import atomic_path
 
@@ -109,4 +110,5 @@ def _lists(columns: Mapping[str, Iterable[Any]]) -> dict[str, list[Any]]:
 
 def _write_json(values: dict[str, list[Any]], file: IO[str]) -> None:
     for row in zip(*values.values(), strict=True):
-        file.write(json.dumps(dict(zip(values, row, strict=True))) + "\n")
+        record = json_values(dict(zip(values, row, strict=True)))
+        file.write(json.dumps(record, allow_nan=False) + "\n")

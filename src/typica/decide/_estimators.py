@@ -45,8 +45,10 @@ def calibrate(estimator: Any, X: Any, **options: Any) -> Any:
 def partial_calibrate(estimator: Any, X: Any, **options: Any) -> Any:
     """Take in one more batch of held-out inputs; see `Detector.partial_calibrate`."""
     detector = final_detector(estimator)
+    begun = getattr(detector, "calibration_", None)
     detector.partial_calibrate(detector_input(estimator, X), **options)
-    detector.calibration_.fingerprint = fingerprint(estimator)
+    if detector.calibration_ is not begun:
+        detector.calibration_.fingerprint = fingerprint(estimator)
     return estimator
 
 

@@ -45,7 +45,7 @@ class Decider(Scorer):
     """A scorer that decides, by the scores of held-out in-distribution rows.
 
     calibration_: those scores, once `calibrate` was called. training_offset_: the provisional
-    threshold of `fit`, which is no calibration.
+    threshold of `fit`, which is not a calibration.
     """
 
     calibration_: Calibration
@@ -98,6 +98,7 @@ class Decider(Scorer):
             made.thresholds()  # says what is wrong with them
             made.fingerprint = self.fingerprint()
         self.calibration_ = made
+        self._decided_with = self._parameters()
         return self
 
     @border
@@ -128,6 +129,7 @@ class Decider(Scorer):
         scored = self._scored(Z, made.by_class, predicted)
         made.add(check_scores(scored.scores), scored.classes, source)
         self.calibration_ = made
+        self._decided_with = self._parameters()
         return self
 
     @border
@@ -139,18 +141,20 @@ class Decider(Scorer):
     @property
     def offset_(self) -> float:
         """The threshold: the score at or above which a row is accepted."""
+        self._drop_stale_decisions()
         if hasattr(self, "calibration_"):
             return self.calibration_.threshold
         if hasattr(self, "training_offset_"):
             return self.training_offset_
         raise NotFittedError(
-            "there is no threshold yet (partial_fit and merge invalidate it); "
+            "there is no threshold yet (partial_fit, merge and other parameters invalidate it); "
             "call calibrate with held-out inputs."
         )
 
     @property
     def offsets_(self) -> dict[str, float]:
         """The threshold of each group of classes; of "all" if not calibrated by class."""
+        self._drop_stale_decisions()
         if hasattr(self, "calibration_"):
             return dict(self.calibration_.thresholds())
         return {"all": self.offset_}
@@ -160,6 +164,8 @@ class Decider(Scorer):
 
         Thresholds and calibration are left out: two fits with equal scores have one fingerprint.
         """
+        if self._has_learnt():
+            self._prepare()  # which joins what was learnt in batches
         scoring = copy.copy(self)
         for name in _DECISIONS:
             scoring.__dict__.pop(name, None)
@@ -192,9 +198,10 @@ class Decider(Scorer):
         randomised: (#{<} + U (1 + #{=})) / (n + 1) with U uniform from `seed`, so that P(p <=
         alpha) = alpha exactly, ties or not.
         """
+        Z = self._ready(X)
         calibration = self._calibrated()
         rng = np.random.default_rng(seed) if randomised else None
-        scored = self._scored(self._ready(X), calibration.by_class, predicted)
+        scored = self._scored(Z, calibration.by_class, predicted)
         return calibration.p_values(check_scores(scored.scores), scored.classes, rng)
 
     @border
@@ -212,8 +219,9 @@ class Decider(Scorer):
         method: "bh" or "storey" (with `lam`), see `typica.fdr`. The calibration rows and the
         in-distribution rows of X must be independent and alike distributed.
         """
+        Z = self._ready(X)
         calibration = self._calibrated()
-        scored = self._scored(self._ready(X), calibration.by_class, predicted)
+        scored = self._scored(Z, calibration.by_class, predicted)
         scores = check_scores(scored.scores)
         return calibration.discoveries(scores, scored.classes, fdr, method, lam)
 
@@ -229,9 +237,11 @@ class Decider(Scorer):
     ) -> Verdicts:
         """Return the verdict on each row, with score, p-value and nearest classes, in one pass.
 
-        alpha, confidence: other ones than those of `calibrate`. fdr: reject what `discoveries`
-        names, a share `fdr` of it wrong on average, in place of a threshold.
+        alpha, confidence: in place of those of `calibrate`; one alone leaves the other as it is.
+        fdr: reject what `discoveries` names, a share `fdr` of it wrong on average.
         """
+        if fdr is not None and (alpha is not None or confidence is not None):
+            raise InputError("fdr goes by itself; leave out alpha and confidence.")
         Z = self._ready(X)
         levels = self._levels(alpha, confidence)
         if fdr is not None:
@@ -324,7 +334,10 @@ class Decider(Scorer):
         if alpha is None and confidence is None:
             return None
         known = self._calibrated().levels
-        return Levels.of(known.alpha if alpha is None else alpha, confidence=confidence)
+        return Levels.of(
+            known.alpha if alpha is None else alpha,
+            confidence=known.confidence if confidence is None else confidence,
+        )
 
     def _calibrated(self) -> Calibration:
         if not hasattr(self, "calibration_"):
@@ -352,16 +365,28 @@ class Decider(Scorer):
         single = as_floating(Z[:1, ...]).dtype != namespace(Z).float64
         slack = self.tags.tolerance[0 if single else 1] * float(np.abs(scores).max())
         self.training_offset_ = threshold - slack
+        self._decided_with = self._parameters()
+
+    def _prepare(self) -> None:
+        self._drop_stale_decisions()
+        super()._prepare()
+
+    def _drop_stale_decisions(self) -> None:
+        """Forget thresholds that were set with other parameters, which make other scores."""
+        parameters = self._parameters()
+        if getattr(self, "_decided_with", parameters) != parameters:
+            self._learnt_more()
 
     def _learnt_more(self) -> None:
-        for name in _DECISIONS:
-            if hasattr(self, name):
-                delattr(self, name)
+        for name in (*_DECISIONS, "_decided_with"):
+            self.__dict__.pop(name, None)
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         """Rebuild a detector from what was stored, in this format or an earlier one."""
-        return super().from_state({**state, "fitted": _of_today(state["fitted"])})
+        made = super().from_state({**state, "fitted": _of_today(state["fitted"])})
+        made._decided_with = made._parameters()
+        return made
 
 
 @contextlib.contextmanager

@@ -36,6 +36,7 @@ def top_two(S: Array) -> Matches:
     rest = S.copy()
     rest[rows, first] = -np.inf
     second = np.argmax(rest, axis=1)
+    second = np.where(second == first, (first + 1) % S.shape[1], second)  # all of a row are -inf
     return Matches(first, S[rows, first], second, S[rows, second])
 
 
