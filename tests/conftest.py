@@ -11,6 +11,7 @@ import pytest
 import torch
 from helpers.data import Data, make_data
 from helpers.real import REAL
+from hypothesis import settings
 from numpy.typing import NDArray
 
 import typica
@@ -18,6 +19,10 @@ import typica
 # Started in the background by a shell, we would hand down that Ctrl-C is ignored, and tests that
 # interrupt a process would wait for ever.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# An example may take as long as it takes: on a busy machine that says nothing about the code.
+settings.register_profile("typica", deadline=None)
+settings.load_profile("typica")
 
 
 @pytest.fixture(scope="session")

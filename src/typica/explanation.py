@@ -8,11 +8,18 @@ from typing import Any, NamedTuple
 
 
 class Contribution(NamedTuple):
-    """What a feature adds to the distance from the nearest class; not in excess is missing."""
+    """What a feature adds to the distance from the nearest class; not in excess is missing.
+
+    name: that of the feature's column, where the detector was fitted on a data frame.
+    """
 
     feature: int
     amount: float
     excess: bool
+    name: str | None = None
+
+    def __str__(self) -> str:
+        return str(self.feature) if self.name is None else self.name
 
 
 @dataclass(frozen=True)
@@ -74,7 +81,7 @@ class Explanation:
         if self.typical:
             return
         for word, excess in (("missing", False), ("in excess", True)):
-            features = [str(c.feature) for c in self.contributions if c.excess is excess]
+            features = [str(c) for c in self.contributions if c.excess is excess]
             if features:
                 noun = "feature" if len(features) == 1 else "features"
                 yield f"{word}: {noun} {', '.join(features)}"

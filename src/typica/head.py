@@ -41,7 +41,7 @@ class Head:
             )
         if not np.isfinite(self.bias).all():
             raise InputError("the bias holds NaN or infinity; fix the checkpoint.")
-        self.classes: NDArray[Any] = np.arange(n) if classes is None else np.array(classes)
+        self.classes: NDArray[Any] = np.arange(n) if classes is None else _names(classes)
         if self.classes.dtype.kind not in "iuU":
             raise InputError(f"class names of type {self.classes.dtype}; pass integers or strings.")
         if self.classes.shape != (n,) or len(np.unique(self.classes)) != n:
@@ -98,6 +98,14 @@ def _weight(weight: Any) -> NDArray[Any]:
         checked = _floats(as_features(to_numpy(weight)))
         check_finite(checked)
     return checked
+
+
+def _names(classes: ArrayLike) -> NDArray[Any]:
+    """Return class names as an array; one of Python objects, as pandas has them, by their type."""
+    names = np.array(classes)
+    if names.dtype.kind != "O" or len({type(name) for name in names.ravel()}) != 1:
+        return names
+    return np.array(names.tolist())
 
 
 def _floats(a: NDArray[Any]) -> NDArray[Any]:

@@ -149,6 +149,11 @@ def load(path: str | os.PathLike[str]) -> Any:
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
     """Return the checked JSON document and the tensors of a file."""
     path = Path(path)
+    if path.is_dir():
+        raise InputError(
+            f"{path}: is a folder, as a bank is, not a detector's file; open a bank with "
+            "typica.Bank.open, and fit a detector on it with fit(bank) or `typica fit`."
+        )
     if not path.is_file():
         raise InputError(f"{path}: there is no such file; check the path.")
     with (

@@ -518,7 +518,7 @@ def write_batches(
             writer.finish(HEAD, list("abcde"))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2)), min_size=1, max_size=8),
     st.integers(1, 9),

@@ -118,7 +118,7 @@ def test_the_convention_is_that_of_the_protocol():
         assert found == evaluate(ID, SMALL, 0.9, convention=convention)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     arrays(np.float64, st.integers(2, 20), elements=st.floats(-5, 5)),
     arrays(np.float64, st.integers(1, 60), elements=st.floats(-5, 5)),
@@ -196,7 +196,7 @@ def aurc_by_hand(scores, wrong):
     return sum(totals) / len(totals)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(st.sampled_from([0.0, 0.5, 1.0, -math.inf]), st.booleans()),

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from typica.calibration import Calibration, Levels, ScoreSample, guaranteed_rank
@@ -126,7 +126,6 @@ def sample(scores, keys, limit):
     return ScoreSample(limit).add(np.asarray(scores, dtype=np.float64), np.asarray(keys, np.uint64))
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.sampled_from([0.0, 1.0, 1.5, -INF, INF]) | st.floats(-5, 5), max_size=80),
     st.integers(1, 30),

@@ -705,6 +705,20 @@ def test_features_are_not_taken_for_logits(folder, data: Data, capsys):
     assert typica.load("x.safetensors").n_features_in_ == 4
 
 
+def test_a_banks_head_tells_which_rows_are_correct(folder, data: Data, capsys):
+    typica.write_bank(
+        "x.bank", data.train, labels=data.labels, classes=list("abcd"), head=data.head
+    )
+    run(capsys, "fit", "x.bank", "--param", "correct_only=true", "-o", "ctm.safetensors")
+    found = typica.load("ctm.safetensors")
+    correct = data.head.predict(data.train) == data.labels
+    wanted = typica.CTM().fit(data.train[correct], data.labels[correct])
+    assert found.correct_only and found.head is not None and not correct.all()
+    np.testing.assert_allclose(found.means_, wanted.means_)
+    run(capsys, "fit", "x.bank", "-o", "plain.safetensors")
+    assert typica.load("plain.safetensors").head is None  # it does not want one
+
+
 def test_usage_errors_and_help(capsys):
     assert "Missing argument" in run(capsys, "fit", code=2)
     assert "Example: typica fit train.npy" in " ".join(run(capsys, "fit", "--help").split())
@@ -839,6 +853,6 @@ def test_interrupt_leaves_no_half_file(tmp_path, data: Data):
         time.sleep(0.01)
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=60)
+    _, error = process.communicate()
     assert process.returncode not in (0, None) and b"Traceback" not in error
     assert sorted(path.name for path in tmp_path.iterdir()) == ["big.npy", "ctm.safetensors"]

@@ -71,7 +71,7 @@ def real_blocks():
 
 
 @pytest.mark.parametrize("scatter", [False, True])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(draw=st.data())
 def test_any_split_order_and_merge_tree_equals_the_whole(scatter, draw):
     Z, labels = data(draw.draw(st.integers(1, 50)), seed=draw.draw(st.integers(0, 99)))

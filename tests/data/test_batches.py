@@ -30,7 +30,7 @@ class Slow(Images):
         with self.lock:
             self.started += 1
         if self.go is not None:
-            self.go.wait(20)
+            self.go.wait()
         if i in self.bad:
             raise ImageError(f"{self.names[i]}: broken.")
         time.sleep(0.001 * (i % 3))  # so that they do not end in the order in which they began
@@ -94,8 +94,7 @@ def test_decoding_runs_ahead_but_not_far():
     go.set()
     for k in range(5):
         assert next(stream).start == 10 * k
-        deadline = time.monotonic() + 20
-        while images.started < 10 * (k + 1 + _batches.AHEAD) and time.monotonic() < deadline:
+        while images.started < 10 * (k + 1 + _batches.AHEAD):
             time.sleep(0.002)
         assert images.started == 10 * (k + 1 + _batches.AHEAD)
     stream.close()
@@ -145,7 +144,7 @@ def test_interrupt_ends_the_process(tmp_path):
     )
     assert process.stdout is not None and process.stdout.readline() == b"going\n"
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate()
     assert process.returncode != 0 and errors.rstrip().endswith(b"KeyboardInterrupt")
 
 

@@ -42,7 +42,7 @@ def test_contract(name):
     assert corrupt(given_[:0], 0).shape == (0, 32, 40, 3)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     name=st.sampled_from(sorted(CORRUPTIONS)),
     h=st.integers(1, 40),
@@ -96,7 +96,7 @@ def test_patches_are_all_moved_and_none_lost(size):
         )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     labels=st.lists(st.integers(0, 3), min_size=2, max_size=30).filter(lambda y: len(set(y)) > 1),
     seed=st.integers(0, 99),

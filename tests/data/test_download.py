@@ -39,7 +39,7 @@ def target(tmp_path: Path) -> Path:
 
 
 def fetch(server: Server, target: Path, **options: Any) -> str:
-    options = {"digests": GOOD, "pause": 0.0, "timeout": 5.0, **options}
+    options = {"digests": GOOD, "pause": 0.0, "timeout": 600.0, **options}
     return download(server.address("data.bin"), target, **options)
 
 

@@ -31,7 +31,7 @@ def reference(image: Image.Image, resize: int, crop: int, filter_: int) -> np.nd
     return pixels[top : top + crop, left : left + crop]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     w=st.integers(1, 70),
     h=st.integers(1, 70),
@@ -65,7 +65,7 @@ def test_very_long_images():
         Preprocessing(256, 224).pixels(Image.new("RGB", (1, 3000)))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     mean=st.tuples(*[st.floats(-1, 1)] * 3),
     std=st.tuples(*[st.floats(0.01, 3)] * 3),

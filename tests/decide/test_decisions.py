@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from helpers.data import Data, fitted, make_data
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from sklearn.exceptions import NotFittedError
@@ -107,7 +107,6 @@ def test_detector_gives_the_p_values_of_its_scores(data: Data):
 # Decisions
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(-3, 9), min_size=1, max_size=60), st.integers(1, 1000))
 def test_decisions_are_those_of_the_detectors_own_threshold(calibration, thousandths):
     """Row for row, with ties, in exact arithmetic, whether alpha is 1 - tpr or the decimal that is meant."""

@@ -296,7 +296,7 @@ def test_influence_of_a_nearly_uniform_prediction_keeps_its_digits(data: Data, d
     np.testing.assert_allclose(detector.score_samples(Z), wanted, atol=max(atol, 1e-7))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     arrays(np.float64, (6, 3), elements=st.floats(-50, 50, width=32)),
     st.sampled_from([np.float32, np.float64]),

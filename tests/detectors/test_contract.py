@@ -219,6 +219,25 @@ def test_data_frames_are_taken_with_their_column_names(name, data: Data):
         detector.score_samples(frame[columns[::-1]])
 
 
+def test_a_data_frame_is_explained_by_the_names_of_its_columns(name, data: Data):
+    columns = [f"petal_{i}" for i in range(data.train.shape[1])]
+    train = pd.DataFrame(data.train, columns=columns)
+    detector = (
+        make(name, data)
+        .fit(train, data.labels)
+        .calibrate(pd.DataFrame(data.held_out, columns=columns))
+    )
+    # A warning about names would be an error here.
+    answers = detector.explain(pd.DataFrame(data.ood[:2], columns=columns))
+    plain = fitted(name, data).calibrate(data.held_out).explain(data.ood[:2])
+    for answer, wanted in zip(answers, plain, strict=True):
+        assert answer.score == pytest.approx(wanted.score)
+        for part, other in zip(answer.contributions, wanted.contributions, strict=True):
+            assert part.name == f"petal_{part.feature}" and part.feature == other.feature
+        if answer.contributions and not answer.typical:
+            assert "petal_" in str(answer)
+
+
 def test_decision_is_score_minus_threshold(name, data: Data):
     detector = fitted(name, data).calibrate(data.held_out, tpr=0.9)
     scores = detector.score_samples(data.test)

@@ -331,7 +331,7 @@ def test_float64_features_beyond_float32():
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.floats(-18, 18), st.sampled_from([np.float32, np.float64]))
 def test_the_unit_of_the_features_does_not_matter(exponent, dtype):
     Z, y, X = (part.astype(dtype) if part.dtype.kind == "f" else part for part in blobs(60, 4, 3))
@@ -349,7 +349,7 @@ def test_the_unit_of_the_features_does_not_matter(exponent, dtype):
         )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 1000))
 def test_mahalanobis_does_not_depend_on_the_coordinates(seed):
     Z, y, X = blobs(60, 4, 3, seed)

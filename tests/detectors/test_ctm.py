@@ -48,7 +48,7 @@ def test_scores_equal_the_loop(data: Data, dtype, atol):
     np.testing.assert_allclose(CW(data.head).score_samples(test), wanted, rtol=0, atol=atol)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     arrays(np.float64, (5, 3), elements=st.floats(-1e3, 1e3, width=32)),
     st.floats(-37, 37),

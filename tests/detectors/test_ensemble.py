@@ -91,7 +91,7 @@ def test_ranks_without_bound_and_without_nan():
 finite = st.floats(-1e6, 1e6, width=32)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(finite, min_size=1, max_size=60), st.lists(finite, min_size=2, max_size=20))
 def test_ranks_keep_the_order(observed, scores):
     scores = np.sort(scores)
@@ -102,7 +102,7 @@ def test_ranks_keep_the_order(observed, scores):
     assert (np.diff(got[below])[steps] > 0).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(finite, min_size=2, max_size=40), finite, st.sampled_from([0.25, 8.0]))
 def test_ranks_ignore_units(observed, score, factor):
     observed = np.sort(observed)

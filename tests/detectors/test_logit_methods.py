@@ -182,7 +182,7 @@ GRIDS = st.tuples(st.integers(1, 4), st.integers(2, 6)).flatmap(
 DTYPES = st.sampled_from([np.float32, np.float64])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(GRIDS, st.integers(-9000, 9000), DTYPES)
 def test_shifts(L, shift, dtype):
     L, moved = L.astype(dtype), (L + shift).astype(dtype)
@@ -197,7 +197,7 @@ def test_shifts(L, shift, dtype):
         )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(GRIDS, st.floats(0.01, 100), st.floats(0.1, 10), st.randoms(use_true_random=False))
 def test_scaling_order_and_bounds(L, factor, temperature, random):
     C = L.shape[1]

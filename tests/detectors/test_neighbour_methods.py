@@ -154,7 +154,7 @@ def test_near_duplicates_do_not_drown_in_cancellation():
     np.testing.assert_allclose(scores, wanted, rtol=0, atol=2e-7)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     arrays(np.float64, (12, 3), elements=st.integers(-2, 2)),
     arrays(np.float64, (4, 3), elements=st.integers(-3, 3)),
@@ -276,7 +276,7 @@ def test_search_finds_its_way_in_sorted_banks(small_steps):
     assert found.min() > 30 and found.max() < 250
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.integers(0, 10**6),
     st.integers(1, 40),

@@ -176,17 +176,18 @@ def test_killed_at_any_moment_it_ends_as_if_it_had_never_been(here: Path, pictur
         from typica.nets import Settings, extract, open_model
         images = open_images(sys.argv[1])
         read = images.read
-        images.read = lambda i: (time.sleep(0.02), read(i))[1]
+        last = int(sys.argv[3])  # those after it never come: it waits to be killed
+        images.read = lambda i: (time.sleep(0.02 if i <= last else 10**6), read(i))[1]
         extract(images, open_model("tiny:network"), sys.argv[2], shard_rows=8,
                 settings=Settings(backend="torch", batch=4, threads=1, workers=1))
         """
     )
     command = [sys.executable, "-c", script, str(pictures)]
-    subprocess.run([*command, "whole"], check=True, timeout=120)
+    subprocess.run([*command, "whole", "59"], check=True)
     rng = random.Random(0)
     kills = 0
-    for _ in range(2):
-        child = subprocess.Popen([*command, "part"])
+    for last in ("30", "50"):
+        child = subprocess.Popen([*command, "part", last])
         seen = rows_in("part")
         while child.poll() is None and rows_in("part") <= seen + 8:
             time.sleep(0.01)
@@ -194,7 +195,7 @@ def test_killed_at_any_moment_it_ends_as_if_it_had_never_been(here: Path, pictur
         child.send_signal(signal.SIGKILL)
         kills += child.wait() == -signal.SIGKILL
     assert kills == 2 and 0 < rows_in("part") < 60
-    subprocess.run([*command, "part"], check=True, timeout=120)
+    subprocess.run([*command, "part", "59"], check=True)
     assert tree(Path("part")) == tree(Path("whole"))
 
 

@@ -102,7 +102,7 @@ def test_the_last_linear_to_run_is_the_head_whatever_the_order_of_definition(con
     assert not batch.features.requires_grad and not batch.logits.requires_grad
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     st.lists(st.integers(1, 6), min_size=2, max_size=5),
     st.integers(0, 99),

@@ -214,7 +214,7 @@ def test_heads_of_every_form(form):
     assert close(extractor.head.weight, weight) and close(extractor.head.bias, bias)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     *[st.booleans()] * 4,
     st.integers(1, 4),

@@ -57,7 +57,7 @@ def hand_written_odin(
         return moved, torch.softmax(model(moved) / T, dim=1).max(1).values
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(
     st.integers(0, 99), st.sampled_from([1.0, 10.0, 1000.0]), st.sampled_from([0.0, 0.0014, 0.1])
 )

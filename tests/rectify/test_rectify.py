@@ -322,7 +322,7 @@ rows_of_numbers = arrays(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows_of_numbers, st.floats(0, 100), st.sampled_from("sbp"))
 def test_ash_keeps_what_it_should(Z, p, variant):
     got = ASH(variant=variant, percentile=p).transform(Z)
@@ -341,7 +341,7 @@ def test_ash_keeps_what_it_should(Z, p, variant):
     np.testing.assert_allclose(ASH(variant, p).transform(Z[:, order]), got[:, order], rtol=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows_of_numbers, st.floats(0, 100))
 def test_scale_keeps_directions_and_ignores_units(Z, p):
     got = SCALE(percentile=p).transform(Z)
@@ -352,7 +352,7 @@ def test_scale_keeps_directions_and_ignores_units(Z, p):
     np.testing.assert_allclose(SCALE(percentile=p).transform(4 * Z), 4 * got, rtol=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(arrays(np.float64, (12, 3), elements=st.floats(-1e3, 1e3, width=32)), st.floats(0, 100))
 def test_react_never_exceeds_its_threshold(Z, p):
     rectifier = ReAct(percentile=p).fit(Z)

@@ -11,7 +11,6 @@ from ._engine import (
     compare_on,
     make_detectors,
     named_methods,
-    wants_head,
 )
 from ._experiments import EXPERIMENTS, Outcome, run_experiment
 from ._features import builtin_features, read_features_folder
@@ -72,7 +71,6 @@ __all__ = [
     "to_latex",
     "to_markdown",
     "to_terminal",
-    "wants_head",
     "write_gallery",
     "write_report",
     "write_result",

@@ -21,7 +21,7 @@ from typica.bench._config import Protocol, Suite
 from typica.bench._neighbours import choose_k
 from typica.bench._schema import CHOSEN, IMAGE_METHODS, method_params
 from typica.bench._suite import FeatureSuite
-from typica.detectors import Detector, detector_class, list_detectors
+from typica.detectors import Detector, detector_class, list_detectors, wants_head
 from typica.errors import InputError
 from typica.head import Head
 from typica.metrics import Evaluation, evaluate_many
@@ -213,14 +213,9 @@ def make_detectors(
     """
     made = {}
     for name in list_detectors() if names is None else names:
-        cls = detector_class(name)
-        made[cls.kind] = cls(head=head) if wants_head(cls) else cls()
+        detector = detector_class(name)()
+        made[detector.kind] = detector.set_params(head=head) if wants_head(detector) else detector
     return made
-
-
-def wants_head(detector: Detector | type[Detector]) -> bool:
-    """Tell whether a detector needs a head to work on features."""
-    return detector.tags.needs_head or detector.tags.reads == "logits"
 
 
 def named_methods(suite: Suite, wanted: str | None) -> dict[str, Mapping[str, Any]]:
@@ -298,7 +293,7 @@ class Engine:
     def _lacks_input(self, name: str) -> bool:
         """Tell whether a method needs more than features: images, or a head that is not known."""
         return name in IMAGE_METHODS or (
-            wants_head(detector_class(name)) and self.sets.head is None
+            self.sets.head is None and wants_head(detector_class(name)())
         )
 
     def _without_fit(self, name: str, params: Mapping[str, Any]) -> Scored:
@@ -327,8 +322,8 @@ class Engine:
 
     def _made(self, name: str, params: Mapping[str, Any]) -> Detector:
         """Make an unfitted detector with the suite's head where it needs one."""
-        cls = detector_class(name)
-        return cls(head=self.sets.head, **params) if wants_head(cls) else cls(**params)
+        made = detector_class(name)(**params)
+        return made.set_params(head=self.sets.head) if wants_head(made) else made
 
     def _finished(self, name: str, run: Run, params: Mapping[str, Any]) -> Scored:
         """Score the sets, and let go of the detector unless it is asked again."""

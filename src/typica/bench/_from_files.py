@@ -12,7 +12,7 @@ from sklearn.model_selection import train_test_split
 
 from typica.bank import Bank
 from typica.bench._choose import Choice, leave_classes_out
-from typica.bench._engine import PAPER, Comparison, compare, make_detectors, wants_head
+from typica.bench._engine import PAPER, Comparison, compare, make_detectors
 from typica.data import (
     Images,
     find_head,
@@ -23,7 +23,7 @@ from typica.data import (
 )
 from typica.data import origin_of as origin_of_file
 from typica.decide import origin_of
-from typica.detectors import Detector, final_detector, list_detectors, reads_logits
+from typica.detectors import Detector, final_detector, list_detectors, reads_logits, wants_head
 from typica.errors import InputError
 from typica.head import Head
 from typica.metrics import Evaluation, evaluate_many

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 from numpy.typing import NDArray
 
-from typica.bench import wants_head
 from typica.cli.app import new_app
 from typica.cli.checks import check_file, out_file
 from typica.cli.info import pairs
@@ -17,7 +16,13 @@ from typica.cli.options import Json, Labels
 from typica.cli.show import error_console, present
 from typica.data import find_head, has_logits, origin_of, read_features, read_labels
 from typica.decide import describe
-from typica.detectors import Detector, detector_class, make_detector, parse_params, reads_logits
+from typica.detectors import (
+    Detector,
+    make_detector,
+    parse_params,
+    reads_logits,
+    wants_head,
+)
 from typica.errors import InputError, InputWarning
 from typica.progress import note, work
 
@@ -110,9 +115,10 @@ def _make(name: str, pairs: list[str], head: Path | None, features: Path) -> Det
     """Make the detector, with the head that was given or, where it wants one, the bank's own."""
     params = parse_params(name, _texts(pairs))
     found = find_head(head, features)
-    if found is not None and (head is not None or wants_head(detector_class(name))):
-        params["head"] = found
-    return make_detector(name, **params)
+    made = make_detector(name, **params)
+    if found is None or (head is None and not wants_head(made)):
+        return made
+    return make_detector(name, **params, head=found)
 
 
 def _say_what_are_logits(features: Path) -> None:

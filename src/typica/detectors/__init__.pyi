@@ -7,6 +7,7 @@ from ._registry import (
     list_detectors,
     make_detector,
     parse_params,
+    wants_head,
 )
 from .base import Detector, Tags
 from .ctm import CTM
@@ -73,4 +74,5 @@ __all__ = [
     "make_detector",
     "parse_params",
     "reads_logits",
+    "wants_head",
 ]

@@ -39,6 +39,15 @@ def make_detector(name: str, **params: Any) -> Detector:
     return _REGISTRY.make(name, **params)
 
 
+def wants_head(detector: Detector) -> bool:
+    """Tell whether a detector, with the parameters that it has, needs a head to read features.
+
+    >>> wants_head(make_detector("ctm")), wants_head(make_detector("ctm", correct_only=True))
+    (False, True)
+    """
+    return detector._wants_head()
+
+
 def parse_params(name: str, texts: Mapping[str, str]) -> dict[str, Any]:
     """Return what texts from the shell say of a detector's parameters, by their declarations.
 

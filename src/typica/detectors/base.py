@@ -90,15 +90,20 @@ class Detector(OutlierMixin, Decider):
         nearest ones, by cosine.
         """
         Z = as_floating(to_numpy(self._ready(X)))
-        verdicts = self.judge(Z, alpha=alpha, confidence=confidence, predicted=predicted)
+        rows = X if hasattr(X, "columns") else Z  # a data frame's columns are known by name
+        verdicts = self.judge(rows, alpha=alpha, confidence=confidence, predicted=predicted)
         known = Known(
-            matches=self.match(Z),
+            matches=self.match(rows),
             percentiles=self._percentiles(verdicts, predicted),
             examples=None if bank is None else self._nearest_rows(Z, bank),
         )
         return [self._explained(Z[i], i, verdicts, known) for i in range(len(Z))]
 
     # How it is done
+
+    def _wants_head(self) -> bool:
+        """Tell whether a head is needed to work on features."""
+        return self.tags.needs_head or self.tags.reads == "logits"
 
     def _reads_logits(self) -> bool:
         """Tell whether the input is logits."""
@@ -116,6 +121,9 @@ class Detector(OutlierMixin, Decider):
         one = verdicts[i]
         matches = known.matches
         parts = () if matches is None else self._contributions(z, int(matches.nearest[i]))
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None:
+            parts = tuple(part._replace(name=str(names[part.feature])) for part in parts)
         return Explanation(
             score=one.score,
             typical=None if verdicts.typical is None else bool(verdicts.typical[i]),

@@ -61,6 +61,9 @@ class CTM(CosineDetector, LearnsMoments):
                 "correct_only needs a head to tell what is correct; pass head=Head(...)."
             )
 
+    def _wants_head(self) -> bool:
+        return self.correct_only or super()._wants_head()
+
     def _learn(self, Z: Rows, labels: Labels | None) -> None:
         if self.correct_only:
             Z, labels = self._correct(Z, labels)
