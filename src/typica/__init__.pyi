@@ -41,6 +41,7 @@ from .detectors.nci import NCI as NCI
 from .detectors.nnguide import NNGuide as NNGuide
 from .detectors.openmax import OpenMax as OpenMax
 from .detectors.pca_reconstruction import PCAReconstruction as PCAReconstruction
+from .detectors.quorum import Quorum as Quorum
 from .detectors.relative_mahalanobis import RelativeMahalanobis as RelativeMahalanobis
 from .detectors.residual import Residual as Residual
 from .detectors.she import SHE as SHE

@@ -36,7 +36,8 @@ class NotFittedError(InputError, exceptions.NotFittedError):
 class Tags:
     """What a method needs and promises. Drives the checks, the documentation and the command line.
 
-    keeps_rows: it holds training rows, and compares with them when it scores. tolerance: how far
+    keeps_rows: it holds training rows, and so does its file: to compare with when it scores, or to
+    go on fitting. tolerance: how far
     results may stray from a float64 reference, relative to their scale, (float32, float64). The
     last four are for people: costs in n rows, m features, C classes, N training rows.
     """
@@ -181,13 +182,21 @@ class Estimator(BaseEstimator):
         return {name: value for name, value in state.items() if name not in derived}
 
     def _like(self, name: str, Z: Array) -> Array:
-        """Return a derived array like Z in backend, dtype and device, kept from block to block."""
+        """Return a derived array like Z in backend, dtype and device, kept from block to block.
+
+        Of a named tuple of arrays, each.
+        """
         place = (type(Z), Z.dtype, array_api_compat.device(Z))
         if not hasattr(self, "_moved"):
             self._moved = {}
         kept = self._moved.get(name)
         if kept is None or kept[0] != place:
-            kept = self._moved[name] = (place, like(getattr(self, name), Z))
+            derived = getattr(self, name)
+            if isinstance(derived, tuple):
+                moved = type(derived)(*(like(array, Z) for array in derived))
+            else:
+                moved = like(derived, Z)
+            kept = self._moved[name] = (place, moved)
         return kept[1]
 
     # How it is done

@@ -22,6 +22,14 @@ class Contribution(NamedTuple):
         return str(self.feature) if self.name is None else self.name
 
 
+class Term(NamedTuple):
+    """One of the terms that add up to a score, and what it says in words."""
+
+    name: str
+    amount: float
+    words: str
+
+
 @dataclass(frozen=True)
 class Explanation:
     """Why one input was accepted or rejected. `str()` of it is a sentence.
@@ -29,7 +37,8 @@ class Explanation:
     `percentile` is the share (in percent) of calibration inputs that scored no higher. `nearest` is
     the class that matches best, with its similarity; `margin` is by how much it beats the
     `runner_up`. `contributions` are the features that add most to the distance from the nearest
-    class, the largest first. `p_value` and `examples` (the positions of the nearest known inputs)
+    class, the largest first. `terms` are what a score is the sum of, where a detector adds up
+    several. `p_value` and `examples` (the positions of the nearest known inputs)
     come with a calibration and with `bank=`. What a detector cannot tell is None or empty.
     """
 
@@ -46,13 +55,19 @@ class Explanation:
     p_value: float | None = None
     examples: tuple[int, ...] = ()
     note: str = ""
+    terms: tuple[Term, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain Python values."""
-        return asdict(self) | {"contributions": [c._asdict() for c in self.contributions]}
+        return asdict(self) | {
+            "contributions": [contribution._asdict() for contribution in self.contributions],
+            "terms": [term._asdict() for term in self.terms],
+        }
 
     def __str__(self) -> str:
         parts = [*self._verdict(), *self._classes(), *self._features()]
+        if self.terms:
+            parts.append(", ".join(term.words for term in self.terms))
         if self.examples:
             parts.append(f"nearest known inputs {', '.join(map(str, self.examples))}")
         if self.note:

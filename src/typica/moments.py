@@ -30,6 +30,7 @@ _CENTRED_BYTES = 2**25
 _SAMPLE_ROWS = 2**10
 # In float32; over 2**15 rows of one class the mean of a constant could be off by 5e-4.
 _ROWS_PER_SUM = 256
+_BY_CLASS = ("_counts", "_sums", "_shift", "_squares", "_samples")  # arrays of one row per class
 
 
 @storable("moments")
@@ -73,7 +74,7 @@ class Moments:
             raise InputError(f"features of shape {Z.shape}; pass a 2-D array, one row per input.")
         if Z.dtype.kind not in "fiub":
             raise InputError(f"features of dtype {Z.dtype}; pass real numbers.")
-        classes, codes = _encode(labels, len(Z))
+        classes, codes = encode_labels(labels, len(Z))
         self._check_match(Z.shape[1], classes)
         if len(Z) == 0:
             return self
@@ -101,16 +102,59 @@ class Moments:
         >>> a.merge(b).means.ravel().tolist(), a.classes.tolist()
         ([1.0, 5.0], [0])
         """
-        if (self._products is None) != (other._products is None):
-            raise InputError(
-                "moments with and without scatter; gather both with the same scatter=."
-            )
+        self._check_alike(other)
         if other.n:
             self._check_match(other.n_features, other._classes)
         merged = deepcopy(self if self.n else other)
         if self.n and other.n:
             merged._absorb(other)
         return merged
+
+    @border
+    def minus(self, other: "Moments") -> "Moments":
+        """Give the moments of the rows that remain without those of `other`, as a new object.
+
+        The rows of `other` must be among the own, in the same classes; a class of which no row
+        remains is left out. Only `root_mean_square`, which comes from a sample, stays what it was.
+
+        >>> both = Moments().add([[1.0], [5.0], [9.0]], [0, 0, 1])
+        >>> rest = both.minus(Moments().add([[5.0], [9.0]], [0, 1]))
+        >>> rest.classes.tolist(), rest.counts.tolist(), rest.means.tolist()
+        ([0], [1], [[1.0]])
+        """
+        self._check_alike(other)
+        if not other.n:
+            return deepcopy(self)
+        self._check_match(other.n_features, other._classes)
+        unknown = np.setdiff1d(other._classes, self._classes)
+        if unknown.size:
+            raise InputError(f"class {unknown[0]!s} has no rows here; subtract a part of the rows.")
+        at = np.searchsorted(self._classes, other._classes)
+        short = self._counts[at] < other._counts
+        if short.any():
+            name = other._classes[np.argmax(short)]
+            raise InputError(
+                f"class {name!s} has fewer rows here than there; subtract a part of the rows."
+            )
+        rest = deepcopy(self)
+        sums, products = self._as_measured_here(other, at)
+        rest._counts[at] -= other._counts
+        rest._sums[at] -= sums
+        if rest._products is not None:
+            rest._products -= products
+        return rest._without_empty_classes()
+
+    def repeated(self, times: int) -> "Moments":
+        """Give the moments of the same rows, each taken in `times` times, as a new object.
+
+        >>> Moments().add([[1.0], [3.0]]).repeated(3).counts
+        array([6])
+        """
+        moments = deepcopy(self)
+        for name in (*_BY_CLASS, "_products"):
+            if name != "_shift" and getattr(moments, name) is not None:
+                setattr(moments, name, getattr(moments, name) * times)
+        return moments
 
     @property
     def n(self) -> int:
@@ -219,6 +263,13 @@ class Moments:
             setattr(moments, name, np.array(value))
         return moments
 
+    def _check_alike(self, other: "Moments") -> None:
+        """Refuse moments that were not gathered with the same scatter=."""
+        if (self._products is None) != (other._products is None):
+            raise InputError(
+                "moments with and without scatter; gather both with the same scatter=."
+            )
+
     def _check_match(self, width: int, classes: NDArray[Any]) -> None:
         """Refuse what cannot stand beside the rows already taken in."""
         if self.n and width != self.n_features:
@@ -292,26 +343,45 @@ class Moments:
         if classes.size > self._classes.size:
             own = np.searchsorted(classes, self._classes)
             self._classes = classes
-            for name in ("_counts", "_sums", "_shift", "_squares", "_samples"):
+            for name in _BY_CLASS:
                 old = getattr(self, name)
                 grown = np.zeros((classes.size, *old.shape[1:]), old.dtype)
                 grown[own] = old
                 setattr(self, name, grown)
         at = np.searchsorted(classes, other._classes)
-        sums = other._sums
         if self._products is not None:
             new = self._counts[at] == 0
             self._shift[at[new]] = other._shift[new]
-            self._products += other._products
-            move: Any = other._shift - self._shift[at]
-            if move.any():  # z - s = (z - s') + move
-                moved = other._counts[:, None] * move
-                cross = (sums + moved / 2).T @ move
-                self._products += cross + cross.T
-                sums = sums + moved
+        sums, products = self._as_measured_here(other, at)
+        if self._products is not None:
+            self._products += products
         self._sums[at] += sums
         for name in ("_counts", "_squares", "_samples"):
             getattr(self, name)[at] += getattr(other, name)
+
+    def _as_measured_here(self, other: "Moments", at: NDArray[np.int64]) -> tuple[Any, Any]:
+        """Give the sums and products of `other`, measured from the rows that the own ones are.
+
+        at: where the classes of `other` are among the own.
+        """
+        if self._products is None:
+            return other._sums, None
+        move: Any = other._shift - self._shift[at]
+        if not move.any():
+            return other._sums, other._products
+        moved = other._counts[:, None] * move  # z - s = (z - s') + move
+        cross = (other._sums + moved / 2).T @ move
+        return other._sums + moved, other._products + (cross + cross.T)
+
+    def _without_empty_classes(self) -> "Moments":
+        """Drop the classes that have no rows, and give self; new moments if none is left."""
+        if not self.n:
+            return Moments(scatter=self._products is not None)
+        present = self._counts > 0
+        self._classes = self._classes[present]
+        for name in _BY_CLASS:
+            setattr(self, name, getattr(self, name)[present])
+        return self
 
 
 def _class_sums(block: NDArray[Any], codes: NDArray[np.int32], n_classes: int) -> NDArray[Any]:
@@ -357,7 +427,7 @@ def _first_rows(codes: NDArray[np.int32]) -> NDArray[np.int64]:
     return first
 
 
-def _encode(labels: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int32]]:
+def encode_labels(labels: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int32]]:
     """Give the sorted classes among the labels, and each row's place among them."""
     labels = np.zeros(n_rows, np.int64) if labels is None else _check_labels(labels, n_rows)
     if n_rows == 0:

@@ -55,6 +55,7 @@ _MODULES = {  # kinds whose module has another name or floor
     "calibration": "calibration.format_1",
     "conformal_detector": "decide._format_1",
     "grouped_scores": "calibration.format_1",
+    "kept_rows": "detectors._kept",
     "monitor": "decide",
     "origin": "origin",
     "score_sample": "calibration",

@@ -94,6 +94,63 @@ def test_any_split_order_and_merge_tree_equals_the_whole(scatter, draw):
     check(leaves[0], Z, labels, spread=500)
 
 
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+@pytest.mark.parametrize("scatter", [True, False])
+def test_minus_gives_the_moments_of_the_rows_that_remain(offset, scatter):
+    rng = np.random.default_rng(0)
+    labels = np.repeat([3, 5, 8], [200, 60, 7])
+    Z = rng.normal(size=(267, 6)) + rng.normal(size=(9, 6))[labels] * 5 + offset
+    taken = rng.random(267) < 0.7
+    taken[labels == 8] = True  # no row of this class remains
+    whole, part = (Moments(scatter=scatter).add(Z[a], labels[a]) for a in (slice(None), taken))
+    before = whole.state(), part.state()
+    rest = whole.minus(part)
+    direct = Moments(scatter=scatter).add(Z[~taken], labels[~taken])
+    assert rest.classes.tolist() == [3, 5] and rest.counts.tolist() == direct.counts.tolist()
+    # A float64 near the offset is itself known to 1e-10 only.
+    digits = {"rtol": 1e-10, "atol": 1e-9 if offset else 1e-12}
+    np.testing.assert_allclose(rest.means - offset, direct.means - offset, **digits)
+    if scatter:
+        np.testing.assert_allclose(rest.scatter, direct.scatter, rtol=0, atol=1e-9)
+    again = rest.merge(part)
+    assert again.counts.tolist() == whole.counts.tolist()
+    for state, kept in zip((whole.state(), part.state()), before, strict=True):
+        np.testing.assert_equal(state, kept)
+
+
+def test_minus_of_nothing_and_of_everything():
+    whole = Moments(scatter=True).add([[1.0, 2.0], [3.0, 5.0]], ["a", "b"])
+    assert whole.minus(Moments(scatter=True)).means.tolist() == whole.means.tolist()
+    nothing = whole.minus(whole)
+    assert nothing.n == 0 and nothing.classes.size == 0
+    assert nothing.add([[1.0]], [7]).classes.tolist() == [7]
+
+
+def test_minus_refuses_rows_that_are_not_there():
+    whole = Moments().add([[1.0], [2.0]], [0, 1])
+    with pytest.raises(InputError, match=r"minus: class 4 has no rows here"):
+        whole.minus(Moments().add([[1.0]], [4]))
+    with pytest.raises(InputError, match=r"minus: class 1 has fewer rows here than there"):
+        whole.minus(Moments().add([[1.0], [2.0]], [1, 1]))
+    with pytest.raises(InputError, match=r"minus: 2 columns after 1"):
+        whole.minus(Moments().add([[1.0, 2.0]], [1]))
+    with pytest.raises(InputError, match=r"minus: moments with and without scatter"):
+        whole.minus(Moments(scatter=True))
+
+
+@pytest.mark.parametrize("scatter", [True, False])
+def test_repeated_is_as_if_every_row_had_come_so_often(scatter):
+    Z, labels = np.random.default_rng(0).normal(size=(20, 3)) + 9, np.arange(20) % 3
+    once = Moments(scatter=scatter).add(Z, labels)
+    direct = Moments(scatter=scatter).add(np.tile(Z, (4, 1)), np.tile(labels, 4))
+    repeated = once.repeated(4)
+    assert once.n == 20 and repeated.counts.tolist() == direct.counts.tolist()
+    np.testing.assert_allclose(repeated.means, direct.means, rtol=1e-12)
+    np.testing.assert_allclose(repeated.root_mean_square, direct.root_mean_square, rtol=1e-12)
+    if scatter:
+        np.testing.assert_allclose(repeated.scatter, direct.scatter, atol=1e-12)
+
+
 @pytest.mark.parametrize("offset", [1e6, -1e9])
 def test_a_large_common_offset_costs_no_digits(offset):
     Z, labels = data(n=400)

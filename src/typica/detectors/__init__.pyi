@@ -31,6 +31,7 @@ from .nci import NCI
 from .nnguide import NNGuide
 from .openmax import OpenMax
 from .pca_reconstruction import PCAReconstruction
+from .quorum import Quorum
 from .relative_mahalanobis import RelativeMahalanobis
 from .residual import Residual
 from .she import SHE
@@ -62,6 +63,7 @@ __all__ = [
     "NNGuide",
     "OpenMax",
     "PCAReconstruction",
+    "Quorum",
     "RelativeMahalanobis",
     "Residual",
     "Tags",

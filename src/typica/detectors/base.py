@@ -20,7 +20,7 @@ from typica.detectors._decisions import Decider
 from typica.detectors._scoring import Matches, top_two
 from typica.errors import border
 from typica.estimator import Tags
-from typica.explanation import Contribution, Explanation
+from typica.explanation import Contribution, Explanation, Term
 from typica.linalg import cosines, unit_rows
 from typica.origin import Origin
 from typica.verdicts import Verdicts
@@ -44,6 +44,10 @@ class Detector(OutlierMixin, Decider):
 
     def _contributions(self, z: NDArray[Any], nearest: int) -> tuple[Contribution, ...]:
         """Return the features of one row that add most to its distance from the class `nearest`."""
+        return ()
+
+    def _terms(self, z: NDArray[Any]) -> tuple[Term, ...]:
+        """Return the terms that add up to the score of one row, where there are several."""
         return ()
 
     def _note(self, z: NDArray[Any]) -> str:
@@ -138,6 +142,7 @@ class Detector(OutlierMixin, Decider):
             p_value=one.p_value,
             examples=() if known.examples is None else known.examples[i],
             note=self._note(z),
+            terms=self._terms(z),
         )
 
     def _percentiles(self, verdicts: Verdicts, predicted: Any) -> NDArray[np.float64] | None:

@@ -1,0 +1,142 @@
+"""A sample of training rows that merges exactly: those with the smallest keys.
+
+The key of a row is a 64-bit hash of its numbers and its label. Which rows have the smallest keys
+depends on neither their order nor how they were split, so that samples of parts merge into the
+sample of the whole. Equal rows have equal keys: they are kept once, with a count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.arrays import Labels, Rows, as_floating, row_blocks
+from typica.moments import Moments, encode_labels
+from typica.store import storable
+
+Keys = NDArray[np.uint64]
+
+
+@storable("kept_rows")
+@dataclass(frozen=True, eq=False)
+class KeptRows:
+    """Distinct training rows (k, m), their labels, how often each occurred; by rising keys."""
+
+    rows: Rows
+    labels: Labels
+    counts: NDArray[np.int64]
+    keys: Keys
+
+    @classmethod
+    def of(cls, Z: Rows, labels: Labels | None, limit: int) -> Self:
+        """Return the rows of Z (n, m) with the `limit` smallest keys.
+
+        >>> kept = KeptRows.of(np.array([[1.0], [2.0], [1.0]]), None, limit=5)
+        >>> sorted(zip(kept.rows.ravel().tolist(), kept.counts.tolist()))
+        [(1.0, 2), (2.0, 1)]
+        """
+        classes, codes = encode_labels(labels, len(Z))
+        keys = mixed(_row_sums(Z) ^ _class_keys(classes)[codes])
+        keys, first, counts = np.unique(keys, return_index=True, return_counts=True)
+        first = first[:limit]
+        # An array of its own, so that a batch can be forgotten.
+        rows = np.array(as_floating(Z[first]), order="C")
+        return cls(rows, classes[codes[first]], counts[:limit], keys[:limit])
+
+    def merge(self, other: Self, limit: int) -> Self:
+        """Return the rows of both with the `limit` smallest keys; counts of equal rows add up."""
+        together = np.concatenate([self.keys, other.keys])
+        keys, first, place = np.unique(together, return_index=True, return_inverse=True)
+        counts = np.zeros(len(keys), np.int64)
+        np.add.at(counts, place, np.concatenate([self.counts, other.counts]))
+        first = first[:limit]
+        return type(self)(
+            np.concatenate([self.rows, other.rows])[first],
+            np.concatenate([self.labels, other.labels])[first],
+            counts[:limit],
+            keys[:limit],
+        )
+
+    def part(self, chosen: NDArray[np.bool]) -> Self:
+        """Return the rows for which `chosen` (k,) is true."""
+        return type(self)(
+            self.rows[chosen], self.labels[chosen], self.counts[chosen], self.keys[chosen]
+        )
+
+    def folds(self, n_folds: int) -> NDArray[np.int64]:
+        """Return a fold (k,) for each row: its rank by key within its class, modulo `n_folds`."""
+        _, codes = encode_labels(self.labels, len(self.labels))
+        sizes = np.bincount(codes)
+        first = np.repeat(np.cumsum(sizes) - sizes, sizes)
+        ranks = np.empty(len(codes), np.int64)
+        ranks[np.argsort(codes, kind="stable")] = np.arange(len(codes)) - first
+        return ranks % n_folds
+
+    def moments(self) -> Moments:
+        """Return the moments, with scatter, of the rows, each as often as it occurred."""
+        total = Moments(scatter=True)
+        for count in np.unique(self.counts):
+            alike = self.counts == count
+            once = Moments(scatter=True).add(self.rows[alike], self.labels[alike])
+            total = total.merge(once.repeated(int(count)))
+        return total
+
+    def state(self) -> dict[str, Any]:
+        """Return the arrays to be stored; the keys follow from them."""
+        return {"rows": self.rows, "labels": self.labels, "counts": self.counts}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """Rebuild the sample from its stored arrays."""
+        rows, labels, counts = state["rows"], state["labels"], state["counts"]
+        classes, codes = encode_labels(labels, len(rows))
+        keys = mixed(_row_sums(rows) ^ _class_keys(classes)[codes])
+        return cls(rows, labels, counts, keys)
+
+
+def weighted_quantile(values: NDArray[np.float64], counts: NDArray[np.int64], q: float) -> float:
+    """Return the q-quantile, linear between neighbours, of values that occur `counts` times.
+
+    >>> weighted_quantile(np.array([3.0, 1.0]), np.array([1, 3]), 0.75)  # of 1, 1, 1, 3
+    1.5
+    """
+    order = np.argsort(values, kind="stable")
+    ends = np.cumsum(counts[order])
+    position = q * (int(ends[-1]) - 1)
+    below, above = np.floor(position), np.ceil(position)
+    low, high = values[order][np.searchsorted(ends, [below, above], side="right")]
+    return float(low + (high - low) * (position - below))
+
+
+def mixed(x: Keys) -> Keys:
+    """Return 64-bit numbers whose every bit depends on all bits of x: the end of SplitMix64.
+
+    Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014.
+    """
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def _row_sums(Z: Rows) -> Keys:
+    """Return for each row the sum of its numbers' bits, times an odd factor per column, mod 2^64.
+
+    Numbers are looked at in float64, where equal ones of any dtype have equal bits.
+    """
+    columns = np.arange(1, Z.shape[1] + 1, dtype=np.uint64)
+    factors = mixed(columns * np.uint64(0x9E3779B97F4A7C15)) | np.uint64(1)
+    sums = np.empty(len(Z), np.uint64)
+    for block in row_blocks(len(Z), Z.shape[1], itemsize=8):
+        bits = (np.ascontiguousarray(Z[block], np.float64) + 0.0).view(np.uint64)  # no -0.0
+        # The lower half of a number that was narrower is zero, and would stay so in the sum.
+        sums[block] = (bits ^ (bits >> np.uint64(32))) @ factors
+    return sums
+
+
+def _class_keys(classes: Labels) -> Keys:
+    digests = [hashlib.blake2b(str(name).encode(), digest_size=8).digest() for name in classes]
+    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
