@@ -30,7 +30,7 @@ that has no head of its own.
 | input | what a row holds; *features or logits*: features with a `Head`, logits with `head=None` |
 | labels | *needed*; *used* if given; or no |
 | fit | whether it learns from training data; *none* is ready as it is made |
-| keeps rows | whether it holds training rows, in its file too: to compare with when it scores, or (Quorum) to go on fitting |
+| keeps rows | whether it and its file hold training rows: to compare with, or to go on fitting |
 | merges | whether `partial_fit` and `merge` give what one `fit` on all the data gives |
 | gradient | whether torch's gradients of the score with respect to the input are of use |
 | saves | whether `save` writes it to a file; the others need pickle, which Typica does not use |

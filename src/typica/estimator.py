@@ -37,9 +37,9 @@ class Tags:
     """What a method needs and promises. Drives the checks, the documentation and the command line.
 
     keeps_rows: it holds training rows, and so does its file: to compare with when it scores, or to
-    go on fitting. tolerance: how far
-    results may stray from a float64 reference, relative to their scale, (float32, float64). The
-    last four are for people: costs in n rows, m features, C classes, N training rows.
+    go on fitting. tolerance: how far results may stray from a float64 reference, relative to their
+    scale, (float32, float64). The last four are for people: costs in n rows, m features, C classes,
+    N training rows.
     """
 
     needs_head: bool = False

@@ -14,11 +14,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Labels, Rows, as_floating, row_blocks
+from typica.arrays import Labels, Rows, as_floating
 from typica.moments import Moments, encode_labels
 from typica.store import storable
 
 Keys = NDArray[np.uint64]
+
+_BLOCK_BYTES = 2**21  # several arrays of this size stay in the cache
 
 
 @storable("kept_rows")
@@ -130,10 +132,13 @@ def _row_sums(Z: Rows) -> Keys:
     columns = np.arange(1, Z.shape[1] + 1, dtype=np.uint64)
     factors = mixed(columns * np.uint64(0x9E3779B97F4A7C15)) | np.uint64(1)
     sums = np.empty(len(Z), np.uint64)
-    for block in row_blocks(len(Z), Z.shape[1], itemsize=8):
-        bits = (np.ascontiguousarray(Z[block], np.float64) + 0.0).view(np.uint64)  # no -0.0
+    step = max(1, _BLOCK_BYTES // (8 * Z.shape[1]))
+    for start in range(0, len(Z), step):
+        rows = np.ascontiguousarray(Z[start : start + step])
+        bits = np.add(rows, 0.0, dtype=np.float64).view(np.uint64)  # the sum turns -0.0 into 0.0
         # The lower half of a number that was narrower is zero, and would stay so in the sum.
-        sums[block] = (bits ^ (bits >> np.uint64(32))) @ factors
+        bits ^= bits >> np.uint64(32)
+        sums[start : start + step] = bits @ factors
     return sums
 
 

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dtrtri
 
 from typica.arrays import Array, Labels, Rows, namespace
 from typica.checks import count
@@ -47,6 +47,7 @@ SHRINKAGE = 0.1  # the share of S that is a multiple of the identity
 FOLDS = 5
 TAIL = 0.05  # the quantile that lies one tail below the median
 LEAST_TAIL = 1e-12
+ARRAYS = 4  # of one row per input that scoring makes: blocks are cut so that all stay in the cache
 
 
 class Geometry(NamedTuple):
@@ -70,7 +71,8 @@ class Geometry(NamedTuple):
     def of(cls, moments: Moments, head: Head | None) -> Self:
         """Return the geometry of the rows whose moments, with scatter, these are."""
         factor = np.linalg.cholesky(shrunk_covariance(moments))
-        whitening = solve_triangular(factor, np.eye(len(factor)), lower=True).T
+        inverse, _ = dtrtri(factor, lower=1)
+        whitening = inverse.T
         mu = moments.means.mean(axis=0)
         white = (moments.means - mu) @ whitening
         beta, rotation = spread_of_means(white, moments.counts)
@@ -285,8 +287,10 @@ class Quorum(ScatterDetector):
         )
 
     def _score_width(self) -> int:
-        known = max(self._geometry.means.shape)
-        return known if self.head is None else max(known, len(self.head.classes))
+        width = max(self._geometry.means.shape)
+        if self.head is not None:
+            width = max(width, len(self.head.classes))
+        return ARRAYS * int(width)
 
     def _terms(self, z: NDArray[Any]) -> tuple[Term, ...]:
         angle, energy, distance = self._in_tails(z[None])
