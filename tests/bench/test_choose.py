@@ -50,6 +50,14 @@ def test_each_class_in_turn_plays_the_unknown(data: Data):
         )
 
 
+def test_a_detector_that_fails_counts_as_done(data: Data):
+    watcher = Watcher()
+    with watched_by(watcher):
+        choice = choose(data, typica.CTM(), typica.KNN(k=10_000))
+    assert list(choice.failed) == ["knn"]
+    assert watcher.done == [4, 2, 2, 2, 2]
+
+
 def test_the_best_has_the_largest_mean_and_says_how_sure_it_is(data: Data):
     choice = choose(data, typica.CTM(), typica.MSP(data.head), typica.CW(data.head))
     assert choice.best == max(choice.means, key=choice.means.get) == next(iter(choice.means))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import statistics
 from dataclasses import replace
 
@@ -20,8 +21,8 @@ from typica.bench._config import Protocol
 from typica.bench._misclassification import aurc, e_aurc
 from typica.bench._neighbours import choose_k
 from typica.bench._protocol import Measured, measure, subsets
-from typica.bench._record import Measure, Row
-from typica.errors import InputError
+from typica.bench._record import Measure, Row, Stated
+from typica.errors import FormatError, InputError
 from typica.metrics import METRICS, evaluate
 
 RNG = np.random.default_rng(0)
@@ -239,3 +240,25 @@ def test_aurc_does_not_depend_on_the_order_of_rows():
 def test_aurc_of_bad_input(scores, wrong, message):
     with pytest.raises(InputError, match=message):
         aurc(scores, wrong)
+
+
+def test_the_mean_of_numbers_without_a_deviation_has_none():
+    row = Row.from_dict({"ood": {"a": {"auroc": 0.5}, "b": {"auroc": 0.75}}})
+    assert row.means(["a", "b"]) == {"auroc": Measure(0.625)}
+    row = Row.from_dict({"ood": {"a": {"auroc": 0.5, "auroc_std": 0.03}, "b": {"auroc": 0.75}}})
+    assert row.means(["a", "b"]) == {"auroc": Measure(0.625, 0.015)}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "message"),
+    [
+        ({"tpr": "most"}, "has a tpr of 'most'; run the benchmark again"),
+        ({"tpr": 1.5}, "has a tpr of 1.5; run the benchmark again"),
+        ({"convention": "newer"}, "has the convention 'newer', known are first, interpolated"),
+        ({"convention": ["first"]}, "has the convention ['first'], known are"),
+    ],
+)
+def test_a_protocol_that_is_not_known_is_not_taken_for_another(protocol, message):
+    with pytest.raises(FormatError, match=re.escape(message)):
+        Stated.from_dict(protocol)
+    assert Stated.from_dict({}) == Stated()

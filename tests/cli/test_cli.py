@@ -168,10 +168,12 @@ def test_score_says_what_decides(folder, capsys):
     document = json.loads(run(capsys, *score, "--json", "-"))
     assert (document["alpha"], document["tpr"], document["confidence"]) == (0.1, 0.9, None)
     document = json.loads(run(capsys, *score, "--json", "-", "--confidence", "0.9"))
-    assert (document["alpha"], document["confidence"]) == (0.1, "0.9")
+    assert (document["alpha"], document["confidence"]) == (0.1, 0.9)
     assert "threshold" not in document
+    document = json.loads(run(capsys, *score, "--json", "-", "--alpha", "0.2"))
+    assert (document["alpha"], document["confidence"]) == (0.2, None)
     document = json.loads(run(capsys, *score, "--json", "-", "--fdr", "0.2"))
-    assert document["fdr"] == "0.2" and "alpha" not in document
+    assert document["fdr"] == 0.2 and "alpha" not in document
 
 
 def test_one_class_has_no_runner_up(folder, capsys):
@@ -706,13 +708,13 @@ def test_features_are_not_taken_for_logits(folder, data: Data, capsys):
 
 
 def test_a_banks_head_tells_which_rows_are_correct(folder, data: Data, capsys):
-    typica.write_bank(
-        "x.bank", data.train, labels=data.labels, classes=list("abcd"), head=data.head
-    )
+    labels = data.labels.copy()
+    labels[:20] = (labels[:20] + 1) % 4  # rows that the head gets wrong
+    typica.write_bank("x.bank", data.train, labels=labels, classes=list("abcd"), head=data.head)
     run(capsys, "fit", "x.bank", "--param", "correct_only=true", "-o", "ctm.safetensors")
     found = typica.load("ctm.safetensors")
-    correct = data.head.predict(data.train) == data.labels
-    wanted = typica.CTM().fit(data.train[correct], data.labels[correct])
+    correct = data.head.predict(data.train) == labels
+    wanted = typica.CTM().fit(data.train[correct], labels[correct])
     assert found.correct_only and found.head is not None and not correct.all()
     np.testing.assert_allclose(found.means_, wanted.means_)
     run(capsys, "fit", "x.bank", "-o", "plain.safetensors")

@@ -19,6 +19,7 @@ from typica.data import (
     RowWriter,
     find_head,
     has_logits,
+    holds_images,
     read_features,
     read_head,
     read_labels,
@@ -64,6 +65,8 @@ def test_the_name_of_labels():
 def test_a_header_is_told_from_numbers():
     assert split_header([["1", "2"], ["3", "4"]]) == (["0", "1"], [["1", "2"], ["3", "4"]])
     assert split_header([[" a", "b "], ["3", "4"]]) == (["a", "b"], [["3", "4"]])
+    assert split_header([["0", "1", "label"]]) == (["0", "1", "label"], [])
+    assert split_header([["1", " "], ["3", "4"]])[1] == [["1", " "], ["3", "4"]]
     assert split_header([["nan", "1e3"]]) == (["0", "1"], [["nan", "1e3"]])
 
 
@@ -116,8 +119,41 @@ def test_every_format_gives_the_same_table(tmp_path):
             assert isinstance(table, Features)
             np.testing.assert_array_equal(table.features, ROWS, err_msg=path.name)
             np.testing.assert_array_equal(table.labels, LABELS, err_msg=path.name)
-        if path.suffix != ".csv":  # which holds one label per line where it holds labels
-            np.testing.assert_array_equal(read_labels(path), LABELS, err_msg=path.name)
+        np.testing.assert_array_equal(read_labels(path), LABELS, err_msg=path.name)
+
+
+def test_an_ending_in_capitals_is_the_same_ending(tmp_path):
+    for path in write_all(tmp_path):
+        if path.is_file():
+            shouted = path.rename(path.with_suffix(path.suffix.upper()))
+            assert not holds_images(shouted)
+            np.testing.assert_array_equal(read_features(shouted).features, ROWS)
+            np.testing.assert_array_equal(read_labels(shouted), LABELS)
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("file,label\na.png,cat\nb.png,dog\n", ["cat", "dog"]),
+        ('label\n"cat"\n"dog, small"\n', ["cat", "dog, small"]),
+        ("3\n\n1\n", [3, 1]),
+        ("cat\ndog", ["cat", "dog"]),
+    ],
+)
+def test_labels_of_a_csv_are_its_column(tmp_path, text, labels):
+    (tmp_path / "a.csv").write_text(text)
+    assert read_labels(tmp_path / "a.csv").tolist() == labels
+
+
+def test_labels_in_plain_text_are_whole_lines(tmp_path):
+    (tmp_path / "a.txt").write_text("tench, Tinca\nshark\n")
+    assert read_labels(tmp_path / "a.txt").tolist() == ["tench, Tinca", "shark"]
+
+
+def test_a_first_row_with_an_empty_cell_is_not_lost(tmp_path):
+    (tmp_path / "a.csv").write_text("1,,3\n4,5,6\n")
+    with pytest.raises(FormatError, match=r"a\.csv: could not convert string to float: ''"):
+        read_features(tmp_path / "a.csv")
 
 
 def test_features_without_labels_are_said(tmp_path):
@@ -125,10 +161,12 @@ def test_features_without_labels_are_said(tmp_path):
     pq.write_table(pa.table({"x": ROWS[:, 0]}), tmp_path / "a.parquet")
     np.savez(tmp_path / "two.npz", a=ROWS, b=ROWS)
     np.save(tmp_path / "a.npy", ROWS)
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
     for name, message in (
         ("a.bank", "holds no labels; name the column of labels 'label'"),
         ("a.parquet", "holds no labels; name the column of labels 'label'"),
         ("two.npz", "holds a, b; name the array of labels 'labels'"),
+        ("a.csv", "holds no labels; name the column of labels 'label'"),
         ("a.npy", r"labels of shape \(3, 2\); expected one per row"),
     ):
         with pytest.raises(FormatError, match=f"{name}: {message}"):

@@ -161,13 +161,12 @@ def compare(
     with steps("comparing", len(table)) as done:
         for name, _ in fitted(table, train, labels, in_one_pass=True):
             row = table[name]
-            if row.error:
-                continue
-            with row.reporting():
-                if calibration is not None:
-                    row.detector.calibrate(calibration, tpr=tpr)
-                row.score(test, ood)
-                row.evaluation = _evaluation(row, tpr)
+            if not row.error:
+                with row.reporting():
+                    if calibration is not None:
+                        row.detector.calibrate(calibration, tpr=tpr)
+                    row.score(test, ood)
+                    row.evaluation = _evaluation(row, tpr)
             if not keep_scores:
                 row.scores = None
             done(name)

@@ -90,7 +90,7 @@ class Row:
         """Return the mean of each metric over these OOD sets, with its deviation.
 
         Sets are drawn independently: the deviation of their mean is the root of the sum of
-        squares, over their number.
+        squares, over their number. A set that was taken whole adds none.
 
         >>> ood = {"a": {"auroc": 0.5, "auroc_std": 0.03}, "b": {"auroc": 0.75, "auroc_std": 0.04}}
         >>> Row.from_dict({"ood": ood}).means(["a", "b"])
@@ -103,8 +103,8 @@ class Row:
         for metric in METRICS:
             here = [measures[metric] for measures in by_set if metric in measures]
             if by_set and len(here) == len(by_set):
-                std = math.hypot(*(measure.std or 0.0 for measure in here)) / len(here)
-                found[metric] = Measure(_mean(measure.value for measure in here), std)
+                mean = _mean(measure.value for measure in here)
+                found[metric] = Measure(mean, _std_of_mean([measure.std for measure in here]))
         return found
 
     def to_dict(self) -> dict[str, Any]:
@@ -215,13 +215,19 @@ class Stated:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Stated:
-        """Read what `to_dict` gave; an unknown convention is taken for the default."""
-        tpr = number(document.get("tpr", 0.95))
+        """Read what `to_dict` gave; what is not there is the default."""
+        stated = document.get("tpr", 0.95)
+        tpr = number(stated)
         if tpr is None or not 0 < tpr <= 1:
-            raise FormatError(f"has a tpr of {tpr}; run the benchmark again.")
-        convention = str(document.get("convention"))
-        known = convention if convention in CONVENTIONS else "first"
-        return cls(tpr, known, document.get("subsets"), document.get("seed"), document.get("full"))
+            raise FormatError(f"has a tpr of {stated!r}; run the benchmark again.")
+        convention = document.get("convention", "first")
+        if convention not in tuple(CONVENTIONS):
+            known = ", ".join(CONVENTIONS)
+            raise FormatError(
+                f"has the convention {convention!r}, known are {known}; run the benchmark again."
+            )
+        subsets, seed, full = (document.get(key) for key in ("subsets", "seed", "full"))
+        return cls(tpr, convention, subsets, seed, full)
 
 
 @dataclass(frozen=True)
@@ -397,6 +403,12 @@ def _with_stds(measures: Measures) -> dict[str, float]:
 
 def _known(entries: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in entries.items() if value is not None}
+
+
+def _std_of_mean(stds: Sequence[float | None]) -> float | None:
+    """Return the deviation of the mean of independent numbers; None where none is known."""
+    known = [std for std in stds if std is not None]
+    return math.hypot(*known) / len(stds) if known else None
 
 
 def _mean(values: Iterable[float]) -> float:

@@ -16,6 +16,8 @@ from rich.table import Table
 
 import typica
 from typica.arrays import row_blocks
+from typica.calibration import Levels
+from typica.checks import check_share
 from typica.cli.app import new_app
 from typica.cli.checks import out_rows, prints
 from typica.cli.options import (
@@ -259,10 +261,10 @@ def _rule(
     described = describe(estimator)
     named = {"detector": described["detector"]}
     if fdr is not None:
-        return named | {"fdr": fdr}
+        return named | {"fdr": float(check_share(fdr, "fdr"))}
     levels = described["calibration"]
     if alpha or confidence:
-        return named | {"alpha": alpha or levels["alpha"], "confidence": confidence}
+        return named | Levels.of(alpha or levels["alpha"], confidence=confidence).to_dict()
     keys = ("threshold", "thresholds", "tpr", "alpha", "confidence")
     known = described | levels
     return named | {key: known[key] for key in keys if key in known}

@@ -20,7 +20,7 @@ Arrays = dict[str, NDArray[Any]]
 
 def read_arrays(path: Path) -> Arrays:
     """Return the arrays of a file by name; that of an .npy file is called 'features'."""
-    return ARRAY_READERS[path.suffix](path)
+    return ARRAY_READERS[path.suffix.lower()](path)
 
 
 def features_among(arrays: Mapping[str, NDArray[Any]], path: Path) -> Features:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,27 +29,53 @@ def read_csv(path: Path) -> Features:
     return Features(numbers(rows, path), as_labels(labels))
 
 
+def read_csv_labels(path: Path) -> NDArray[Any] | None:
+    """Read the column of labels, or the only column; None where no column is called 'label'."""
+    lines = _fields(path)
+    if all(len(line) == 1 for line in lines):
+        return _below_header([line[0] for line in lines])
+    header, rows = split_header(lines)
+    check_widths(rows, len(header), path)
+    label = label_name(header)
+    if label is None:
+        return None
+    column = header.index(label)
+    return as_labels([row[column].strip() for row in rows])
+
+
 def read_label_lines(path: Path) -> NDArray[Any]:
-    """Read one label per line, below an optional header."""
-    lines = [line.strip() for line in read_text(path).splitlines() if line.strip()]
-    if lines and lines[0] in LABELS:
-        lines = lines[1:]
-    return as_labels(lines)
+    """Read one label per line, commas and quotes included, below an optional header."""
+    return _below_header(read_text(path).splitlines())
+
+
+def _below_header(lines: Iterable[str]) -> NDArray[Any]:
+    labels = [line.strip() for line in lines if line.strip()]
+    if labels and labels[0] in LABELS:
+        labels = labels[1:]
+    return as_labels(labels)
 
 
 def read_lines(path: Path) -> list[Row]:
-    """Return the fields of each line that is not empty."""
-    with reading(path, "not a table in text", "fix it"):
-        rows = [row for row in csv.reader(read_text(path).splitlines()) if row]
+    """Return the fields of each line that is not empty; raise if there is none."""
+    rows = _fields(path)
     if not rows:
         raise FormatError(f"{path}: the file is empty; expected one line per row.")
     return rows
 
 
+def _fields(path: Path) -> list[Row]:
+    with reading(path, "not a table in text", "fix it"):
+        return [row for row in csv.reader(read_text(path).splitlines()) if row]
+
+
 def split_header(rows: list[Row]) -> tuple[list[str], list[Row]]:
-    """Return the columns' names and the other rows; columns without a header are numbered."""
+    """Return the columns' names and the other rows; columns without a header are numbered.
+
+    A header has a name among its fields. A row of numbers that lacks some is not one: it stays
+    with the others, so that it is complained of rather than lost.
+    """
     first = rows[0]
-    if all(map(_is_number, first)):
+    if all(_is_number(field) or not field.strip() for field in first):
         return [str(column) for column in range(len(first))], rows
     return [name.strip() for name in first], rows[1:]
 

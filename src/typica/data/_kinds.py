@@ -22,9 +22,10 @@ def holds_images(path: str | Path) -> bool:
     path = Path(path)
     if path.is_dir():
         return not Bank.is_bank(path)
-    look_inside = _INSIDE.get(path.suffix)
+    ending = path.suffix.lower()
+    look_inside = _INSIDE.get(ending)
     if look_inside is None:
-        return path.suffix not in ENDINGS
+        return ending not in ENDINGS
     try:
         return look_inside(path)
     except Exception:  # of many kinds, as damaged files have it

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from typica.bank import Bank, ParquetNotes, read_notes
 from typica.data._arrays import ARRAY_READERS, features_among, labels_among, read_arrays
-from typica.data._csv import read_csv, read_label_lines
+from typica.data._csv import read_csv, read_csv_labels, read_label_lines
 from typica.data._parquet import parquet_columns, read_parquet
 from typica.data._table import Features
 from typica.errors import FormatError, InputError, about
@@ -62,7 +62,7 @@ def read_features(
 
 
 def read_labels(path: Location) -> NDArray[Any]:
-    """Read one label per row: a 1-D array, labels beside features, or lines of a .csv or .txt."""
+    """Read one label per row: a 1-D array, labels beside features, or lines of text."""
     path = Path(path)
     with reading(path, "not a file of labels that can be read"):
         labels = _read_labels(path)
@@ -85,7 +85,7 @@ def read_head(path: Location) -> Head:
 
 def _head_of_file(path: Path) -> Head:
     _check_readable(path)
-    found = read_arrays(path) if path.suffix in ARRAY_READERS else {}
+    found = read_arrays(path) if path.suffix.lower() in ARRAY_READERS else {}
     arrays = {name.rpartition(".")[2]: array for name, array in found.items()}
     if "weight" not in arrays:
         raise FormatError(
@@ -140,7 +140,7 @@ def _notes(path: Path) -> Notes | None:
     """Return the bank at a path, or what a .parquet file says of its own; None for other files."""
     if Bank.is_bank(path):
         return Bank.open(path)
-    if path.suffix == ".parquet" and path.is_file():
+    if path.suffix.lower() == ".parquet" and path.is_file():
         return read_notes(path)
     return None
 
@@ -150,9 +150,9 @@ def _read_table(path: Path, notes: Notes | None) -> Features:
     if isinstance(notes, Bank):
         return Features(notes.features, notes.labels, notes.logits)
     _check_readable(path)
-    if path.suffix == ".parquet":
+    if path.suffix.lower() == ".parquet":
         return read_parquet(path, of_bank=notes is not None)
-    if path.suffix == ".csv":
+    if path.suffix.lower() == ".csv":
         return read_csv(path)
     return features_among(read_arrays(path), path)
 
@@ -160,8 +160,8 @@ def _read_table(path: Path, notes: Notes | None) -> Features:
 def _check_readable(path: Path) -> None:
     """Raise for a folder that is not a bank, for an unknown ending, and for a missing file."""
     if path.is_dir():
-        Bank.open(path)
-    if path.suffix not in ENDINGS:
+        Bank.open(path)  # says what a bank lacks
+    if path.suffix.lower() not in ENDINGS:
         known = ", ".join(ENDINGS)
         raise InputError(f"{path}: the ending {path.suffix!r} is unknown; use one of {known}.")
     if not path.is_file():
@@ -178,13 +178,14 @@ def _chosen_rows(found: Features, notes: Notes, logits: bool) -> Features:
 
 
 def _read_labels(path: Path) -> NDArray[Any]:
-    if path.suffix in (".csv", ".txt"):
+    ending = path.suffix.lower()
+    if ending == ".txt":
         return read_label_lines(path)
     notes = _notes(path)
-    if notes is None and path.suffix in ARRAY_READERS:
+    if notes is None and ending in ARRAY_READERS:
         _check_readable(path)
         return labels_among(read_arrays(path), path)
-    labels = _read_table(path, notes).labels
+    labels = read_csv_labels(path) if ending == ".csv" else _read_table(path, notes).labels
     if labels is None:
         raise FormatError(f"{path}: holds no labels; name the column of labels 'label'.")
     return labels if notes is None else _names(labels, notes)
