@@ -73,6 +73,8 @@ def as_features(X: Any, n_features: int | None = None, owner: str = "it") -> Arr
     Values are not looked at (see `check_finite`) and not converted (see `as_floating`): that is
     done block by block. `n_features` is the width that `owner`, the caller, expects.
     """
+    if isinstance(X, np.ma.MaskedArray):
+        X = _unmasked(X)
     if not array_api_compat.is_array_api_obj(X) or array_api_compat.is_pydata_sparse_array(X):
         X = _from_foreign(X)
     if X.ndim != 2:
@@ -95,6 +97,27 @@ def as_features(X: Any, n_features: int | None = None, owner: str = "it") -> Arr
     return X
 
 
+def as_labels(y: Any) -> Labels:
+    """Return labels, one per row, as an array of integers or of strings.
+
+    A list that mixes the two, which NumPy would take for strings, is refused, and so is None.
+
+    >>> as_labels([3, 1]), as_labels(["cat", "dog"])
+    (array([3, 1]), array(['cat', 'dog'], dtype='<U3'))
+    """
+    labels = np.asarray(y, dtype=object) if isinstance(y, list | tuple) else to_numpy(y)
+    if labels.dtype != object:
+        return labels
+    for row, label in enumerate(labels.flat):
+        if label is None:
+            raise InputError(
+                f"label None of row {row} is neither an integer nor a string; fix or remove it."
+            )
+    if len({isinstance(label, str) for label in labels.flat}) > 1:
+        raise InputError("labels mix strings and integers; keep one kind of labels.")
+    return np.asarray(labels.tolist())
+
+
 def _from_foreign(X: Any) -> NDArray[Any]:
     if hasattr(X, "tocsr"):
         raise InputError("sparse features are not supported; pass X.toarray().")
@@ -106,6 +129,13 @@ def _from_foreign(X: Any) -> NDArray[Any]:
         raise InputError(
             f"the rows do not form a matrix ({error}); pass rows of one length."
         ) from None
+
+
+def _unmasked(X: Any) -> NDArray[Any]:
+    """Return a masked array in which nothing is masked as a plain one."""
+    if np.ma.is_masked(X):
+        raise InputError("some features are masked; fill them, X.filled(0), or drop the rows.")
+    return np.asarray(X.data)
 
 
 def _real(X: Array) -> Array:

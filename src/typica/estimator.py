@@ -22,7 +22,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from typica import store
-from typica.arrays import Array, Labels, Rows, as_features, like, to_numpy
+from typica.arrays import Array, Labels, Rows, as_features, as_labels, like, to_numpy
 from typica.checks import Parameter, check_parameters
 from typica.errors import InputError, border
 from typica.moments import Moments
@@ -243,7 +243,7 @@ class Estimator(BaseEstimator):
     def _check_labels(self, y: Any) -> Labels | None:
         if y is None and self.tags.needs_labels:
             raise InputError("requires y to be passed, but the target y is None; pass the labels.")
-        return None if y is None or not self.tags.uses_labels else to_numpy(y)
+        return None if y is None or not self.tags.uses_labels else as_labels(y)
 
     def _ready(self, X: Any) -> Array:
         """Return the checked input of an estimator that is checked to be ready for use."""

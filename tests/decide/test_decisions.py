@@ -172,7 +172,8 @@ def test_pipeline(data: Data, tmp_path):
     scaled = pipeline[:-1].transform(data.held_out)
     same = pipeline[-1].explain(pipeline[:-1].transform(data.test[:2]), bank=scaled)
     assert told == same and len(told[0].examples) == 3
-    typica.calibrate(pipeline, data.held_out, by_class=True)
+    with pytest.warns(CalibrationWarning, match="4 of 4 classes"):
+        typica.calibrate(pipeline, data.held_out, by_class=True)
     assert typica.p_values(pipeline, data.test).shape == (len(data.test),)
 
 
@@ -323,7 +324,12 @@ def test_rare_classes_are_pooled_by_training_counts():
     train, labels = np.delete(data.train, few, axis=0), np.delete(labels, few)
     detector = CTM().fit(train, labels)
     held_out = np.concatenate([data.held_out] * 3)
-    made = detector.calibrate(held_out, by_class=True).calibration_
+    told = (
+        r"2 of 4 classes \(2, 3\) share one threshold, .* fewer than 100 of the \d+ rows; "
+        rf"pass {int(np.ceil(100 * len(labels) / np.bincount(labels).min()))} rows"
+    )
+    with pytest.warns(CalibrationWarning, match=told):
+        made = detector.calibrate(held_out, by_class=True).calibration_
     assert made.taxonomy == {"2": "rare", "3": "rare"}
     assert set(made.samples) == {"0", "1", "rare"}
     stream = CTM().fit(train, labels).partial_calibrate(held_out, by_class=True)

@@ -1,7 +1,7 @@
 """Calibration: the scores of held-out in-distribution inputs, and all that is decided by them."""
 
 from typica.calibration._calibration import Calibration
-from typica.calibration._groups import EVERYTHING, Classes, pool_rare
+from typica.calibration._groups import EVERYTHING, SMALLEST_GROUP, Classes, pool_rare
 from typica.calibration._levels import Levels
 from typica.calibration._ranks import calibration_size, guaranteed_rank
 from typica.calibration._sample import LIMIT, ScoreSample, check_scores, p_values
@@ -9,6 +9,7 @@ from typica.calibration._sample import LIMIT, ScoreSample, check_scores, p_value
 __all__ = [
     "EVERYTHING",
     "LIMIT",
+    "SMALLEST_GROUP",
     "Calibration",
     "Classes",
     "Levels",

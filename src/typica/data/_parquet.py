@@ -23,7 +23,7 @@ def read_parquet(path: Path, *, of_bank: bool = False) -> Features:
     """
     columns = _read_columns(path)
     label = label_name(columns)
-    labels = None if label is None else _labels(columns.pop(label))
+    labels = None if label is None else _labels(columns.pop(label), path)
     if "features" not in columns:
         return Features(_numeric(columns, path), labels)
     with_logits = of_bank and "logits" in columns
@@ -60,7 +60,11 @@ def check_parquet(path: Path, metadata: Any, group: int | None = None) -> None:
     check_growth(path, size)
 
 
-def _labels(column: Any) -> NDArray[Any]:
+def _labels(column: Any, path: Path) -> NDArray[Any]:
+    if column.null_count:
+        raise FormatError(
+            f"{path}: {column.null_count} rows have no label; write one per row, or none at all."
+        )
     labels: NDArray[Any] = column.to_numpy(zero_copy_only=False)
     return labels.astype(np.str_) if labels.dtype == object else labels
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from typica import store
 from typica.arrays import Array, as_floating, like, namespace, to_numpy
 from typica.calibration import (
+    SMALLEST_GROUP,
     Calibration,
     Classes,
     Levels,
@@ -30,6 +31,7 @@ from typica.verdicts import Verdicts
 
 TRAINING_SAMPLE = 2048  # how many training rows the provisional threshold of `fit` looks at
 TRAINING_TPR = 0.95
+_NAMED = 5  # classes that a warning names
 _DECISIONS = ("calibration_", "training_offset_")  # what no score depends on
 
 
@@ -286,7 +288,10 @@ class Decider(Scorer):
         moments = getattr(self, "moments_", None)
         if not isinstance(moments, Moments):
             return None
-        return pool_rare(moments.classes, moments.counts, n)
+        rare = pool_rare(moments.classes, moments.counts, n)
+        if rare:
+            _warn_of_pool(rare, moments, n)
+        return rare
 
     def _scored(self, Z: Array, by_class: bool, predicted: Any, matching: bool = False) -> Scored:
         """Return the scores of checked rows, with matches and predicted classes where needed."""
@@ -360,6 +365,11 @@ class Decider(Scorer):
                 CalibrationWarning,
             )
         threshold = float(np.sort(scores)[k - 1]) if k else -np.inf
+        if k and not np.isfinite(threshold):
+            lost = int(np.count_nonzero(~np.isfinite(scores)))
+            raise InputError(
+                f"{lost} of {len(scores)} training rows have no finite score; rescale the features."
+            )
         # The row that sets the threshold is a training row: rounding, which depends on the batch
         # that a row comes in, must not reject it when it comes again.
         single = as_floating(Z[:1, ...]).dtype != namespace(Z).float64
@@ -387,6 +397,21 @@ class Decider(Scorer):
         made = super().from_state({**state, "fitted": _of_today(state["fitted"])})
         made._decided_with = made._parameters()
         return made
+
+
+def _warn_of_pool(rare: Mapping[Any, str], moments: Moments, n: int) -> None:
+    """Say which classes share one threshold, and how many rows would give each its own."""
+    named = [str(name) for name in rare]
+    listed = ", ".join(named[:_NAMED])
+    if len(named) > _NAMED:
+        listed += f" and {len(named) - _NAMED} more"
+    needed = int(np.ceil(SMALLEST_GROUP * moments.n / moments.counts.min()))
+    warn(
+        f"{len(named)} of {len(moments.classes)} classes ({listed}) share one threshold, and alpha "
+        f"holds for them together: each can expect fewer than {SMALLEST_GROUP} of the {n} rows; "
+        f"pass {needed} rows, or say with groups= which classes to join.",
+        CalibrationWarning,
+    )
 
 
 @contextlib.contextmanager

@@ -98,7 +98,9 @@ class Scorer(Estimator):
     # How it is done
 
     def _scores(self, Z: Array) -> Array:
-        return map_rows(self._score, Z, self._score_width(), nan_passes=self._nan_passes)
+        scores = map_rows(self._score, Z, self._score_width(), nan_passes=self._nan_passes)
+        _check_bounded(scores)
+        return scores
 
     def _assess(self, Z: Array) -> tuple[Array, Matches | None]:
         """Return scores and matches of checked rows in one pass."""
@@ -111,6 +113,7 @@ class Scorer(Estimator):
             return scores
 
         scores = map_rows(both, Z, self._score_width(), nan_passes=self._nan_passes)
+        _check_bounded(scores)
         if not parts:
             return scores, None
         columns = zip(*parts, strict=True)
@@ -121,6 +124,17 @@ class Scorer(Estimator):
         if matches is None:
             raise _no_classes()
         return np.asarray(self.classes_[matches.nearest])
+
+
+def _check_bounded(scores: Array) -> None:
+    """Refuse a score of +inf, which would be typical whatever the threshold: the row overflows."""
+    xp = namespace(scores)
+    endless = scores == xp.inf
+    if bool(xp.any(endless)):
+        row = int(xp.argmax(xp.astype(endless, xp.int8)))
+        raise InputError(
+            f"the score of row {row} exceeds {scores.dtype}; pass float64, or rescale the features."
+        )
 
 
 def _no_classes() -> InputError:

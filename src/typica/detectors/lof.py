@@ -17,6 +17,7 @@ from typica.arrays import Array, like, to_numpy
 from typica.checks import count
 from typica.detectors._bases import SUBSAMPLE, RowsDetector
 from typica.detectors.base import Tags
+from typica.errors import InputError
 from typica.store import storable
 
 
@@ -54,6 +55,8 @@ class LOF(RowsDetector):
 
     def _derive(self) -> None:
         super()._derive()
+        if len(self.rows_) < 2:
+            raise InputError("n_samples=1 has no neighbours; pass at least 2 training rows.")
         self._model = LocalOutlierFactor(n_neighbors=int(self.k), novelty=True).fit(self.rows_)
 
     def _score(self, Z: Array) -> Array:
