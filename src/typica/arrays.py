@@ -222,7 +222,8 @@ def map_rows(
         rows = as_floating(Z[block, ...])
         if not nan_passes:
             check_finite(rows, block.start)
-        with np.errstate(invalid="ignore" if nan_passes else None):
+        # A score that overflows is refused, or -inf and atypical.
+        with np.errstate(over="ignore", invalid="ignore" if nan_passes else None):
             values = kernel(rows)
         if nan_passes and not bool(xp.all(xp.isfinite(values))):
             check_finite(rows, block.start)

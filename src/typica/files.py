@@ -17,6 +17,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from typica.errors import FormatError, InputError
 
@@ -29,6 +30,9 @@ DELETES_OPEN_FILES = os.name != "nt"
 RATIO = 100
 FLOOR = 1 << 28  # bytes that even a small file may unpack to
 _REASON = 300  # characters of another library's message
+# What a spreadsheet takes for a formula, with any number of our own quotes before it.
+_RUNS = re.compile(r"'*[=+\-@\t\r]")
+T = TypeVar("T")
 _NAME = 40  # bytes of a file's name in that of its temporary one, which has to be short enough
 _ENDING = 20  # and the longest ending
 _OURS: set[str] = set()  # temporary files that this process is writing
@@ -178,6 +182,26 @@ def _sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def quoted_cell(value: T) -> T | str:
+    """Return a cell of a table so that no spreadsheet runs it; numbers stay as they are.
+
+    >>> quoted_cell("=1+1"), quoted_cell("cat"), quoted_cell(-3)
+    ("'=1+1", 'cat', -3)
+    """
+    if isinstance(value, str) and _RUNS.match(value):
+        return f"'{value}"
+    return value
+
+
+def plain_cell(text: str) -> str:
+    """Return the text that `quoted_cell` was given.
+
+    >>> plain_cell("'=1+1"), plain_cell("'tis")
+    ('=1+1', "'tis")
+    """
+    return text[1:] if text.startswith("'") and _RUNS.match(text) else text
 
 
 def existing(path: str | Path) -> Path:

@@ -39,7 +39,7 @@ def test_masked_features_are_refused_and_plain_ones_taken() -> None:
 
 
 def test_a_score_beyond_float32_is_refused_and_not_typical() -> None:
-    detector = GradNorm(Head(np.eye(3, 100)))
+    detector = GradNorm(Head(np.diag([1, 0.5, 0.1]) @ np.eye(3, 100)))
     rows = np.full((2, 100), 1e37, dtype=np.float32)
     rows[0] = 1
     with pytest.raises(InputError, match="the score of row 1 exceeds float32; pass float64"):
@@ -47,9 +47,9 @@ def test_a_score_beyond_float32_is_refused_and_not_typical() -> None:
     assert np.isfinite(detector.score_samples(rows.astype(np.float64))).all()
 
 
-@pytest.mark.parametrize("detector", [Mahalanobis(), Residual(n_components=2)])
+@pytest.mark.parametrize("detector", [Mahalanobis(), Residual(dim=2)])
 def test_a_fit_whose_own_rows_have_no_finite_score_is_refused(detector) -> None:
     tiny = (ROWS * 1e-42).astype(np.float32)
-    with pytest.raises(InputError, match=r"60 of 60 training rows have no finite score; rescale"):
+    with pytest.raises(InputError, match="no training row has a finite score; rescale"):
         detector.fit(tiny, np.arange(60) % 3)
     assert not hasattr(detector, "n_features_in_") or not hasattr(detector, "training_offset_")

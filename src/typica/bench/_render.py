@@ -13,6 +13,7 @@ from rich.text import Text
 
 from typica.bench._table import Cell, Column, Table, tone
 from typica.bench._templates import render
+from typica.files import quoted_cell
 
 WIDE = 7  # a terminal table of this many columns has no room for deviations
 LONG = 10  # a heading of more characters is folded
@@ -120,9 +121,9 @@ def _csv(table: Table) -> str:
         header.append(column.heading)
         if column.has_spread:
             header.append(f"{column.heading} std")
-    writer.writerow(header)
+    writer.writerow(map(quoted_cell, header))
     for heading, rows in table.sectioned:
-        first: list[object] = [heading] if sectioned else []
+        first: list[object] = [quoted_cell(heading)] if sectioned else []
         for row in rows:
             writer.writerow(first + _csv_cells(row, table.columns))
     return out.getvalue()
@@ -140,7 +141,7 @@ def _csv_cells(row: Sequence[Cell], columns: Sequence[Column]) -> list[object]:
 def _plain(value: float | str | None, column: Column) -> object:
     """Return a number as a spreadsheet reads it, in the unit that the table shows."""
     if not isinstance(value, float):
-        return "" if value is None else value
+        return "" if value is None else quoted_cell(value)
     return round(SCALES[column.kind] * value, 10)
 
 

@@ -2,17 +2,54 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 import warnings
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
-from typica.cli.app import app
 from typica.errors import CalibrationWarning, InputError
+
+_INTERRUPTED = 130  # the exit code of Ctrl-C
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line. Bad input ends with one line on standard error and exit code 2."""
     given = sys.argv[1:] if arguments is None else arguments
+    try:
+        _prepare_streams()
+        try:
+            _run(given)
+        finally:
+            _flush(sys.stdout)
+    except KeyboardInterrupt:
+        raise SystemExit(_INTERRUPTED) from None
+
+
+def _prepare_streams() -> None:
+    """Write what the terminal's encoding lacks as escapes; a closed standard output is silent."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 (to the end)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _flush(stream: TextIO) -> None:
+    """Bring out what was printed: to a reader that has gone it is nothing, else it is said."""
+    try:
+        stream.flush()
+    except OSError as error:
+        # What Python flushes at its end goes nowhere, and fails no more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if error.errno == errno.EPIPE:
+            raise SystemExit(1) from None
+        _fail(f"standard output: cannot be written ({error.strerror})", code=2)
+
+
+def _run(given: list[str]) -> None:
+    from typica.cli.app import app  # noqa: PLC0415 (Ctrl-C while it loads is caught)
+
     wanted = [argument for argument in given if argument != "--debug"]
     with warnings.catch_warnings():
         warnings.simplefilter("always", CalibrationWarning)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.progress import (
     BarColumn,
     Progress,
@@ -21,6 +22,7 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -31,8 +33,31 @@ if TYPE_CHECKING:
     from typica.data import Images
     from typica.metrics import Result
 
-console = Console(highlight=False)
-error_console = Console(stderr=True, highlight=False)
+
+# Characters that move the cursor, colour what follows, or turn the direction of reading.
+_CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+class PlainConsole(Console):
+    """A console on which the control characters of names and labels are seen, not obeyed."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Yield the parts of what is to be shown, control characters among text escaped."""
+        for segment in super().render(renderable, options):
+            if segment.control or not _CONTROLS.search(segment.text):
+                yield segment
+            else:
+                yield Segment(_CONTROLS.sub(_escaped, segment.text), segment.style)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()
+
+
+console = PlainConsole(highlight=False)
+error_console = PlainConsole(stderr=True, highlight=False)
 
 PATIENCE = 1.0  # seconds that work goes on before a bar tells of it
 

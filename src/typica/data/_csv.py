@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from typica.data._table import LABELS, Features, as_labels, label_name
 from typica.errors import FormatError, InputError
-from typica.files import reading
+from typica.files import plain_cell, reading
 
 Row = list[str]
 
@@ -25,7 +25,7 @@ def read_csv(path: Path) -> Features:
     if label is None:
         return Features(numbers(rows, path))
     column = header.index(label)
-    labels = [row.pop(column).strip() for row in rows]
+    labels = [plain_cell(row.pop(column).strip()) for row in rows]
     return Features(numbers(rows, path), as_labels(labels))
 
 
@@ -40,7 +40,7 @@ def read_csv_labels(path: Path) -> NDArray[Any] | None:
     if label is None:
         return None
     column = header.index(label)
-    return as_labels([row[column].strip() for row in rows])
+    return as_labels([plain_cell(row[column].strip()) for row in rows])
 
 
 def read_label_lines(path: Path) -> NDArray[Any]:
@@ -49,7 +49,7 @@ def read_label_lines(path: Path) -> NDArray[Any]:
 
 
 def _below_header(lines: Iterable[str]) -> NDArray[Any]:
-    labels = [line.strip() for line in lines if line.strip()]
+    labels = [plain_cell(line.strip()) for line in lines if line.strip()]
     if labels and labels[0] in LABELS:
         labels = labels[1:]
     return as_labels(labels)

@@ -15,7 +15,7 @@ import numpy as np
 from typica.errors import InputError
 from typica.exact import json_values
 from typica.extras import need
-from typica.files import atomic_path
+from typica.files import atomic_path, quoted_cell
 
 
 class RowWriter:
@@ -66,8 +66,9 @@ class RowWriter:
     def _write_csv(self, values: dict[str, list[Any]], file: IO[str]) -> None:
         writer = csv.writer(file, lineterminator="\n")
         if not self._started:
-            writer.writerow(values)
-        writer.writerows(zip(*values.values(), strict=True))
+            writer.writerow(map(quoted_cell, values))
+        columns = [map(quoted_cell, column) for column in values.values()]
+        writer.writerows(zip(*columns, strict=True))
 
     def _write_parquet(self, values: dict[str, list[Any]]) -> None:
         table = need("pyarrow", "parquet").table(values)

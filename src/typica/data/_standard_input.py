@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from typica.data._csv import check_widths, numbers, split_header
 from typica.data._table import Features, label_name
 from typica.errors import FormatError, InputError, about
-from typica.files import arriving_lines
+from typica.files import arriving_lines, reading
 
 NAME = Path("standard input")
 ROWS = 1024  # of a block, at most
@@ -71,7 +71,8 @@ def _read_csv(blocks: Iterable[list[str]]) -> Iterator[NDArray[np.float64]]:
     header: list[str] | None = None
     seen = 0
     for lines in blocks:
-        rows = list(csv.reader(lines))
+        with reading(NAME, "not a table in text", "fix it"):
+            rows = list(csv.reader(lines))
         if header is None:
             header, rows = split_header(rows)
         check_widths(rows, len(header), NAME, first=seen)

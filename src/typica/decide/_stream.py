@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.errors import InputError, about
-from typica.files import arriving_lines
+from typica.files import arriving_lines, plain_cell
 
 SIZE = 1024  # scores of a batch
 CLASSES = ("class", "nearest")  # what the class of an input is called; the first that is there
@@ -125,4 +125,7 @@ def _record(line: str, header: list[str] | None) -> dict[str, Any]:
 
 
 def _fields(line: str) -> list[str]:
-    return next(csv.reader([line.strip()]))
+    try:
+        return [plain_cell(field) for field in next(csv.reader([line.strip()]))]
+    except (csv.Error, StopIteration):
+        return []

@@ -365,15 +365,13 @@ class Decider(Scorer):
                 CalibrationWarning,
             )
         threshold = float(np.sort(scores)[k - 1]) if k else -np.inf
-        if k and not np.isfinite(threshold):
-            lost = int(np.count_nonzero(~np.isfinite(scores)))
-            raise InputError(
-                f"{lost} of {len(scores)} training rows have no finite score; rescale the features."
-            )
+        if k and threshold == -np.inf:
+            threshold = _lowest_finite(scores)  # -inf is never typical
         # The row that sets the threshold is a training row: rounding, which depends on the batch
         # that a row comes in, must not reject it when it comes again.
         single = as_floating(Z[:1, ...]).dtype != namespace(Z).float64
-        slack = self.tags.tolerance[0 if single else 1] * float(np.abs(scores).max())
+        largest = float(np.abs(scores[np.isfinite(scores)]).max(initial=0))
+        slack = self.tags.tolerance[0 if single else 1] * largest
         self.training_offset_ = threshold - slack
         self._decided_with = self._parameters()
 
@@ -397,6 +395,13 @@ class Decider(Scorer):
         made = super().from_state({**state, "fitted": _of_today(state["fitted"])})
         made._decided_with = made._parameters()
         return made
+
+
+def _lowest_finite(scores: NDArray[Any]) -> float:
+    finite = scores[np.isfinite(scores)]
+    if not len(finite):
+        raise InputError("no training row has a finite score; rescale the features.")
+    return float(finite.min())
 
 
 def _warn_of_pool(rare: Mapping[Any, str], moments: Moments, n: int) -> None:

@@ -1,0 +1,118 @@
+"""What reaches a terminal, a pipe or a spreadsheet: names are shown, and none is obeyed."""
+
+from __future__ import annotations
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from typica.bench import to_csv
+from typica.bench._table import Cell, Column, Table
+from typica.cli.show import PlainConsole
+from typica.data import RowWriter, read_features, read_labels
+from typica.decide import read_scores
+
+TYPICA = [sys.executable, "-c", "from typica.cli import main; main()"]
+FORMULAS = ["=1+1", "+1", "-cat", "@sum", "\tx", "'=already", "'tis", "cat", "-1"]
+posix = pytest.mark.skipif(os.name != "posix", reason="signals and /dev/full are POSIX's")
+
+
+def test_control_characters_of_names_are_shown_escaped(capsys):
+    console = PlainConsole(highlight=False)
+    console.print("a\x1b[31mred\x9b\u202e.png", markup=False)
+    assert capsys.readouterr().out == "a\\x1b[31mred\\x9b\\u202e.png\n"
+
+
+def test_what_the_shell_says_of_a_hostile_name(tmp_path: Path):
+    name = "evil\x1b]0;title\x07.npy"
+    run = subprocess.run(
+        [*TYPICA, "info", str(tmp_path / name)], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 2
+    assert not {"\x1b", "\x07"} & set(run.stderr) and "evil\\x1b]0;title" in run.stderr
+
+
+def test_text_cells_are_quoted_and_read_back(tmp_path: Path):
+    path = tmp_path / "rows.csv"
+    with RowWriter(path) as writer:
+        writer.write({"score": np.arange(-1.0, len(FORMULAS) - 1), "label": FORMULAS})
+    rows = list(csv.reader(path.read_text(encoding="utf-8").split("\n")))
+    cells = [row[1] for row in rows[1:] if row]
+    assert not [cell for cell in cells if cell[0] in "=+-@\t\r"]
+    assert cells[6:8] == ["'tis", "cat"]
+    assert rows[1][0] == "-1.0"  # a number is never quoted
+    back = read_features(path)
+    assert back.features[0, 0] == -1
+    expected = [text.strip() for text in FORMULAS]
+    assert [str(label) for label in back.labels] == [*expected[:4], "\tx", *expected[5:]]
+
+
+def test_labels_and_classes_are_read_back(tmp_path: Path):
+    lines = tmp_path / "labels.csv"
+    lines.write_text("label\n'=1+1\ncat\n")
+    assert read_labels(lines).tolist() == ["=1+1", "cat"]
+    (batch,) = read_scores(["score,nearest", "0.5,'=1+1"])
+    assert batch.classes == ["=1+1"]
+
+
+def test_a_table_of_results_runs_nothing():
+    table = Table("t", [Column("=set", (Cell("@method"),), "text")])
+    text = to_csv([table])
+    assert "'=set" in text and "'@method" in text
+
+
+def test_output_that_is_not_utf_8_falls_back(tmp_path: Path):
+    np.save(tmp_path / "x.npy", np.eye(3))
+    run = subprocess.run(
+        [*TYPICA, "info", str(tmp_path / "größe.npy")],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": "ascii:strict"},
+    )
+    assert run.returncode == 2 and b"gr\\xf6\\xdfe.npy" in run.stderr
+
+
+@posix
+def test_a_closed_standard_output_ends_quietly():
+    closed = subprocess.run(
+        ["sh", "-c", '"$@" >&-', "sh", *TYPICA, "detectors"], capture_output=True, check=False
+    )
+    assert closed.returncode == 0 and not closed.stderr
+    piped = f"{sys.executable} -c 'from typica.cli import main; main()' detectors | head -n 1"
+    run = subprocess.run(piped, shell=True, capture_output=True, check=False)
+    assert not run.stderr
+
+
+@posix
+def test_a_full_standard_output_is_said():
+    with Path("/dev/full").open("w") as full:
+        run = subprocess.run(
+            [*TYPICA, "detectors"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert run.returncode == 2
+    assert run.stderr.count("\n") == 1 and "No space left on device" in run.stderr
+
+
+START = """
+import builtins, os, signal
+original = builtins.__import__
+def interrupted(name, *rest):
+    if name == "typer":
+        os.kill(os.getpid(), signal.SIGINT)
+    return original(name, *rest)
+from typica.cli import main
+builtins.__import__ = interrupted
+main(["--version"])
+"""
+
+
+@posix
+def test_ctrl_c_during_the_start_prints_no_traceback():
+    run = subprocess.run([sys.executable, "-c", START], capture_output=True, text=True, check=False)
+    assert run.returncode == 128 + signal.SIGINT and not run.stderr
