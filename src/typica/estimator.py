@@ -225,7 +225,11 @@ class Estimator(BaseEstimator):
         """Check the input's form; with `reset`, note the width and column names to expect."""
         expected = self._width_to_expect(reset)
         Z = as_features(X, expected, type(self).__name__)
-        validate_data(self, X if hasattr(X, "columns") else Z, reset=reset, skip_check_array=True)
+        if hasattr(X, "columns") or hasattr(self, "feature_names_in_"):
+            named = X if hasattr(X, "columns") else Z
+            validate_data(self, named, reset=reset, skip_check_array=True)
+        elif reset:
+            self.n_features_in_ = int(Z.shape[1])
         return Z
 
     def _width_to_expect(self, reset: bool) -> int | None:

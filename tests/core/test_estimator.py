@@ -47,8 +47,9 @@ def used(method, data: Data):
 
 
 def private(method) -> set[str]:
-    """Private attributes; the forest is learnt but cannot be stored, and the width is the input's."""
-    return {name for name in vars(method) if name.startswith("_")} - {"_forest", "_width"}
+    """Private attributes; the forest is learnt but cannot be stored, the width is the input's."""
+    others = {"_forest", "_width", "_decided_with"}
+    return {name for name in vars(method) if name.startswith("_")} - others
 
 
 @pytest.mark.parametrize(("make", "name"), METHODS, ids=[name for _, name in METHODS])

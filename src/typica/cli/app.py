@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from typica import __version__
+from typica.cli._deferred import MODULES, defer
 from typica.progress import watched_by
 
 # Each is the module `typica.cli.NAME`, whose `app` is imported when the command is run. The lines
@@ -55,6 +56,7 @@ class LazyGroup(TyperGroup):
 
 def load_command(name: str) -> Any:
     """Import a command, or a group of commands, by its name."""
+    defer(*MODULES)
     module = importlib.import_module(f"typica.cli.{name}")
     command = typer.main.get_command(module.app)
     command.name = name

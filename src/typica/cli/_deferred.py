@@ -1,0 +1,42 @@
+"""Modules that others import and a command may never use: loaded when something is asked of them.
+
+scikit-learn imports scipy.stats and pandas with its first line, which takes as long as a network
+takes for an image. This is for the command line, whose process is ours, and not for the library.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from types import ModuleType
+from typing import Any
+
+MODULES = ("scipy.stats", "pandas")
+
+
+class Deferred(ModuleType):
+    """A module that is not executed until it is asked for something that it does not have yet."""
+
+    def __getattr__(self, name: str) -> Any:
+        spec = self.__spec__
+        if spec is None or spec.loader is None:
+            raise AttributeError(name)
+        self.__class__ = ModuleType  # type: ignore[assignment]
+        spec.loader.exec_module(self)
+        return getattr(self, name)
+
+
+def defer(*names: str) -> None:
+    """Put modules that are installed and not loaded yet where `import` finds them, unexecuted."""
+    for name in names:
+        parent, _, child = name.rpartition(".")
+        if name in sys.modules or importlib.util.find_spec(parent or name) is None:
+            continue
+        spec = importlib.util.find_spec(name)
+        if spec is None:
+            continue
+        module = importlib.util.module_from_spec(spec)
+        module.__class__ = Deferred
+        sys.modules[name] = module
+        if parent:
+            setattr(sys.modules[parent], child, module)
