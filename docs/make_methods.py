@@ -103,6 +103,8 @@ def _defaults(cls: Any) -> dict[str, Any]:
 def _input(tags: Any) -> str:
     if tags.needs_head:
         return f"{tags.reads} and head"
+    if tags.uses_head:
+        return f"{tags.reads}, and head if given"
     return "features or logits" if tags.reads == "logits" else tags.reads
 
 

@@ -20,6 +20,8 @@ from .detectors import Tags as Tags
 from .detectors import detector_class as detector_class
 from .detectors import list_detectors as list_detectors
 from .detectors import make_detector as make_detector
+from .detectors.cadref import CADRef as CADRef
+from .detectors.caref import CARef as CARef
 from .detectors.ctm import CTM as CTM
 from .detectors.cw import CW as CW
 from .detectors.energy import Energy as Energy

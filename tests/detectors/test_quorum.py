@@ -12,6 +12,7 @@ from helpers.real import REAL
 
 import typica
 from typica import Head, Mahalanobis, Quorum
+from typica.bench import make_detectors
 from typica.detectors.quorum import Geometry, witnesses
 
 # The reference: nothing of it is Typica's.
@@ -249,6 +250,13 @@ def test_it_explains_itself_as_three_terms_that_add_up(data: Data):
 def test_other_detectors_have_no_terms(data: Data):
     answer = Mahalanobis().fit(data.train, data.labels).explain(data.test[:1])[0]
     assert answer.terms == () and answer.to_dict()["terms"] == []
+
+
+def test_a_head_is_used_where_there_is_one(data: Data):
+    made = make_detectors(["quorum", "ctm"], data.head)
+    assert made["quorum"].head is data.head and made["ctm"].head is None
+    assert make_detectors(["quorum"])["quorum"].head is None
+    assert typica.describe_detector("quorum")["needs"] == ["(head)", "(labels)"]
 
 
 def test_an_offset_of_a_million_costs_few_digits(data: Data):

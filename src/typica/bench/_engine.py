@@ -21,7 +21,7 @@ from typica.bench._config import Protocol, Suite
 from typica.bench._neighbours import choose_k
 from typica.bench._schema import CHOSEN, IMAGE_METHODS, method_params
 from typica.bench._suite import FeatureSuite
-from typica.detectors import Detector, detector_class, list_detectors, wants_head
+from typica.detectors import Detector, detector_class, list_detectors, takes_head, wants_head
 from typica.errors import InputError
 from typica.head import Head
 from typica.metrics import Evaluation, evaluate_many
@@ -205,7 +205,7 @@ def accepted(suite: FeatureSuite, detector: Detector) -> dict[str, float]:
 def make_detectors(
     names: Iterable[str] | None = None, head: Head | None = None
 ) -> dict[str, Detector]:
-    """Make detectors by their names (all if None), with the head where they need one.
+    """Make detectors by their names (all if None), with the head where they use one.
 
     >>> list(make_detectors(["ctm", "msp"], Head(np.eye(2))))
     ['ctm', 'msp']
@@ -213,7 +213,7 @@ def make_detectors(
     made = {}
     for name in list_detectors() if names is None else names:
         detector = detector_class(name)()
-        made[detector.kind] = detector.set_params(head=head) if wants_head(detector) else detector
+        made[detector.kind] = detector.set_params(head=head) if takes_head(detector) else detector
     return made
 
 
@@ -322,7 +322,7 @@ class Engine:
     def _made(self, name: str, params: Mapping[str, Any]) -> Detector:
         """Make an unfitted detector with the suite's head where it needs one."""
         made = detector_class(name)(**params)
-        return made.set_params(head=self.sets.head) if wants_head(made) else made
+        return made.set_params(head=self.sets.head) if takes_head(made) else made
 
     def _finished(self, name: str, run: Run, params: Mapping[str, Any]) -> Scored:
         """Score the sets, and let go of the detector unless it is asked again."""

@@ -21,7 +21,7 @@ from typica.detectors import (
     make_detector,
     parse_params,
     reads_logits,
-    wants_head,
+    takes_head,
 )
 from typica.errors import InputError, InputWarning
 from typica.progress import note, work
@@ -112,11 +112,11 @@ def _check(output: Path | None, calibrate: Path | None, tpr: float | None) -> No
 
 
 def _make(name: str, pairs: list[str], head: Path | None, features: Path) -> Detector:
-    """Make the detector, with the head that was given or, where it wants one, the bank's own."""
+    """Make the detector, with the head that was given or, where it takes one, the bank's own."""
     params = parse_params(name, _texts(pairs))
     found = find_head(head, features)
     made = make_detector(name, **params)
-    if found is None or (head is None and not wants_head(made)):
+    if found is None or (head is None and not takes_head(made)):
         return made
     return make_detector(name, **params, head=found)
 

@@ -7,9 +7,12 @@ from ._registry import (
     list_detectors,
     make_detector,
     parse_params,
+    takes_head,
     wants_head,
 )
 from .base import Detector, Tags
+from .cadref import CADRef
+from .caref import CARef
 from .ctm import CTM
 from .cw import CW
 from .energy import Energy
@@ -48,6 +51,8 @@ __all__ = [
     "NCI",
     "SHE",
     "TRAINING_TPR",
+    "CADRef",
+    "CARef",
     "CosineDetector",
     "Detector",
     "Energy",
@@ -76,5 +81,6 @@ __all__ = [
     "make_detector",
     "parse_params",
     "reads_logits",
+    "takes_head",
     "wants_head",
 ]

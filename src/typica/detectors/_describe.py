@@ -32,6 +32,8 @@ def _needs(tags: Tags) -> list[str]:
         needs.append("logits or head")
     elif tags.needs_head:
         needs.append("head")
+    elif tags.uses_head:
+        needs.append("(head)")
     if tags.uses_labels:
         needs.append("labels" if tags.needs_labels else "(labels)")
     return needs or ["features"]

@@ -48,6 +48,15 @@ def wants_head(detector: Detector) -> bool:
     return detector._wants_head()
 
 
+def takes_head(detector: Detector) -> bool:
+    """Tell whether a detector makes use of a head, where there is one, to read features.
+
+    >>> takes_head(make_detector("ctm")), takes_head(make_detector("quorum"))
+    (False, True)
+    """
+    return detector.tags.uses_head or wants_head(detector)
+
+
 def parse_params(name: str, texts: Mapping[str, str]) -> dict[str, Any]:
     """Return what texts from the shell say of a detector's parameters, by their declarations.
 

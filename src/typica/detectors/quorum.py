@@ -212,6 +212,7 @@ class Quorum(ScatterDetector):
     """
 
     tags = Tags(
+        uses_head=True,
         uses_labels=True,
         keeps_rows=True,
         mergeable=True,
