@@ -256,7 +256,7 @@ def test_a_head_is_used_where_there_is_one(data: Data):
     made = make_detectors(["quorum", "ctm"], data.head)
     assert made["quorum"].head is data.head and made["ctm"].head is None
     assert make_detectors(["quorum"])["quorum"].head is None
-    assert typica.describe_detector("quorum")["needs"] == ["(head)", "(labels)"]
+    assert typica.detectors.describe_detector("quorum")["needs"] == ["(head)", "(labels)"]
 
 
 def test_an_offset_of_a_million_costs_few_digits(data: Data):
