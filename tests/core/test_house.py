@@ -18,6 +18,7 @@ FLOORS = [  # from the top
     "detectors",
     "rectify",
     "decide",
+    "conformal monitor",  # the names of version 0.1
     "bank",
     "data",
     "nets",

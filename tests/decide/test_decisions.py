@@ -708,3 +708,14 @@ def test_the_names_of_version_0_1_still_work(data: Data, tmp_path):
     assert old.n == 2 * len(data.held_out)
     old.save(tmp_path / "d.safetensors")
     assert type(typica.load(tmp_path / "d.safetensors")) is CTM
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [("conformal", "ConformalDetector"), ("monitor", "Monitor")]
+)
+def test_the_modules_of_version_0_1_still_work(module, name):
+    code = f"from typica.{module} import {name}; import typica; print({name} is typica.{name})"
+    command = [sys.executable, "-W", "always", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
+    assert f"DeprecationWarning: typica.{module} is now typica.decide" in done.stderr
