@@ -52,9 +52,15 @@ def fit(capsys, *more: str) -> str:
 
 def test_fit_score_evaluate_info(folder, data: Data, capsys):
     out = fit(capsys, "--tpr", "0.9")
-    assert "wrote ctm.safetensors" in out
+    lines = out.splitlines()
+    assert len(lines) == 4 and lines[0] == "wrote ctm.safetensors"
+    assert re.fullmatch(
+        r"CTM: 4 classes, 12 features, threshold 0\.\d+, keeps 90 % \(n=120\)", lines[1]
+    )
+    assert lines[2] == "fitted on 240 rows" and "typica info ctm.safetensors" in lines[3]
     assert re.search(
-        r"calibration +\n +source +held-out +\n +n +120 +\n +tpr +0\.9 +\n +k +12 ", out
+        r"calibration +\n +source +held-out +\n +n +120 +\n +tpr +0\.9 +\n +k +12 ",
+        run(capsys, "info", "ctm.safetensors"),
     )
     detector = (
         typica.CTM()

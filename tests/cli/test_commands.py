@@ -10,7 +10,7 @@ import pytest
 from helpers.shell import run
 
 import typica.cli
-from typica.cli.app import COMMANDS, load_command
+from typica.cli.app import COMMANDS, GROUPS, load_command
 
 HEAVY = {"numpy", "sklearn", "scipy", "torch", "pyarrow", "PIL"}
 
@@ -47,6 +47,16 @@ def test_nothing_is_loaded_that_is_not_run(arguments):
     assert not commands & set(loaded)
     if arguments == ["--version"]:
         assert "rich" not in loaded
+
+
+def test_alone_it_shows_the_commands_in_the_order_of_their_use(capsys):
+    shown = run(capsys)  # exit code 0
+    assert shown == run(capsys, "--help")
+    wanted = []
+    for group, commands in GROUPS.items():
+        wanted += [f"─ {group} ─", *(f"│ {name} " for name in commands)]
+    places = [shown.index(text) for text in wanted]
+    assert places == sorted(places)
 
 
 def test_a_command_that_is_not_there(capsys):

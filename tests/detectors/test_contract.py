@@ -485,6 +485,27 @@ def test_a_bank_tells_which_of_its_rows_are_logits(data: Data, tmp_path):
         typica.MSP().fit(unknown)
 
 
+def test_a_fitted_detector_says_what_it_knows(name, data: Data):
+    unfitted = make(name, data)
+    assert repr(unfitted).startswith(f"{type(unfitted).__name__}(")  # scikit-learn's own
+    detector = fitted(name, data)
+    assert repr(detector).startswith(type(detector).__name__)
+    assert repr(detector).endswith(
+        f"12 features, threshold {detector.offset_:.4g} from training rows"
+    )
+    detector.calibrate(data.held_out, tpr=0.9)
+    threshold = f"threshold {detector.offset_:.4g}, keeps 90 % (n=120)"
+    assert repr(detector).endswith(threshold) and "\n" not in repr(detector)
+    assert repr(clone(detector)) == repr(unfitted)
+
+
+def test_the_line_names_classes_and_parameters(data: Data):
+    ctm = fitted("ctm", data).calibrate(data.held_out)
+    assert repr(ctm).startswith("CTM: 4 classes, 12 features, threshold 0.")
+    assert repr(fitted("knn", data)).startswith("KNN(k=3): ")
+    assert "thresholds by class, keeps 95 %" in repr(ctm.calibrate(data.held_out, by_class=True))
+
+
 def test_foreign_things_are_refused(data: Data, tmp_path):
     for call in (typica.calibrate, typica.explain):
         with pytest.raises(typica.InputError, match="StandardScaler is not a detector"):

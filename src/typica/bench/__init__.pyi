@@ -16,6 +16,7 @@ from ._experiments import EXPERIMENTS, Outcome, run_experiment
 from ._features import builtin_features, read_features_folder
 from ._from_files import choose_files, compare_files, evaluate_files
 from ._gallery import write_gallery
+from ._narrow import NarrowTable
 from ._near import near_features
 from ._plot import PLOTS, plot
 from ._prepare import prepare
@@ -36,6 +37,7 @@ __all__ = [
     "Comparison",
     "Engine",
     "FeatureSuite",
+    "NarrowTable",
     "Outcome",
     "Record",
     "Scores",

@@ -11,6 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
+from typica.bench._narrow import NarrowTable
 from typica.bench._table import Cell, Column, Table, tone
 from typica.bench._templates import render
 from typica.files import quoted_cell
@@ -76,7 +77,7 @@ def to_terminal(table: Table) -> RenderableType:
     return Group(*parts, Text(""))
 
 
-def _grid(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> Grid:
+def _grid(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> RenderableType:
     grid = Grid(box=None, header_style="bold underline", pad_edge=False)
     grid.padding = (0, 2 if len(columns) < WIDE + 1 else 1, 0, 0)
     for index, column in enumerate(columns):
@@ -90,7 +91,7 @@ def _grid(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> Grid:
                 for cell, column in cells
             )
         )
-    return grid
+    return NarrowTable(grid)
 
 
 def _add_column(grid: Grid, column: Column, *, is_first: bool) -> None:

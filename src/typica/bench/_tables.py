@@ -110,7 +110,8 @@ def _main(record: Record, against: bool) -> Table:
     table = average_table(record, sets, SHOWN, against=against)
     table.add_empty_rows(_skipped(record))
     table.title = f"{record.title}: {coverage(sets, record.sets)}"
-    table.notes = [*_left_out(record, against), fpr_note(record), *_reasons(record)]
+    notes = [*_left_out(record, against), fpr_note(record), *_neighbours(record)]
+    table.notes = [*notes, *_reasons(record)]
     return table
 
 
@@ -240,6 +241,17 @@ def _skipped(record: Record, *, sets: bool = True) -> list[str]:
 
 def _is_set(record: Record, name: str) -> bool:
     return name.partition(":")[0] in record.absent
+
+
+def _neighbours(record: Record) -> list[str]:
+    """Say how many neighbours each method that has any was given, or chose."""
+    notes = []
+    for name, row in record.rows.items():
+        if "k" in row.params:
+            grid = row.params.get("k_grid")
+            chosen = f", chosen among {', '.join(grid)} on training rows" if grid else ""
+            notes.append(f"{name}: k={row.params['k']}{chosen}")
+    return notes
 
 
 def _reasons(record: Record) -> list[str]:

@@ -13,29 +13,40 @@ from typica.cli._deferred import MODULES, defer
 from typica.progress import watched_by
 
 # Each is the module `typica.cli.NAME`, whose `app` is imported when the command is run. The lines
-# are the commands' own, said here so that `typica --help` need not load them.
-COMMANDS = {
-    "info": "Show what a detector's file or a bank holds.",
-    "detectors": "List the detectors and what they need.",
-    "demo": "Train a small classifier on digits, fit detectors, and show it what it has "
-    "never seen.",
-    "extract": "Run images through a network and keep features, logits and labels in a bank.",
-    "bench": "Measure the methods of a suite: the CTM paper's tables, or your own network and "
-    "data.",
-    "choose": "Choose a detector with no OOD data: each class in turn plays the unknown.",
-    "calibrate": "Give a detector p-values from held-out inputs, and reject at a level that holds.",
-    "monitor": "Watch scores on standard input and raise an alarm (exit code 3) when they have "
-    "drifted.",
-    "fit": "Fit a detector on training features and set its threshold on held-out ones.",
-    "evaluate": "Measure how well a detector tells in-distribution from OOD features.",
-    "compare": "Fit every detector on the same features and show which tells ID from OOD best.",
-    "report": "Write a benchmark's report: one page that needs no network, with a threshold to "
-    "move.",
-    "plot": "Draw a benchmark's result for a paper.",
-    "score": "Score features or images: typical or not, the nearest class and the runner-up.",
-    "data": "Get the benchmark sets, and see which are here.",
-    "suite": "See the benchmark suites, and write one of your own.",
+# are the commands' own, said here so that `typica --help` need not load them; groups and commands
+# stand in the order of their use.
+GROUPS = {
+    "Start here": {
+        "demo": "Train a small classifier on digits, fit detectors, and show it what "
+        "it has never seen.",
+        "detectors": "List the detectors and what they need.",
+        "info": "Show what a detector's file or a bank holds.",
+    },
+    "Fit and decide": {
+        "extract": "Run images through a network and keep features, logits and labels in a bank.",
+        "choose": "Choose a detector with no OOD data: each class in turn plays the unknown.",
+        "fit": "Fit a detector on training features and set its threshold on held-out ones.",
+        "calibrate": "Give a detector p-values from held-out inputs, and reject at a level "
+        "that holds.",
+        "score": "Score features or images: typical or not, the nearest class and the runner-up.",
+        "monitor": "Watch scores on standard input and raise an alarm (exit code 3) when "
+        "they have drifted.",
+    },
+    "Measure": {
+        "evaluate": "Measure how well a detector tells in-distribution from OOD features.",
+        "compare": "Fit every detector on the same features and show which tells ID from OOD best.",
+    },
+    "Benchmarks": {
+        "data": "Get the benchmark sets, and see which are here.",
+        "suite": "See the benchmark suites, and write one of your own.",
+        "bench": "Measure the methods of a suite: the CTM paper's tables, or your own "
+        "network and data.",
+        "report": "Write a benchmark's report: one page that needs no network, with a "
+        "threshold to move.",
+        "plot": "Draw a benchmark's result for a paper.",
+    },
 }
+COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
 
 
 class LazyGroup(TyperGroup):
@@ -43,8 +54,13 @@ class LazyGroup(TyperGroup):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        for name, summary in COMMANDS.items():
-            self.commands[name] = TyperCommand(name, help=summary)
+        for group, commands in GROUPS.items():
+            for name, summary in commands.items():
+                self.commands[name] = TyperCommand(name, help=summary, rich_help_panel=group)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the commands in the order of their use."""
+        return list(self.commands)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that the arguments name, loaded, and the arguments left for it."""
@@ -72,7 +88,7 @@ app = typer.Typer(
     cls=LazyGroup,
     help="Know when a trained classifier is looking at something it does not know.",
     epilog="Start with: typica demo. Any command takes --debug to show the traceback of an error.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -91,6 +107,9 @@ def _options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        return
     from typica.cli.show import Terminal  # noqa: PLC0415 (rich, which `--version` does not need)
 
     context.with_resource(watched_by(Terminal()))

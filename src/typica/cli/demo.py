@@ -71,13 +71,20 @@ def _compare(suite: FeatureSuite, compared: dict[str, Comparison]) -> None:
     for evaluation in done:
         shares = [result.auroc for result in evaluation.ood.values()]
         shares += [evaluation.average["auroc"], evaluation.average["fpr"]]
-        rows.append([evaluation.detector, *map(percent, shares)])
+        rows.append([_named(evaluation.detector, compared), *map(percent, shares)])
     console.print("AUROC ↑ of each detector on what the network has never met", style="bold")
-    console.print(table("", ["detector", *sets, "mean", "FPR ↓"], rows))
+    columns = ["detector", *sets, "mean", "FPR ↓"]
+    console.print(table("", columns, rows, keep=("mean", "FPR ↓")))
     errors = {name: row.error for name, row in compared.items() if row.error}
     for line in failures(errors):
         console.print(line)
     console.print(footnote(next(iter(done[0].ood.values()))))
+
+
+def _named(name: str, compared: dict[str, Comparison]) -> str:
+    """Return a detector's name; with the number of its neighbours, where it has one."""
+    k = compared[name].detector.get_params(deep=False).get("k")
+    return name if k is None else f"{name} (k={k})"
 
 
 def _verdicts(suite: FeatureSuite, ctm: Detector, rates: dict[str, float]) -> None:

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
-from typica.bank import describe_bank
+from typica.bank import Bank, describe_bank
 from typica.cli.app import new_app
 from typica.cli.checks import one_of, out_folder
-from typica.cli.info import pairs
 from typica.cli.options import Backend, Json, OnError, Split, Trust
-from typica.cli.show import error_console, present, show_left_out, show_skipped
+from typica.cli.show import error_console, percent, present, show_left_out, show_skipped
 from typica.data import Preprocessing, open_images
 from typica.errors import InputError
 from typica.nets import REDUCTIONS
@@ -124,8 +124,18 @@ def extract(
     with _saying_that_it_goes_on():
         bank = run(found, opened, output, chosen, settings=settings, dtype=dtype, fresh=fresh)
     show_skipped(bank.skipped)
-    description = describe_bank(bank)
-    present(description, json_file, pairs(f"wrote {output}", description))
+    lines = [f"wrote {output}", *_told(bank), f"typica info {output} shows the rest"]
+    present(describe_bank(bank), json_file, *(Text(line) for line in lines))
+
+
+def _told(bank: Bank) -> Iterator[str]:
+    """Yield what was made, in two lines."""
+    yield repr(bank)
+    skipped = f"{len(bank.skipped)} images skipped"
+    if bank.accuracy is None:
+        yield skipped
+    else:
+        yield f"{skipped}, {percent(bank.accuracy)} % of the labels predicted (top-1)"
 
 
 @contextlib.contextmanager

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 from numpy.typing import NDArray
+from rich.text import Text
 
 from typica.cli.app import new_app
 from typica.cli.checks import check_file, out_file
-from typica.cli.info import pairs
 from typica.cli.options import Json, Labels
 from typica.cli.show import error_console, present
 from typica.data import find_head, has_logits, origin_of, read_features, read_labels
@@ -96,8 +96,13 @@ def fit(
     made.save(target)
     if json_file == "-" and output is None:
         error_console.print(f"wrote {target}", markup=False)
-    description = describe(made)
-    present(description, json_file, pairs(f"wrote {target}", description))
+    lines = [
+        f"wrote {target}",
+        repr(made),
+        f"fitted on {len(train.features)} rows",
+        f"typica info {target} shows the rest",
+    ]
+    present(describe(made), json_file, *(Text(line) for line in lines))
 
 
 def _check(output: Path | None, calibrate: Path | None, tpr: float | None) -> None:

@@ -16,6 +16,7 @@ from rich.table import Table
 
 import typica
 from typica.arrays import row_blocks
+from typica.bench import NarrowTable
 from typica.calibration import Levels
 from typica.checks import check_share
 from typica.cli.app import new_app
@@ -270,7 +271,7 @@ def _rule(
     return named | {key: known[key] for key in keys if key in known}
 
 
-def _table(columns: dict[str, list[Any]]) -> Table:
+def _table(columns: dict[str, list[Any]]) -> NarrowTable:
     made = Table(box=None, pad_edge=False)
     for column in columns:
         text = column in ("file", "verdict", "nearest", "runner_up")
@@ -278,7 +279,7 @@ def _table(columns: dict[str, list[Any]]) -> Table:
         made.add_column(heading, justify="left" if text else "right", overflow="fold")
     for record in zip(*columns.values(), strict=True):
         made.add_row(*map(_cell, record), style="red" if "atypical" in record else "")
-    return made
+    return NarrowTable(made)
 
 
 def _cell(value: Any) -> str:

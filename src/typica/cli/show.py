@@ -7,7 +7,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,8 +78,14 @@ def table(
     *,
     text: int = 1,
     header: bool = True,
+    keep: Collection[str] = (),
 ) -> RenderableType:
-    """Return a table whose first `text` columns are left-aligned text, the others numbers."""
+    """Return a table whose first `text` columns are left-aligned text, the others numbers.
+
+    keep: the columns that stay longest where a terminal has no room for all.
+    """
+    from typica.bench import NarrowTable  # noqa: PLC0415 (which a message does not need)
+
     made = Table(box=None, header_style="bold underline", show_header=header, pad_edge=False)
     made.padding = (0, 2 if len(columns) < 8 else 1, 0, 0)
     for i, column in enumerate(columns):
@@ -91,7 +97,8 @@ def table(
     for row in rows:
         made.add_row(*row)
     # A title of its own: rich would fold it to the table's width.
-    return Group(Text(title, style="bold"), made) if title else made
+    fitting = NarrowTable(made, keep)
+    return Group(Text(title, style="bold"), fitting) if title else fitting
 
 
 def percent(share: float) -> str:

@@ -18,6 +18,7 @@ from typica.arrays import Array, as_features, as_floating, to_numpy
 from typica.detectors._banks import bank_labels, bank_rows, is_bank
 from typica.detectors._decisions import Decider
 from typica.detectors._scoring import Matches, top_two
+from typica.detectors._summary import summary
 from typica.errors import border
 from typica.estimator import Tags
 from typica.explanation import Contribution, Explanation, Term
@@ -102,6 +103,10 @@ class Detector(OutlierMixin, Decider):
             examples=None if bank is None else self._nearest_rows(Z, bank),
         )
         return [self._explained(Z[i], i, verdicts, known) for i in range(len(Z))]
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """Return one line on what a fitted detector knows; scikit-learn's of an unfitted one."""
+        return summary(self) if self._has_learnt() else str(super().__repr__(N_CHAR_MAX))
 
     # How it is done
 

@@ -1,0 +1,51 @@
+"""A fitted detector in one line."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from typica.detectors.base import Detector
+
+LONG = 40  # characters of a parameter that is not worth showing
+
+
+def summary(detector: Detector) -> str:
+    """Return `CTM: 7 classes, 64 features, threshold 0.888, keeps 95 % (n=316)`."""
+    classes = getattr(detector, "classes_", None)
+    parts = [] if classes is None else [_counted(len(classes), "class", "classes")]
+    if detector.n_features is not None:
+        parts.append(_counted(detector.n_features, "feature", "features"))
+    return f"{_name(detector)}: {', '.join([*parts, threshold_line(detector)])}"
+
+
+def threshold_line(detector: Detector) -> str:
+    """Return where the threshold lies and what it comes from: `threshold 0.888, keeps 95 % ...`."""
+    calibration = getattr(detector, "calibration_", None)
+    if calibration is None:
+        offset = getattr(detector, "training_offset_", None)
+        return "no threshold" if offset is None else f"threshold {offset:.4g} from training rows"
+    keeps = f"keeps {100 * calibration.tpr:g} % (n={calibration.n})"
+    if calibration.by_class:
+        return f"thresholds by class, {keeps}"
+    return f"threshold {detector.offset_:.4g}, {keeps}"
+
+
+def _name(detector: Detector) -> str:
+    """Return the class's name, with the parameters that are not the default ones."""
+    changed = [f"{name}={value!r}" for name, value in _changed(detector).items()]
+    shown = [text for text in changed if len(text) <= LONG]
+    name = type(detector).__name__
+    return f"{name}({', '.join(shown)})" if shown else name
+
+
+def _changed(detector: Detector) -> dict[str, Any]:
+    defaults = inspect.signature(type(detector).__init__).parameters
+    params = detector.get_params(deep=False)
+    params.pop("head", None)
+    return {name: value for name, value in params.items() if value is not defaults[name].default}
+
+
+def _counted(n: int, one: str, more: str) -> str:
+    return f"{n} {one if n == 1 else more}"
