@@ -15,17 +15,20 @@ from .cadref import CADRef
 from .caref import CARef
 from .ctm import CTM
 from .cw import CW
+from .doctor import DOCTOR
 from .energy import Energy
 from .ensemble import Ensemble
 from .entropy import Entropy
 from .fdbd import FDBD
 from .gen import GEN
+from .gmm import GMM
 from .gradnorm import GradNorm
 from .influence_kernel import InfluenceKernel
 from .isolation_forest import IsolationForest
 from .kl_matching import KLMatching
 from .knn import KNN
 from .lof import LOF
+from .lts import LTS
 from .mahalanobis import Mahalanobis
 from .margin import Margin
 from .max_logit import MaxLogit
@@ -43,10 +46,13 @@ from .vim import ViM
 __all__ = [
     "CTM",
     "CW",
+    "DOCTOR",
     "FDBD",
     "GEN",
+    "GMM",
     "KNN",
     "LOF",
+    "LTS",
     "MSP",
     "NCI",
     "SHE",
