@@ -8,7 +8,7 @@ BIN = .venv/bin
 help:
 	@echo "make demo       install and run the demonstration (offline after the install)"
 	@echo "make test       install and run every check; as root it installs Chromium too, BROWSER=none does not"
-	@echo "make test-all   the same, and compare with other people's code in an environment of its own"
+	@echo "make test-all   the same, 100,000 mutated files, and other people's code in an environment of its own"
 	@echo "make bench      install and print how far from its limits the code is"
 	@echo "make clean      remove the environments and caches"
 
@@ -45,6 +45,7 @@ browser:
 
 # What other people's code needs must not reach the other tests.
 test-all: test .oracles/ready
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/helpers/fuzz.py --cases 100000
 	.oracles/bin/python -m pytest tests/oracles -o addopts="" -ra
 
 .oracles/ready: pyproject.toml constraints.txt tests/oracles/requirements.txt tests/oracles/requirements-nodeps.txt

@@ -254,8 +254,10 @@ class Moments:
             "_products": (m, m),
         }
         for name in [name for name, value in vars(moments).items() if value is not None]:
-            value: Any = state.get(name[1:])
-            if np.shape(value) != shapes.get(name, (C,)):
+            value = np.asarray(state.get(name[1:]))
+            kinds = "iuU" if name == "_classes" else "iuf"
+            is_empty = value.shape == (0,)
+            if value.shape != shapes.get(name, (C,)) or not (is_empty or value.dtype.kind in kinds):
                 raise FormatError(
                     f"Moments.from_state: {name[1:]} is missing or does not fit; "
                     "pass what state() gave."

@@ -358,7 +358,7 @@ def test_a_failed_write_leaves_the_old_file(data: Data, tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(store, "save_file", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(typica.InputError, match=r"ctm\.safetensors: the disk is full \(No space"):
         detector.save(path)
     assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
     with pytest.raises(typica.InputError, match="cannot write there"):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 
 import typica
 from typica.bank import Bank, describe_bank
@@ -56,27 +57,10 @@ def doors(path: Path) -> Iterator[Door]:
         yield from _folder_doors(path)
         return
     name = path.name.lower()
-    if name.endswith(FEATURES):
-        yield from (read_features, read_rows, read_labels, read_head, has_logits, origin_of)
-        yield lambda file: find_head(None, file)
-    if name.endswith(".txt"):
-        yield read_labels
-    if name.endswith(".safetensors"):
-        yield use_detector
-    if name.endswith(".jsonl"):
-        yield lambda file: list(read_stream(file.open(encoding="utf-8", errors="replace")))
-    if name.endswith(".toml"):
-        yield load_suite
-    if name.endswith(ARCHIVES):
-        yield unpack_somewhere
-    if name.endswith("ubyte.gz") or name == "f.gz":
-        yield read_idx
-    if name.endswith((".onnx", *CHECKPOINTS)):
-        yield open_model
-    if name.endswith(CHECKPOINTS):
-        yield lambda file: open_model("densenet-bc-100", file)
-    yield holds_images
-    yield look_at_images
+    for endings, found in FILE_DOORS:
+        if name.endswith(endings):
+            yield from found
+    yield from (holds_images, look_at_images)
 
 
 def _folder_doors(path: Path) -> Iterator[Door]:
@@ -99,9 +83,10 @@ def use_detector(path: Path) -> None:
         width = getattr(first, "n_features", None)
         width = getattr(first, "n_features_in_", 4) if width is None else width
         rows = np.linspace(-1, 1, 3 * width, dtype=np.float32).reshape(3, width)
-        found.score_samples(rows)
+        with suppress(NotFittedError):
+            found.score_samples(rows)
         for use in (typica.judge, typica.p_values, typica.explain):
-            with suppress(InputError):
+            with suppress(InputError, NotFittedError):
                 use(found, rows)
         repr(final)
     elif hasattr(found, "update"):
@@ -145,3 +130,35 @@ def write_report_somewhere(path: Path) -> None:
     """Write the report of a result to a file that goes away."""
     with tempfile.TemporaryDirectory() as folder:
         write_report(path, Path(folder) / "report.html")
+
+
+def read_lines_of_scores(path: Path) -> None:
+    """Read a stream of scores."""
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        list(read_stream(lines))
+
+
+def use_weights(path: Path) -> None:
+    """Read a checkpoint into a network of the zoo."""
+    open_model("densenet-bc-100", path)
+
+
+def bank_head(path: Path) -> None:
+    """Look for the head of a bank among features."""
+    find_head(None, path)
+
+
+FILE_DOORS: tuple[tuple[tuple[str, ...], tuple[Door, ...]], ...] = (
+    (
+        FEATURES,
+        (read_features, read_rows, read_labels, read_head, has_logits, origin_of, bank_head),
+    ),
+    ((".txt",), (read_labels,)),
+    ((".safetensors",), (use_detector,)),
+    ((".jsonl",), (read_lines_of_scores,)),
+    ((".toml",), (load_suite,)),
+    (ARCHIVES, (unpack_somewhere,)),
+    (("ubyte.gz", "f.gz"), (read_idx,)),
+    ((".onnx", *CHECKPOINTS), (open_model,)),
+    (CHECKPOINTS, (use_weights,)),
+)

@@ -127,6 +127,8 @@ def _read_scores(path: Path) -> Scores:
 
 
 def _check_scores(array: Any, name: str) -> None:
+    if not isinstance(array, np.ndarray):  # NumPy gives the bytes of other members
+        raise FormatError(f"{name} is not an array; run the benchmark again.")
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "fiub":
         found = f"{array.dtype} of shape {array.shape}"
         raise FormatError(f"{name} is {found}, not a row of scores; run it again.")

@@ -63,7 +63,11 @@ def load_npz(path: Path) -> Arrays:
         with zipfile.ZipFile(path) as archive:
             check_growth(path, sum(member.file_size for member in archive.infolist()))
         with np.load(path, allow_pickle=False) as file:
-            return dict(file)
+            arrays = dict(file)
+        for name, array in arrays.items():
+            if not isinstance(array, np.ndarray):  # NumPy gives the bytes of other members
+                raise TypeError(f"{name} is not an array")
+        return arrays
 
 
 def _read_safetensors(path: Path) -> Arrays:

@@ -1,0 +1,181 @@
+"""Small files that would grow, hang or run code: refused, with the size where there is one."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import multiprocessing
+import pickle
+import tarfile
+import time
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.fuzz import forge_detector, png
+from safetensors.numpy import save_file
+
+import typica
+from typica import FormatError, InputError, files
+from typica.data import _cifar, open_images, read_features, unpack
+from typica.data.sets._idx import read_idx
+
+TWICE = 4 << 20
+
+
+@pytest.fixture(autouse=True)
+def small_floor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let small files grow to 1 MiB only, so that the bombs can be small as well."""
+    monkeypatch.setattr(files, "FLOOR", 1 << 20)
+
+
+def test_an_npz_of_zeros(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    np.savez_compressed(path, features=np.zeros((TWICE // 8, 8), dtype=np.bool_))
+    with pytest.raises(FormatError, match=r"x\.npz: [\d,]+ bytes that unpack to [\d,]+, maybe a b"):
+        read_features(path)
+
+
+def test_a_parquet_file_of_zeros(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "x.parquet"
+    parquet.write_table(arrow.table({"x": np.zeros(TWICE // 8)}), path, compression="zstd")
+    with pytest.raises(FormatError, match=r"x\.parquet: [\d,]+ bytes that unpack to [\d,]+, maybe"):
+        read_features(path)
+
+
+def test_a_gzipped_idx_file_of_zeros(tmp_path: Path) -> None:
+    path = tmp_path / "x.gz"
+    with gzip.open(path, "wb") as file:
+        for _ in range(TWICE >> 20):
+            file.write(bytes(1 << 20))
+    with pytest.raises(FormatError, match=r"x\.gz: [\d,]+ bytes that unpack to [\d,]+, maybe a bo"):
+        read_idx(path)
+
+
+def test_a_compressed_tar_is_not_spooled_without_bound(tmp_path: Path) -> None:
+    path = tmp_path / "x.tar.gz"
+    with tarfile.open(path, "w:gz") as tape:
+        info = tarfile.TarInfo("a.png")
+        info.size = TWICE
+        tape.addfile(info, io.BytesIO(bytes(TWICE)))
+    with pytest.raises(FormatError, match=r"unpacks to more than [\d,]+ bytes, maybe a bomb"):
+        open_images(path)
+
+
+def test_an_image_in_a_zip_that_grows(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.png", bytes(TWICE))
+    with pytest.raises(
+        InputError, match=r"a\.png: [\d,]+ bytes, more than [\d,]+; make it smaller"
+    ):
+        open_images(path).read(0)
+
+
+def test_strings_of_a_detector_that_grow(tmp_path: Path) -> None:
+    path = tmp_path / "d.safetensors"
+    typica.save(typica.CTM().fit(np.eye(60), ["a" * 20_000, *["b"] * 59]), path)
+    from safetensors import safe_open
+
+    with safe_open(path, framework="numpy") as file:
+        document = json.loads(file.metadata()["typica"])
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    document["content"] = {"$strings": ["a" * 20_000, *[""] * 50_000]}
+    save_file(tensors, path, metadata={"typica": json.dumps(document)})
+    forge_detector_checksum(path)
+    with pytest.raises(
+        FormatError, match="50,001 strings of up to 20,000 characters, maybe a bomb"
+    ):
+        typica.load(path)
+
+
+def forge_detector_checksum(path: Path) -> None:
+    """Give a file the checksum of its content, unchanged."""
+
+    class Unchanged:
+        def random(self) -> float:
+            return 1.0
+
+    from helpers import fuzz
+
+    original = fuzz.mutate_json
+    fuzz.mutate_json = lambda document, rng: document
+    try:
+        forge_detector(path, Unchanged())  # type: ignore[arg-type]
+    finally:
+        fuzz.mutate_json = original
+
+
+def test_what_a_file_holds_must_be_a_detector(tmp_path: Path) -> None:
+    path = tmp_path / "d.safetensors"
+    typica.save([1, 2, 3], path)
+    with pytest.raises(FormatError, match=r"makes no sense \(a list and not a detector\)"):
+        typica.load(path)
+
+
+def test_a_pax_header_that_keeps_python_busy(tmp_path: Path) -> None:
+    path = tmp_path / "x.tar"
+    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as tape:
+        info = tarfile.TarInfo("a.png")
+        info.pax_headers = {"comment": "1" * 200_000}
+        tape.addfile(info, io.BytesIO(b""))
+    began = time.process_time()
+    for use in (lambda: open_images(path), lambda: unpack(path, tmp_path / "out")):
+        with pytest.raises(FormatError, match="not a whole"):
+            use()
+    assert time.process_time() - began < 5
+    assert not (tmp_path / "out").exists()
+
+
+def write_cifar(folder: Path, content: bytes) -> Path:
+    folder.mkdir()
+    (folder / "batches.meta").write_bytes(pickle.dumps({"label_names": ["a"]}, protocol=2))
+    (folder / "data_batch_1").write_bytes(content)
+    return folder
+
+
+def test_a_pickle_cannot_change_our_functions(tmp_path: Path) -> None:
+    function = b"cnumpy.core.multiarray\n_reconstruct\n"
+    state = b"}X\x04\x00\x00\x00evilK\x01s"
+    folder = write_cifar(tmp_path / "cifar", b"\x80\x02" + function + state + b"b.")
+    with pytest.raises(FormatError, match="it changes something else than an array"):
+        open_images(folder)
+    assert not hasattr(_cifar._reconstruct, "evil")
+
+
+def test_a_pickles_memo_costs_nothing(tmp_path: Path) -> None:
+    folder = write_cifar(tmp_path / "cifar", b"\x80\x02]r\xff\xff\xff\x0f.")
+    with pytest.raises(FormatError, match="holds a list in place of a dict"):
+        open_images(folder)
+
+
+def test_a_pickle_cannot_double_a_string_for_ever(tmp_path: Path) -> None:
+    text = b"X" + (1 << 20).to_bytes(4, "little") + b"x" * (1 << 20) + b"q\x00"
+    again = b"c_codecs\nencode\nh\x00\x85R"
+    folder = write_cifar(tmp_path / "cifar", b"\x80\x02]" + text + again * 300 + b".")
+    with pytest.raises(FormatError, match="it grows a hundredfold, maybe a bomb"):
+        open_images(folder)
+
+
+def unpack_there(archive: Path, folder: Path) -> bool:
+    try:
+        unpack(archive, folder)
+    except InputError:
+        return False
+    return True
+
+
+def test_two_that_unpack_to_one_folder_lose_nothing(tmp_path: Path) -> None:
+    archive = tmp_path / "x.zip"
+    members = {f"{i}.png": png(np.full((4, 4, 3), i, np.uint8)) for i in range(200)}
+    with zipfile.ZipFile(archive, "w") as packed:
+        for name, data in members.items():
+            packed.writestr(name, data)
+    with multiprocessing.get_context("spawn").Pool(3) as pool:
+        done = pool.starmap(unpack_there, [(archive, tmp_path / "out")] * 6)
+    assert any(done)
+    assert {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()} == members
+    assert {path.name for path in tmp_path.iterdir()} == {"x.zip", "out"}
