@@ -15,7 +15,13 @@ _load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 _RENAMED: dict[str, str] = {}
 
 
+# Names that are looked for here and live elsewhere, as they need PyTorch.
+_IN_NETS = ("FeatureExtractor", "Guard", "Perturb")
+
+
 def __getattr__(name: str) -> Any:
+    if name in _IN_NETS:
+        raise AttributeError(f"typica has no {name}; it is typica.nets.{name}")
     if name not in _RENAMED:
         return _load(name)
     new = _RENAMED[name]

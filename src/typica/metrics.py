@@ -186,9 +186,24 @@ def evaluate(
     >>> result.threshold, result.fpr, result.auroc
     (0.7, 0.0, 0.875)
     """
+    _check_scores_given(id_scores, ood_scores)
     options = _Options(tpr, convention, bootstrap, confidence, seed)
     sorted_id = _sorted_scores(id_scores, "id_scores")
     return options.measure(sorted_id, _sorted_scores(ood_scores, "ood_scores"))
+
+
+def _check_scores_given(id_scores: Any, ood_scores: Any) -> None:
+    """Say what to pass in place of a detector, or of several OOD sets at once."""
+    if hasattr(id_scores, "score_samples"):
+        raise InputError(
+            "takes scores, not a detector; pass detector.score_samples(X) and "
+            "detector.score_samples(Z)."
+        )
+    if isinstance(ood_scores, Mapping):
+        raise InputError(
+            "takes one OOD set; for several use typica.metrics.evaluate_many(name, id_scores, "
+            "{set: scores})."
+        )
 
 
 @border

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
+import typica
 from typica.errors import InputError
 from typica.metrics import CONVENTIONS, METRICS, Evaluation, Result, evaluate, evaluate_many
 
@@ -456,3 +457,12 @@ def test_every_convention_is_one_sentence():
     assert list(CONVENTIONS) == ["first", "interpolated", "rank"]
     assert all(text.endswith(".") and ". " not in text for text in CONVENTIONS.values())
     assert isinstance(evaluate([1.0], [0.0]), Result)
+
+
+def test_a_detector_or_several_sets_get_one_line_on_what_to_pass(data):
+    detector = typica.CTM().fit(data.train, data.labels)
+    with pytest.raises(typica.InputError, match=r"evaluate: takes scores, not a detector; pass"):
+        typica.evaluate(detector, data.test, {"svhn": data.ood})
+    scores = detector.score_samples(data.test)
+    with pytest.raises(typica.InputError, match=r"evaluate: takes one OOD set; .*evaluate_many"):
+        typica.evaluate(scores, {"svhn": detector.score_samples(data.ood)})

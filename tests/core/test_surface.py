@@ -68,3 +68,10 @@ def test_import_loads_nothing_heavy():
     # scikit-learn loads pandas, and so pyarrow, where they are installed; we add nothing to that.
     ours = loaded_by("import typica.cli; typica.CTM, typica.load, typica.evaluate")
     assert ours <= loaded_by("import sklearn")
+
+
+@pytest.mark.parametrize("name", ["Guard", "FeatureExtractor", "Perturb"])
+def test_what_needs_torch_is_pointed_to(name):
+    with pytest.raises(AttributeError, match=rf"typica has no {name}; it is typica\.nets\.{name}"):
+        getattr(typica, name)
+    assert hasattr(typica.nets, name)

@@ -499,11 +499,23 @@ def test_a_fitted_detector_says_what_it_knows(name, data: Data):
     assert repr(clone(detector)) == repr(unfitted)
 
 
+def test_p_values_are_of_the_kind_of_the_input(data: Data):
+    detector = fitted("ctm", data).calibrate(data.held_out)
+    wanted = detector.p_values(data.test)
+    assert isinstance(wanted, np.ndarray)
+    for get in (detector.p_values, lambda X: typica.p_values(detector, X)):
+        found = get(torch.asarray(data.test))
+        assert isinstance(found, torch.Tensor) and found.dtype == torch.float64
+        np.testing.assert_array_equal(found.numpy(), wanted)
+
+
 def test_the_line_names_classes_and_parameters(data: Data):
     ctm = fitted("ctm", data).calibrate(data.held_out)
     assert repr(ctm).startswith("CTM: 4 classes, 12 features, threshold 0.")
     assert repr(fitted("knn", data)).startswith("KNN(k=3): ")
-    assert "thresholds by class, keeps 95 %" in repr(ctm.calibrate(data.held_out, by_class=True))
+    with pytest.warns(typica.CalibrationWarning, match="share one threshold"):
+        ctm.calibrate(data.held_out, by_class=True)
+    assert "thresholds by class, keeps 95 %" in repr(ctm)
 
 
 def test_foreign_things_are_refused(data: Data, tmp_path):

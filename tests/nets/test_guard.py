@@ -243,3 +243,10 @@ def test_what_cannot_be(data):
         Guard(model, narrow)(rows(data))
     with pytest.raises(typica.InputError, match="12 features, but Mahalanobis is expecting 8"):
         Guard(model, fitted("mahalanobis", make_data(m=8)))(rows(data))
+
+
+def test_a_detector_calibrated_by_class_is_refused(data):
+    with pytest.warns(typica.CalibrationWarning, match="share one threshold"):
+        detector = fitted("ctm", data).calibrate(data.held_out, by_class=True)
+    with pytest.raises(typica.InputError, match="Guard: CTM is calibrated by class, and a guard"):
+        Guard(classifier(data), detector)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica import store
+from typica.arrays import Array
 from typica.calibration import Calibration
 from typica.decide import _estimators as decide
 from typica.detectors import final_detector
@@ -83,7 +84,7 @@ class ConformalDetector:
         """The number of calibration inputs."""
         return self.calibration.n
 
-    def p_values(self, X: Any, **options: Any) -> NDArray[np.float64]:
+    def p_values(self, X: Any, **options: Any) -> Array:
         """Return the p-value of each row; see `Detector.p_values`."""
         return decide.p_values(self.detector, X, **options)
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
 from typica import store
+from typica.arrays import Array
 from typica.detectors import detector_input, final_detector
 from typica.errors import InputError, border
 from typica.explanation import Explanation
@@ -53,7 +54,7 @@ def partial_calibrate(estimator: Any, X: Any, **options: Any) -> Any:
 
 
 @border
-def p_values(estimator: Any, X: Any, **options: Any) -> NDArray[np.float64]:
+def p_values(estimator: Any, X: Any, **options: Any) -> Array:
     """Return the conformal p-value of each row of X; see `Detector.p_values`."""
     return final_detector(estimator).p_values(detector_input(estimator, X), **options)
 

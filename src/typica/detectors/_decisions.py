@@ -7,6 +7,7 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple, Self
 
+import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
 
@@ -194,8 +195,10 @@ class Decider(Scorer):
     @border
     def p_values(
         self, X: Any, *, randomised: bool = False, seed: Any = None, predicted: Any = None
-    ) -> NDArray[np.float64]:
+    ) -> Array:
         """Return the p-value of each row: how typical it is, 1 / (n + 1) at the least.
+
+        In float64; a tensor where X is one, on its device.
 
         randomised: (#{<} + U (1 + #{=})) / (n + 1) with U uniform from `seed`, so that P(p <=
         alpha) = alpha exactly, ties or not.
@@ -204,7 +207,8 @@ class Decider(Scorer):
         calibration = self._calibrated()
         rng = np.random.default_rng(seed) if randomised else None
         scored = self._scored(Z, calibration.by_class, predicted)
-        return calibration.p_values(check_scores(scored.scores), scored.classes, rng)
+        p = calibration.p_values(check_scores(scored.scores), scored.classes, rng)
+        return p if isinstance(Z, np.ndarray) else _beside(p, Z)
 
     @border
     def discoveries(
@@ -395,6 +399,11 @@ class Decider(Scorer):
         made = super().from_state({**state, "fitted": _of_today(state["fitted"])})
         made._decided_with = made._parameters()
         return made
+
+
+def _beside(numbers: NDArray[np.float64], Z: Array) -> Array:
+    """Return numbers in the backend and on the device of Z, still in float64."""
+    return namespace(Z).asarray(numbers, device=array_api_compat.device(Z))
 
 
 def _lowest_finite(scores: NDArray[Any]) -> float:

@@ -46,6 +46,12 @@ class Guard(nn.Module):
     def __init__(self, model: FeatureExtractor | Any, detector: Any) -> None:
         super().__init__()
         final = final_detector(detector)
+        calibration = getattr(final, "calibration_", None)
+        if calibration is not None and calibration.by_class:
+            raise InputError(
+                f"{type(final).__name__} is calibrated by class, and a guard has one threshold; "
+                "calibrate it without by_class."
+            )
         if not hasattr(final, "offset_"):
             raise InputError(
                 f"{type(final).__name__} has no threshold yet; "
