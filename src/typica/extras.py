@@ -14,9 +14,10 @@ def need(module: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if error.name != module.partition(".")[0]:
+        package = module.partition(".")[0]
+        if error.name not in (package, module):
             raise
-        raise _missing(error.name, extra) from None
+        raise _missing(package, extra) from None
 
 
 def check_installed(module: str, extra: str) -> None:

@@ -371,6 +371,8 @@ def _decode_sklearn(name: str, params: dict[str, Any], state: dict[str, Any]) ->
     module = _SKLEARN.get(name)
     if not module:
         raise FormatError(f"unknown transformer {name}")
+    if state and "n_features_in_" not in state:
+        raise FormatError(f"a {name} that does not say how many features it takes")
     estimator = getattr(importlib.import_module(module), name)(**params)
     set_state(estimator, state)
     return estimator

@@ -411,7 +411,7 @@ def fuzz(cases: range) -> list[str]:
             for line in run.stdout.splitlines():
                 if line.startswith("CASE"):
                     case = line
-                else:
+                elif line.startswith("FOUND"):
                     findings.append(f"{case}: {line}")
             if run.returncode == 0:
                 break

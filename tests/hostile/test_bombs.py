@@ -21,6 +21,7 @@ import typica
 from typica import FormatError, InputError, files
 from typica.data import _cifar, open_images, read_features, unpack
 from typica.data.sets._idx import read_idx
+from typica.nets import open_model
 
 TWICE = 4 << 20
 
@@ -179,3 +180,17 @@ def test_two_that_unpack_to_one_folder_lose_nothing(tmp_path: Path) -> None:
     assert any(done)
     assert {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()} == members
     assert {path.name for path in tmp_path.iterdir()} == {"x.zip", "out"}
+
+
+def test_a_constant_of_an_onnx_model_that_grows(tmp_path: Path) -> None:
+    parser = pytest.importorskip("onnx.parser")
+    pytest.importorskip("onnxruntime")
+    path = tmp_path / "net.onnx"
+    model = parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> tiny (float[n, 2] x) => (float[n, 2] y) '
+        "<int64[2] s = {100000, 100000}, float[2, 2] w = {1, 0, 0, 2}> "
+        "{ c = ConstantOfShape (s) m = ReduceSum <keepdims = 0> (c) z = Add (x, m) y = MatMul (z, w) }"
+    )
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(FormatError, match=r"a constant of 40,000,000,000 bytes \(ConstantOfShape"):
+        open_model(path)

@@ -11,6 +11,9 @@ A file holds one matrix of features, and may hold labels beside it:
 | .csv            | all columns, with or without a header           | the column `label`  |
 | a bank's folder | its features, memory-mapped                     | its labels          |
 
+A file that is memory-mapped must not be made shorter while it is in use: the system would end the
+process. Write a new file in its place instead.
+
 The array or column of labels may be called `labels` or `label`. A .parquet file that a bank was
 written to has the bank's logits, head, classes and origin as well.
 """
