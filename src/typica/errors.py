@@ -11,10 +11,13 @@ import functools
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_typed: ContextVar[bool] = ContextVar("typed", default=False)  # whether the shell is the caller
 
 
 class InputError(ValueError):
@@ -48,6 +51,36 @@ def warn(message: str, category: type[Warning]) -> None:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("typica"):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+def argument(name: str, value: object = None) -> str:
+    """Return how the user passes an argument: `model=FILE`, or `--model FILE` in the shell.
+
+    A text in capitals stands for a value. Without a value the name is returned.
+
+    >>> argument("model", "FILE"), argument("on_error", "skip"), argument("labels")
+    ('model=FILE', "on_error='skip'", 'labels')
+    >>> with in_shell():
+    ...     argument("model", "FILE"), argument("on_error", "skip"), argument("trust", True)
+    ('--model FILE', '--on-error skip', '--trust')
+    """
+    if _typed.get():
+        option = "--" + name.replace("_", "-")
+        return option if value is None or value is True else f"{option} {value}"
+    if value is None:
+        return name
+    stands_for_one = isinstance(value, str) and value.isupper()
+    return f"{name}={value}" if stands_for_one else f"{name}={value!r}"
+
+
+@contextlib.contextmanager
+def in_shell() -> Iterator[None]:
+    """Let messages within the block name the options of the command line."""
+    token = _typed.set(True)
+    try:
+        yield
+    finally:
+        _typed.reset(token)
 
 
 @contextlib.contextmanager

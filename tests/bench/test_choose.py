@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import roc_auc_score
 
 import typica
-from typica.bench import Choice, leave_classes_out
+from typica.bench import Choice, compare, leave_classes_out
 from typica.bench._resampling import redrawn_aurocs, row_draws, unknown_draws
 from typica.cli.choose import shown_choice
 from typica.cli.show import console
@@ -426,3 +426,12 @@ def test_near_features_come_by_the_banks_own_backend_if_it_is_there(
         == tried[-1][0]
     )
     assert calls == tried
+
+
+def test_errors_name_the_function_that_was_called(data: Data):
+    detectors, held_out_labels = {"ctm": typica.CTM()}, np.arange(len(data.held_out)) % 4
+    few = data.labels % 2
+    with pytest.raises(typica.InputError, match=r"^leave_classes_out: 2 classes; at least 3"):
+        leave_classes_out(detectors, data.train, few, data.held_out, held_out_labels)
+    with pytest.raises(typica.InputError, match=r"^compare: labels of shape \(3,\) for"):
+        compare(detectors, data.train, data.labels[:3], data.test, {"x": data.test})

@@ -371,7 +371,7 @@ def test_a_model_file_lies_beside_its_suite(here: Path, monkeypatch):
     Path("file.toml").write_text(text.replace("[id]", "[transform]\nresize = 8\ncrop = 8\n\n[id]"))
     Path("elsewhere").mkdir()
     monkeypatch.chdir("elsewhere")
-    with pytest.raises(InputError, match=r"can run any code .* \(--trust\)"):
+    with pytest.raises(InputError, match=r"can run any code .* agree with trust=True"):
         prepare(load_suite("../file.toml"), None, settings=PLAIN)
     sets = prepare(load_suite("../file.toml"), None, settings=PLAIN, trust=True)
     assert sets.test.shape == (30, 12)

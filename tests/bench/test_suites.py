@@ -241,7 +241,7 @@ def test_missing_paths_are_said_together_with_the_rest(suite, tmp_path):
     )
     assert loaded.find("nowhere", data) is None
     with pytest.raises(
-        InputError, match=r"weights = .* is not in a data folder; name one with --data"
+        InputError, match=r"weights = .* is not in a data folder; name one with data=DIR"
     ):
         load_suite("cifar10-densenet", check_paths=True)
 
@@ -400,7 +400,7 @@ def test_methods_by_name():
         "max_logit": {},
         "knn": {"k": 200},
     }
-    with pytest.raises(InputError, match=r"--methods: 'ctn', 'x' unknown; choose from ctm, "):
+    with pytest.raises(InputError, match=r"methods: 'ctn', 'x' unknown; choose from ctm, "):
         named_methods(suite, "ctn,ctm,x")
 
 

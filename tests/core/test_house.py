@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -81,6 +82,23 @@ def test_nobody_enters_a_private_module_of_another_package():
         for depth, part in enumerate(to):
             if part.startswith("_") and not part.startswith("__"):
                 assert place[:depth] == to[:depth], (place, to)
+
+
+def raised(path: Path) -> Iterator[str]:
+    """Yield the statements of a module that raise."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Raise):
+            yield f"{path.name}:{node.lineno} {ast.unparse(node)}"
+
+
+def test_only_the_shell_speaks_of_its_options():
+    """Messages name an argument by `typica.errors.argument`; whole commands may be quoted."""
+    option = re.compile(r"(?<![\w`-])--[a-z]")
+    found = []
+    for path in sorted(SRC.rglob("*.py")):
+        if "cli" not in path.relative_to(SRC).parts:
+            found += [text for text in raised(path) if option.search(text)]
+    assert [text for text in found if "`typica " not in text] == []
 
 
 def test_late_imports_count_and_imports_for_types_do_not():

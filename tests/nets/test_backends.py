@@ -15,6 +15,7 @@ import pytest
 import torch
 from helpers.networks import NETWORKS, close, expected, images, network, torch_is_talkative
 from helpers.real import REAL
+from helpers.watcher import Watcher
 from torch import nn
 
 import typica
@@ -29,6 +30,7 @@ from typica.nets import (
     zoo,
 )
 from typica.nets._trials import largest_difference
+from typica.progress import watched_by
 
 
 @pytest.fixture(scope="session")
@@ -555,19 +557,20 @@ def test_the_stored_features_of_the_real_network(backend, checkpoint, real):
     assert close(features, real["test.features"][index], 1e-3)
 
 
-def test_a_banks_backend_that_cannot_run_is_replaced_aloud(monkeypatch, caplog):
+def test_a_banks_backend_that_cannot_run_is_replaced_aloud(monkeypatch):
     from typica.bench._near import _runner
 
     extractor, x = FeatureExtractor(network("cnn")), images(16)
     bank = SimpleNamespace(settings={"backend": "torch", "batch": 4, "threads": 1})
-    runner = _runner(extractor, bank, None, x)
-    assert (runner.name, runner.batch) == ("torch", 4) and not caplog.records
+    watcher = Watcher()
+    with watched_by(watcher):
+        runner = _runner(extractor, bank, None, x)
+    assert (runner.name, runner.batch) == ("torch", 4) and not watcher.notes
     monkeypatch.setattr(
         _trials.Trials, "_rate", lambda self, runner, trial: 1.0 + (runner.name == "torch")
     )
     bank.settings["backend"] = "abacus"
-    assert _runner(extractor, bank, None, x).name == "torch"
-    assert (
-        "the bank's backend cannot run here, another one is taken" in caplog.text
-        and "abacus" in caplog.text
-    )
+    with watched_by(watcher):
+        assert _runner(extractor, bank, None, x).name == "torch"
+    (said,) = [text for text in watcher.notes if "the bank's backend cannot run here" in text]
+    assert "another one is taken" in said and "abacus" in said

@@ -52,7 +52,7 @@ def test_known_architectures(tmp_path):
         "penultimate",
     ]
     with pytest.raises(
-        typica.InputError, match=r"no weights come with it; pass weights=FILE .* or 'random'"
+        typica.InputError, match=r"no weights come with it; pass weights=FILE, or 'random'"
     ):
         open_model("resnet-50")
     with pytest.raises(typica.InputError, match=r"there is no file none\.pth"):
@@ -94,7 +94,7 @@ def test_files_that_are_no_programs(tmp_path):
     for name in ("state.pth", "state.pth.tar"):
         with pytest.raises(
             typica.errors.FormatError,
-            match=r"holds weights, not a program.*--model ZOO_NAME --weights .*state",
+            match=r"holds weights, not a program.*model=ZOO_NAME weights='.*state",
         ):
             open_model(str(tmp_path / name))
     torch.save(network("cnn"), tmp_path / "whole.pt")

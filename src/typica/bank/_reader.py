@@ -38,7 +38,7 @@ from typica.bank._files import (
 )
 from typica.bank._origin import origin_in
 from typica.bank._parquet import write_parquet
-from typica.errors import FormatError, InputError
+from typica.errors import FormatError, InputError, argument
 from typica.files import reading
 from typica.head import Head
 from typica.origin import Origin
@@ -122,7 +122,7 @@ class Bank:
             what = "is damaged" if (self.path / HEAD).exists() else "is missing"
         raise FormatError(
             f"{self.path}: {HEAD} {what}; write the bank again (`typica extract --fresh`), "
-            "or pass the head in a file of its own (--head)."
+            f"or pass the head in a file of its own, {argument('head', 'FILE')}."
         )
 
     @property

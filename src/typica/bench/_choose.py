@@ -33,7 +33,7 @@ from typica.bench._resampling import (
     unknown_draws,
 )
 from typica.detectors import Detector
-from typica.errors import InputError
+from typica.errors import InputError, border
 from typica.head import Head
 from typica.progress import steps
 
@@ -144,6 +144,7 @@ class Choice:
         }
 
 
+@border
 def leave_classes_out(
     detectors: Mapping[str, Detector],
     train: NDArray[Any],
@@ -194,12 +195,10 @@ class _Rows:
 
 def _check_classes(classes: NDArray[Any], held_out_labels: NDArray[Any]) -> None:
     if len(classes) < 3:
-        raise InputError(f"choose: {len(classes)} classes; at least 3 are needed to leave one out.")
+        raise InputError(f"{len(classes)} classes; at least 3 are needed to leave one out.")
     absent = np.setdiff1d(classes, held_out_labels)
     if len(absent):
-        raise InputError(
-            f"choose: class {absent[0]} has no held-out rows; hold some of every class out."
-        )
+        raise InputError(f"class {absent[0]} has no held-out rows; hold some of every class out.")
 
 
 def _without_class(
@@ -273,7 +272,7 @@ class _Tally:
         names = [name for name in self.resampled if name not in self.failed]
         if not names:
             example = next(iter(self.failed.items()))
-            raise InputError(f"choose: every detector failed, e.g. {example}; see their needs.")
+            raise InputError(f"every detector failed, e.g. {example}; see their needs.")
         auroc = {name: self.auroc[name] for name in names}
         near = {name: self.near[name] for name in names if self.near[name]}
         means = np.stack([self.resampled[name] for name in names], axis=1)
@@ -290,9 +289,7 @@ def _without(detector: Detector, left_out: Any) -> Detector:
         return made
     kept = head.classes != left_out
     if kept.all():
-        raise InputError(
-            f"choose: the head has no class {left_out}; name its classes as the labels are."
-        )
+        raise InputError(f"the head has no class {left_out}; name its classes as the labels are.")
     made.set_params(head=Head(head.weight[kept], head.bias[kept], head.classes[kept]))
     return made
 

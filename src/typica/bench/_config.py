@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from typica.bench._schema import Problems, read_suite
-from typica.errors import InputError
+from typica.errors import InputError, argument
 from typica.files import reading
 
 GRID = (10, 20, 50, 100, 200, 400)  # the numbers of neighbours that the paper tried
@@ -182,7 +182,7 @@ def _check_paths(
     if values.get("weights", "bundled") != "bundled":
         paths["weights"] = values["weights"]
     places = " or ".join(dict.fromkeys(str(place) for place in (folder, data) if place is not None))
-    searched = places or "a data folder; name one with --data"
+    searched = places or f"a data folder; name one with {argument('data', 'DIR')}"
     for key, path in paths.items():
         if _found(path, folder, data) is None:
             problems.note(f"{key} = {path!r} is not in {searched}")

@@ -22,7 +22,7 @@ from typica.bench._neighbours import choose_k
 from typica.bench._schema import CHOSEN, IMAGE_METHODS, method_params
 from typica.bench._suite import FeatureSuite
 from typica.detectors import Detector, detector_class, list_detectors, takes_head, wants_head
-from typica.errors import InputError
+from typica.errors import InputError, argument, border
 from typica.head import Head
 from typica.metrics import Evaluation, evaluate_many
 from typica.progress import steps
@@ -126,7 +126,7 @@ def _fit_together(runs: Sequence[Run], train: Any, labels: Any) -> None:
     y = None if labels is None else to_numpy(labels)
     if y is not None and y.shape != (Z.shape[0],):
         raise InputError(
-            f"compare: labels of shape {y.shape} for {Z.shape[0]} rows; pass one label per row."
+            f"labels of shape {y.shape} for {Z.shape[0]} rows; pass one label per row."
         )
     for block in row_blocks(Z.shape[0], Z.shape[1]):
         rows, targets = Z[block, ...], None if y is None else y[block]
@@ -140,6 +140,7 @@ def _fit_together(runs: Sequence[Run], train: Any, labels: Any) -> None:
                 run.detector.set_training_threshold(Z)
 
 
+@border
 def compare(
     detectors: Mapping[str, Detector],
     train: Any,
@@ -234,7 +235,9 @@ def named_methods(suite: Suite, wanted: str | None) -> dict[str, Mapping[str, An
     unknown = [repr(name) for name in names if name not in known]
     if unknown:
         choices = ", ".join(sorted(known))
-        raise InputError(f"--methods: {', '.join(unknown)} unknown; choose from {choices}.")
+        raise InputError(
+            f"{argument('methods')}: {', '.join(unknown)} unknown; choose from {choices}."
+        )
     return {name: suite.methods.get(name, {}) for name in names}
 
 
@@ -302,7 +305,8 @@ class Engine:
             reason = "needs a head: give head.weight.npy and head.bias.npy"
             return Scored(params=used, error=reason)
         if name not in self.sets.scores:
-            reason = "needs images: it moves the input, which features do not hold; run with --data"
+            how = f"run with {argument('data', 'DIR')}"
+            reason = f"needs images: it moves the input, which features do not hold; {how}"
             return Scored(params=used, error=reason)
         by_set = {key: np.asarray(scores) for key, scores in self.sets.scores[name].items()}
         held_out = by_set.pop("calibration", None)

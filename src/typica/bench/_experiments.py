@@ -18,7 +18,7 @@ from typica.bench._misclassification import aurc, e_aurc
 from typica.bench._protocol import Measured, measure
 from typica.bench._record import Common, Printed, Record, Row, Stated
 from typica.bench._suite import FeatureSuite
-from typica.errors import InputError
+from typica.errors import InputError, argument, border
 from typica.progress import steps
 
 EXPERIMENTS = {
@@ -41,6 +41,7 @@ class Outcome(NamedTuple):
     scores: dict[str, Scores]
 
 
+@border
 def run_experiment(
     experiment: str,
     suite: Suite,
@@ -57,7 +58,7 @@ def run_experiment(
     """
     if experiment not in EXPERIMENTS:
         choices = ", ".join(EXPERIMENTS)
-        raise InputError(f"bench: experiment {experiment!r} is unknown; choose one of {choices}.")
+        raise InputError(f"experiment {experiment!r} is unknown; choose one of {choices}.")
     engine = engine or Engine(sets, suite.protocol)
     scored = _scored(experiment, suite, methods, engine)
     found = {row: entry.scores for row, entry in scored.items() if entry.scores is not None}
@@ -157,7 +158,7 @@ def _layers(suite: Suite, engine: Engine) -> dict[str, Scored]:
 
 def _absent_layer(layer: str) -> Scored:
     files = f"train.layer.{layer}.npy, test.layer.{layer}.npy and ood.NAME.layer.{layer}.npy"
-    return Scored(error=f"absent: write {files}, or run with --data")
+    return Scored(error=f"absent: write {files}, or run with {argument('data', 'DIR')}")
 
 
 def _without_held_out(scored: Scored) -> Scored:

@@ -27,7 +27,7 @@ from typica.bench._config import Suite
 from typica.bench._suite import FeatureSuite
 from typica.bench.published import canonical
 from typica.data import read_features, read_labels
-from typica.errors import InputError
+from typica.errors import InputError, argument
 from typica.head import Head
 
 NEEDED = ("train.features", "train.labels", "test.features", "test.labels")
@@ -133,7 +133,7 @@ def _missing(suite: Suite, ood: list[str], folder: Path) -> dict[str, str]:
         if canonical(name) not in have:
             missing[name] = (
                 f"absent: there is no ood.{name}.features.npy in {folder}; "
-                "write its features there, or run with --data"
+                f"write its features there, or run with {argument('data', 'DIR')}"
             )
     return missing
 

@@ -24,7 +24,7 @@ from typica.data import (
 from typica.data import origin_of as origin_of_file
 from typica.decide import origin_of
 from typica.detectors import Detector, final_detector, list_detectors, reads_logits, wants_head
-from typica.errors import InputError
+from typica.errors import InputError, argument
 from typica.head import Head
 from typica.metrics import Evaluation, evaluate_many
 from typica.origin import Origin
@@ -76,7 +76,7 @@ def compare_files(
 
     names: of detectors, "all" or "paper"; those that lack a head are left out.
     """
-    detectors = _with_head(names, find_head(head, features), "they need --head")
+    detectors = _with_head(names, find_head(head, features), f"they need {argument('head')}")
     train = read_features(features)
     targets = train.labels if labels is None else read_labels(labels)
     origin, width = origin_of_file(features), train.features.shape[1]
@@ -144,7 +144,8 @@ def _labelled(
     targets = table.labels if labels is None else read_labels(labels)
     if targets is None:
         raise InputError(
-            f"{path}: holds no labels; pass --labels, or a file with features and labels."
+            f"{path}: holds no labels; pass {argument('labels')}, "
+            "or a file with features and labels."
         )
     if len(targets) != len(features):
         raise InputError(
@@ -176,8 +177,8 @@ def _near(
 
     if not Bank.is_bank(path):
         raise InputError(
-            f"--images: {path} is not a bank of `typica extract`; pass one, for its network is "
-            "needed."
+            f"{argument('images')}: {path} is not a bank of `typica extract`; "
+            "pass one, for its network is needed."
         )
     bank = Bank.open(path)
     if rows is None:

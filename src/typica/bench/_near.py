@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,15 +12,14 @@ from numpy.typing import NDArray
 from typica.bank import Bank
 from typica.data import Images, Preprocessing
 from typica.data.corrupt import CORRUPTIONS, mixed
-from typica.errors import InputError, about
+from typica.errors import InputError, argument, border
 from typica.nets import Runner, make_runner, reopen
-from typica.progress import advance
-
-_log = logging.getLogger("typica.bench")
+from typica.progress import advance, note
 
 IMAGES = 256  # of the held-out ones, in each near set
 
 
+@border
 def near_features(
     bank: Bank,
     images: Images,
@@ -43,10 +41,10 @@ def near_features(
     """
     if images.fingerprint() != bank.identity.get("data"):
         raise InputError(
-            "choose: these are not the images that the bank was made of; pass those with --images."
+            "these are not the images that the bank was made of; "
+            f"pass those with {argument('images', 'PATH')}."
         )
-    with about("choose"):
-        opened, transform = reopen(bank.origin, model=model, weights=weights, trust=trust)
+    opened, transform = reopen(bank.origin, model=model, weights=weights, trust=trust)
     rng = np.random.default_rng(seed)
     chosen = np.sort(rng.choice(held_out, min(count, len(held_out)), replace=False))
     rows = _rows_of(bank, images, chosen)
@@ -102,5 +100,5 @@ def _runner(extractor: Any, bank: Bank, backend: str | None, sample: NDArray[np.
                 threads=own.get("threads"),
             )
         except InputError as error:
-            _log.warning("the bank's backend cannot run here, another one is taken (%s)", error)
+            note(f"the bank's backend cannot run here, another one is taken ({error})")
     return make_runner(extractor, backend or "auto", sample=sample)

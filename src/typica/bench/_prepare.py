@@ -35,7 +35,7 @@ from typica.data import (
     read_features,
 )
 from typica.data.sets import find_set, how_to_get, set_home
-from typica.errors import InputError
+from typica.errors import InputError, argument
 from typica.extras import need
 from typica.nets import (
     ODIN,
@@ -320,14 +320,14 @@ def _check_trust(suite: Suite, trust: bool) -> None:
         known = "" if code is None else f" (SHA-256 {code[:16]}...)"
         raise InputError(
             f"suite {suite.name!r}: its model is the function {suite.model}, whose code{known} "
-            "will run; agree with --trust."
+            f"will run; agree with {argument('trust', True)}."
         )
     note(f"runs the code of {suite.model}")
 
 
 def _open(suite: Suite, data: Path | None, trust: bool) -> Opened:
     if suite.model is None:
-        raise InputError(f"suite {suite.name!r}: names no model; add one, or pass --features.")
+        raise InputError(f"suite {suite.name!r}: names no model; add one, or pass features.")
     weights: Any = suite.weights
     if weights not in (None, "bundled"):
         weights = suite.find(weights, data)

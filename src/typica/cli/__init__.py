@@ -8,7 +8,7 @@ import sys
 import warnings
 from typing import Any, NoReturn, TextIO
 
-from typica.errors import CalibrationWarning, InputError
+from typica.errors import CalibrationWarning, InputError, in_shell
 
 _INTERRUPTED = 130  # the exit code of Ctrl-C
 
@@ -51,7 +51,7 @@ def _run(given: list[str]) -> None:
     from typica.cli.app import app  # noqa: PLC0415 (Ctrl-C while it loads is caught)
 
     wanted = [argument for argument in given if argument != "--debug"]
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), in_shell():
         warnings.simplefilter("always", CalibrationWarning)
         if "--debug" in given:
             app(wanted, prog_name="typica")

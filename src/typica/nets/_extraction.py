@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from typica.bank import Bank, BankWriter, remove_bank
 from typica.data import Batch, Images, Preprocessing, image_batches, open_images
-from typica.errors import InputError, border
+from typica.errors import InputError, argument, border
 from typica.head import Head
 from typica.nets._models import Opened, open_model
 from typica.nets._reduce import Reduction
@@ -150,7 +150,7 @@ class _Job:
         if other:
             raise InputError(
                 f"{writer.path}: was begun otherwise ({'; '.join(other)}), and would not end as "
-                "one piece; go on as it was begun, or begin again with --fresh."
+                f"one piece; go on as it was begun, or begin again with {argument('fresh', True)}."
             )
         return runner
 
@@ -167,8 +167,8 @@ def _complete(bank: Bank, settings: Settings) -> Bank:
     if bank.skipped and settings.on_error == "stop":
         raise InputError(
             f"{bank.path}: lacks {len(bank.skipped)} images that were skipped, e.g. "
-            f"{bank.skipped[0][1]}; fix them and begin again with --fresh, or agree with "
-            "--on-error skip."
+            f"{bank.skipped[0][1]}; fix them and begin again with {argument('fresh', True)}, or "
+            f"agree with {argument('on_error', 'skip')}."
         )
     return bank
 

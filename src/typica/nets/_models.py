@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from typica.data import Preprocessing
-from typica.errors import FormatError, InputError, about, border
+from typica.errors import FormatError, InputError, about, argument, border
 from typica.files import reading, sha256
 from typica.nets import zoo
 from typica.nets._reduce import Reduction
@@ -195,7 +195,7 @@ def _from_zoo(name: str, weights: Any) -> Any:
     if weights is None:
         if not zoo.has_weights(name):
             raise InputError(
-                "no weights come with it; pass weights=FILE (--weights FILE), or 'random' to try "
+                f"no weights come with it; pass {argument('weights', 'FILE')}, or 'random' to try "
                 "it out."
             )
         return zoo.load(name)
@@ -242,7 +242,8 @@ def _other_file(path: Path) -> FormatError | None:
         return None
     return FormatError(
         "holds weights, not a program; name their architecture and pass the file as its weights: "
-        f"--model ZOO_NAME --weights {path} (zoo: {', '.join(zoo.names())}), "
+        f"{argument('model', 'ZOO_NAME')} {argument('weights', str(path))} "
+        f"(zoo: {', '.join(zoo.names())}), "
         "or pass package.module:function."
     )
 

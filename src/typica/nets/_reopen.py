@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from typica.data import Preprocessing
-from typica.errors import InputError
+from typica.errors import InputError, argument
 from typica.files import sha256
 from typica.nets._models import PROGRAMS, Opened, code_of, is_function, open_model
 from typica.origin import Origin
@@ -51,13 +51,14 @@ def _remembered_model(origin: Origin) -> str:
     if origin.model_file is not None:
         if not Path(origin.model_file).is_file():
             raise InputError(
-                f"its model {origin.model_file} is not there any more; say where, --model FILE."
+                f"its model {origin.model_file} is not there any more; "
+                f"say where, {argument('model', 'FILE')}."
             )
         return origin.model_file
     if is_function(origin.model):
         raise InputError(
             f"its model is the function {origin.model}, whose code will run; "
-            f"agree with --model {origin.model}."
+            f"agree with {argument('model', origin.model)}."
         )
     return origin.model
 
@@ -71,7 +72,8 @@ def _existing(weights: Any) -> Any:
     a_path = isinstance(weights, str | os.PathLike) and str(weights) not in ("bundled", "random")
     if a_path and not Path(weights).is_file():
         raise InputError(
-            f"its weights {weights} are not there any more; say where, --weights FILE."
+            f"its weights {weights} are not there any more; "
+            f"say where, {argument('weights', 'FILE')}."
         )
     return weights
 
@@ -99,5 +101,5 @@ def _other_weights(source: Any) -> InputError:
     name = source if isinstance(source, str | os.PathLike) else type(source).__name__
     return InputError(
         f"{name} holds other weights than the detector was fitted with; "
-        "find those, --weights FILE, or extract and fit again."
+        f"find those, {argument('weights', 'FILE')}, or extract and fit again."
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from typica.errors import InputError, about, border
+from typica.errors import InputError, about, argument, border
 from typica.files import existing, sha256
 from typica.head import Head
 from typica.nets._reduce import Reduction, check_reduction, reduced, reduced_logits
@@ -180,5 +180,5 @@ def check_trust(path: Path, trust: bool) -> None:
         raise InputError(
             f"{path} can run any code when it is loaded, as TorchScript and .pt2 files can, and "
             "is refused; export the model to ONNX (torch.onnx.export), or, where you trust the "
-            "file, agree with trust=True (--trust)."
+            f"file, agree with {argument('trust', True)}."
         )
