@@ -82,7 +82,7 @@ class Estimator(BaseEstimator):
 
     def _absorb(self, other: Self) -> None:
         """Take in what `other` has learnt."""
-        raise InputError("this method cannot merge; fit it on all data at once.")
+        raise InputError("this detector cannot merge; fit it on all data at once.")
 
     def _derive(self) -> None:
         """Set, as private attributes, what use needs of parameters and of what was learnt.
@@ -283,7 +283,7 @@ class Estimator(BaseEstimator):
         """Return parameters and fitted attributes, to be stored."""
         if not self.tags.saveable:
             raise InputError(
-                "this method holds objects that only pickle can store; "
+                "this detector holds objects that only pickle can store; "
                 "fit it again where it is needed."
             )
         return {"params": self.get_params(deep=False), "fitted": store.fitted_state(self)}

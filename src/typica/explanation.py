@@ -75,7 +75,7 @@ class Explanation:
         return "; ".join(parts)
 
     def _verdict(self) -> Iterator[str]:
-        words = {True: "typical", False: "NOT typical", None: "not judged (no threshold)"}
+        words = {True: "typical", False: "atypical", None: "not judged (no threshold)"}
         verdict = f"{words[self.typical]}: score {self.score:.4f}"
         if self.threshold is not None:
             relation = ">=" if self.typical else "<"

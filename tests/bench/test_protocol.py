@@ -178,7 +178,7 @@ def test_k_that_cannot_be_chosen(data: Data):
         choose_k(data.train[data.labels < 2], data.labels[data.labels < 2], [5])
     with pytest.raises(
         InputError,
-        match=r"KNN: no k of the grid \[500\] is at most \d+, the rows of the smallest bank",
+        match=r"KNN: no k of the grid \[500\] is at most \d+, the fewest rows that are left",
     ):
         choose_k(data.train, data.labels, [500])
     with pytest.raises(InputError, match="KNN: too few training rows to choose k on"):

@@ -834,7 +834,7 @@ def test_compare_leaves_out_what_lacks_a_head_and_reports_what_fails(folder, dat
 def test_demo_tells_the_whole_story(capsys):
     out = run(capsys, "demo")
     assert max(map(len, out.splitlines())) <= 80
-    for words in ("held-out-digits", "photos", "NOT typical", "nearest", "typica fit train.npy"):
+    for words in ("held-out-digits", "photos", "atypical", "nearest", "typica fit train.npy"):
         assert words in out
     document = json.loads(run(capsys, "demo", "--json", "-"))
     assert document["accuracy"] > 0.95 and set(document["results"]) == set(typica.list_detectors())

@@ -321,7 +321,8 @@ def test_bad_input(data: Data):
     ):
         monitor.observe(data.test)
     with pytest.raises(
-        InputError, match=r"Monitor.update: predicted has shape \(1,\) for 2 scores; pass one each"
+        InputError,
+        match=r"Monitor.update: predicted has shape \(1,\) for 2 scores; pass one per score",
     ):
         monitor.update([1.0, 2.0], predicted=["a"])
     assert monitor.inputs == 0

@@ -594,7 +594,7 @@ def test_names_are_shown_as_they_are(here: Path, pictures: Path, capsys):
     assert "[bold]red" in run(capsys, "info", "ctm.safetensors")
     assert main_errors(
         capsys, "score", "ctm.safetensors", "odd[", "--model", MODEL, "--limit", "60"
-    ).count("left out, no image: odd[/notes.txt")
+    ).count("left out, not an image: odd[/notes.txt")
 
 
 def main_errors(capsys, *arguments: str) -> str:

@@ -347,6 +347,6 @@ def _key(name: str, params: Mapping[str, Any]) -> str:
 
 
 def _plain(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters as JSON types; what is none (detectors inside an ensemble) as text."""
+    """Return parameters as JSON types; what is not one (detectors inside an ensemble) as text."""
     kinds = (str, int, float, bool, dict, type(None))
     return {key: value if isinstance(value, kinds) else str(value) for key, value in params.items()}

@@ -59,7 +59,7 @@ def _usable(grid: Sequence[int], known: NDArray[Any], unknown: NDArray[Any]) -> 
     fewest = len(known) - largest
     usable = sorted({int(k) for k in grid if k <= fewest})
     if not usable:
-        limit = f"{fewest}, the rows of the smallest bank"
+        limit = f"{fewest}, the fewest rows that are left"
         raise InputError(f"KNN: no k of the grid {list(grid)} is at most {limit}.")
     return usable
 

@@ -107,7 +107,7 @@ def _decide(suite: FeatureSuite, detector: Detector, seed: int) -> None:
         scores = np.asarray(detector.score_samples(features))
         middle = int(np.argsort(scores)[len(scores) // 2])
         answer = detector.explain(features[middle : middle + 1])[0]
-        verdict = "[green]typical[/]" if answer.typical else "[red]NOT typical[/]"
+        verdict = "[green]typical[/]" if answer.typical else "[red]atypical[/]"
         said = (
             f"{digits.ascii_art(images[name][middle])}\n{verdict}\n"
             f"score {answer.score:.4f}\npercentile {answer.percentile:.1f}\n"

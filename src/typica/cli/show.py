@@ -155,7 +155,7 @@ def show_left_out(images: Images) -> None:
     for note in images.notes:
         complain(note)
     for name in images.ignored:
-        complain(f"left out, no image: {name}")
+        complain(f"left out, not an image: {name}")
 
 
 def show_skipped(skipped: Sequence[tuple[str, str]]) -> None:

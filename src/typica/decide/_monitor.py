@@ -115,7 +115,8 @@ class Monitor:
         classes = None if predicted is None else np.atleast_1d(to_numpy(predicted))
         if classes is not None and classes.shape != checked.shape:
             raise InputError(
-                f"predicted has shape {classes.shape} for {len(checked)} scores; pass one each."
+                f"predicted has shape {classes.shape} for {len(checked)} scores; "
+                "pass one per score."
             )
         if self.by_class and classes is None:
             raise InputError("calibrated by class; pass the predicted class of each score.")

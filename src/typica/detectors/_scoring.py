@@ -138,4 +138,4 @@ def _check_bounded(scores: Array) -> None:
 
 
 def _no_classes() -> InputError:
-    return InputError("this method matches no classes; use the classifier's own prediction.")
+    return InputError("this detector matches no classes; use the classifier's own prediction.")

@@ -14,8 +14,8 @@ def describe_set(name: str, root: str | os.PathLike[str] | None = None) -> dict[
     path = find_set(name, root)
     files = []
     for file in described.files:
-        origin = {"name": file.name, "addresses": list(file.addresses), "bytes": file.size}
-        files.append(origin | file.digests._asdict())
+        entry = {"name": file.name, "addresses": list(file.addresses), "bytes": file.size}
+        files.append(entry | file.digests._asdict())
     return {
         "title": described.title,
         "page": described.page,
