@@ -336,4 +336,7 @@ class Calibration:
         )
         made.sources = dict(state["sources"])
         made.samples = dict(state["samples"])
+        for group, sample in made.samples.items():
+            if not isinstance(sample, ScoreSample):
+                raise TypeError(f"the scores of {group} are a {type(sample).__name__}")
         return made

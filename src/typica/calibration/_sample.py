@@ -186,6 +186,9 @@ class ScoreSample:
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> ScoreSample:
         """Rebuild the sample from what was stored."""
+        for name in ("limit", "n"):
+            if not isinstance(state[name], int):
+                raise TypeError(f"{name} of a sample is a {type(state[name]).__name__}")
         made = cls(state["limit"])
         made.n, made.fixed = state["n"], state["fixed"]
         made._scores, made._keys = state["scores"], state["keys"]

@@ -32,6 +32,7 @@ from typica.verdicts import Verdicts
 
 TRAINING_SAMPLE = 2048  # how many training rows the provisional threshold of `fit` looks at
 TRAINING_TPR = 0.95
+_KINDS = {"origin_": Origin, "calibration_": Calibration, "training_offset_": float}
 _NAMED = 5  # classes that a warning names
 _DECISIONS = ("calibration_", "training_offset_")  # what no score depends on
 
@@ -273,9 +274,11 @@ class Decider(Scorer):
 
         What is merely not fitted, or needs predicted classes, is well.
         """
-        origin = getattr(self, "origin_", None)
-        if not isinstance(origin, Origin | None):
-            raise TypeError(f"its origin is a {type(origin).__name__}")
+        for name, kind in _KINDS.items():
+            if not isinstance(vars(self).get(name, kind), kind | type):
+                raise TypeError(f"{name} is a {type(vars(self)[name]).__name__}")
+        if hasattr(self, "calibration_") and not self.calibration_.samples:
+            raise ValueError("a calibration without scores")
         if self.n_features is None:
             return
         row = store.one_row(self.n_features)
