@@ -537,7 +537,7 @@ def test_info_lays_out_what_is_nested(folder, data: Data, capsys):
     out = run(capsys, "info", "x.safetensors")
     assert max(map(len, out.splitlines())) <= 80
     lines = [line.rstrip() for line in out.splitlines()]
-    start = lines.index("source")
+    start = lines.index("origin")
     keys = [line[:16].rstrip() for line in lines[start + 1 :] if line[:16].strip()]
     assert keys[:7] == [
         "  model",

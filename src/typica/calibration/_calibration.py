@@ -175,9 +175,9 @@ class Calibration:
         asked for.
         """
         if levels is not None and levels != self.levels:
-            return self._limits(levels)
+            return self._thresholds_at(levels)
         if self._thresholds is None:
-            self._thresholds = self._limits(self.levels)
+            self._thresholds = self._thresholds_at(self.levels)
         return self._thresholds
 
     def offsets(
@@ -281,7 +281,7 @@ class Calibration:
         size = sample.kept if sample.fixed is None else sample.n
         return guaranteed_rank(size, levels.alpha, levels.confidence)
 
-    def _limits(self, levels: Levels) -> dict[str, float]:
+    def _thresholds_at(self, levels: Levels) -> dict[str, float]:
         limits = {}
         helpless = []
         for group, sample in self.samples.items():

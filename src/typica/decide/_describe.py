@@ -28,7 +28,7 @@ def describe(estimator: Any) -> dict[str, Any]:
     origin = getattr(final, "origin_", None)
     if origin is not None:
         known = origin.to_dict().items()
-        description["source"] = {key: value for key, value in known if value is not None}
+        description["origin"] = {key: value for key, value in known if value is not None}
     return description | _decisions(final)
 
 

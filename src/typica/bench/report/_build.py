@@ -200,7 +200,7 @@ class Figure:
     small: bool
 
     @property
-    def origin(self) -> str:
+    def set_name(self) -> str:
         """The set of the image."""
         return "ID test" if self.shown.set == "test" else self.shown.set
 
@@ -218,9 +218,9 @@ class Figure:
     @property
     def alt(self) -> str:
         """The image in words."""
-        origin = "the ID test set" if self.shown.set == "test" else self.shown.set
+        taken_from = "the ID test set" if self.shown.set == "test" else self.shown.set
         known = ", ".join(f"{key} {value}" for key, value in self.facts.items())
-        return f"{self.shown.kind} from {origin}: {known}"
+        return f"{self.shown.kind} from {taken_from}: {known}"
 
 
 @dataclass
