@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
+from typica.cards import card
+
 
 class Contribution(NamedTuple):
     """What a feature adds to the distance from the nearest class; not in excess is missing.
@@ -73,6 +75,11 @@ class Explanation:
         if self.note:
             parts.append(self.note)
         return "; ".join(parts)
+
+    def _repr_html_(self) -> str:
+        """Return a card for notebooks."""
+        title, *parts = str(self).split("; ")
+        return card(title, [[part] for part in parts])
 
     def _verdict(self) -> Iterator[str]:
         words = {True: "typical", False: "atypical", None: "not judged (no threshold)"}

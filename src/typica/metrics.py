@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv
 
 from typica.arrays import to_numpy
+from typica.cards import card
 from typica.errors import InputError, border
 from typica.exact import exact, json_number
 
@@ -152,6 +153,15 @@ class Evaluation:
             "ood": {name: result.to_dict() for name, result in self.ood.items()},
             "average": self.average,
         }
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks, in percent: one row per OOD set, and the average."""
+        rows: list[list[object]] = []
+        for name, result in self.ood.items():
+            rows.append([name, *(100 * getattr(result, metric) for metric in METRICS)])
+        rows.append(["average", *(100 * self.average[metric] for metric in METRICS)])
+        title = f"{self.detector}: {self.n_id} ID inputs, {100 * self.tpr:g} % kept"
+        return card(title, rows, ["OOD set", *METRICS], note="in percent")
 
     def to_json(self, indent: int | None = 2) -> str:
         """Give `to_dict` as JSON text."""

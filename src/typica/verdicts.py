@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from typica.cards import card
 from typica.extras import need
 
 COLUMNS = ("file", "verdict", "score", "p_value", "nearest", "runner_up", "margin", "why")
@@ -143,11 +143,12 @@ class Verdicts:
         """Return a table for notebooks, what was rejected in colour."""
         shown = self[:SHOWN]
         names = list(shown.columns())
-        heads = "".join(f"<th>{name}</th>" for name in names)
-        rows = "".join(_html_row(one, names) for one in shown)
-        left = len(self) - len(shown)
-        more = f"<p>and {left} more</p>" if left else ""
-        return f"<p><b>{self!r}</b></p><table><tr>{heads}</tr>{rows}</table>{more}"
+        names = list(self.columns())
+        few = self[:SHOWN]
+        rows = [[getattr(one, name) for name in names] for one in few]
+        marked = [i for i, one in enumerate(few) if one.verdict == WORDS[False]]
+        left = len(self) - len(few)
+        return card(repr(self), rows, names, marked=marked, note=f"and {left} more" if left else "")
 
     def _reason(self, i: int) -> str:
         parts = [f"score {self.score[i]:.4g}"]
@@ -161,12 +162,6 @@ class Verdicts:
         if self.runner_up is not None and self.runner_up[i] is not None:
             parts.append(f"then {self.runner_up[i]} ({_item(self.runner_up_similarity, i):.4g})")
         return "; ".join(parts)
-
-
-def _html_row(one: Verdict, names: Sequence[str]) -> str:
-    cells = "".join(f"<td>{_shown(getattr(one, name))}</td>" for name in names)
-    style = ' style="background:#d9480f22"' if one.verdict == WORDS[False] else ""
-    return f"<tr{style}>{cells}</tr>"
 
 
 def _margin(verdicts: Verdicts, i: int) -> float | None:
@@ -193,9 +188,3 @@ def _plain(column: NDArray[Any]) -> list[Any]:
     if column.dtype.kind == "f" and np.isnan(column).any():
         return [None if _is_nan(value) else value for value in values]
     return values
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:.4g}" if isinstance(value, float) else html.escape(str(value))

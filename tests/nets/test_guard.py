@@ -250,3 +250,24 @@ def test_a_detector_calibrated_by_class_is_refused(data):
         detector = fitted("ctm", data).calibrate(data.held_out, by_class=True)
     with pytest.raises(typica.InputError, match="Guard: CTM is calibrated by class, and a guard"):
         Guard(classifier(data), detector)
+
+
+def test_keywords_are_passed_on(data):
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = classifier(data)
+
+        def forward(self, pixel_values):
+            return self.inner(pixel_values)
+
+    guard = Guard(Named(), fitted("ctm", data))
+    wanted = guard(rows(data))
+    found = guard(pixel_values=rows(data))
+    assert torch.equal(found.score, wanted.score) and torch.equal(found.logits, wanted.logits)
+    extraction = guard.extractor(pixel_values=rows(data))
+    assert torch.equal(extraction.logits, wanted.logits)
+    with pytest.raises(typica.InputError, match="a batch and the keywords pixel_values; pass one"):
+        guard.extractor(rows(data), pixel_values=rows(data))
+    with pytest.raises(typica.InputError, match="no batch; pass one"):
+        guard.extractor()

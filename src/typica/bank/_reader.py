@@ -38,6 +38,7 @@ from typica.bank._files import (
 )
 from typica.bank._origin import origin_in
 from typica.bank._parquet import write_parquet
+from typica.cards import card
 from typica.errors import FormatError, InputError, argument
 from typica.files import reading
 from typica.head import Head
@@ -200,6 +201,16 @@ class Bank:
 
     def __len__(self) -> int:
         return self._manifest.rows
+
+    def _repr_html_(self) -> str:
+        """Return a card for notebooks."""
+        classes = None if self.classes is None else ", ".join(self.classes[:8])
+        rows: list[list[object]] = [
+            ["folder", self.path],
+            ["classes", classes],
+            ["skipped", len(self.skipped)],
+        ]
+        return card(repr(self), rows)
 
     def __repr__(self) -> str:
         parts = [f"{len(self)} rows", f"{self.features.shape[1]} features"]

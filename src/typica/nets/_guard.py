@@ -9,7 +9,7 @@ from typica.detectors import CosineDetector, final_detector, reads_logits
 from typica.errors import InputError, border
 from typica.linalg import NO_DIRECTION
 from typica.nets._input import as_extractor, chosen
-from typica.nets._result import Extraction
+from typica.nets._result import Extraction, batch_of
 from typica.nets._torch import nn, torch
 from typica.nets.extractors.torch import FeatureExtractor
 
@@ -69,9 +69,9 @@ class Guard(nn.Module):
             self.register_buffer(name, None if value is None else value.to(weight.device, dtype))
         self.eval()
 
-    def forward(self, images: Any) -> Guarded:
-        """Return logits, score and verdict of one batch, as the model takes it."""
-        return self.judge(self.extractor.run(images))
+    def forward(self, images: Any = None, **named: Any) -> Guarded:
+        """Return logits, score and verdict of one batch, as the model takes it: keywords too."""
+        return self.judge(self.extractor.run(batch_of(images, named)))
 
     def judge(self, extraction: Extraction) -> Guarded:
         """Return the verdict on what the model has given: all that the guard adds to its pass."""

@@ -45,6 +45,15 @@ def some(names: Sequence[str]) -> str:
     return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
 
 
+def batch_of(images: Any, named: dict[str, Any]) -> Any:
+    """Return one batch: what was given, or the model's keyword arguments."""
+    if images is None and not named:
+        raise InputError("no batch; pass one, or the model's keyword arguments.")
+    if images is not None and named:
+        raise InputError(f"a batch and the keywords {', '.join(named)}; pass one or the other.")
+    return named or images
+
+
 def each_array(extraction: Extraction, function: Callable[[Any], Any]) -> Extraction:
     """Return the extraction with `function` applied to its arrays."""
     layers = {name: function(rows) for name, rows in extraction.layers.items()}

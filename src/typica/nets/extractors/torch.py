@@ -12,7 +12,7 @@ import numpy as np
 from typica.errors import InputError, about, border
 from typica.head import Head
 from typica.nets._reduce import Reduction, check_reduction, reduced, reduced_logits
-from typica.nets._result import Extraction, closest, some, wanted_layers
+from typica.nets._result import Extraction, batch_of, closest, some, wanted_layers
 from typica.nets._torch import nn, torch
 from typica.nets._tracing import (
     ONE_AT_A_TIME,
@@ -100,14 +100,14 @@ class FeatureExtractor:
         self._finding = "no batch has been run yet."
 
     @border
-    def __call__(self, images: Any, *, gradients: bool = False) -> Extraction:
-        """Run one batch: an array or tensor for the model, or a dict of its keyword arguments.
+    def __call__(self, images: Any = None, *, gradients: bool = False, **named: Any) -> Extraction:
+        """Run one batch: an array or tensor for the model, or its keyword arguments (or a dict).
 
         It is moved to the model's device and floating-point type. With `gradients`, what is
         returned can be differentiated with respect to `images`.
         """
         with ONE_AT_A_TIME, evaluating(self.model, gradients):
-            return self.run(images)
+            return self.run(batch_of(images, named))
 
     def run(self, images: Any) -> Extraction:
         """Run one batch as the model stands, in its mode and with gradients as they are set."""
