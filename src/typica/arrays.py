@@ -18,8 +18,9 @@ from typica.errors import InputError
 from typica.progress import advance
 
 Array = Any  # an array of any backend
-Rows = NDArray[Any]  # NumPy's, (n, m), of any real dtype
-Labels = NDArray[Any]  # NumPy's, (n,), integers or strings
+AnyArray = NDArray[Any]  # NumPy's, of any dtype and shape
+Rows = AnyArray  # NumPy's, (n, m), of any real dtype
+Labels = AnyArray  # NumPy's, (n,), integers or strings
 
 # Of the widest array that a block makes: large enough for BLAS to be at its best, and below the 32
 # MiB from which malloc asks the system for fresh pages every time.
@@ -40,7 +41,7 @@ def is_numpy(x: object) -> bool:
     return isinstance(x, np.ndarray)
 
 
-def to_numpy(x: Any) -> NDArray[Any]:
+def to_numpy(x: Any) -> AnyArray:
     """Return `x` as a NumPy array, without a copy where possible; gradients are left behind.
 
     >>> to_numpy([1.0, 2.0])
@@ -54,7 +55,7 @@ def to_numpy(x: Any) -> NDArray[Any]:
     return np.asarray(x)
 
 
-def like(a: NDArray[Any], Z: Array) -> Array:
+def like(a: AnyArray, Z: Array) -> Array:
     """Return the NumPy array `a` in the backend, dtype and device of `Z`.
 
     >>> like(np.ones(2), np.zeros(3, dtype=np.float32)).dtype
@@ -118,7 +119,7 @@ def as_labels(y: Any) -> Labels:
     return np.asarray(labels.tolist())
 
 
-def _from_foreign(X: Any) -> NDArray[Any]:
+def _from_foreign(X: Any) -> AnyArray:
     if hasattr(X, "tocsr"):
         raise InputError("sparse features are not supported; pass X.toarray().")
     if X is None or isinstance(X, str | bytes):
@@ -131,7 +132,7 @@ def _from_foreign(X: Any) -> NDArray[Any]:
         ) from None
 
 
-def _unmasked(X: Any) -> NDArray[Any]:
+def _unmasked(X: Any) -> AnyArray:
     """Return a masked array in which nothing is masked as a plain one."""
     if np.ma.is_masked(X):
         raise InputError("some features are masked; fill them, X.filled(0), or drop the rows.")

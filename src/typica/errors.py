@@ -129,4 +129,5 @@ def _place(public: Callable[..., object], args: tuple[object, ...]) -> str:
     if not owner or owner.endswith("<locals>") or not args:
         return name
     kind = args[0] if isinstance(args[0], type) else type(args[0])
-    return kind.__name__ if name in ("__init__", "__call__") else f"{kind.__name__}.{name}"
+    constructs = name in ("__init__", "__post_init__", "__call__")
+    return kind.__name__ if constructs else f"{kind.__name__}.{name}"

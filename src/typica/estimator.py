@@ -26,6 +26,7 @@ from typica.arrays import Array, Labels, Rows, as_features, as_labels, like, to_
 from typica.checks import Parameter, check_parameters
 from typica.errors import InputError, border
 from typica.moments import Moments
+from typica.store import State
 
 
 class NotFittedError(InputError, exceptions.NotFittedError):
@@ -279,7 +280,7 @@ class Estimator(BaseEstimator):
         for name in [key for key in store.fitted_state(self) if key not in keep]:
             delattr(self, name)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """Return parameters and fitted attributes, to be stored."""
         if not self.tags.saveable:
             raise InputError(
@@ -289,7 +290,7 @@ class Estimator(BaseEstimator):
         return {"params": self.get_params(deep=False), "fitted": store.fitted_state(self)}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
+    def from_state(cls, state: State) -> Self:
         """Rebuild an estimator from what was stored."""
         estimator = cls(**state["params"])
         store.set_state(estimator, state["fitted"])

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from typica.arrays import Array, as_features, check_finite, like, to_numpy
+from typica.arrays import AnyArray, Array, as_features, check_finite, like, to_numpy
 from typica.checks import Parameter
 from typica.errors import InputError, about, border
-from typica.store import storable
+from typica.store import State, storable
 
 
 @storable("head")
@@ -31,9 +31,9 @@ class Head:
 
     @border
     def __init__(self, weight: Any, bias: Any = None, classes: ArrayLike | None = None) -> None:
-        self.weight: NDArray[Any] = _weight(weight)
+        self.weight: AnyArray = _weight(weight)
         n = self.weight.shape[0]
-        self.bias: NDArray[Any] = _floats(np.zeros(n) if bias is None else to_numpy(bias))
+        self.bias: AnyArray = _floats(np.zeros(n) if bias is None else to_numpy(bias))
         if self.bias.shape != (n,):
             raise InputError(
                 f"bias of shape {self.bias.shape} for {n} classes; "
@@ -41,7 +41,7 @@ class Head:
             )
         if not np.isfinite(self.bias).all():
             raise InputError("the bias holds NaN or infinity; fix the checkpoint.")
-        self.classes: NDArray[Any] = np.arange(n) if classes is None else _names(classes)
+        self.classes: AnyArray = np.arange(n) if classes is None else _names(classes)
         if self.classes.dtype.kind not in "iuU":
             raise InputError(f"class names of type {self.classes.dtype}; pass integers or strings.")
         if self.classes.shape != (n,) or len(np.unique(self.classes)) != n:
@@ -59,9 +59,9 @@ class Head:
         """Return the logits (n, C) of the features Z (n, m), in their backend and dtype."""
         return Z @ like(self.weight, Z).T + like(self.bias, Z)
 
-    def predict(self, Z: Array) -> NDArray[Any]:
+    def predict(self, Z: Array) -> AnyArray:
         """Return the name of the class with the largest logit for each row."""
-        best: NDArray[Any] = self.classes[np.argmax(to_numpy(self.logits(Z)), axis=1)]
+        best: AnyArray = self.classes[np.argmax(to_numpy(self.logits(Z)), axis=1)]
         return best
 
     def __repr__(self) -> str:
@@ -76,12 +76,12 @@ class Head:
     def __hash__(self) -> int:
         return hash((self.weight.tobytes(), self.bias.tobytes()))
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """Return the arrays to be stored."""
         return {"weight": self.weight, "bias": self.bias, "classes": self.classes}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Head:
+    def from_state(cls, state: State) -> Head:
         """Rebuild the head from its stored arrays."""
         return cls(**state)
 
@@ -93,14 +93,14 @@ HEAD = Parameter(
 )
 
 
-def _weight(weight: Any) -> NDArray[Any]:
+def _weight(weight: Any) -> AnyArray:
     with about("the weight"):
         checked = _floats(as_features(to_numpy(weight)))
         check_finite(checked)
     return checked
 
 
-def _names(classes: ArrayLike) -> NDArray[Any]:
+def _names(classes: ArrayLike) -> AnyArray:
     """Return class names as an array; one of Python objects, as pandas has them, by their type."""
     names = np.array(classes)
     if names.dtype.kind != "O" or len({type(name) for name in names.ravel()}) != 1:
@@ -108,7 +108,7 @@ def _names(classes: ArrayLike) -> NDArray[Any]:
     return np.array(names.tolist())
 
 
-def _floats(a: NDArray[Any]) -> NDArray[Any]:
+def _floats(a: AnyArray) -> AnyArray:
     """Return a read-only copy in float32 or float64."""
     if a.dtype.kind not in "fiub":
         raise InputError(f"weights of type {a.dtype}; pass numbers.")

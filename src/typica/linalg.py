@@ -6,13 +6,11 @@ their input.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from typica.arrays import Array, is_numpy, namespace
+from typica.arrays import AnyArray, Array, is_numpy, namespace
 
 Floats = NDArray[np.float64]
 
@@ -22,7 +20,7 @@ NO_DIRECTION = -1.0  # the cosine of a zero row: as far from every direction as 
 # Directions and lengths of rows
 
 
-def unit_rows(M: NDArray[Any]) -> Floats:
+def unit_rows(M: AnyArray) -> Floats:
     """Return the rows of M scaled to length 1, in float64; they must not be zero."""
     M = M.astype(np.float64)
     M = M / np.abs(M).max(axis=1, keepdims=True)  # so that squares neither overflow nor underflow
@@ -160,7 +158,7 @@ def descending(L: Array) -> Array:
 # Sums and scatters
 
 
-def class_sums(values: NDArray[Any], classes: NDArray[np.int64], n_classes: int) -> Floats:
+def class_sums(values: AnyArray, classes: NDArray[np.int64], n_classes: int) -> Floats:
     """Return the sums (n_classes, m) of the rows of `values` (n, m) by each row's class number.
 
     >>> class_sums(np.array([[1.0], [2.0], [4.0]]), np.array([0, 2, 0]), 3).ravel()

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv
 
-from typica.arrays import to_numpy
+from typica.arrays import AnyArray, to_numpy
 from typica.cards import card
 from typica.errors import InputError, border
 from typica.exact import exact, json_number
@@ -299,7 +299,7 @@ class _Options:
             if not isinstance(value, int | np.integer) or value < 0:
                 raise InputError(f"{name}={value!r}; pass an integer >= 0.")
 
-    def measure(self, sorted_id: NDArray[Any], sorted_ood: NDArray[Any]) -> Result:
+    def measure(self, sorted_id: AnyArray, sorted_ood: AnyArray) -> Result:
         tpr = exact(self.tpr)
         counts = _Counts.of(sorted_id, sorted_ood)
         intervals = self._intervals(counts, tpr) if self.bootstrap else None
@@ -329,12 +329,12 @@ class _Counts:
     Entry k of the counts, behind the last score, counts all.
     """
 
-    values: NDArray[Any]
+    values: AnyArray
     id_below: NDArray[np.int64]
     ood_below: NDArray[np.int64]
 
     @classmethod
-    def of(cls, sorted_id: NDArray[Any], sorted_ood: NDArray[Any]) -> "_Counts":
+    def of(cls, sorted_id: AnyArray, sorted_ood: AnyArray) -> "_Counts":
         # A stable sort finds the two ascending runs and merges them in linear time.
         both = np.concatenate([sorted_id, sorted_ood])
         order = np.argsort(both, kind="stable")
@@ -398,7 +398,7 @@ class _Counts:
         return {"fpr": float(accepted / n_ood), "threshold": float(self.values[at])}
 
 
-def _sorted_scores(scores: Any, what: str) -> NDArray[Any]:
+def _sorted_scores(scores: Any, what: str) -> AnyArray:
     """Copy scores to a sorted array of float16, float32 or float64."""
     if hasattr(scores, "detach"):
         scores = scores.detach().cpu()

@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
+from typica.arrays import AnyArray
 from typica.errors import FormatError, InputError, border
 from typica.progress import advance
-from typica.store import storable
+from typica.store import State, storable
 
 _BLOCK_ROWS = 2**15
 _BLOCK_BYTES = 2**26
@@ -49,7 +50,7 @@ class Moments:
     """
 
     def __init__(self, scatter: bool = False) -> None:
-        self._classes: NDArray[Any] = np.empty(0, np.int64)
+        self._classes: AnyArray = np.empty(0, np.int64)
         self._counts: NDArray[np.int64] = np.empty(0, np.int64)
         self._sums: NDArray[np.float64] = np.empty((0, 0))
         # (C, m) with scatter, (C, 1) of zeros without.
@@ -167,7 +168,7 @@ class Moments:
         return int(self._sums.shape[1])
 
     @property
-    def classes(self) -> NDArray[Any]:
+    def classes(self) -> AnyArray:
         """Labels seen, sorted: (C,) integers or strings."""
         return self._classes.copy()
 
@@ -228,7 +229,7 @@ class Moments:
         """
         return np.sqrt(self._squares / self._samples)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """Give everything as arrays, a list (of string labels) and a bool, to be stored.
 
         >>> kept = Moments().add([[1.0, 2.0]], ["cat"]).state()
@@ -243,7 +244,7 @@ class Moments:
         return state | {"scatter": self._products is not None}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
+    def from_state(cls, state: State) -> Self:
         """Restore what `state` gave."""
         moments = cls(scatter=bool(state.get("scatter")))
         sums: Any = state.get("sums")
@@ -272,7 +273,7 @@ class Moments:
                 "moments with and without scatter; gather both with the same scatter=."
             )
 
-    def _check_match(self, width: int, classes: NDArray[Any]) -> None:
+    def _check_match(self, width: int, classes: AnyArray) -> None:
         """Refuse what cannot stand beside the rows already taken in."""
         if self.n and width != self.n_features:
             raise InputError(
@@ -283,7 +284,7 @@ class Moments:
             kinds = "strings after integers" if text else "integers after strings"
             raise InputError(f"labels are {kinds}; keep one kind of labels.")
 
-    def _gather(self, Z: NDArray[Any], codes: NDArray[np.int32]) -> None:
+    def _gather(self, Z: AnyArray, codes: NDArray[np.int32]) -> None:
         """Sum up a batch, its classes and shift being set."""
         C, m = self._classes.size, Z.shape[1]
         self._counts, self._sums = np.bincount(codes).astype(np.int64), np.zeros((C, m))
@@ -306,8 +307,8 @@ class Moments:
             raise InputError("the features are so large that float64 overflows; rescale them.")
 
     def _blocks(
-        self, Z: NDArray[Any], codes: NDArray[np.int32]
-    ) -> Iterator[tuple[int, NDArray[Any], NDArray[np.int32]]]:
+        self, Z: AnyArray, codes: NDArray[np.int32]
+    ) -> Iterator[tuple[int, AnyArray, NDArray[np.int32]]]:
         """Yield the first row of each block, its rows as they are summed up, and their classes.
 
         Without scatter they are contiguous, and float32 stays; with scatter they are measured from
@@ -328,7 +329,7 @@ class Moments:
                 np.take(self._shift, labels, axis=0, out=centred, mode="clip")
                 yield start, np.subtract(rows, centred, out=centred), labels
 
-    def _sample(self, Z: NDArray[Any], codes: NDArray[np.int32]) -> None:
+    def _sample(self, Z: AnyArray, codes: NDArray[np.int32]) -> None:
         """Sum up the squared norms of a sample of the batch."""
         sample = np.union1d(_first_rows(codes), np.arange(0, len(Z), -(-len(Z) // _SAMPLE_ROWS)))
         rows = Z[sample].astype(np.float64)
@@ -386,7 +387,7 @@ class Moments:
         return self
 
 
-def _class_sums(block: NDArray[Any], codes: NDArray[np.int32], n_classes: int) -> NDArray[Any]:
+def _class_sums(block: AnyArray, codes: NDArray[np.int32], n_classes: int) -> AnyArray:
     """Sum the rows of each class, (n_classes, m), at most _ROWS_PER_SUM in the block's dtype.
 
     The product with a one-hot matrix reads the block once and in order. A class with more rows gets
@@ -405,7 +406,7 @@ def _class_sums(block: NDArray[Any], codes: NDArray[np.int32], n_classes: int) -
         codes = places
     ones, ends = np.ones(codes.size, block.dtype), np.arange(codes.size + 1, dtype=np.int32)
     one_hot = csc_array((ones, codes, ends), shape=(n_classes + owners.size, codes.size))
-    sums: NDArray[Any] = one_hot @ block
+    sums: AnyArray = one_hot @ block
     if owners.size:
         sums, parts = sums[:n_classes].astype(np.float64), sums[n_classes:]
         for owner, part in zip(owners, parts, strict=True):
@@ -413,7 +414,7 @@ def _class_sums(block: NDArray[Any], codes: NDArray[np.int32], n_classes: int) -
     return sums
 
 
-def _check_finite(rows: NDArray[Any], start: int) -> None:
+def _check_finite(rows: AnyArray, start: int) -> None:
     """Raise if a value is NaN or infinite, naming the first; the rows begin with number `start`."""
     bad = np.argwhere(~np.isfinite(rows))
     if bad.size:
@@ -429,7 +430,7 @@ def _first_rows(codes: NDArray[np.int32]) -> NDArray[np.int64]:
     return first
 
 
-def encode_labels(labels: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int32]]:
+def encode_labels(labels: Any, n_rows: int) -> tuple[AnyArray, NDArray[np.int32]]:
     """Give the sorted classes among the labels, and each row's place among them."""
     labels = np.zeros(n_rows, np.int64) if labels is None else _check_labels(labels, n_rows)
     if n_rows == 0:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from typica.errors import FormatError, InputError
-from typica.store import storable
+from typica.store import State, storable
 
 PENULTIMATE = "penultimate"  # the layer whose output is the head's input, by another name
 _PLACES = ("model_file", "weights_file")  # where things lie, which changes no feature
@@ -95,12 +95,12 @@ class Origin:
     def __hash__(self) -> int:
         return hash(self.fingerprint())
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """Return what is to be stored."""
         return self.to_dict()
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Origin:
+    def from_state(cls, state: State) -> Origin:
         """Rebuild the origin from what was stored."""
         return cls.from_dict(state)
 

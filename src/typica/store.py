@@ -34,6 +34,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 import typica
+from typica.arrays import AnyArray
 from typica.errors import FormatError, InputError, border
 from typica.exact import json_number
 from typica.files import allowance, atomic_path, reading, reason_of
@@ -72,7 +73,8 @@ _SKLEARN = {
     "TruncatedSVD": "sklearn.decomposition",
 }
 
-Tensors = dict[str, NDArray[Any]]
+State = dict[str, Any]  # what an object is stored as: values by name
+Tensors = dict[str, AnyArray]
 C = TypeVar("C", bound=type)
 Reader = TypeVar("Reader", bound=Callable[[dict[str, Any]], Any])
 
@@ -232,7 +234,7 @@ class _Encoder:
             return {key: self.node(item, _inside(path, key)) for key, item in value.items()}
         return self._object(value, path)
 
-    def _array(self, array: NDArray[Any], path: str) -> dict[str, Any]:
+    def _array(self, array: AnyArray, path: str) -> dict[str, Any]:
         if array.dtype.kind in "UO" and all(isinstance(item, str) for item in array.flat):
             return {"$strings": array.tolist()}
         name = path or "array"

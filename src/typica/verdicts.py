@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from typica.arrays import AnyArray
 from typica.cards import card
 from typica.extras import need
 
@@ -48,32 +49,32 @@ class Verdicts:
     (['atypical', 'typical'], 'score 0.5')
     """
 
-    score: NDArray[Any]
+    score: AnyArray
     typical: NDArray[np.bool_] | None = None
-    threshold: NDArray[Any] | None = None
+    threshold: AnyArray | None = None
     p_value: NDArray[np.float64] | None = None
-    nearest: NDArray[Any] | None = None
-    similarity: NDArray[Any] | None = None
-    runner_up: NDArray[Any] | None = None
-    runner_up_similarity: NDArray[Any] | None = None
+    nearest: AnyArray | None = None
+    similarity: AnyArray | None = None
+    runner_up: AnyArray | None = None
+    runner_up_similarity: AnyArray | None = None
     file: NDArray[np.str_] | None = None
 
     @property
-    def verdict(self) -> NDArray[Any] | None:
+    def verdict(self) -> AnyArray | None:
         """ "typical" or "atypical" (n,)."""
         if self.typical is None:
             return None
         return np.where(self.typical, WORDS[True], WORDS[False])
 
     @property
-    def margin(self) -> NDArray[Any] | None:
+    def margin(self) -> AnyArray | None:
         """By how much the nearest class beats the runner-up (n,), NaN without one."""
         if self.similarity is None or self.runner_up_similarity is None:
             return None
         return np.asarray(self.similarity - self.runner_up_similarity)
 
     @property
-    def why(self) -> NDArray[Any]:
+    def why(self) -> AnyArray:
         """One sentence per input (n,)."""
         return np.array([self._reason(i) for i in range(len(self))], dtype=np.str_)
 
@@ -83,8 +84,8 @@ class Verdicts:
     @overload
     def __getitem__(self, i: int) -> Verdict: ...
     @overload
-    def __getitem__(self, i: slice | Sequence[int] | NDArray[Any]) -> Verdicts: ...
-    def __getitem__(self, i: int | slice | Sequence[int] | NDArray[Any]) -> Verdict | Verdicts:
+    def __getitem__(self, i: slice | Sequence[int] | AnyArray) -> Verdicts: ...
+    def __getitem__(self, i: int | slice | Sequence[int] | AnyArray) -> Verdict | Verdicts:
         """Return the verdict on one input, or those on some: a slice, positions or a mask."""
         if not isinstance(i, int | np.integer):
             return self._sliced(i)
@@ -102,7 +103,7 @@ class Verdicts:
     def __iter__(self) -> Iterator[Verdict]:
         return (self[i] for i in range(len(self)))
 
-    def _sliced(self, rows: slice | Sequence[int] | NDArray[Any]) -> Verdicts:
+    def _sliced(self, rows: slice | Sequence[int] | AnyArray) -> Verdicts:
         columns = {field.name: getattr(self, field.name) for field in fields(self)}
         known = {name: column[rows] for name, column in columns.items() if column is not None}
         return Verdicts(**known)
@@ -112,7 +113,7 @@ class Verdicts:
         """How many inputs are rejected."""
         return 0 if self.typical is None else int(np.count_nonzero(~self.typical))
 
-    def columns(self, names: Sequence[str] = COLUMNS) -> dict[str, NDArray[Any]]:
+    def columns(self, names: Sequence[str] = COLUMNS) -> dict[str, AnyArray]:
         """Return those of the named columns that are known, by name."""
         known = {name: getattr(self, name) for name in names}
         return {name: column for name, column in known.items() if column is not None}
@@ -171,7 +172,7 @@ def _margin(verdicts: Verdicts, i: int) -> float | None:
     return None if np.isnan(margin) else margin
 
 
-def _item(column: NDArray[Any] | None, i: int) -> Any:
+def _item(column: AnyArray | None, i: int) -> Any:
     """Return one value of a column as plain Python, None for what is absent."""
     if column is None:
         return None
@@ -183,7 +184,7 @@ def _is_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def _plain(column: NDArray[Any]) -> list[Any]:
+def _plain(column: AnyArray) -> list[Any]:
     values: list[Any] = column.tolist()
     if column.dtype.kind == "f" and np.isnan(column).any():
         return [None if _is_nan(value) else value for value in values]

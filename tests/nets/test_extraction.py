@@ -304,7 +304,7 @@ def test_a_file_cannot_make_code_run_or_pass_for_another_model(here: Path, pictu
     Path("tiny.py").write_text(SOURCE.replace('seed="0"', 'seed="1"'))
     sys.modules.pop("tiny")
     error = run(capsys, "score", "ctm.safetensors", photo, "--model", MODEL, code=2)
-    assert "holds other weights than the detector was fitted with" in error
+    assert "the code of tiny:network is not what it was when the detector was fitted" in error
     run(capsys, "fit", "a.bank", "-o", "plain.safetensors", "--detector", "mahalanobis")
     np.save("z.npy", Bank.open("a.bank").features)
     run(capsys, "fit", "z.npy", "-o", "features.safetensors")

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from typica import store
+from typica.arrays import AnyArray
 from typica.bank._columns import DTYPES
 from typica.bank._files import encode_names, raw_bytes
 from typica.bank._reader import Bank
@@ -59,7 +59,7 @@ def write_bank(
         return writer.finish(head, classes)
 
 
-def _check_lengths(columns: Mapping[str, NDArray[Any]], names: Sequence[str] | None) -> None:
+def _check_lengths(columns: Mapping[str, AnyArray], names: Sequence[str] | None) -> None:
     """Check that there are rows of features, and one of everything for each of them."""
     features = columns["features"]
     if features.ndim != 2 or not len(features):
@@ -75,7 +75,7 @@ def _check_lengths(columns: Mapping[str, NDArray[Any]], names: Sequence[str] | N
 
 
 def _content(
-    columns: Mapping[str, NDArray[Any]],
+    columns: Mapping[str, AnyArray],
     names: Sequence[str] | None,
     head: Head | None,
     classes: Sequence[str] | None,
@@ -97,7 +97,7 @@ def _content(
 
 
 def _write_rest(
-    writer: BankWriter, columns: Mapping[str, NDArray[Any]], names: Sequence[str] | None
+    writer: BankWriter, columns: Mapping[str, AnyArray], names: Sequence[str] | None
 ) -> None:
     """Write the rows that are not in yet."""
     for start in range(writer.done, len(columns["features"]), _STEP):

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from typica.arrays import AnyArray
 from typica.bank._files import HEADER, Manifest, column_file
 from typica.errors import InputError
 
 DTYPES = ("float16", "float32", "float64")
 
 
-def prepared_columns(columns: Mapping[str, Any], manifest: Manifest) -> dict[str, NDArray[Any]]:
+def prepared_columns(columns: Mapping[str, Any], manifest: Manifest) -> dict[str, AnyArray]:
     """Return the columns of a batch as they are stored; nothing for a batch without rows."""
     arrays = {name: np.asarray(column) for name, column in sorted(columns.items())}
     lengths = {name: len(column) if column.ndim else 1 for name, column in arrays.items()}
@@ -49,7 +49,7 @@ def _check_together(lengths: Mapping[str, int], manifest: Manifest) -> None:
         )
 
 
-def _check_as_before(name: str, stored: NDArray[Any], manifest: Manifest) -> None:
+def _check_as_before(name: str, stored: AnyArray, manifest: Manifest) -> None:
     """Check that a column has the type and width that it has in the batches before."""
     if not manifest.columns:
         return
@@ -62,7 +62,7 @@ def _check_as_before(name: str, stored: NDArray[Any], manifest: Manifest) -> Non
         )
 
 
-def _labels(column: NDArray[Any], manifest: Manifest) -> NDArray[Any]:
+def _labels(column: AnyArray, manifest: Manifest) -> AnyArray:
     if column.ndim != 1:
         raise InputError(f"labels of shape {column.shape}; pass one per row.")
     if column.dtype.kind == "O" and all(isinstance(label, str) for label in column):
@@ -79,7 +79,7 @@ def _labels(column: NDArray[Any], manifest: Manifest) -> NDArray[Any]:
     return column.astype(column.dtype.newbyteorder("<"))
 
 
-def _numbers(name: str, column: NDArray[Any], dtype: str) -> NDArray[Any]:
+def _numbers(name: str, column: AnyArray, dtype: str) -> AnyArray:
     is_layer = name.startswith("layer.") and name != "layer."
     if name not in ("features", "logits") and not is_layer:
         raise InputError(

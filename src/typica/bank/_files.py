@@ -15,6 +15,7 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
+from typica.arrays import AnyArray
 from typica.errors import FormatError, InputError
 from typica.files import check_lock, reading, sync_folder
 
@@ -224,7 +225,7 @@ def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
     return b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little") + padded + b"\n"
 
 
-def mapped_column(folder: Path, name: str, manifest: Manifest) -> NDArray[Any]:
+def mapped_column(folder: Path, name: str, manifest: Manifest) -> AnyArray:
     """Return a column of a finished bank, memory-mapped."""
     file = folder / column_file(name)
     column = _mapped(file)
@@ -237,9 +238,9 @@ def mapped_column(folder: Path, name: str, manifest: Manifest) -> NDArray[Any]:
     return column
 
 
-def _mapped(file: Path) -> NDArray[Any]:
+def _mapped(file: Path) -> AnyArray:
     with reading(file, "not the .npy file it was", "write the bank again"):
-        array: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
+        array: AnyArray = np.load(file, mmap_mode="r", allow_pickle=False)
         return array
 
 
@@ -293,7 +294,7 @@ def shard_digest(digests: dict[str, bytes]) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def raw_bytes(rows: NDArray[Any]) -> memoryview:
+def raw_bytes(rows: AnyArray) -> memoryview:
     """Return the bytes of an array, row by row."""
     return np.ascontiguousarray(rows).view(np.uint8).data
 
@@ -333,7 +334,7 @@ class Names(Sequence[str]):
         name = self._bytes[self._offsets[i] : self._offsets[i + 1]]
         return name.tobytes().decode("utf-8", "surrogateescape")
 
-    def part(self, start: int, stop: int) -> dict[str, NDArray[Any]]:
+    def part(self, start: int, stop: int) -> dict[str, AnyArray]:
         """Return what rows [start, stop) have in each of the two files."""
         offsets = self._offsets[start : stop + 1]
         return {NAMES: self._bytes[offsets[0] : offsets[-1]], OFFSETS: offsets[1:]}

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from typica import store
+from typica.arrays import AnyArray
 from typica.bank._files import HEAD, Names, Shard, canonical
 from typica.bank._origin import origin_in
 from typica.errors import InputError
@@ -124,7 +124,7 @@ def _columns(bank: Bank, shard: Shard, schema: Any, arrow: Any) -> dict[str, Any
     return columns
 
 
-def _values(rows: NDArray[Any], arrow: Any) -> Any:
+def _values(rows: AnyArray, arrow: Any) -> Any:
     if rows.dtype.kind != "f":
         return arrow.array(rows.tolist())
     wide = rows.astype(np.float32) if rows.dtype == np.float16 else rows

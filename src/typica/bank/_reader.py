@@ -19,10 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from typica import store
-from typica.arrays import row_blocks
+from typica.arrays import AnyArray, row_blocks
 from typica.bank._files import (
     HEAD,
     Manifest,
@@ -71,10 +70,10 @@ class Bank:
         self.skipped: list[tuple[str, str]] = manifest.skipped
         self.classes: list[str] | None = manifest.classes
         columns = {name: mapped_column(path, name, manifest) for name in manifest.columns}
-        self.features: NDArray[Any] = columns["features"]
-        self.logits: NDArray[Any] | None = columns.get("logits")
-        self.labels: NDArray[Any] | None = columns.get("labels")
-        self.layers: dict[str, NDArray[Any]] = {
+        self.features: AnyArray = columns["features"]
+        self.logits: AnyArray | None = columns.get("logits")
+        self.labels: AnyArray | None = columns.get("labels")
+        self.layers: dict[str, AnyArray] = {
             name.removeprefix("layer."): column
             for name, column in columns.items()
             if name.startswith("layer.")
@@ -179,7 +178,7 @@ class Bank:
             advance(shard.stop - shard.start)
         return checked
 
-    def _parts(self, shard: Shard) -> dict[str, NDArray[Any]]:
+    def _parts(self, shard: Shard) -> dict[str, AnyArray]:
         """Return what a shard has in each file; nothing for one without rows."""
         if shard.stop == shard.start:
             return {}
@@ -222,6 +221,6 @@ class Bank:
         return f"Bank({', '.join(parts)})"
 
 
-def _digest(parts: dict[str, NDArray[Any]]) -> str:
+def _digest(parts: dict[str, AnyArray]) -> str:
     digests = {name: hashlib.sha256(raw_bytes(part)).digest() for name, part in parts.items()}
     return shard_digest(digests)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from typica import store
+from typica.arrays import AnyArray
 from typica.bank._columns import DTYPES, check_labels, prepared_columns
 from typica.bank._files import (
     HEAD,
@@ -195,7 +195,7 @@ class BankWriter:
             raise InputError("some batches have names and others none; pass them always or never.")
         return encoded
 
-    def _begin_files(self, columns: dict[str, NDArray[Any]], with_names: bool) -> None:
+    def _begin_files(self, columns: dict[str, AnyArray], with_names: bool) -> None:
         """Begin the files of the first batch, with room for the headers that `finish` writes."""
         for name, column in columns.items():
             width = column.shape[1] if column.ndim == 2 else None
@@ -207,7 +207,7 @@ class BankWriter:
             self._files[NAMES] = Growing(self.path / NAMES)
             self._files[OFFSETS] = Growing(self.path / OFFSETS, bytes(HEADER + 8))
 
-    def _append(self, columns: dict[str, NDArray[Any]], names: list[bytes] | None) -> None:
+    def _append(self, columns: dict[str, AnyArray], names: list[bytes] | None) -> None:
         if not self._manifest.columns:
             self._begin_files(columns, with_names=names is not None)
         for name, column in columns.items():

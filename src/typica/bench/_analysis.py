@@ -17,9 +17,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
+from typica.arrays import AnyArray
 from typica.bench._engine import Engine
 from typica.bench._findings import (
     Analysis,
@@ -204,7 +204,7 @@ def motivation(quantities: Mapping[str, Mapping[str, Floats]], names: Sequence[s
     return Motivation(aurocs, caught)
 
 
-def _inputs(sets: FeatureSuite) -> dict[str, NDArray[Any]]:
+def _inputs(sets: FeatureSuite) -> dict[str, AnyArray]:
     return {"test": sets.test, **sets.ood}
 
 

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
+from typica.arrays import AnyArray
 from typica.bench._engine import Comparison, Scores, compare
 from typica.bench._resampling import (
     RESAMPLES,
@@ -147,12 +147,12 @@ class Choice:
 @border
 def leave_classes_out(
     detectors: Mapping[str, Detector],
-    train: NDArray[Any],
-    labels: NDArray[Any],
-    held_out: NDArray[Any],
-    held_out_labels: NDArray[Any],
+    train: AnyArray,
+    labels: AnyArray,
+    held_out: AnyArray,
+    held_out_labels: AnyArray,
     *,
-    near: Mapping[str, NDArray[Any]] | None = None,
+    near: Mapping[str, AnyArray] | None = None,
     seed: int = 0,
 ) -> Choice:
     """Compare detectors with each class in turn as the unknown; see the module for what it tells.
@@ -187,13 +187,13 @@ def leave_classes_out(
 class _Rows:
     """Training and held-out features with their labels."""
 
-    train: NDArray[Any]
-    labels: NDArray[Any]
-    held_out: NDArray[Any]
-    held_out_labels: NDArray[Any]
+    train: AnyArray
+    labels: AnyArray
+    held_out: AnyArray
+    held_out_labels: AnyArray
 
 
-def _check_classes(classes: NDArray[Any], held_out_labels: NDArray[Any]) -> None:
+def _check_classes(classes: AnyArray, held_out_labels: AnyArray) -> None:
     if len(classes) < 3:
         raise InputError(f"{len(classes)} classes; at least 3 are needed to leave one out.")
     absent = np.setdiff1d(classes, held_out_labels)
@@ -217,7 +217,7 @@ def _without_class(
 
 
 def _near_draws(
-    near: Mapping[str, NDArray[Any]], weights: Floats, rng: np.random.Generator
+    near: Mapping[str, AnyArray], weights: Floats, rng: np.random.Generator
 ) -> dict[str, tuple[Counts, Floats]]:
     """Return the draws of each near set's rows, and its weights.
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from typica.arrays import AnyArray
 from typica.bench import published
 from typica.bench._analysis import analyse
 from typica.bench._config import Suite
@@ -91,7 +91,7 @@ def accuracies(engine: Engine) -> dict[str, float]:
     """
     sets = engine.sets
     head = sets.classifier
-    classifiers: dict[str, Callable[[], NDArray[Any]]] = {}
+    classifiers: dict[str, Callable[[], AnyArray]] = {}
     if head is not None:
         classifiers["standard"] = lambda: head.predict(sets.test)
         classifiers["cw"] = lambda: engine.detector("cw").classify(sets.test)

@@ -16,12 +16,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from typica.arrays import as_floating
+from typica.arrays import AnyArray, as_floating
 from typica.bench import digits
 from typica.bench._config import Suite
 from typica.bench._suite import FeatureSuite
@@ -140,7 +138,7 @@ def _missing(suite: Suite, ood: list[str], folder: Path) -> dict[str, str]:
 
 def _layers(
     suite: Suite, files: Mapping[str, Path], ood: list[str]
-) -> dict[str, dict[str, NDArray[Any]]]:
+) -> dict[str, dict[str, AnyArray]]:
     """Return the features of other layers by layer and set; raise if a set lacks a layer."""
     prefix = "train.layer."
     found = [name.removeprefix(prefix) for name in files if name.startswith(prefix)]
@@ -158,7 +156,7 @@ def _layers(
     return layers
 
 
-def _load(path: Path, width: int | None = None) -> NDArray[Any]:
+def _load(path: Path, width: int | None = None) -> AnyArray:
     features = read_features(path).features
     if width is not None and features.shape[1] != width:
         found = f"{features.shape[1]} columns, but train.features.npy has {width}"

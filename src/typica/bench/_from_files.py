@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
+from typica.arrays import AnyArray
 from typica.bank import Bank
 from typica.bench._choose import Choice, leave_classes_out
 from typica.bench._engine import PAPER, Comparison, compare, make_detectors
@@ -129,8 +130,8 @@ def choose_files(
 
 
 class _Labelled(NamedTuple):
-    features: NDArray[Any]
-    labels: NDArray[Any]
+    features: AnyArray
+    labels: AnyArray
 
     def rows(self, kept: NDArray[np.int64]) -> _Labelled:
         return _Labelled(self.features[kept], self.labels[kept])

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from typica.arrays import AnyArray
 from typica.bench._engine import Engine
 from typica.bench._suite import FeatureSuite
 from typica.calibration import guaranteed_rank
@@ -105,7 +106,7 @@ def _threshold(scores: NDArray[np.float64], tpr: float) -> float:
     return float(np.sort(scores)[k - 1]) if k else -math.inf
 
 
-def _nearest(detector: Detector, row: NDArray[Any]) -> str | None:
+def _nearest(detector: Detector, row: AnyArray) -> str | None:
     matches = detector.match(row)
     if matches is None:
         return None
@@ -130,7 +131,7 @@ def _file(number: int) -> str:
     return f"gallery/{number:03d}.png"
 
 
-def _chosen(scores: Mapping[str, NDArray[Any]], cut: float) -> Iterator[tuple[str, str, int]]:
+def _chosen(scores: Mapping[str, AnyArray], cut: float) -> Iterator[tuple[str, str, int]]:
     """Yield kind, set and row; of OOD sets, the extremes of all of them together."""
     known = scores["test"]
     order = np.argsort(-known, kind="stable")

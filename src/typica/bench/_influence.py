@@ -15,12 +15,12 @@ All is computed in float64.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import row_blocks
+from typica.arrays import AnyArray, row_blocks
 from typica.head import Head
 from typica.linalg import softmax, surplus, units
 
@@ -37,7 +37,7 @@ class Kernel(NamedTuple):
     cosine: Floats
 
 
-def kernel(Z: NDArray[Any], means: Floats, head: Head) -> Kernel:
+def kernel(Z: AnyArray, means: Floats, head: Head) -> Kernel:
     """Return K between the rows of Z (n, m) and the means of the classes predicted for them.
 
     means: (C, m). Where a gradient is zero, so is K.
@@ -101,7 +101,7 @@ class Moved(NamedTuple):
     uncertainty: Floats
 
 
-def moved(Z: NDArray[Any], head: Head, step: Floats) -> Moved:
+def moved(Z: AnyArray, head: Head, step: Floats) -> Moved:
     """Return how far a step (C, m) on the weights moves the predictions of the rows of Z (n, m)."""
     parts = []
     for block in row_blocks(len(Z), Z.shape[1], 8):
@@ -113,7 +113,7 @@ def moved(Z: NDArray[Any], head: Head, step: Floats) -> Moved:
     return Moved(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _logits(Z: NDArray[Any], head: Head) -> Floats:
+def _logits(Z: AnyArray, head: Head) -> Floats:
     return np.asarray(
         np.asarray(Z, dtype=np.float64) @ head.weight.astype(np.float64).T + head.bias
     )

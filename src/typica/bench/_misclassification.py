@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from typica.arrays import AnyArray
 from typica.errors import InputError
 
 
@@ -51,7 +52,7 @@ def e_aurc(scores: Any, wrong: Any) -> float:
     return aurc(scores, wrong) - aurc(-wrong, wrong)
 
 
-def _checked(scores: Any, wrong: Any) -> tuple[NDArray[Any], NDArray[np.float64]]:
+def _checked(scores: Any, wrong: Any) -> tuple[AnyArray, NDArray[np.float64]]:
     scores = np.asarray(scores)
     wrong = np.asarray(wrong)
     if scores.ndim != 1 or scores.shape != wrong.shape or not len(scores):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from typica.arrays import AnyArray
 from typica.bank import Bank
 from typica.data import Images, Preprocessing
 from typica.data.corrupt import CORRUPTIONS, mixed
@@ -71,7 +72,7 @@ def _rows_of(bank: Bank, images: Images, chosen: NDArray[np.int64]) -> list[int]
 
 
 def _versions(
-    pixels: NDArray[np.uint8], labels: NDArray[Any] | None, seed: int
+    pixels: NDArray[np.uint8], labels: AnyArray | None, seed: int
 ) -> dict[str, NDArray[np.uint8]]:
     """Return the images corrupted and, where labels are known, mixed with others, by kind."""
     versions = {name: corrupted(pixels, seed) for name, corrupted in CORRUPTIONS.items()}

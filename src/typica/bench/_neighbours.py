@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import as_floating
+from typica.arrays import AnyArray, as_floating
 from typica.errors import InputError
 from typica.linalg import units
 from typica.metrics import evaluate
@@ -25,7 +25,7 @@ BLOCK = 64  # of them are compared with the others at once
 
 
 def choose_k(
-    train: NDArray[Any], labels: NDArray[Any], grid: Sequence[int], seed: int = 0
+    train: AnyArray, labels: AnyArray, grid: Sequence[int], seed: int = 0
 ) -> tuple[int, dict[int, float]]:
     """Return the best k of the grid, and the mean AUROC of each that the training rows suffice for.
 
@@ -53,7 +53,7 @@ def choose_k(
     return max(means, key=lambda k: (means[k], -k)), means
 
 
-def _usable(grid: Sequence[int], known: NDArray[Any], unknown: NDArray[Any]) -> list[int]:
+def _usable(grid: Sequence[int], known: AnyArray, unknown: AnyArray) -> list[int]:
     """Return the k of the grid that the rows suffice for, whichever class is taken out of them."""
     largest = max(int((known == left_out).sum()) for left_out in unknown)
     fewest = len(known) - largest
@@ -65,10 +65,10 @@ def _usable(grid: Sequence[int], known: NDArray[Any], unknown: NDArray[Any]) -> 
 
 
 def _kth_cosines(
-    train: NDArray[Any],
-    labels: NDArray[Any],
+    train: AnyArray,
+    labels: AnyArray,
     aside: NDArray[np.bool_],
-    unknown: NDArray[Any],
+    unknown: AnyArray,
     usable: Sequence[int],
 ) -> dict[Any, NDArray[np.float64]]:
     """Return, by the class left out, the cosine of each row set aside to its k-th nearest row."""
@@ -89,7 +89,7 @@ def _kth_cosines(
 
 
 def _mean_aurocs(
-    cosines: Mapping[Any, NDArray[np.float64]], labels: NDArray[Any], usable: Sequence[int]
+    cosines: Mapping[Any, NDArray[np.float64]], labels: AnyArray, usable: Sequence[int]
 ) -> dict[int, float]:
     """Return the mean AUROC of each k over the classes of which rows were set aside."""
     aurocs: dict[int, list[float]] = {k: [] for k in usable}

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from typica.arrays import AnyArray
 from typica.bench._charts import Chart
 from typica.bench._engine import Scores
 from typica.bench._folder import ResultFolder, open_result
@@ -47,9 +48,9 @@ DASHES: Final[tuple[Any, ...]] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1, 1,
 MOST_LINES = 6  # in one panel, unless methods are named
 COLUMN, PAGE = 3.3, 7.0  # widths of a column and a page, in inches
 
-Points = tuple[NDArray[Any], NDArray[Any]]
+Points = tuple[AnyArray, AnyArray]
 # Labels of x and y, and what to draw.
-Panels = list[tuple[str, str, Callable[[NDArray[Any], NDArray[Any]], Points]]]
+Panels = list[tuple[str, str, Callable[[AnyArray, AnyArray], Points]]]
 
 
 def plot(
@@ -146,7 +147,7 @@ def _histograms(result: ResultFolder, methods: list[str]) -> Any:
 
 
 def _draw_histogram(
-    axis: Any, test: NDArray[Any], ood: NDArray[Any], edges: NDArray[Any], record: Record
+    axis: Any, test: AnyArray, ood: AnyArray, edges: AnyArray, record: Record
 ) -> None:
     """Draw the shares of ID and OOD scores, and the threshold where it is in sight."""
     looks: dict[str, dict[str, Any]] = {
@@ -185,7 +186,7 @@ def _rgb(colour: str) -> tuple[float, ...]:
 def _range(scores: Scores) -> tuple[float, float]:
     """Return the range of scores to draw: most of all, and ID on at least a fifth of it."""
 
-    def ends(values: NDArray[Any], share: float) -> tuple[float, float]:
+    def ends(values: AnyArray, share: float) -> tuple[float, float]:
         finite = values[np.isfinite(values)]
         low, high = np.quantile(finite, (share, 1 - share)) if len(finite) else (0.0, 0.0)
         return float(low), float(high)
@@ -232,7 +233,7 @@ def _line(i: int) -> dict[str, Any]:
     return {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i % len(DASHES)]}
 
 
-def _counts(test: NDArray[Any], ood: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _counts(test: AnyArray, ood: AnyArray) -> tuple[AnyArray, AnyArray]:
     """Return how many ID and OOD scores each threshold accepts, from the highest score down."""
     thresholds = np.unique(np.concatenate([test, ood]))[::-1]
     kept = len(test) - np.searchsorted(np.sort(test), thresholds, side="left")
@@ -240,17 +241,17 @@ def _counts(test: NDArray[Any], ood: NDArray[Any]) -> tuple[NDArray[Any], NDArra
     return kept, missed
 
 
-def _roc_points(test: NDArray[Any], ood: NDArray[Any]) -> Points:
+def _roc_points(test: AnyArray, ood: AnyArray) -> Points:
     kept, missed = _counts(test, ood)
     return np.append(0, missed) / len(ood), np.append(0, kept) / len(test)
 
 
-def _accepted_points(test: NDArray[Any], ood: NDArray[Any]) -> Points:
+def _accepted_points(test: AnyArray, ood: AnyArray) -> Points:
     kept, missed = _counts(test, ood)
     return kept / len(test), kept / (kept + missed)
 
 
-def _rejected_points(test: NDArray[Any], ood: NDArray[Any]) -> Points:
+def _rejected_points(test: AnyArray, ood: AnyArray) -> Points:
     kept, missed = _counts(test, ood)
     # Just above each threshold: what is rejected is all that the one above does not accept.
     lost, caught = len(test) - np.append(0, kept[:-1]), len(ood) - np.append(0, missed[:-1])

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from typica.arrays import as_floating
+from typica.arrays import AnyArray, as_floating
 from typica.bank import Bank, BankWriter
 from typica.bench._config import Source, Suite
 from typica.bench._schema import IMAGE_METHODS, method_params
@@ -49,7 +48,7 @@ from typica.nets import (
 )
 from typica.progress import advance, note, work
 
-Arrays = dict[str, NDArray[Any]]
+Arrays = dict[str, AnyArray]
 UNIT = "images/s"
 
 
@@ -196,7 +195,7 @@ class _Job:
                 scores[method] = {name: self._odin(name, images[name], params) for name in images}
         return scores
 
-    def _odin(self, name: str, images: Images, params: Mapping[str, Any]) -> NDArray[Any]:
+    def _odin(self, name: str, images: Images, params: Mapping[str, Any]) -> AnyArray:
         """Return one score per image, kept in a bank of one column."""
         identity = {**self._identity(images), "method": "odin", **params}
         folder = self.cache / f"{name}-odin-{_digest(identity)}"

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from typica.arrays import AnyArray
 from typica.bench._config import Protocol
 from typica.bench._record import Measure, OnSet
 from typica.exact import json_number
@@ -80,8 +80,8 @@ def _deviation(values: Sequence[float]) -> float:
 
 def measure(
     method: str,
-    id_scores: NDArray[Any],
-    ood_scores: Mapping[str, NDArray[Any]],
+    id_scores: AnyArray,
+    ood_scores: Mapping[str, AnyArray],
     protocol: Protocol,
     *,
     full: bool = False,

@@ -14,10 +14,11 @@ and takes two matrix products: nothing is sorted or fitted again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from typica.arrays import AnyArray
 
 RESAMPLES = 2000
 BLOCK = 1 << 22  # counts that are held as floats at a time
@@ -25,7 +26,7 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.uint8]
 
 
-def row_draws(groups: NDArray[Any], rng: np.random.Generator, resamples: int = RESAMPLES) -> Counts:
+def row_draws(groups: AnyArray, rng: np.random.Generator, resamples: int = RESAMPLES) -> Counts:
     """Return how often each row is drawn (resamples, rows), with replacement.
 
     As many rows of each group are drawn as there are.
@@ -53,8 +54,8 @@ def unknown_draws(n: int, rng: np.random.Generator, resamples: int = RESAMPLES) 
 
 
 def redrawn_aurocs(
-    known: Sequence[NDArray[Any]],
-    unknown: Sequence[NDArray[Any]],
+    known: Sequence[AnyArray],
+    unknown: Sequence[AnyArray],
     known_draws: Counts,
     unknown_draws: Counts,
 ) -> Floats:
@@ -87,12 +88,12 @@ def _weighted_means(draws: Counts, values: Floats) -> Floats:
     return np.concatenate(means)
 
 
-def _errors(known: NDArray[Any], unknown: NDArray[Any]) -> tuple[Floats, Floats]:
+def _errors(known: AnyArray, unknown: AnyArray) -> tuple[Floats, Floats]:
     """Return which share of the other side each row is in the wrong order with; a tie is half."""
     return 1 - _below(known, unknown), _below(unknown, known)
 
 
-def _below(scores: NDArray[Any], among: NDArray[Any]) -> Floats:
+def _below(scores: AnyArray, among: AnyArray) -> Floats:
     """Return which share of the others lies below each score, equal ones counted as half."""
     ordered = np.sort(among)
     below = np.searchsorted(ordered, scores, side="left")

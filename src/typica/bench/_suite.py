@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from typica.arrays import Array
+from typica.arrays import AnyArray, Array
 from typica.errors import InputError
 from typica.head import Head
 
@@ -66,20 +65,20 @@ class FeatureSuite:
 
     name: str
     title: str
-    train: NDArray[Any]
-    train_labels: NDArray[Any]
+    train: AnyArray
+    train_labels: AnyArray
     calibration: Array
     calibration_labels: Array
-    test: NDArray[Any]
-    test_labels: NDArray[Any]
-    ood: Mapping[str, NDArray[Any]]
+    test: AnyArray
+    test_labels: AnyArray
+    ood: Mapping[str, AnyArray]
     near: frozenset[str]
     head_weight: Array
     head_bias: Array
     classes: Array
     accuracy: Any
-    layers: Mapping[str, Mapping[str, NDArray[Any]]] = field(default_factory=dict)
-    scores: Mapping[str, Mapping[str, NDArray[Any]]] = field(default_factory=dict)
+    layers: Mapping[str, Mapping[str, AnyArray]] = field(default_factory=dict)
+    scores: Mapping[str, Mapping[str, AnyArray]] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, list[str]] = field(default_factory=dict)
     images: Mapping[str, Any] = field(default_factory=dict)
@@ -98,14 +97,14 @@ class FeatureSuite:
         for method, by_set in self.scores.items():
             self._check_sets(f"score {method!r}", by_set, rows, {"test", *self.ood}, 1)
 
-    def _check_widths(self, inputs: Mapping[str, NDArray[Any]]) -> None:
+    def _check_widths(self, inputs: Mapping[str, AnyArray]) -> None:
         m = self.train.shape[-1]
         for what, features in inputs.items():
             if features.ndim != 2 or features.shape[1] != m or len(features) == 0:
                 found = f"{what} has shape {features.shape}"
                 raise self._error(found, f"give it as (n, {m}) with n >= 1")
 
-    def _check_labels(self, splits: Mapping[str, NDArray[Any]]) -> None:
+    def _check_labels(self, splits: Mapping[str, AnyArray]) -> None:
         for split, features in splits.items():
             labels = getattr(self, f"{split}_labels")
             shape = None if labels is None else labels.shape
@@ -136,7 +135,7 @@ class FeatureSuite:
     def _check_sets(
         self,
         what: str,
-        by_set: Mapping[str, NDArray[Any]],
+        by_set: Mapping[str, AnyArray],
         rows: Mapping[str, int],
         wanted: set[str],
         ndim: int,

@@ -19,8 +19,6 @@ Digits reach the top and bottom of their box but not its sides. Rotated ones do 
 come nearest to a 4; the network takes them for one, more surely than it recognises real digits.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits, load_sample_images
@@ -28,6 +26,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 from threadpoolctl import threadpool_limits
 
+from typica.arrays import AnyArray
 from typica.bench._suite import FeatureSuite
 from typica.errors import InputError
 
@@ -95,7 +94,7 @@ def images(seed: int = 0) -> dict[str, NDArray[np.float32]]:
     return {"test": test, **_ood(test, test_labels, seed)}
 
 
-def ascii_art(image: NDArray[Any]) -> str:
+def ascii_art(image: AnyArray) -> str:
     """Draw an 8x8 image for a terminal: 8 lines of 16 characters, ink from 0 (blank) to 16 (full).
 
     Examples
@@ -115,7 +114,7 @@ def ascii_art(image: NDArray[Any]) -> str:
     return "\n".join("".join(row) for row in drawn)
 
 
-def _split(seed: int) -> dict[str, tuple[NDArray[np.float32], NDArray[Any]]]:
+def _split(seed: int) -> dict[str, tuple[NDArray[np.float32], AnyArray]]:
     """Images and labels of the digits that stay: half to train, a quarter to calibrate, to test."""
     if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
         raise InputError(
@@ -137,7 +136,7 @@ def _split(seed: int) -> dict[str, tuple[NDArray[np.float32], NDArray[Any]]]:
 
 
 def _ood(
-    test: NDArray[np.float32], test_labels: NDArray[Any], seed: int
+    test: NDArray[np.float32], test_labels: AnyArray, seed: int
 ) -> dict[str, NDArray[np.float32]]:
     shown, labels = _digits()
     sets = {
@@ -150,12 +149,12 @@ def _ood(
     return {name: np.ascontiguousarray(shown, dtype=np.float32) for name, shown in sets.items()}
 
 
-def _digits() -> tuple[NDArray[np.float32], NDArray[Any]]:
+def _digits() -> tuple[NDArray[np.float32], AnyArray]:
     digits = load_digits()
     return digits.images.astype(np.float32), digits.target
 
 
-def _photos() -> NDArray[Any]:
+def _photos() -> AnyArray:
     """Grey 32x32 tiles without overlap, averaged over 4x4 blocks: the way the digits became 8x8."""
     grey = np.stack(load_sample_images().images).mean(axis=3) * (INK / 255)
     count, rows, columns = grey.shape[0], grey.shape[1] // 32, grey.shape[2] // 32
@@ -164,7 +163,7 @@ def _photos() -> NDArray[Any]:
         .reshape(count, rows, 8, 4, columns, 8, 4)
         .mean(axis=(3, 6))
     )
-    tiles: NDArray[Any] = blocks.swapaxes(2, 3).reshape(-1, 8, 8)
+    tiles: AnyArray = blocks.swapaxes(2, 3).reshape(-1, 8, 8)
     return tiles
 
 

@@ -19,7 +19,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import to_numpy
+from typica.arrays import AnyArray, to_numpy
 from typica.calibration._groups import EVERYTHING, Classes, group_rows
 from typica.calibration._levels import Levels
 from typica.calibration._ranks import calibration_size, guaranteed_rank
@@ -28,7 +28,7 @@ from typica.checks import check_share
 from typica.errors import CalibrationWarning, InputError, border, warn
 from typica.exact import json_number
 from typica.fdr import benjamini_hochberg, storey
-from typica.store import storable
+from typica.store import State, storable
 
 
 @storable("calibrated_scores")
@@ -180,9 +180,7 @@ class Calibration:
             self._thresholds = self._thresholds_at(self.levels)
         return self._thresholds
 
-    def offsets(
-        self, scores: NDArray[Any], classes: Classes, levels: Levels | None = None
-    ) -> NDArray[Any]:
+    def offsets(self, scores: AnyArray, classes: Classes, levels: Levels | None = None) -> AnyArray:
         """Return the threshold of each score's group, in the precision of the scores.
 
         A group without calibration scores rejects nothing.
@@ -206,7 +204,7 @@ class Calibration:
         """Return the percentage of the calibration scores of its group at or below each score."""
         scores, classes = self._checked(scores, classes)
 
-        def percentage(sample: ScoreSample, part: NDArray[Any]) -> NDArray[np.float64]:
+        def percentage(sample: ScoreSample, part: AnyArray) -> NDArray[np.float64]:
             return np.asarray(100.0 * sample.count(part) / max(sample.kept, 1))
 
         return self._by_group(scores, classes, percentage)
@@ -237,7 +235,7 @@ class Calibration:
 
     # How it is done
 
-    def _checked(self, scores: Any, classes: Any) -> tuple[NDArray[Any], Classes]:
+    def _checked(self, scores: Any, classes: Any) -> tuple[AnyArray, Classes]:
         """Return scores and, where they are told apart, their classes."""
         checked = check_scores(scores)
         if not self.by_class:
@@ -267,9 +265,9 @@ class Calibration:
 
     def _by_group(
         self,
-        scores: NDArray[Any],
+        scores: AnyArray,
         classes: Classes,
-        kernel: Callable[[ScoreSample, NDArray[Any]], NDArray[np.float64]],
+        kernel: Callable[[ScoreSample, AnyArray], NDArray[np.float64]],
     ) -> NDArray[np.float64]:
         values = np.empty(len(scores))
         for group, rows in group_rows(classes, self.taxonomy):
@@ -310,7 +308,7 @@ class Calibration:
             raise InputError(f"{found} are too few for {levels}; {remedy}")
         warn(f"{found} are too few to reject anything at {levels}; {remedy}", CalibrationWarning)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """Return what is to be stored."""
         confidence = self.levels.confidence
         return {
@@ -325,7 +323,7 @@ class Calibration:
         }
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Calibration:
+    def from_state(cls, state: State) -> Calibration:
         """Rebuild the calibration from what was stored."""
         made = cls(
             Levels.of(state["alpha"], confidence=state["confidence"]),

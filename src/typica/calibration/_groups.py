@@ -6,16 +6,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from typica.arrays import to_numpy
+from typica.arrays import AnyArray, to_numpy
 from typica.errors import InputError, border
 
 SMALLEST_GROUP = 100  # calibration inputs that a class should expect to be a group of its own
 RARE = "rare"  # the group of rare classes, with a + for each class of that name
 EVERYTHING = "all"  # the one group where classes are not told apart
 
-Classes = NDArray[Any] | None
+Classes = AnyArray | None
 
 
 @border

@@ -15,9 +15,9 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import to_numpy
+from typica.arrays import AnyArray, to_numpy
 from typica.errors import InputError, border
-from typica.store import storable
+from typica.store import State, storable
 
 LIMIT = 2**20  # scores that are kept of a group
 
@@ -25,7 +25,7 @@ _STEP = np.uint64(0x9E3779B97F4A7C15)
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
-def check_scores(scores: Any) -> NDArray[Any]:
+def check_scores(scores: Any) -> AnyArray:
     """Return scores as a 1-D array of float32 or float64; infinity is a legal score, NaN is not.
 
     >>> check_scores([1, 2])
@@ -85,7 +85,7 @@ class ScoreSample:
         self._scores: NDArray[np.float64] = np.empty(0)
         self._keys: NDArray[np.uint64] = np.empty(0, dtype=np.uint64)
         self._waiting: list[tuple[NDArray[np.float64], NDArray[np.uint64]]] = []
-        self._rounded: NDArray[Any] | None = None
+        self._rounded: AnyArray | None = None
 
     def add(self, scores: Any, keys: NDArray[np.uint64]) -> Self:
         """Take in a batch of scores with their keys."""
@@ -124,7 +124,7 @@ class ScoreSample:
         return len(self.ordered)
 
     def count(
-        self, scores: NDArray[Any], side: Literal["left", "right"] = "right"
+        self, scores: AnyArray, side: Literal["left", "right"] = "right"
     ) -> NDArray[np.int64]:
         """Return for each s how many kept scores are at most s ("right") or below s ("left").
 
@@ -142,7 +142,7 @@ class ScoreSample:
         return float(self.ordered[k - 1]) if k > 0 else -math.inf
 
     def p_values(
-        self, scores: NDArray[Any], rng: np.random.Generator | None = None
+        self, scores: AnyArray, rng: np.random.Generator | None = None
     ) -> NDArray[np.float64]:
         """Return (1 + #{<=}) / (k + 1) with k kept scores; see `p_values` for `rng`."""
         self.check_complete()
@@ -177,14 +177,14 @@ class ScoreSample:
         order = np.lexsort((keys, scores))  # one order, whatever the batches
         self._scores, self._keys = scores[order], keys[order]
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """Return what is to be stored."""
         self._settle()
         arrays = {"scores": self._scores, "keys": self._keys}
         return {"limit": self.limit, "n": self.n, "fixed": self.fixed, **arrays}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> ScoreSample:
+    def from_state(cls, state: State) -> ScoreSample:
         """Rebuild the sample from what was stored."""
         for name in ("limit", "n"):
             if not isinstance(state[name], int):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from numpy.typing import NDArray
 from rich.text import Text
 
+from typica.arrays import AnyArray
 from typica.cli.app import new_app
 from typica.cli.checks import check_file, out_file
 from typica.cli.options import Json, Labels
@@ -131,21 +131,19 @@ def _say_what_are_logits(features: Path) -> None:
     note(f"no head: the {rows} (pass --head for features)")
 
 
-def _to_check_by(
-    detector: Detector, features: Path, labels: NDArray[Any] | None
-) -> NDArray[Any] | None:
+def _to_check_by(detector: Detector, features: Path, labels: AnyArray | None) -> AnyArray | None:
     """Return the labels, unless nobody needs them: a bank's logits are known to be logits."""
     known = has_logits(features) and not detector.tags.uses_labels
     return None if known else labels
 
 
-def _fit(detector: Detector, features: NDArray[Any], labels: NDArray[Any] | None) -> None:
+def _fit(detector: Detector, features: AnyArray, labels: AnyArray | None) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)  # what are logits was just said
         detector.fit(features, labels)
 
 
-def _set_threshold(detector: Detector, held_out: NDArray[Any] | None, tpr: float | None) -> None:
+def _set_threshold(detector: Detector, held_out: AnyArray | None, tpr: float | None) -> None:
     """Calibrate on held-out rows; say what the threshold of the fit is worth without them."""
     if held_out is None:
         note("threshold from training rows, which is optimistic; pass --calibrate HELD_OUT")

@@ -10,12 +10,11 @@ from typing import Annotated, Any, NamedTuple, cast
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 from rich.markup import escape
 from rich.table import Table
 
 import typica
-from typica.arrays import row_blocks
+from typica.arrays import AnyArray, row_blocks
 from typica.bench import NarrowTable
 from typica.calibration import Levels
 from typica.checks import check_share
@@ -49,7 +48,7 @@ from typica.verdicts import Verdicts
 STANDARD = Path("-")  # standard input, or output
 SHOWN = 20  # rows of a long table that are printed
 COLUMNS = ("verdict", "score", "p_value", "nearest", "runner_up", "margin")
-Inputs = dict[str, NDArray[Any]]
+Inputs = dict[str, AnyArray]
 
 app = new_app()
 
@@ -130,7 +129,7 @@ def _writer(output: Path | None) -> RowWriter | RowPrinter | None:
     return RowPrinter() if output == STANDARD else RowWriter(output)
 
 
-def _pipe(judged: Callable[[NDArray[Any]], Verdicts]) -> None:
+def _pipe(judged: Callable[[AnyArray], Verdicts]) -> None:
     """Judge the rows of standard input as they arrive, and print each verdict at once."""
     printer = RowPrinter()
     seen = rejected = 0
@@ -168,7 +167,7 @@ def _check_levels(
         raise InputError("--fdr goes by itself; leave out --alpha and --confidence.")
 
 
-def _read(estimator: Any, inputs: list[Path]) -> tuple[Inputs, NDArray[Any]]:
+def _read(estimator: Any, inputs: list[Path]) -> tuple[Inputs, AnyArray]:
     """Return the numbers of rows, and the rows that the detector reads."""
     if len(inputs) > 1:
         raise InputError(
@@ -236,7 +235,7 @@ def _look(
     trust: bool,
     backend: str,
     on_error: str,
-) -> tuple[Inputs, NDArray[Any]]:
+) -> tuple[Inputs, AnyArray]:
     """Return the names of images and what the detector reads of them: features or logits."""
     from typica.data import open_images  # noqa: PLC0415 (only images need it)
 

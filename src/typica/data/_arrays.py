@@ -5,17 +5,16 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors import safe_open
 
+from typica.arrays import AnyArray
 from typica.data._table import Features, label_name
 from typica.errors import FormatError
 from typica.files import check_growth, reading
 
-Arrays = dict[str, NDArray[Any]]
+Arrays = dict[str, AnyArray]
 
 
 def read_arrays(path: Path) -> Arrays:
@@ -23,7 +22,7 @@ def read_arrays(path: Path) -> Arrays:
     return ARRAY_READERS[path.suffix.lower()](path)
 
 
-def features_among(arrays: Mapping[str, NDArray[Any]], path: Path) -> Features:
+def features_among(arrays: Mapping[str, AnyArray], path: Path) -> Features:
     """Choose the features, by name or because there is only one array, and the labels if any."""
     label = label_name(arrays)
     others = {name: array for name, array in arrays.items() if name != label}
@@ -34,7 +33,7 @@ def features_among(arrays: Mapping[str, NDArray[Any]], path: Path) -> Features:
     return Features(features, None if label is None else arrays[label])
 
 
-def labels_among(arrays: Mapping[str, NDArray[Any]], path: Path) -> NDArray[Any]:
+def labels_among(arrays: Mapping[str, AnyArray], path: Path) -> AnyArray:
     """Choose the labels, by name or because there is only one array."""
     label = label_name(arrays)
     if label is not None:
@@ -50,10 +49,10 @@ def _read_npy(path: Path) -> Arrays:
     return {"features": load_npy(path)}
 
 
-def load_npy(path: Path) -> NDArray[Any]:
+def load_npy(path: Path) -> AnyArray:
     """Return the array of an .npy file, memory-mapped."""
     with reading(path, "not a whole .npy file of numbers or strings"):
-        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        array: AnyArray = np.load(path, mmap_mode="r", allow_pickle=False)
         return array
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from typica.arrays import AnyArray
 from typica.data._table import LABELS, Features, as_labels, label_name
 from typica.errors import FormatError, InputError
 from typica.files import plain_cell, reading
@@ -29,7 +29,7 @@ def read_csv(path: Path) -> Features:
     return Features(numbers(rows, path), as_labels(labels))
 
 
-def read_csv_labels(path: Path) -> NDArray[Any] | None:
+def read_csv_labels(path: Path) -> AnyArray | None:
     """Read the column of labels, or the only column; None where no column is called 'label'."""
     lines = _fields(path)
     if all(len(line) == 1 for line in lines):
@@ -43,12 +43,12 @@ def read_csv_labels(path: Path) -> NDArray[Any] | None:
     return as_labels([plain_cell(row[column].strip()) for row in rows])
 
 
-def read_label_lines(path: Path) -> NDArray[Any]:
+def read_label_lines(path: Path) -> AnyArray:
     """Read one label per line, commas and quotes included, below an optional header."""
     return _below_header(read_text(path).splitlines())
 
 
-def _below_header(lines: Iterable[str]) -> NDArray[Any]:
+def _below_header(lines: Iterable[str]) -> AnyArray:
     labels = [plain_cell(line.strip()) for line in lines if line.strip()]
     if labels and labels[0] in LABELS:
         labels = labels[1:]

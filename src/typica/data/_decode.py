@@ -24,12 +24,12 @@ import warnings
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
+from typica.arrays import AnyArray
 from typica.errors import InputError
 
 MAX_PIXELS = 2**27  # 512 MiB as Pillow holds them; more than any camera takes, less than a bomb
@@ -228,7 +228,7 @@ def _turn(image: Image.Image, orientation: int) -> Image.Image:
     return image.transpose(_TURNS[orientation]) if orientation in _TURNS else image
 
 
-def _bytes_of_integers(values: NDArray[Any], name: str) -> NDArray[np.uint8]:
+def _bytes_of_integers(values: AnyArray, name: str) -> NDArray[np.uint8]:
     low, high = int(values.min()), int(values.max())
     if low < 0 or high > 65535:
         raise ImageError(
@@ -250,7 +250,7 @@ def _strip_by_strip(image: Image.Image, name: str) -> Image.Image:
     return grey
 
 
-def _bytes_of_floats(values: NDArray[Any], name: str) -> NDArray[np.uint8]:
+def _bytes_of_floats(values: AnyArray, name: str) -> NDArray[np.uint8]:
     low, high = float(values.min()), float(values.max())
     if not (low >= 0 and high <= 1):
         raise ImageError(

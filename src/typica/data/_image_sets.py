@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from typica.arrays import AnyArray
 from typica.data._content import archive_content, array_content, files_content, pack_content
 from typica.data._decode import ORIENTATION, decode, loaded
 from typica.errors import InputError, about
@@ -150,9 +151,7 @@ class ArrayImages(Images):
     name: what the array is called; its images are "name[0]", "name[1]" ...
     """
 
-    def __init__(
-        self, array: NDArray[Any], name: str, labels: Any = None, classes: Any = None
-    ) -> None:
+    def __init__(self, array: AnyArray, name: str, labels: Any = None, classes: Any = None) -> None:
         with about(name):
             self._array = _with_channels(array)
         super().__init__(Numbered(name, len(array)), labels, classes)
@@ -168,7 +167,7 @@ class ArrayImages(Images):
 class LooseImages(Images):
     """Images in memory, each a Pillow image or a uint8 array (h, w, 3) or (h, w)."""
 
-    def __init__(self, images: Sequence[Image.Image | NDArray[Any]]) -> None:
+    def __init__(self, images: Sequence[Image.Image | AnyArray]) -> None:
         super().__init__(Numbered("images", len(images)))
         self._images = list(images)
         for name, image in zip(self.names, self._images, strict=True):
@@ -286,7 +285,7 @@ def _unique(names: Sequence[str]) -> list[str]:
     return unique
 
 
-def _with_channels(array: NDArray[Any]) -> NDArray[np.uint8]:
+def _with_channels(array: AnyArray) -> NDArray[np.uint8]:
     """Return the array as (n, h, w, 1 or 3)."""
     shape = array.shape
     if array.dtype != np.uint8:

@@ -10,11 +10,11 @@ import math
 import zlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from typica.arrays import AnyArray
 from typica.files import allowance, check_growth, reading
 
 _HEADER = 128
@@ -32,14 +32,14 @@ class _Element(NamedTuple):
     data: memoryview
 
 
-def read_mat(path: Path, names: Collection[str]) -> dict[str, NDArray[Any]]:
+def read_mat(path: Path, names: Collection[str]) -> dict[str, AnyArray]:
     """Return the arrays of these names; others are passed over."""
     with reading(path, "not a whole .mat file of version 5", "fetch it again"):
         content = memoryview(path.read_bytes())
         order = _ORDERS.get(bytes(content[126:128]))
         if order is None or len(content) < _HEADER:
             raise ValueError("another header")
-        found: dict[str, NDArray[Any]] = {}
+        found: dict[str, AnyArray] = {}
         for element in _elements(content[_HEADER:], order):
             matrix = element
             if element.kind == _COMPRESSED:
@@ -72,7 +72,7 @@ def _inflated(data: memoryview, path: Path) -> memoryview:
     return memoryview(content)
 
 
-def _array(data: memoryview, order: str, names: Collection[str]) -> dict[str, NDArray[Any]]:
+def _array(data: memoryview, order: str, names: Collection[str]) -> dict[str, AnyArray]:
     """Return a matrix by its name, if it is one of these and of real numbers."""
     parts = _elements(data, order)
     flags = int(np.frombuffer(next(parts).data, f"{order}u4")[0])

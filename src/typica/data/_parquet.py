@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from typica.arrays import AnyArray
 from typica.data._table import Features, label_name
 from typica.errors import FormatError
 from typica.extras import need
@@ -60,27 +60,27 @@ def check_parquet(path: Path, metadata: Any, group: int | None = None) -> None:
     check_growth(path, size)
 
 
-def _labels(column: Any, path: Path) -> NDArray[Any]:
+def _labels(column: Any, path: Path) -> AnyArray:
     if column.null_count:
         raise FormatError(
             f"{path}: {column.null_count} rows have no label; write one per row, or none at all."
         )
-    labels: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    labels: AnyArray = column.to_numpy(zero_copy_only=False)
     return labels.astype(np.str_) if labels.dtype == object else labels
 
 
-def _matrix(column: Any, name: str, path: Path) -> NDArray[Any]:
+def _matrix(column: Any, name: str, path: Path) -> AnyArray:
     """Return a column of lists as a matrix."""
     lengths = np.unique(np.asarray(column.value_lengths()))
     if column.null_count or len(lengths) != 1:
         raise FormatError(
             f"{path}: rows of the column {name!r} differ in length; write rows of one length."
         )
-    values: NDArray[Any] = column.flatten().to_numpy(zero_copy_only=False)
+    values: AnyArray = column.flatten().to_numpy(zero_copy_only=False)
     return values.reshape(len(column), -1)
 
 
-def _numeric(columns: dict[str, Any], path: Path) -> NDArray[Any]:
+def _numeric(columns: dict[str, Any], path: Path) -> AnyArray:
     """Return one column per feature as a matrix."""
     arrays = [column.to_numpy(zero_copy_only=False) for column in columns.values()]
     if not arrays or any(array.dtype.kind not in "fiub" for array in arrays):

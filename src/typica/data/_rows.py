@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-from numpy.typing import NDArray
-
-from typica.arrays import as_floating, check_finite, row_blocks
+from typica.arrays import AnyArray, as_floating, check_finite, row_blocks
 from typica.data.features import read_features
 from typica.errors import InputError, about
 from typica.origin import Origin
@@ -19,7 +16,7 @@ def read_rows(
     width: int | None = None,
     *,
     logits: bool = False,
-) -> NDArray[Any]:
+) -> AnyArray:
     """Read features, and refuse by the file's name what a detector would only call its input.
 
     origin, logits: as `read_features` takes them. width: how many features a row must have.

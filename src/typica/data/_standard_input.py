@@ -8,11 +8,11 @@ import itertools
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from typica.arrays import AnyArray
 from typica.data._csv import check_widths, numbers, split_header
 from typica.data._table import Features, label_name
 from typica.errors import FormatError, InputError, about
@@ -23,7 +23,7 @@ ROWS = 1024  # of a block, at most
 NPY = b"\x93"  # the first byte of an .npy file; no text in UTF-8 begins with it
 
 
-def read_arriving(stream: io.BufferedReader) -> Iterator[NDArray[Any]]:
+def read_arriving(stream: io.BufferedReader) -> Iterator[AnyArray]:
     r"""Yield blocks of features (n, m) as they arrive; labels among them are left out.
 
     A line of JSON is a list of numbers, or an object whose "features" are one. CSV is read as a
@@ -45,9 +45,9 @@ def read_arriving(stream: io.BufferedReader) -> Iterator[NDArray[Any]]:
         raise InputError(f"{NAME}: is empty; pipe features as .npy, JSON lines or CSV.")
 
 
-def _read_npy(stream: io.BufferedReader) -> NDArray[Any]:
+def _read_npy(stream: io.BufferedReader) -> AnyArray:
     try:
-        array: NDArray[Any] = np.load(io.BytesIO(stream.read()), allow_pickle=False)
+        array: AnyArray = np.load(io.BytesIO(stream.read()), allow_pickle=False)
     except (ValueError, EOFError, OSError) as error:
         raise FormatError(f"{NAME}: not a whole .npy file ({error}); write it again.") from None
     return array

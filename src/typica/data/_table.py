@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from typica.arrays import AnyArray
 from typica.errors import FormatError
 
 LABELS = ("labels", "label")
@@ -20,9 +19,9 @@ _INT64 = np.iinfo(np.int64)
 class Features:
     """Features (n, m), with the labels (n,) and logits (n, C) that came with them, if any."""
 
-    features: NDArray[Any]
-    labels: NDArray[Any] | None = None
-    logits: NDArray[Any] | None = None
+    features: AnyArray
+    labels: AnyArray | None = None
+    logits: AnyArray | None = None
 
     def check(self, path: Path) -> None:
         """Raise if the features are not a matrix of numbers, or the labels not one per row."""
@@ -45,7 +44,7 @@ def label_name(names: Iterable[str]) -> str | None:
     return next((name for name in LABELS if name in there), None)
 
 
-def as_labels(texts: Sequence[str]) -> NDArray[Any]:
+def as_labels(texts: Sequence[str]) -> AnyArray:
     """Return whole numbers where every text is one, else the texts themselves.
 
     >>> as_labels(["3", "-1"]), as_labels(["3", "--5"]), as_labels(["3", "²"])

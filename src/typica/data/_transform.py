@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from typica.arrays import AnyArray
 from typica.data._decode import MAX_PIXELS, to_rgb, turned
-from typica.errors import InputError, about, border
+from typica.errors import InputError, border
 
 _FILTERS = {
     "nearest": Image.Resampling.NEAREST,
@@ -49,9 +50,9 @@ class Preprocessing:
     scale: float = 255.0
     exif: bool = True
 
+    @border
     def __post_init__(self) -> None:
-        with about("Preprocessing"):
-            self._check()
+        self._check()
         # Equal settings are to be equal objects with equal fingerprints, whether given as 1 or 1.0,
         # list or tuple.
         object.__setattr__(self, "mean", tuple(map(float, self.mean)))
@@ -206,7 +207,7 @@ class Preprocessing:
         return image.crop((left, top, left + self.crop, top + self.crop))
 
 
-def _check_bytes(pixels: NDArray[Any]) -> None:
+def _check_bytes(pixels: AnyArray) -> None:
     if pixels.dtype != np.uint8:
         raise InputError(
             f"Preprocessing: images of type {pixels.dtype}; pass uint8 values, 0 to 255."

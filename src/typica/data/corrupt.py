@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 
+from typica.arrays import AnyArray
 from typica.errors import InputError, about, border
 
 Pixels = NDArray[np.uint8]
@@ -153,7 +154,7 @@ CORRUPTIONS: dict[str, Corruption] = {
 }
 
 
-def _partners(labels: NDArray[Any], seed: int) -> NDArray[np.int64]:
+def _partners(labels: AnyArray, seed: int) -> NDArray[np.int64]:
     """Return for each row the index of a row with another label."""
     order = np.argsort(labels, kind="stable")
     ordered = labels[order]

@@ -22,11 +22,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from typica.arrays import AnyArray
 from typica.bank import Bank, ParquetNotes, read_notes
 from typica.data._arrays import ARRAY_READERS, features_among, labels_among, read_arrays
 from typica.data._csv import read_csv, read_csv_labels, read_label_lines
@@ -64,7 +63,7 @@ def read_features(
         return _chosen_rows(found, notes, logits)
 
 
-def read_labels(path: Location) -> NDArray[Any]:
+def read_labels(path: Location) -> AnyArray:
     """Read one label per row: a 1-D array, labels beside features, or lines of text."""
     path = Path(path)
     with reading(path, "not a file of labels that can be read"):
@@ -180,7 +179,7 @@ def _chosen_rows(found: Features, notes: Notes, logits: bool) -> Features:
     return Features(found.logits, _named(found.labels, notes), found.logits)
 
 
-def _read_labels(path: Path) -> NDArray[Any]:
+def _read_labels(path: Path) -> AnyArray:
     ending = path.suffix.lower()
     if ending == ".txt":
         return read_label_lines(path)
@@ -194,11 +193,11 @@ def _read_labels(path: Path) -> NDArray[Any]:
     return labels if notes is None else _names(labels, notes)
 
 
-def _named(labels: NDArray[Any] | None, notes: Notes) -> NDArray[Any] | None:
+def _named(labels: AnyArray | None, notes: Notes) -> AnyArray | None:
     return None if labels is None else _names(labels, notes)
 
 
-def _names(labels: NDArray[Any], notes: Notes) -> NDArray[Any]:
+def _names(labels: AnyArray, notes: Notes) -> AnyArray:
     """Return a bank's labels as the names of its classes, where it has any."""
     if notes.classes is None or labels.dtype.kind not in "iu":
         return labels
@@ -207,7 +206,7 @@ def _names(labels: NDArray[Any], notes: Notes) -> NDArray[Any]:
             f"{notes.path}: labels that none of its classes has, the bank is damaged; "
             "write it again."
         )
-    names: NDArray[Any] = np.array(notes.classes)[labels]
+    names: AnyArray = np.array(notes.classes)[labels]
     return names
 
 

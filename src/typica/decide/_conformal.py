@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica import store
-from typica.arrays import Array
+from typica.arrays import AnyArray, Array
 from typica.calibration import Calibration
 from typica.decide import _estimators as decide
 from typica.detectors import final_detector
@@ -21,7 +21,7 @@ from typica.explanation import Explanation
 class Judgement(NamedTuple):
     """Per input: its score, p-value, and whether it is typical. `Verdicts` took its place."""
 
-    scores: NDArray[Any]
+    scores: AnyArray
     p_values: NDArray[np.float64]
     typical: NDArray[np.bool_]
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
 from typica import store
+from typica.arrays import AnyArray
 from typica.detectors import TRAINING_TPR, Detector, final_detector
 from typica.exact import json_number
 
@@ -61,7 +60,7 @@ def _decisions(detector: Detector) -> dict[str, Any]:
     return {"threshold": groups["all"]["threshold"], "calibration": known | told}
 
 
-def _classes(detector: Detector) -> NDArray[Any] | None:
+def _classes(detector: Detector) -> AnyArray | None:
     try:
         return detector.classes_
     except AttributeError:

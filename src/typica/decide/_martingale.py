@@ -17,13 +17,12 @@ Nouretdinov, Gammerman: Testing Exchangeability On-Line, 2003.
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc
 
-from typica.store import storable
+from typica.store import State, storable
 
 BINS = 1024  # a bet is constant on each of this many equal parts of [0, 1]
 PATIENCE = 1000  # the c above: half of the reserve is staked after so many steps
@@ -127,7 +126,7 @@ class Wealth:
         self._start = np.where(later, self.steps + lowest + 1, self._start)
         self._gain = sums[:, -1] + np.where(later, -low, self._gain)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """Return what is to be stored."""
         return {
             "steps": self.steps,
@@ -137,7 +136,7 @@ class Wealth:
         }
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Wealth:
+    def from_state(cls, state: State) -> Wealth:
         """Rebuild the wealth from what was stored."""
         made = cls()
         made.steps, made._stakes = state["steps"], state["stakes"]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
 from typica import store
-from typica.arrays import to_numpy
+from typica.arrays import AnyArray, to_numpy
 from typica.calibration import EVERYTHING, Calibration, Levels, check_scores
 from typica.calibration.format_1 import OldGroups
 from typica.checks import check_share
@@ -30,7 +30,7 @@ from typica.detectors import final_detector
 from typica.errors import InputError, border
 from typica.exact import json_number
 from typica.metrics import rate_interval
-from typica.store import storable
+from typica.store import State, storable
 
 
 class Rate(NamedTuple):
@@ -239,7 +239,7 @@ class Monitor:
     def _reference(self) -> NDArray[np.float64]:
         return self.calibration.scores
 
-    def _remember(self, rejected: NDArray[np.bool_], classes: NDArray[Any] | None) -> None:
+    def _remember(self, rejected: NDArray[np.bool_], classes: AnyArray | None) -> None:
         codes = np.full(len(rejected), -1)
         if classes is not None:
             names, inverse = np.unique(classes, return_inverse=True)
@@ -257,7 +257,7 @@ class Monitor:
         twin.report()
         twin.prometheus()
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """Return what is to be stored."""
         made_from = {
             "source": self.source,
@@ -280,7 +280,7 @@ class Monitor:
         }
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Monitor:
+    def from_state(cls, state: State) -> Monitor:
         """Rebuild the monitor from what was stored."""
         source = state["source"] if state["calibration"] is None else state["calibration"]
         made = cls(source, **{key: state[key] for key in ("alpha", "reject_alpha", "window")})

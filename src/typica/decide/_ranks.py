@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from typica.arrays import AnyArray
 from typica.errors import InputError
-from typica.store import storable
+from typica.store import State, storable
 
 CHUNK = 1024  # scores ranked at a time
 CELLS = 2**13  # values kept
@@ -39,7 +40,7 @@ class OnlineRanks:
     103
     """
 
-    def __init__(self, calibration: NDArray[Any], cells: int = CELLS, seed: Any = 0) -> None:
+    def __init__(self, calibration: AnyArray, cells: int = CELLS, seed: Any = 0) -> None:
         if not isinstance(cells, int) or cells < 1:
             raise InputError(f"cells={cells!r}; pass an integer of 1 or more.")
         self.cells = cells
@@ -54,7 +55,7 @@ class OnlineRanks:
         self._keep(shuffled[:cells])
         self._count(self._cell(shuffled[cells:]))
 
-    def p_values(self, scores: NDArray[Any]) -> NDArray[np.float64]:
+    def p_values(self, scores: AnyArray) -> NDArray[np.float64]:
         """Return the p-values of scores in the order of their arrival, and remember the scores."""
         scores = np.asarray(scores, dtype=np.float64)
         p = np.empty(len(scores))
@@ -80,7 +81,7 @@ class OnlineRanks:
             self._count(cell)
         return np.asarray(p)
 
-    def _cell(self, scores: NDArray[np.float64]) -> NDArray[Any]:
+    def _cell(self, scores: NDArray[np.float64]) -> AnyArray:
         """Return 2i + 1 for the i-th of the values kept, and 2i for the gap before it."""
         cell = np.zeros(len(scores), dtype=np.int16 if len(self._counts) < 2**15 else np.int64)
         if len(self._values):
@@ -99,11 +100,11 @@ class OnlineRanks:
         self._counts[1::2] = counts
         self.n += len(scores)
 
-    def _count(self, cell: NDArray[Any]) -> None:
+    def _count(self, cell: AnyArray) -> None:
         np.add.at(self._counts, cell, 1)
         self.n += len(cell)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """Return what is to be stored."""
         # The generator's state is a dict of integers, some of 128 bits, which JSON can hold.
         random = self.rng.bit_generator.state
@@ -116,7 +117,7 @@ class OnlineRanks:
         }
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> OnlineRanks:
+    def from_state(cls, state: State) -> OnlineRanks:
         """Rebuild the ranks from what was stored; the random numbers go on where they stopped."""
         made = cls(np.empty(0), state["cells"])
         made.n, made._values, made._counts = state["n"], state["values"], state["counts"]
@@ -124,7 +125,7 @@ class OnlineRanks:
         return made
 
 
-def earlier(keys: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def earlier(keys: AnyArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return for each of up to CHUNK keys how many before it are smaller, and how many are equal.
 
     >>> earlier(np.array([3, 1, 3, 2, 3]))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeGuard, runtime_checkable
+from typing import Protocol, TypeGuard, runtime_checkable
 
 import array_api_compat
 import numpy as np
-from numpy.typing import NDArray
 
+from typica.arrays import AnyArray
 from typica.errors import InputError
 from typica.origin import Origin
 
@@ -17,11 +17,11 @@ class FeatureBank(Protocol):
     """The features of a data set, with what else is known of it."""
 
     @property
-    def features(self) -> NDArray[Any]: ...
+    def features(self) -> AnyArray: ...
     @property
-    def logits(self) -> NDArray[Any] | None: ...
+    def logits(self) -> AnyArray | None: ...
     @property
-    def labels(self) -> NDArray[Any] | None: ...
+    def labels(self) -> AnyArray | None: ...
     @property
     def classes(self) -> list[str] | None: ...
     @property
@@ -33,7 +33,7 @@ def is_bank(X: object) -> TypeGuard[FeatureBank]:
     return not array_api_compat.is_array_api_obj(X) and isinstance(X, FeatureBank)
 
 
-def bank_rows(bank: FeatureBank, wants_logits: bool) -> NDArray[Any]:
+def bank_rows(bank: FeatureBank, wants_logits: bool) -> AnyArray:
     """Return the rows that a detector reads of a bank."""
     if not wants_logits:
         return bank.features
@@ -42,7 +42,7 @@ def bank_rows(bank: FeatureBank, wants_logits: bool) -> NDArray[Any]:
     return bank.logits
 
 
-def bank_labels(bank: FeatureBank) -> NDArray[Any] | None:
+def bank_labels(bank: FeatureBank) -> AnyArray | None:
     """Return the labels of a bank, by the names of its classes where it has any."""
     if bank.labels is None or bank.classes is None or bank.labels.dtype.kind not in "iu":
         return bank.labels

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica import store
-from typica.arrays import Array, as_floating, like, namespace, to_numpy
+from typica.arrays import AnyArray, Array, as_floating, like, namespace, to_numpy
 from typica.calibration import (
     SMALLEST_GROUP,
     Calibration,
@@ -28,6 +28,7 @@ from typica.errors import CalibrationWarning, InputError, border, warn
 from typica.estimator import NotFittedError
 from typica.moments import Moments
 from typica.origin import Origin
+from typica.store import State
 from typica.verdicts import Verdicts
 
 TRAINING_SAMPLE = 2048  # how many training rows the provisional threshold of `fit` looks at
@@ -397,7 +398,7 @@ class Decider(Scorer):
             self.__dict__.pop(name, None)
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
+    def from_state(cls, state: State) -> Self:
         """Rebuild a detector from what was stored, in this format or an earlier one."""
         made = super().from_state({**state, "fitted": _of_today(state["fitted"])})
         made._decided_with = made._parameters()
@@ -409,7 +410,7 @@ def _beside(numbers: NDArray[np.float64], Z: Array) -> Array:
     return namespace(Z).asarray(numbers, device=array_api_compat.device(Z))
 
 
-def _lowest_finite(scores: NDArray[Any]) -> float:
+def _lowest_finite(scores: AnyArray) -> float:
     finite = scores[np.isfinite(scores)]
     if not len(finite):
         raise InputError("no training row has a finite score; rescale the features.")
@@ -443,7 +444,7 @@ def _unchanged_on_error(estimator: Decider) -> Iterator[None]:
         raise
 
 
-def _provisional(decider: Decider, scores: NDArray[Any]) -> dict[str, Any]:
+def _provisional(decider: Decider, scores: AnyArray) -> dict[str, Any]:
     """Return the columns of Verdicts that the threshold of `fit` gives, if there is one."""
     offset = getattr(decider, "training_offset_", None)
     if offset is None:

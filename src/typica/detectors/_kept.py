@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Labels, Rows, as_floating
 from typica.moments import Moments, encode_labels
-from typica.store import storable
+from typica.store import State, storable
 
 Keys = NDArray[np.uint64]
 
@@ -87,12 +87,12 @@ class KeptRows:
             total = total.merge(once.repeated(int(count)))
         return total
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """Return the arrays to be stored; the keys follow from them."""
         return {"rows": self.rows, "labels": self.labels, "counts": self.counts}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
+    def from_state(cls, state: State) -> Self:
         """Rebuild the sample from its stored arrays."""
         rows, labels, counts = state["rows"], state["labels"], state["counts"]
         classes, codes = encode_labels(labels, len(rows))

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array, map_rows, namespace, to_numpy
+from typica.arrays import AnyArray, Array, map_rows, namespace, to_numpy
 from typica.errors import InputError, border
 from typica.estimator import Estimator
 
@@ -16,9 +16,9 @@ class Matches(NamedTuple):
     """Per row: the best matching class, the second best (-1 for none), and their similarities."""
 
     nearest: NDArray[np.int64]
-    similarity: NDArray[Any]
+    similarity: AnyArray
     runner_up: NDArray[np.int64]
-    runner_up_similarity: NDArray[Any]
+    runner_up_similarity: AnyArray
 
 
 def top_two(S: Array) -> Matches:
@@ -65,7 +65,7 @@ class Scorer(Estimator):
         return 1
 
     @property
-    def classes_(self) -> NDArray[Any]:
+    def classes_(self) -> AnyArray:
         """The names of the classes that a row can be matched with."""
         raise AttributeError(f"{type(self).__name__} matches no classes")
 
@@ -77,7 +77,7 @@ class Scorer(Estimator):
         return self._scores(self._ready(X))
 
     @border
-    def classify(self, X: Any) -> NDArray[Any]:
+    def classify(self, X: Any) -> AnyArray:
         """Return the name of the class that matches best for each row, whatever the verdict."""
         Z = self._ready(X)
 
@@ -119,7 +119,7 @@ class Scorer(Estimator):
         columns = zip(*parts, strict=True)
         return scores, Matches(*(np.concatenate(column) for column in columns))
 
-    def _predicted(self, matches: Matches | None) -> NDArray[Any]:
+    def _predicted(self, matches: Matches | None) -> AnyArray:
         """Return the names of the nearest classes."""
         if matches is None:
             raise _no_classes()

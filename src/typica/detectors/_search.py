@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from typica.arrays import Array, namespace, row_blocks
+from typica.arrays import AnyArray, Array, namespace, row_blocks
 
-Floats = NDArray[Any]
+Floats = AnyArray
 
 # Queries that one thread works on at once, against TILE rows: their product stays in the cache.
 QUERIES = 256
@@ -120,8 +120,8 @@ class Search:
         Q: Floats,
         candidates: NDArray[np.int64],
         squares: Floats,
-        start: NDArray[Any],
-        stop: NDArray[Any],
+        start: AnyArray,
+        stop: AnyArray,
     ) -> None:
         """Set `squares` to the squared distances of each query's candidates start ... stop - 1."""
         places = np.arange(candidates.shape[1])

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
 
-from typica.arrays import Array, as_features, as_floating, to_numpy
+from typica.arrays import AnyArray, Array, as_features, as_floating, to_numpy
 from typica.detectors._banks import bank_labels, bank_rows, is_bank
 from typica.detectors._decisions import Decider
 from typica.detectors._scoring import Matches, top_two
@@ -43,15 +43,15 @@ class Detector(OutlierMixin, Decider):
 
     # What a method supplies
 
-    def _contributions(self, z: NDArray[Any], nearest: int) -> tuple[Contribution, ...]:
+    def _contributions(self, z: AnyArray, nearest: int) -> tuple[Contribution, ...]:
         """Return the features of one row that add most to its distance from the class `nearest`."""
         return ()
 
-    def _terms(self, z: NDArray[Any]) -> tuple[Term, ...]:
+    def _terms(self, z: AnyArray) -> tuple[Term, ...]:
         """Return the terms that add up to the score of one row, where there are several."""
         return ()
 
-    def _note(self, z: NDArray[Any]) -> str:
+    def _note(self, z: AnyArray) -> str:
         """Return what else `explain` should say about one row."""
         return ""
 
@@ -126,7 +126,7 @@ class Detector(OutlierMixin, Decider):
             X = bank_rows(X, self._reads_logits())
         return super()._ready(X)
 
-    def _explained(self, z: NDArray[Any], i: int, verdicts: Verdicts, known: Known) -> Explanation:
+    def _explained(self, z: AnyArray, i: int, verdicts: Verdicts, known: Known) -> Explanation:
         one = verdicts[i]
         matches = known.matches
         parts = () if matches is None else self._contributions(z, int(matches.nearest[i]))
@@ -159,7 +159,7 @@ class Detector(OutlierMixin, Decider):
         classes = verdicts.nearest if predicted is None else to_numpy(predicted)
         return np.asarray(calibration.percentiles(verdicts.score, classes))
 
-    def _nearest_rows(self, Z: NDArray[Any], bank: Any) -> list[tuple[int, ...]]:
+    def _nearest_rows(self, Z: AnyArray, bank: Any) -> list[tuple[int, ...]]:
         """Return the positions of the rows of `bank` with the largest cosines to each row of Z."""
         rows = bank_rows(bank, self._reads_logits()) if is_bank(bank) else bank
         known = as_floating(to_numpy(as_features(rows, Z.shape[1])))
@@ -177,7 +177,7 @@ class Known(NamedTuple):
     examples: list[tuple[int, ...]] | None
 
 
-def _number(column: NDArray[Any] | None, i: int) -> float | None:
+def _number(column: AnyArray | None, i: int) -> float | None:
     """Return one value of a column; None for what is absent."""
     if column is None or np.isnan(column[i]):
         return None

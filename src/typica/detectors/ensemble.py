@@ -30,7 +30,17 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 
-from typica.arrays import Array, Labels, Rows, check_rows, like, map_rows, namespace, to_numpy
+from typica.arrays import (
+    AnyArray,
+    Array,
+    Labels,
+    Rows,
+    check_rows,
+    like,
+    map_rows,
+    namespace,
+    to_numpy,
+)
 from typica.checks import Parameter
 from typica.detectors._pipelines import final_detector
 from typica.detectors.base import Detector, Tags
@@ -184,7 +194,7 @@ class Ensemble(Detector):
         widths = [final_detector(member)._score_width() for member in self.members_]
         return max(*widths, len(widths))
 
-    def _note(self, z: NDArray[Any]) -> str:
+    def _note(self, z: AnyArray) -> str:
         scores = self._member_scores(z[None])
         ranks = [float(rank(scores[:, i])[0]) for i, rank in enumerate(self._ranks)]
         named = zip(_named(self.members_), ranks, strict=True)
@@ -226,7 +236,7 @@ def _mean_rank(S: Array, ranks: list[Ranks]) -> Array:
     return namespace(S).astype(total / len(ranks), S.dtype)
 
 
-def _observed(scores: NDArray[Any], name: str) -> Floats:
+def _observed(scores: AnyArray, name: str) -> Floats:
     """Return a member's finite in-distribution scores, sorted, evenly thinned to `QUANTILES`."""
     finite = np.sort(scores[np.isfinite(scores)].astype(np.float64))
     if len(finite) == 0:

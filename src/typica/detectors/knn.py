@@ -18,7 +18,7 @@ import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array, Rows, like, namespace, to_numpy
+from typica.arrays import AnyArray, Array, Rows, like, namespace, to_numpy
 from typica.checks import choice, count
 from typica.detectors._bases import SUBSAMPLE, RowsDetector, check_k
 from typica.detectors._search import Search, kth_by_product
@@ -74,7 +74,7 @@ class KNN(RowsDetector):
         "seed": count(0),
         "index": choice(None, "faiss", advice='pass None (exact) or "faiss"'),
     }
-    _directions: NDArray[Any]
+    _directions: AnyArray
     _search: Search | Cells
 
     def __init__(
@@ -129,7 +129,7 @@ class KNN(RowsDetector):
         scores = -xp.astype(distances(U, neighbours), Z.dtype)
         return xp.where(zero, xp.full_like(scores, -FARTHEST), scores)
 
-    def _note(self, z: NDArray[Any]) -> str:
+    def _note(self, z: AnyArray) -> str:
         return "" if z.any() else "the feature vector is zero and has no direction, so it scores -2"
 
 
@@ -148,7 +148,7 @@ class Cells:
         self._index.train(single)
         self._index.add(single)
 
-    def kth(self, Q: NDArray[Any], k: int) -> NDArray[np.int64]:
+    def kth(self, Q: AnyArray, k: int) -> NDArray[np.int64]:
         """Return the k-th nearest of the rows searched, for each of the queries Q (n, m)."""
         _, found = self._index.search(np.ascontiguousarray(Q, dtype=np.float32), k)
         index: NDArray[np.int64] = found[:, k - 1]

@@ -17,13 +17,13 @@ with the head, a sort and alpha distances.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from typica.arrays import Array, Labels, Rows, like, namespace, to_numpy
+from typica.arrays import AnyArray, Array, Labels, Rows, like, namespace, to_numpy
 from typica.checks import choice, count
 from typica.detectors._bases import LogitDetector
 from typica.detectors.base import Tags
@@ -52,7 +52,7 @@ class ClassModels(NamedTuple):
     scales: Array
 
 
-def fit_weibull(distances: NDArray[Any]) -> tuple[float, float]:
+def fit_weibull(distances: AnyArray) -> tuple[float, float]:
     """Return the maximum likelihood shape and scale of a Weibull from 0, for positive distances.
 
     >>> shape, scale = fit_weibull(np.array([1.0, 2.0, 3.0, 4.0]))

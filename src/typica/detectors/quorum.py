@@ -25,13 +25,13 @@ product with A, and one each with the P_k, the M_k and the head.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dtrtri
 
-from typica.arrays import Array, Labels, Rows, namespace
+from typica.arrays import AnyArray, Array, Labels, Rows, namespace
 from typica.checks import count
 from typica.detectors._bases import ScatterDetector, mean_directions, overflow_as_minus_infinity
 from typica.detectors._kept import KeptRows, weighted_quantile
@@ -293,7 +293,7 @@ class Quorum(ScatterDetector):
             width = max(width, len(self.head.classes))
         return ARRAYS * int(width)
 
-    def _terms(self, z: NDArray[Any]) -> tuple[Term, ...]:
+    def _terms(self, z: AnyArray) -> tuple[Term, ...]:
         angle, energy, distance = self._in_tails(z[None])
         return (
             _term("angle", angle, angle, "low"),
@@ -301,7 +301,7 @@ class Quorum(ScatterDetector):
             _term("distance", distance, penalty(distance), "high"),
         )
 
-    def _note(self, z: NDArray[Any]) -> str:
+    def _note(self, z: AnyArray) -> str:
         if z.any():
             return ""
         return "the feature vector is zero and has no direction, so its cosines count as -1"

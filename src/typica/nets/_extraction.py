@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from typica.arrays import AnyArray
 from typica.bank import Bank, BankWriter, remove_bank
 from typica.data import Batch, Images, Preprocessing, image_batches, open_images
 from typica.errors import InputError, argument, border
@@ -175,7 +176,7 @@ def _complete(bank: Bank, settings: Settings) -> Bank:
 
 def _columns(
     extraction: Extraction, images: Images, indices: NDArray[np.int64]
-) -> dict[str, NDArray[Any]]:
+) -> dict[str, AnyArray]:
     if not len(indices):
         return {}
     columns = {"features": extraction.features}

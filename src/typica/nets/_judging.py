@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from typica.arrays import AnyArray
 from typica.data import Batch, Images, Preprocessing, image_batches, open_images
 from typica.decide import judge, origin_of
 from typica.detectors import final_detector, reads_logits
@@ -78,7 +79,7 @@ class Seen(NamedTuple):
     indices: which image each row is of. skipped: (name, reason) of those left out.
     """
 
-    rows: NDArray[Any]
+    rows: AnyArray
     indices: NDArray[np.int64]
     skipped: list[tuple[str, str]]
 

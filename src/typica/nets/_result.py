@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from typica.arrays import AnyArray
 from typica.errors import InputError
 from typica.origin import PENULTIMATE
 
@@ -116,7 +117,7 @@ def first_line(error: BaseException, length: int = 200) -> str:
     return lines[0][:length] if lines else type(error).__name__
 
 
-def run_directly(extractor: Any, images: NDArray[Any]) -> Extraction:
+def run_directly(extractor: Any, images: AnyArray) -> Extraction:
     """Return what an extractor gives for one batch, with nothing between, as float32 arrays."""
     try:
         return in_float32(extractor(images))

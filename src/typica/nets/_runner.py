@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from typica.arrays import AnyArray
 from typica.errors import InputError
 from typica.nets._result import Extraction, first_rows, joined
 from typica.nets.runtimes.engine import Engine
@@ -94,7 +95,7 @@ class Runner:
             raise InputError(f"Runner: a batch of {found}; pass arrays (n, {shape}).")
         return (images[start : start + self.batch] for start in range(0, len(images), self.batch))
 
-    def _infer(self, piece: NDArray[Any]) -> Extraction:
+    def _infer(self, piece: AnyArray) -> Extraction:
         n = len(piece)
         piece = np.ascontiguousarray(piece, dtype=np.float32 if piece.dtype.kind == "f" else None)
         if n == self.batch or not self._engine.pads:

@@ -9,8 +9,8 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from typica.arrays import AnyArray
 from typica.errors import InputError
 from typica.nets._result import Extraction, first_line, run_directly
 from typica.nets._runner import Runner, Trial
@@ -31,7 +31,7 @@ _WORTH = 10.0  # seconds of work, below which to convert the network takes longe
 _ROUNDS = 3  # in which what is close to the best is timed again, as the machine's pace may change
 _CLOSE = 0.7  # of the best rate
 
-MakeEngine = Callable[[Any, NDArray[Any], int], Engine]
+MakeEngine = Callable[[Any, AnyArray, int], Engine]
 _OF_ONNX: dict[str, MakeEngine]
 _OF_ONNX = {"onnx": ort.opened, "openvino": openvino.opened, "mnn": mnn.opened}
 _OF_TORCH: dict[str, MakeEngine]
@@ -44,7 +44,7 @@ class Trials:
     device: of a PyTorch extractor, None for an OnnxExtractor.
     """
 
-    def __init__(self, extractor: Any, sample: NDArray[Any], device: Any, autocast: bool) -> None:
+    def __init__(self, extractor: Any, sample: AnyArray, device: Any, autocast: bool) -> None:
         self.extractor, self.sample = extractor, sample
         self.device, self.autocast = device, autocast
         self._reference = run_directly(extractor, sample[:_CHECKED])
@@ -239,7 +239,7 @@ def largest_difference(found: Extraction, reference: Extraction) -> float:
     return max(_difference(a, b) for a, b in pairs)
 
 
-def _difference(a: NDArray[Any], b: NDArray[Any]) -> float:
+def _difference(a: AnyArray, b: AnyArray) -> float:
     if a.shape != b.shape:
         return math.inf
     usual = np.isfinite(b)

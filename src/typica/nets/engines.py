@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from typica.arrays import AnyArray
 from typica.errors import InputError, border
 from typica.nets._result import first_line
 from typica.nets._runner import Runner
@@ -73,7 +74,7 @@ def make_runner(
     return trials.quickest([name for name in known if name != "compile"], batch, threads, images)
 
 
-def _checked(sample: Any) -> NDArray[Any]:
+def _checked(sample: Any) -> AnyArray:
     if not isinstance(sample, np.ndarray) or sample.ndim < 2 or not len(sample):
         found = sample.shape if isinstance(sample, np.ndarray) else type(sample).__name__
         raise InputError(f"a sample of {found}; pass some images as an array (n, ...).")

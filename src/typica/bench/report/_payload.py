@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
+from typica.arrays import AnyArray
 from typica.bench._charts import Chart, depth_charts
 from typica.bench._engine import Scores
 from typica.bench._folder import ResultFolder
@@ -78,7 +78,7 @@ def calibration(scores: Scores) -> dict[str, Any]:
     return {"split": split, "n_calibration": len(ordered), "n_test": len(test), "points": points}
 
 
-def _point(tpr: Fraction, ordered: NDArray[Any], test: NDArray[Any]) -> dict[str, Any]:
+def _point(tpr: Fraction, ordered: AnyArray, test: AnyArray) -> dict[str, Any]:
     k = guaranteed_rank(len(ordered), 1 - tpr)
     threshold = float(ordered[k - 1]) if k else -math.inf
     kept = int(np.count_nonzero(test.astype(np.float64) >= threshold))
@@ -102,12 +102,12 @@ def _method(name: str, scores: Scores, protocol: Stated) -> dict[str, Any]:
     }
 
 
-def _measured(test: NDArray[Any], ood: NDArray[Any], protocol: Stated) -> dict[str, Any]:
+def _measured(test: AnyArray, ood: AnyArray, protocol: Stated) -> dict[str, Any]:
     result = evaluate(test, ood, protocol.tpr, convention=protocol.convention).to_dict()
     return {key: result[key] for key in ("threshold", "fpr", "auroc", "aupr_in", "aupr_out")}
 
 
-def _fits_float32(array: NDArray[Any]) -> bool:
+def _fits_float32(array: AnyArray) -> bool:
     """Tell whether float32 holds every score exactly."""
     if array.dtype.char in "ef":
         return True
@@ -116,7 +116,7 @@ def _fits_float32(array: NDArray[Any]) -> bool:
     return bool(np.array_equal(rounded, array.astype(np.float64)))
 
 
-def _packed(array: NDArray[Any], single: bool) -> dict[str, Any]:
+def _packed(array: AnyArray, single: bool) -> dict[str, Any]:
     ordered = np.sort(array)
     n = len(ordered)
     if n > EXACT_UP_TO:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import gzip
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from typica.arrays import AnyArray
 from typica.errors import FormatError
 from typica.files import allowance, check_growth, reading
 
@@ -27,7 +26,7 @@ def idx_to_npz(source: Path, target: Path) -> None:
         np.savez(target / f"{name}.npz", images=images, labels=labels.astype(np.int64))
 
 
-def read_idx(path: Path) -> NDArray[Any]:
+def read_idx(path: Path) -> AnyArray:
     """Return the array in a gzipped IDX file: 0, 0, 8, axes, each length in 4 bytes, the bytes."""
     again = "delete it and fetch it again"
     with reading(path, "not a whole gzip file", again), gzip.open(path) as file:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array, namespace
+from typica.arrays import AnyArray, Array, namespace
 from typica.detectors.base import Detector
 from typica.explanation import Contribution
 from typica.linalg import cosines, max_cosine, unit_rows
@@ -34,7 +32,7 @@ class CosineDetector(Detector):
     def _score_width(self) -> int:
         return len(self._directions)
 
-    def _contributions(self, z: NDArray[Any], nearest: int) -> tuple[Contribution, ...]:
+    def _contributions(self, z: AnyArray, nearest: int) -> tuple[Contribution, ...]:
         # 1 - cos(u, v) = sum_j (u_j - v_j)^2 / 2 for u and v of length 1: every feature adds its
         # part, none negative.
         if not z.any():
@@ -44,5 +42,5 @@ class CosineDetector(Detector):
         largest = np.argsort(-amounts, kind="stable")[:MOST_CONTRIBUTIONS]
         return tuple(Contribution(int(j), float(amounts[j]), bool(excess[j] > 0)) for j in largest)
 
-    def _note(self, z: NDArray[Any]) -> str:
+    def _note(self, z: AnyArray) -> str:
         return "" if z.any() else "the feature vector is zero and has no direction, so it scores -1"

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from typica.arrays import AnyArray
 from typica.extras import need
 from typica.nets.extractors._walk import Walk
 
@@ -45,8 +45,8 @@ class Linear(NamedTuple):
     name: str
     features: str
     logits: str
-    weight: NDArray[Any]
-    bias: NDArray[Any] | None
+    weight: AnyArray
+    bias: AnyArray | None
     features_turned: bool = False
     logits_turned: bool = False
     maps: bool = False
@@ -68,7 +68,7 @@ class Graph:
         for node in model.graph.node:  # in order of execution
             if self._is_fixed(node):
                 self._fixed.update(filter(None, node.output))
-        self._constants: dict[str, NDArray[Any]] = {}
+        self._constants: dict[str, AnyArray] = {}
 
     def _is_fixed(self, node: Any) -> bool:
         """Tell whether what a node gives depends on no input, by what the nodes before it give."""
@@ -89,7 +89,7 @@ class Graph:
         new = [self._onnx.ValueInfoProto(name=name) for name in names if name not in known]
         self.model.graph.output.extend(new)
 
-    def constant(self, name: str) -> NDArray[Any] | None:
+    def constant(self, name: str) -> AnyArray | None:
         """Return the value of a tensor that depends on no input, or None of one that does."""
         if name not in self._fixed:
             return None
@@ -106,9 +106,9 @@ class Graph:
                 self._constants[current] = self._evaluated(current)
         return self._constants[name]
 
-    def _evaluated(self, name: str) -> NDArray[Any]:
+    def _evaluated(self, name: str) -> AnyArray:
         if name in self._initialisers:
-            array: NDArray[Any] = self._onnx.numpy_helper.to_array(self._initialisers[name])
+            array: AnyArray = self._onnx.numpy_helper.to_array(self._initialisers[name])
             return array
         node = self.producers[name]
         values = {key: self._constants[key] for key in node.input if key}
@@ -189,7 +189,7 @@ class Graph:
                 return found._replace(logits=node.output[0], bias=bias)
         return None
 
-    def _bias(self, name: str, found: Linear) -> NDArray[Any] | None:
+    def _bias(self, name: str, found: Linear) -> AnyArray | None:
         """Return a constant as one number per class, or None if inputs differ in it."""
         value, classes = self.constant(name), len(found.weight)
         if value is None:

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from typica.arrays import to_numpy
+from typica.arrays import AnyArray, to_numpy
 from typica.errors import FormatError, InputError, about, border
 from typica.extras import need
 from typica.files import allowance, existing, sha256
@@ -112,7 +111,7 @@ class OnnxExtractor:
         """Run one batch, an array or tensor, (n, ...)."""
         return in_pieces(self.prepared(images), self.sizes, self._run, np.concatenate)
 
-    def prepared(self, images: Any) -> NDArray[Any]:
+    def prepared(self, images: Any) -> AnyArray:
         """Return a batch as an array of the type that the model takes."""
         if not hasattr(images, "shape") or not len(images.shape):
             raise InputError(
@@ -126,7 +125,7 @@ class OnnxExtractor:
             )
         return np.ascontiguousarray(array, dtype=self._type)
 
-    def _run(self, images: NDArray[Any]) -> Extraction:
+    def _run(self, images: AnyArray) -> Extraction:
         try:
             arrays = self._session.run(self.outputs, {self.input: images})
         except Exception as error:  # ONNX Runtime's kinds of errors share no base
@@ -136,7 +135,7 @@ class OnnxExtractor:
             ) from error
         return self.extraction(images, arrays)
 
-    def extraction(self, images: NDArray[Any], arrays: Sequence[NDArray[Any]]) -> Extraction:
+    def extraction(self, images: AnyArray, arrays: Sequence[AnyArray]) -> Extraction:
         """Return what a run gave: its `images` and the arrays of `outputs`, in that order."""
         found = {self.input: images, **dict(zip(self.outputs, arrays, strict=True))}
         layers = {}
@@ -145,16 +144,16 @@ class OnnxExtractor:
                 layers[name] = reduced(self._value(name, found), self.reduce)
         return Extraction(layers[self.layers[-1]], self._logits(found), layers)
 
-    def _value(self, name: str, found: dict[str, NDArray[Any]]) -> NDArray[Any]:
+    def _value(self, name: str, found: dict[str, AnyArray]) -> AnyArray:
         if not self._is_input(name) or self._head is None:
             return found[name]
         return _rows(found[self._head.features], self._head, self._head.features_turned)
 
-    def _logits(self, found: dict[str, NDArray[Any]]) -> NDArray[Any] | None:
+    def _logits(self, found: dict[str, AnyArray]) -> AnyArray | None:
         if self._head is None:
             return self._returned_logits(found)
         rows = _rows(found[self._head.logits], self._head, self._head.logits_turned)
-        logits: NDArray[Any] = reduced_logits(rows, self.reduce)
+        logits: AnyArray = reduced_logits(rows, self.reduce)
         return logits
 
     def _is_input(self, name: str) -> bool:
@@ -210,7 +209,7 @@ class OnnxExtractor:
             f"{self._source}; pass layer=TENSOR"
         )
 
-    def _returned_logits(self, found: dict[str, NDArray[Any]]) -> NDArray[Any] | None:
+    def _returned_logits(self, found: dict[str, AnyArray]) -> AnyArray | None:
         """Return what the graph returns as "logits", else its first matrix, or None."""
         for name in sorted(self._returned, key=lambda name: name != "logits"):
             if found[name].ndim == 2 and found[name].dtype.kind == "f":
@@ -218,7 +217,7 @@ class OnnxExtractor:
         return None
 
 
-def _rows(x: NDArray[Any], head: Linear, turned: bool) -> NDArray[Any]:
+def _rows(x: AnyArray, head: Linear, turned: bool) -> AnyArray:
     """Return a tensor of a head as (n, m), tokens (n, t, m) or maps (n, m, h, w)."""
     if turned:
         x = np.swapaxes(x, -1, -2)

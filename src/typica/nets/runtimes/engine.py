@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from typica.arrays import AnyArray
 from typica.nets._result import Extraction
 
 
@@ -38,8 +39,8 @@ class Wiring(NamedTuple):
     """How a converted model is used: what it is given, its outputs, and what they make."""
 
     outputs: Sequence[Any]
-    prepare: Callable[[NDArray[Any]], NDArray[Any]]
-    assemble: Callable[[NDArray[Any], Sequence[NDArray[Any]]], Extraction]
+    prepare: Callable[[AnyArray], AnyArray]
+    assemble: Callable[[AnyArray, Sequence[AnyArray]], Extraction]
 
 
 def cores() -> int:

@@ -23,6 +23,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from typica.arrays import AnyArray
 from typica.errors import InputError
 from typica.extras import check_installed
 from typica.nets._result import Extraction, in_float32
@@ -40,7 +41,7 @@ class MnnEngine:
     pads = True  # shapes that are known in advance are quicker
 
     def __init__(
-        self, model: Path, name: str, wiring: Wiring, example: NDArray[Any], threads: int
+        self, model: Path, name: str, wiring: Wiring, example: AnyArray, threads: int
     ) -> None:
         if example.dtype != np.float32:
             raise InputError(
@@ -104,7 +105,7 @@ class _Process:
             raise RuntimeError(f"MNN does not run the model, and ended with {self._process.wait()}")
         self._shapes = [tuple(shape) for shape in json.loads(hello)]
 
-    def run(self, images: NDArray[Any]) -> list[NDArray[np.float32]]:
+    def run(self, images: AnyArray) -> list[NDArray[np.float32]]:
         with contextlib.suppress(BrokenPipeError):  # what is read then is too short
             self._in.write(images.data)
             self._in.flush()
@@ -157,7 +158,7 @@ def exported(extractor: Any, example: NDArray[np.float32], threads: int) -> MnnE
         return MnnEngine(path, INPUT, write_onnx(extractor, example, path), example, threads)
 
 
-def opened(extractor: Any, example: NDArray[Any], threads: int) -> MnnEngine:
+def opened(extractor: Any, example: AnyArray, threads: int) -> MnnEngine:
     """Return an engine over the ONNX model of an OnnxExtractor."""
     check_installed("MNN", "mnn")
     wiring = Wiring(extractor.outputs, extractor.prepared, extractor.extraction)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from typica.arrays import AnyArray
 from typica.extras import need
 from typica.nets._result import Extraction, each_array
 from typica.nets.runtimes.engine import Wiring, cores
@@ -19,7 +20,7 @@ class OpenVinoEngine:
 
     pads = True  # shapes that are known in advance are quicker
 
-    def __init__(self, model: Any, wiring: Wiring, example: NDArray[Any], threads: int) -> None:
+    def __init__(self, model: Any, wiring: Wiring, example: AnyArray, threads: int) -> None:
         openvino = need("openvino", "openvino")
         self.batch, self.threads, self.jobs = len(example), threads, threads
         self.versions = {"openvino": str(openvino.__version__).partition("-")[0]}
@@ -71,7 +72,7 @@ def converted(extractor: Any, example: NDArray[np.float32], threads: int) -> Ope
     return OpenVinoEngine(model, wired(extractor, range(len(model.outputs))), example, threads)
 
 
-def opened(extractor: Any, example: NDArray[Any], threads: int) -> OpenVinoEngine:
+def opened(extractor: Any, example: AnyArray, threads: int) -> OpenVinoEngine:
     """Return an engine over the ONNX model of an OnnxExtractor."""
     openvino = need("openvino", "openvino")
     program: bytes | Path = extractor.program

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from typica.arrays import AnyArray
 from typica.errors import FormatError
 from typica.extras import need
 from typica.nets._result import Extraction, first_line, in_float32
@@ -87,7 +88,7 @@ def write_onnx(extractor: Any, example: NDArray[np.float32], path: Path) -> Wiri
     return wired(extractor, names)
 
 
-def opened(extractor: Any, example: NDArray[Any], threads: int) -> OrtEngine:
+def opened(extractor: Any, example: AnyArray, threads: int) -> OrtEngine:
     """Return an engine over the ONNX model of an OnnxExtractor."""
     wiring = Wiring(extractor.outputs, extractor.prepared, extractor.extraction)
     pads = extractor.sizes[1] is not None
