@@ -225,7 +225,8 @@ def test_a_member_that_gives_no_finite_score_is_named(data: Data):
             return Z[:, 0] - np.inf
 
     with pytest.raises(
-        typica.InputError, match=r"Ensemble.fit: member broken: no training row has a finite score; rescale"
+        typica.InputError,
+        match=r"Ensemble.fit: member broken: no training row has a finite score; rescale",
     ):
         Ensemble([CTM(), Broken()]).fit(data.train, data.labels)
 
