@@ -654,7 +654,7 @@ def test_damage_is_named(folder: Path) -> None:
 
 def test_a_head_that_is_not_there_or_another_is_named(folder: Path) -> None:
     file = folder / "head.safetensors"
-    todo = r"; write the bank again \(`typica extract --fresh`\), or pass the head in a file of its own \(--head\)\."
+    todo = r"; write the bank again \(`typica extract --fresh`\), or pass the head in a file of its own, head=FILE\."
     whole = file.read_bytes()
     for damaged in (b"", whole[:-9], whole[:-1] + b"\x7f"):
         file.write_bytes(damaged)

@@ -290,7 +290,7 @@ def test_files_that_are_no_checkpoints(tmp_path):
     (tmp_path / "text.safetensors").write_text("hello")
     for name in ("half.pth", "text.pth", "empty.pth", "text.safetensors"):
         with pytest.raises(
-            typica.FormatError, match=rf"zoo.load\('wideresnet-40-2'\): .*{name} is not a "
+            typica.FormatError, match=rf"zoo.load\('wideresnet-40-2'\): .*{name}:? is not a "
         ):
             zoo.load("wideresnet-40-2", tmp_path / name)
     torch.save({"epoch": 3, "state_dict": {"a": 1}}, tmp_path / "nothing.pth")
