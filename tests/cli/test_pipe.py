@@ -175,6 +175,22 @@ def test_standard_streams_are_taken_once(folder, capsys):
     assert "--json and --output: each would be printed" in error
 
 
+def test_a_pipe_writes_the_document_that_is_asked_for(folder, data: Data):
+    program = "from typica.cli import main; main()"
+    command = [sys.executable, "-c", program, "score", "ctm.safetensors"]
+    rows = io.BytesIO()
+    np.save(rows, data.test)
+    document = Path("document.json")
+    done = subprocess.run(
+        [*command, "-", "-o", "-", "--json", str(document)],
+        input=rows.getvalue(),
+        capture_output=True,
+        check=True,
+    )
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert json.loads(document.read_text())["rows"] == lines and len(lines) == len(data.test)
+
+
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
 def test_monitor_reads_what_score_writes(folder, capsys, monkeypatch, ending):
     run(capsys, "score", "ctm.safetensors", "test.npy", "-o", f"scores.{ending}")

@@ -101,7 +101,8 @@ def score(
     _check_levels(estimator, detector, alpha, confidence, fdr)
     printed = prints(json=json_file, output=None if output is None else str(output))
     writer = _writer(output)
-    if inputs == [STANDARD] and output == STANDARD and fdr is None:
+    streams = inputs == [STANDARD] and output == STANDARD
+    if streams and fdr is None and json_file is None:  # which need all rows
         _pipe(lambda rows: judge(estimator, rows, alpha, confidence))
         return
     if _are_images(inputs):
