@@ -11,6 +11,7 @@ import torch
 from helpers.networks import torch_is_talkative
 from helpers.shell import run
 from helpers.tinynet import MODEL, SOURCE, write_images
+from helpers.watcher import Watcher
 from PIL import Image
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -19,6 +20,7 @@ import typica
 from typica.data import Preprocessing, open_images
 from typica.errors import InputError
 from typica.nets import Settings, extract, judge_images, open_model
+from typica.progress import watched_by
 
 PLAIN = Settings(backend="torch", batch=4, threads=1)
 
@@ -126,7 +128,11 @@ def test_images_that_cannot_be_read(bank, pictures: Path, here: Path):
     with pytest.raises(InputError, match=r"bad\.png"):
         judge_images(detector, [good, bad], model=MODEL)
     skipping = Settings(on_error="skip")
-    found = judge_images(detector, [bad, good], model=MODEL, settings=skipping)
+    watcher = Watcher()
+    with watched_by(watcher):
+        found = judge_images(detector, [bad, good], model=MODEL, settings=skipping)
+    assert [note.split(":")[0] for note in watcher.notes] == ["skipped"]
+    assert str(bad) in watcher.notes[0]
     assert found.file.tolist() == [str(good)]
     with pytest.raises(InputError, match="none of the 1 images can be read"):
         judge_images(detector, bad, model=MODEL, settings=skipping)

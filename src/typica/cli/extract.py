@@ -16,7 +16,7 @@ from typica.bank import Bank, describe_bank
 from typica.cli.app import new_app
 from typica.cli.checks import one_of, out_folder
 from typica.cli.options import Backend, Json, OnError, Split, Trust
-from typica.cli.show import error_console, percent, present, show_left_out, show_skipped
+from typica.cli.show import error_console, percent, present
 from typica.data import Preprocessing, open_images
 from typica.errors import InputError
 from typica.nets import REDUCTIONS
@@ -120,10 +120,8 @@ def extract(
     if exif is not None:
         chosen = replace(chosen, exif=exif)
     settings = Settings(backend, batch, threads, device, autocast, on_error, workers)  # type: ignore[arg-type]
-    show_left_out(found)
     with _saying_that_it_goes_on():
         bank = run(found, opened, output, chosen, settings=settings, dtype=dtype, fresh=fresh)
-    show_skipped(bank.skipped)
     lines = [f"wrote {output}", *_told(bank), f"typica info {output} shows the rest"]
     present(describe_bank(bank), json_file, *(Text(line) for line in lines))
 

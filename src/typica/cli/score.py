@@ -34,14 +34,12 @@ from typica.cli.show import (
     console,
     error_console,
     percent,
-    show_left_out,
-    show_skipped,
     write_json,
 )
 from typica.data import RowPrinter, RowWriter, holds_images, read_arriving, read_features
 from typica.decide import describe, judge, origin_of
 from typica.detectors import final_detector, reads_logits
-from typica.errors import InputError, about
+from typica.errors import InputError
 from typica.progress import work
 from typica.verdicts import Verdicts
 
@@ -106,12 +104,26 @@ def score(
         _pipe(lambda rows: judge(estimator, rows, alpha, confidence))
         return
     if _are_images(inputs):
-        first, rows = _look(estimator, detector, inputs, model, weights, trust, backend, on_error)
+        # Needs torch, which is an extra.
+        from typica.nets import Settings, judge_images  # noqa: PLC0415
+
+        verdicts = judge_images(
+            estimator,
+            inputs,
+            alpha=alpha,
+            confidence=confidence,
+            fdr=fdr,
+            model=model,
+            weights=weights,
+            trust=trust,
+            settings=Settings(backend=backend, on_error=on_error),  # type: ignore[arg-type]
+        )
+        judged = Judged({"file": np.asarray(verdicts.file)}, verdicts)
     else:
-        first, rows = _read(estimator, inputs)
-    with work("scoring", len(rows)):
-        verdicts = judge(estimator, rows, alpha, confidence, fdr)
-    judged = Judged(first, verdicts)
+        rows = _read(estimator, inputs)
+        with work("scoring", len(rows)):
+            verdicts = judge(estimator, rows, alpha, confidence, fdr)
+        judged = Judged({"row": np.arange(len(rows))}, verdicts)
     if writer is not None:
         _write(judged, writer)
     if isinstance(writer, RowWriter):
@@ -168,18 +180,16 @@ def _check_levels(
         raise InputError("--fdr goes by itself; leave out --alpha and --confidence.")
 
 
-def _read(estimator: Any, inputs: list[Path]) -> tuple[Inputs, AnyArray]:
-    """Return the numbers of rows, and the rows that the detector reads."""
+def _read(estimator: Any, inputs: list[Path]) -> AnyArray:
+    """Return the rows that the detector reads."""
     if len(inputs) > 1:
         raise InputError(
             f"score: {len(inputs)} files of features; pass one, or images and folders."
         )
     if inputs == [STANDARD]:
-        rows = np.concatenate(list(read_arriving(cast(io.BufferedReader, sys.stdin.buffer))))
-    else:
-        logits = reads_logits(estimator)
-        rows = read_features(inputs[0], origin_of(estimator), logits=logits).features
-    return {"row": np.arange(len(rows), dtype=np.int64)}, rows
+        return np.concatenate(list(read_arriving(cast(io.BufferedReader, sys.stdin.buffer))))
+    logits = reads_logits(estimator)
+    return read_features(inputs[0], origin_of(estimator), logits=logits).features
 
 
 def _write(judged: Judged, writer: RowWriter | RowPrinter) -> None:
@@ -225,34 +235,6 @@ def _are_images(inputs: list[Path]) -> bool:
 
 def _some(paths: list[Path]) -> str:
     return ", ".join(map(str, paths[:3])) + (" ..." if len(paths) > 3 else "")
-
-
-def _look(
-    estimator: Any,
-    path: Path,
-    inputs: list[Path],
-    model: str | None,
-    weights: Path | None,
-    trust: bool,
-    backend: str,
-    on_error: str,
-) -> tuple[Inputs, AnyArray]:
-    """Return the names of images and what the detector reads of them: features or logits."""
-    from typica.data import open_images  # noqa: PLC0415 (only images need it)
-
-    # Needs torch, which is an extra.
-    from typica.nets import Settings, features_of, reopen  # noqa: PLC0415
-
-    images = open_images(inputs)
-    show_left_out(images)
-    with about(str(path)):
-        opened, transform = reopen(origin_of(estimator), model=model, weights=weights, trust=trust)
-    settings = Settings(backend=backend, on_error=on_error)  # type: ignore[arg-type]
-    with work("looking", len(images), unit="images/s"):
-        seen = features_of(opened, images, transform, estimator, settings)
-    show_skipped(seen.skipped)
-    names = [images.names[i] for i in seen.indices.tolist()]
-    return {"file": np.array(names)}, seen.rows
 
 
 def _rule(

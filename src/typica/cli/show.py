@@ -30,7 +30,6 @@ from typica.exact import json_values
 from typica.files import atomic_path
 
 if TYPE_CHECKING:
-    from typica.data import Images
     from typica.metrics import Result
 
 
@@ -148,20 +147,6 @@ def write_text(text: str, target: str) -> None:
 def complain(text: str, style: str = "yellow") -> None:
     """Say something on standard error, letter for letter."""
     error_console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
-
-
-def show_left_out(images: Images) -> None:
-    """Say what lies among images and is not an image, and how the images were taken."""
-    for note in images.notes:
-        complain(note)
-    for name in images.ignored:
-        complain(f"left out, not an image: {name}")
-
-
-def show_skipped(skipped: Sequence[tuple[str, str]]) -> None:
-    """Say which images were left out, and why; the reason names the image."""
-    for _, reason in skipped:
-        complain(f"skipped: {reason}")
 
 
 class Terminal:

@@ -16,11 +16,12 @@ from typica.bank import Bank, BankWriter, remove_bank
 from typica.data import Batch, Images, Preprocessing, image_batches, open_images
 from typica.errors import InputError, argument, border
 from typica.head import Head
+from typica.nets._left_out import none_readable, say_left_out, say_skipped
 from typica.nets._models import Opened, open_model
 from typica.nets._reduce import Reduction
 from typica.nets._result import Extraction
 from typica.nets._runner import Runner
-from typica.nets._settings import Settings, none_readable
+from typica.nets._settings import Settings
 from typica.nets.engines import make_runner
 from typica.origin import feature_layer
 from typica.progress import advance, note, work
@@ -89,6 +90,7 @@ def extract(
             f"the preprocessing of {opened.identity['model']} is not known; pass a transform."
         )
     found = open_images(images, labels=labels, split=split)
+    say_left_out(found)
     job = _Job(opened, found, transform, settings or Settings())
     if fresh:
         job.start()
@@ -96,15 +98,10 @@ def extract(
     with BankWriter(
         out, job.identity(), settings=job.begin, dtype=dtype, shard_rows=shard_rows
     ) as writer:
-        if writer.complete:
-            return _complete(Bank.open(out), job.settings)
-        runner = job.runner or job.continued(writer)
-        note(opened.extractor.describe())
-        note(runner.describe())
-        with work("extracting", len(found), unit="images/s"):
-            advance(writer.done)
-            job.write(runner, writer)
-        return writer.finish(_head(opened), found.classes)
+        whole = writer.complete
+        bank = _complete(Bank.open(out), job.settings) if whole else job.run(writer)
+    say_skipped(bank.skipped)
+    return bank
 
 
 class _Job:
@@ -154,6 +151,16 @@ class _Job:
                 f"one piece; go on as it was begun, or begin again with {argument('fresh', True)}."
             )
         return runner
+
+    def run(self, writer: BankWriter) -> Bank:
+        """Run what is not in the bank yet, and finish it."""
+        runner = self.runner or self.continued(writer)
+        note(self.opened.extractor.describe())
+        note(runner.describe())
+        with work("extracting", len(self.images), unit="images/s"):
+            advance(writer.done)
+            self.write(runner, writer)
+        return writer.finish(_head(self.opened), self.images.classes)
 
     def write(self, runner: Runner, writer: BankWriter) -> None:
         """Run what is not in the bank yet."""

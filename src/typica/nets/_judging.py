@@ -15,11 +15,12 @@ from typica.decide import judge, origin_of
 from typica.detectors import final_detector, reads_logits
 from typica.errors import about, border
 from typica.nets._input import chosen
+from typica.nets._left_out import none_readable, say_left_out, say_skipped
 from typica.nets._models import Opened
 from typica.nets._reopen import reopen
 from typica.nets._result import Extraction, run_directly
-from typica.nets._settings import Settings, none_readable
-from typica.progress import advance, note, work
+from typica.nets._settings import Settings
+from typica.progress import advance, work
 from typica.verdicts import Verdicts
 
 WORTH_A_TRIAL = 256  # images, from which on looking for a faster backend saves time
@@ -63,14 +64,16 @@ def judge_images(
         out; `file` tells which image each verdict is on.
     """
     found = open_images(images)
+    say_left_out(found)
     with about(type(final_detector(estimator)).__name__):
         opened, transform = reopen(origin_of(estimator), model=model, weights=weights, trust=trust)
     with work("looking", len(found), unit="images/s"):
         seen = features_of(opened, found, transform, estimator, settings)
-    for _, reason in seen.skipped:
-        note(f"left out: {reason}")
+    say_skipped(seen.skipped)
     names = np.array([found.names[i] for i in seen.indices.tolist()], dtype=np.str_)
-    return replace(judge(estimator, seen.rows, alpha, confidence, fdr), file=names)
+    with work("scoring", len(names)):
+        verdicts = judge(estimator, seen.rows, alpha, confidence, fdr)
+    return replace(verdicts, file=names)
 
 
 class Seen(NamedTuple):

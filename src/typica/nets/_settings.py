@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from typica.data import Images
-from typica.errors import InputError
-
 OnError = Literal["stop", "skip"]
 
 
@@ -26,10 +23,3 @@ class Settings:
     autocast: bool = False
     on_error: OnError = "stop"
     workers: int | None = None
-
-
-def none_readable(images: Images) -> InputError:
-    """Return the error about images of which none can be read."""
-    return InputError(
-        f"none of the {len(images)} images can be read, e.g. {images.names[0]}; look at them."
-    )
