@@ -16,8 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from typica.errors import InputError
+from typica.errors import InputError, given
 from typica.exact import exact
+
+DEFAULT_ALPHA = "0.05"
 
 
 @dataclass(frozen=True)
@@ -171,8 +173,24 @@ def check_share(value: Any, name: str, zero: bool = False, one: bool = False) ->
     if not (large_enough and small_enough):
         least = "at least" if zero else "above"
         most = "at most" if one else "below"
-        raise InputError(f"{name}={value!r} is not a share; pass a number {least} 0 and {most} 1.")
+        raise InputError(
+            f"{given(name, value)} is not a share; pass a number {least} 0 and {most} 1."
+        )
     if not isinstance(value, float | np.floating):
         return share
     short = exact(round(float(value), 15))
     return short if short and abs(short - share) < Fraction(1, 2**53) else share
+
+
+def false_alarm_rate(alpha: Any = None, tpr: Any = None) -> Fraction:
+    """Return alpha, however it was given: itself, or as tpr = 1 - alpha; 0.05 for neither.
+
+    >>> false_alarm_rate(0.1) == false_alarm_rate(tpr=0.9) == Fraction(1, 10)
+    True
+    """
+    if alpha is not None and tpr is not None:
+        both = f"{given('alpha', alpha)} and {given('tpr', tpr)}"
+        raise InputError(f"{both} are one choice; pass one of them.")
+    if tpr is not None:
+        return 1 - check_share(tpr, "tpr", one=True)
+    return check_share(DEFAULT_ALPHA if alpha is None else alpha, "alpha", zero=True)

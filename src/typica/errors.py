@@ -73,6 +73,15 @@ def argument(name: str, value: object = None) -> str:
     return f"{name}={value}" if stands_for_one else f"{name}={value!r}"
 
 
+def given(name: str, value: object) -> str:
+    """Return what the user has passed: `alpha=2`, or `--alpha 2` in the shell.
+
+    >>> given("alpha", None), given("kind", "ROC")
+    ('alpha=None', "kind='ROC'")
+    """
+    return f"{argument(name)} {value}" if _typed.get() else f"{name}={value!r}"
+
+
 @contextlib.contextmanager
 def in_shell() -> Iterator[None]:
     """Let messages within the block name the options of the command line."""

@@ -18,6 +18,7 @@ from scipy.special import betaincinv
 
 from typica.arrays import AnyArray, to_numpy
 from typica.cards import card
+from typica.checks import false_alarm_rate
 from typica.errors import InputError, border
 from typica.exact import exact, json_number
 
@@ -172,8 +173,9 @@ class Evaluation:
 def evaluate(
     id_scores: Any,
     ood_scores: Any,
-    tpr: float = 0.95,
+    tpr: Any = None,
     *,
+    alpha: Any = None,
     convention: str = "first",
     bootstrap: int = 0,
     confidence: float = 0.95,
@@ -185,7 +187,8 @@ def evaluate(
     ----------
     id_scores, ood_scores : (n_id,) and (n_ood,) array-likes or tensors, higher = more typical.
         Infinity is a legal score, NaN is not. Integers and longer floats are taken as float64.
-    tpr : share of ID to accept, in (0, 1], as the decimal that it prints as: 0.9 is nine tenths.
+    alpha : share of ID that may be rejected, 0.05 if neither it nor tpr is given.
+    tpr : share of ID to accept, 1 - alpha, as the decimal that it prints as: 0.9 is nine tenths.
     convention : what "FPR at tpr" means, one of `CONVENTIONS`.
     bootstrap : number of resamples, 0 for no intervals; ID and OOD are drawn apart, with
         replacement.
@@ -197,7 +200,8 @@ def evaluate(
     (0.7, 0.0, 0.875)
     """
     _check_scores_given(id_scores, ood_scores)
-    options = _Options(tpr, convention, bootstrap, confidence, seed)
+    kept = 1 - false_alarm_rate(alpha, tpr)
+    options = _Options(kept, convention, bootstrap, confidence, seed)
     sorted_id = _sorted_scores(id_scores, "id_scores")
     return options.measure(sorted_id, _sorted_scores(ood_scores, "ood_scores"))
 
@@ -218,14 +222,20 @@ def _check_scores_given(id_scores: Any, ood_scores: Any) -> None:
 
 @border
 def evaluate_many(
-    detector: str, id_scores: Any, ood_scores: Mapping[str, Any], tpr: float = 0.95, **options: Any
+    detector: str,
+    id_scores: Any,
+    ood_scores: Mapping[str, Any],
+    tpr: Any = None,
+    *,
+    alpha: Any = None,
+    **options: Any,
 ) -> Evaluation:
     """Measure one detector on several OOD sets, {name: scores}, with the options of `evaluate`.
 
     >>> evaluate_many("ctm", [2.0, 3.0], {"far": [1.0]}).ood["far"].auroc
     1.0
     """
-    checked = _Options(tpr, **options)
+    checked = _Options(1 - false_alarm_rate(alpha, tpr), **options)
     if not isinstance(ood_scores, Mapping) or not ood_scores:
         raise InputError("ood_scores holds no named OOD set; pass {name: scores}.")
     sorted_id = _sorted_scores(id_scores, "id_scores")
@@ -233,7 +243,7 @@ def evaluate_many(
         name: _sorted_scores(s, f"ood_scores[{name!r}]") for name, s in ood_scores.items()
     }
     results = {name: checked.measure(sorted_id, scores) for name, scores in sorted_ood.items()}
-    return Evaluation(detector, float(exact(tpr)), len(sorted_id), results, checked.convention)
+    return Evaluation(detector, float(checked.tpr), len(sorted_id), results, checked.convention)
 
 
 def ood_scorer(ood: Any, metric: str = "auroc") -> Callable[..., float]:
@@ -282,15 +292,13 @@ def rate_interval(hits: int, n: int, confidence: float = 0.95) -> tuple[float, f
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    tpr: float
+    tpr: Fraction
     convention: str = "first"
     bootstrap: int = 0
     confidence: float = 0.95
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 < exact(self.tpr) <= 1:
-            raise InputError(f"tpr={self.tpr!r}; pass 0 < tpr <= 1.")
         if self.convention not in CONVENTIONS:
             raise InputError(f"convention={self.convention!r}; pass one of {[*CONVENTIONS]}.")
         if not 0 < exact(self.confidence) < 1:
@@ -300,13 +308,16 @@ class _Options:
                 raise InputError(f"{name}={value!r}; pass an integer >= 0.")
 
     def measure(self, sorted_id: AnyArray, sorted_ood: AnyArray) -> Result:
-        tpr = exact(self.tpr)
         counts = _Counts.of(sorted_id, sorted_ood)
-        intervals = self._intervals(counts, tpr) if self.bootstrap else None
-        measures = counts.measures(tpr, self.convention)
+        intervals = self._intervals(counts, self.tpr) if self.bootstrap else None
+        measures = counts.measures(self.tpr, self.convention)
         sizes = {"n_id": len(sorted_id), "n_ood": len(sorted_ood)}
         return Result(
-            **measures, **sizes, tpr=float(tpr), convention=self.convention, intervals=intervals
+            **measures,
+            **sizes,
+            tpr=float(self.tpr),
+            convention=self.convention,
+            intervals=intervals,
         )
 
     def _intervals(self, counts: "_Counts", tpr: Fraction) -> dict[str, tuple[float, float]]:

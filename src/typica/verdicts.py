@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
 from typica.cards import card
+from typica.errors import InputError, border
 from typica.extras import need
 
-COLUMNS = ("file", "verdict", "score", "p_value", "nearest", "runner_up", "margin", "why")
+COLUMNS = ("row", "file", "verdict", "score", "p_value", "nearest", "runner_up", "margin", "why")
 WORDS = {True: "typical", False: "atypical"}
+SORTS = ("p_value", "score", "margin", "nearest", "file", "input")
 SHOWN = 20  # rows of a table in a notebook
 
 
@@ -30,6 +32,7 @@ class Verdict(NamedTuple):
     margin: float | None
     why: str
     file: str | None = None
+    row: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +43,8 @@ class Verdicts:
     score that decided it; None where a false discovery rate did. p_value (n,): the conformal
     p-value. nearest, runner_up (n,): the names of the two classes that match best, with their
     similarities; a runner-up that is not there is None, its similarity NaN. file (n,): the names of
-    the images, where the inputs are images.
+    the images, where the inputs are images. row (n,): which of the inputs each is on, once `sort`
+    or `only` has moved them.
 
     >>> verdicts = Verdicts(np.array([0.5, 0.9]), typical=np.array([False, True]))
     >>> verdicts
@@ -58,6 +62,7 @@ class Verdicts:
     runner_up: AnyArray | None = None
     runner_up_similarity: AnyArray | None = None
     file: NDArray[np.str_] | None = None
+    row: NDArray[np.int64] | None = None
 
     @property
     def verdict(self) -> AnyArray | None:
@@ -98,6 +103,7 @@ class Verdicts:
             margin=_margin(self, i),
             why=self._reason(i),
             file=_item(self.file, i),
+            row=_item(self.row, i),
         )
 
     def __iter__(self) -> Iterator[Verdict]:
@@ -107,6 +113,47 @@ class Verdicts:
         columns = {field.name: getattr(self, field.name) for field in fields(self)}
         known = {name: column[rows] for name, column in columns.items() if column is not None}
         return Verdicts(**known)
+
+    @border
+    def sort(self, by: str | None = None) -> Verdicts:
+        """Return the verdicts in another order, the strangest first; `row` keeps the inputs' order.
+
+        by: "p_value", "score" or "margin", the smallest first; "nearest" or "file", by name;
+        "input", as the inputs came. None is the p-value where there is one, else the score. Equals
+        are sorted by the score.
+
+        >>> verdicts = Verdicts(np.array([0.9, 0.5, 0.7])).sort()
+        >>> verdicts.score.tolist(), verdicts.row.tolist()
+        ([0.5, 0.7, 0.9], [1, 2, 0])
+        """
+        if by is None:
+            by = "score" if self.p_value is None else "p_value"
+        numbered = self._numbered()
+        if by not in SORTS:
+            raise InputError(f"by={by!r} is unknown; choose one of {', '.join(SORTS)}.")
+        column = numbered.row if by == "input" else getattr(numbered, by)
+        if column is None:
+            raise InputError(
+                f"there is no {by.replace('_', '-')} to sort by; choose another, such as 'score'."
+            )
+        order: NDArray[np.int64] = np.lexsort((self.score, _sortable(column)))
+        return numbered._sliced(order)
+
+    @border
+    def only(self, verdict: str) -> Verdicts:
+        """Return those that are "typical", or "atypical"; `row` tells which of the inputs they are.
+
+        >>> Verdicts(np.array([0.9, 0.5]), typical=np.array([True, False])).only("atypical")
+        1 verdict: 0 typical, 1 atypical
+        """
+        if verdict not in WORDS.values():
+            raise InputError(f"verdict={verdict!r}; choose one of {', '.join(WORDS.values())}.")
+        if self.typical is None:
+            raise InputError("there is no threshold, so nothing is typical or atypical; calibrate.")
+        return self._numbered()._sliced(self.typical == (verdict == WORDS[True]))
+
+    def _numbered(self) -> Verdicts:
+        return self if self.row is not None else replace(self, row=np.arange(len(self)))
 
     @property
     def n_atypical(self) -> int:
@@ -142,8 +189,6 @@ class Verdicts:
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks, what was rejected in colour."""
-        shown = self[:SHOWN]
-        names = list(shown.columns())
         names = list(self.columns())
         few = self[:SHOWN]
         rows = [[getattr(one, name) for name in names] for one in few]
@@ -163,6 +208,11 @@ class Verdicts:
         if self.runner_up is not None and self.runner_up[i] is not None:
             parts.append(f"then {self.runner_up[i]} ({_item(self.runner_up_similarity, i):.4g})")
         return "; ".join(parts)
+
+
+def _sortable(column: AnyArray) -> AnyArray:
+    """Return a column that NumPy can sort: names of several types by their texts; NaN is last."""
+    return column.astype(np.str_) if column.dtype.kind == "O" else column
 
 
 def _margin(verdicts: Verdicts, i: int) -> float | None:

@@ -326,7 +326,7 @@ def test_bad_feature_files_get_one_line_and_exit_code_2(folder, capsys, file):
         (("fit", "train.npy", "-o", "x.safetensors", "--labels", "short.csv"), "2 labels for 240 rows"),
         (("fit", "train.npy", "-o", "x.safetensors", "--detector", "cw"), "no head; pass head="),
         (("fit", "train.npy", "-o", "x.safetensors", "--head", "two.npz"), "holds no 'weight'"),
-        (("fit", "train.npy", "-o", "x.safetensors", "--calibrate", "held_out.npy", "--tpr", "95"), "tpr=95.0 is not a share"),
+        (("fit", "train.npy", "-o", "x.safetensors", "--calibrate", "held_out.npy", "--tpr", "95"), "--tpr 95.0 is not a share"),
         (("score", "train.npy", "test.npy"), "not a whole safetensors file"),
         (("score", "head.safetensors", "test.npy"), "not a Typica file"),
         (("score", "ctm.safetensors", "flat.npy"), "expected numbers of shape"),

@@ -312,9 +312,14 @@ def test_scores_that_cannot_be_used(scores, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"tpr": bad}, r"tpr=.*; pass 0 < tpr <= 1\.")
-        for bad in (0, -0.1, 1.001, 95, math.nan, INF, None, True)
+        ({"tpr": bad}, r"tpr=.* is not a share; pass a number above 0 and at most 1\.")
+        for bad in (0, -0.1, 1.001, 95, math.nan, INF, True)
     ]
+    + [
+        ({"alpha": bad}, r"alpha=.* is not a share; pass a number at least 0 and below 1\.")
+        for bad in (-0.1, 1, 5, math.nan, "x", False)
+    ]
+    + [({"alpha": 0.1, "tpr": 0.9}, r"alpha=0.1 and tpr=0.9 are one choice; pass one of them\.")]
     + [
         ({"confidence": bad}, r"confidence=.*; pass 0 < confidence < 1\.")
         for bad in (0, 1, 1.5, math.nan)

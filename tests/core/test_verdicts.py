@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers.data import Data, make_data
 
-from typica import CTM, Mahalanobis, Residual
+from typica import CTM, InputError, Mahalanobis, Residual
 from typica.detectors.base import top_two
 from typica.verdicts import COLUMNS, Verdicts
 
@@ -23,7 +23,7 @@ def judged() -> Verdicts:
 
 def test_every_form_tells_the_same(judged: Verdicts):
     told = judged.to_dict()
-    assert list(told) == list(COLUMNS[1:])  # no files: these are rows
+    assert list(told) == list(COLUMNS[2:])  # no files, and in the order of the input
     assert json.loads(json.dumps(told, allow_nan=False)) == told
     assert told["verdict"] == ["typical" if t else "atypical" for t in judged.typical]
     assert judged.n_atypical == told["verdict"].count("atypical") > 0
@@ -31,7 +31,10 @@ def test_every_form_tells_the_same(judged: Verdicts):
     assert frame.to_dict("list") == told
     assert judged.to_arrow().to_pydict() == told
     for i, one in enumerate(judged):
-        assert one._asdict() == {name: column[i] for name, column in told.items()} | {"file": None}
+        assert one._asdict() == {name: column[i] for name, column in told.items()} | {
+            "file": None,
+            "row": None,
+        }
     assert len(list(judged)) == len(judged)
 
 
@@ -82,6 +85,55 @@ def test_some_of_the_verdicts(judged: Verdicts):
     assert judged[[0, 3]].score.tolist() == judged.score[[0, 3]].tolist()
     assert judged[np.int64(2)] == judged[2] and judged[:3][1] == judged[1]
     assert judged != judged[:] and len({judged, judged[:]}) == 2
+
+
+def test_the_strangest_come_first_and_keep_their_numbers(judged: Verdicts):
+    ordered = judged.sort()
+    pairs = list(zip(ordered.p_value, ordered.score, strict=True))
+    assert pairs == sorted(zip(judged.p_value, judged.score, strict=True))
+    assert sorted(ordered.row.tolist()) == list(range(len(judged)))
+    for one in ordered:
+        assert one == judged[one.row]._replace(row=one.row)
+    assert ordered.sort("input").score.tolist() == judged.score.tolist()
+    assert next(iter(ordered.to_dict())) == "row" and judged.row is None
+
+
+@pytest.mark.parametrize("by", ["score", "p_value", "margin", "nearest"])
+def test_any_column_can_be_sorted_by(judged: Verdicts, by):
+    column = getattr(judged.sort(by), by).tolist()
+    assert column == sorted(column) == sorted(getattr(judged, by).tolist())
+
+
+def test_without_p_values_the_score_decides(data: Data):
+    verdicts = CTM().fit(data.train, data.labels).judge(data.test)
+    assert verdicts.sort().score.tolist() == sorted(verdicts.score.tolist())
+    with pytest.raises(InputError, match=r"^Verdicts.sort: there is no p-value to sort by"):
+        verdicts.sort("p_value")
+    with pytest.raises(InputError, match=r"by='size' is unknown; choose one of p_value, score"):
+        verdicts.sort("size")
+
+
+def test_classes_of_several_types_and_margins_that_are_not_there_are_sorted_too():
+    mixed = np.array(["bee", 3, "ant"], dtype=object)
+    verdicts = Verdicts(np.array([0.1, 0.2, 0.3]), nearest=mixed)
+    assert verdicts.sort("nearest").row.tolist() == [1, 2, 0]
+    similar = np.array([0.5, 0.6, 0.7])
+    others = np.array([0.1, np.nan, 0.6])
+    verdicts = Verdicts(similar, similarity=similar, runner_up_similarity=others)
+    assert verdicts.sort("margin").row.tolist() == [2, 0, 1]  # what has none comes last
+
+
+def test_only_one_kind(judged: Verdicts):
+    strange, known = judged.only("atypical"), judged.only("typical")
+    assert len(strange) == judged.n_atypical == strange.n_atypical and known.n_atypical == 0
+    assert strange.row.tolist() == np.flatnonzero(~judged.typical).tolist()
+    both = judged.sort().only("atypical")
+    assert both.row.tolist() == judged.only("atypical").sort().row.tolist()
+    assert len(strange.only("typical")) == 0 == len(strange.only("typical").sort())
+    with pytest.raises(InputError, match=r"verdict='OOD'; choose one of typical, atypical"):
+        judged.only("OOD")
+    with pytest.raises(InputError, match="there is no threshold"):
+        Verdicts(np.array([0.5])).only("typical")
 
 
 def test_two_classes_that_match_equally_badly_are_still_two():

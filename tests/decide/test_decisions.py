@@ -683,6 +683,35 @@ def test_levels_of_judge_take_the_place_of_those_of_calibrate(data: Data):
         detector.judge(data.test, alpha=0.1, fdr=0.1)
 
 
+def test_alpha_and_tpr_are_one_choice_wherever_a_level_is_taken(data: Data):
+    detector = CTM().fit(data.train, data.labels).calibrate(data.held_out)
+    wanted = detector.judge(data.test, alpha=0.2).verdict.tolist()
+    assert detector.judge(data.test, tpr=0.8).verdict.tolist() == wanted
+    assert typica.judge(detector, data.test, tpr=0.8).verdict.tolist() == wanted
+    told = [one.typical for one in detector.explain(data.test, tpr=0.8)]
+    assert told == [verdict == "typical" for verdict in wanted]
+    known, strange = detector.score_samples(data.test), detector.score_samples(data.ood)
+    assert typica.evaluate(known, strange, alpha=0.2) == typica.evaluate(known, strange, tpr=0.8)
+    assert typica.evaluate(known, strange) == typica.evaluate(known, strange, alpha=0.05)
+    for call in (detector.judge, detector.explain):
+        with pytest.raises(InputError, match=r"alpha=0.2 and tpr=0.8 are one choice"):
+            call(data.test, alpha=0.2, tpr=0.8)
+    with pytest.raises(InputError, match=r"evaluate: alpha=1.5 is not a share; pass a number at l"):
+        typica.evaluate(known, strange, alpha=1.5)
+
+
+def test_a_threshold_has_its_own_name_beside_that_of_scikit_learn(data: Data):
+    detector = CTM().fit(data.train, data.labels)
+    assert detector.threshold_ == detector.offset_
+    detector.calibrate(data.held_out)
+    assert detector.threshold_ == detector.offset_ == detector.calibration_.threshold
+    assert detector.thresholds_ == detector.offsets_ == {"all": detector.threshold_}
+    detector.calibrate(data.held_out, alpha=0.2, by_class=True, groups={})
+    assert detector.thresholds_ == detector.offsets_ and len(detector.thresholds_) > 1
+    assert not hasattr(detector, "threshold_")  # there is one per group
+    assert not hasattr(CTM(), "threshold_")
+
+
 def test_scoring_leaves_the_fingerprint_as_it_was(data: Data):
     half = len(data.train) // 2
     detector = KNN(k=5).partial_fit(data.train[:half]).partial_fit(data.train[half:])

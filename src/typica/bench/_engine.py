@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -21,6 +22,7 @@ from typica.bench._config import Protocol, Suite
 from typica.bench._neighbours import choose_k
 from typica.bench._schema import CHOSEN, IMAGE_METHODS, method_params
 from typica.bench._suite import FeatureSuite
+from typica.checks import false_alarm_rate
 from typica.detectors import Detector, detector_class, list_detectors, takes_head, wants_head
 from typica.errors import InputError, argument, border
 from typica.head import Head
@@ -148,16 +150,19 @@ def compare(
     test: Any,
     ood: Mapping[Any, Any],
     *,
-    tpr: float = 0.95,
+    alpha: Any = None,
+    tpr: Any = None,
     calibration: Any = None,
     keep_scores: bool = False,
 ) -> dict[str, Comparison]:
     """Fit every detector on the same features and measure how it tells `test` from each OOD set.
 
     Those that can learn in a stream are fitted together, in one pass over the training features.
+    alpha: the share of ID that may be rejected, 0.05 if neither it nor tpr = 1 - alpha is given.
     calibration: held-out features to set the thresholds on. keep_scores: leave the scores in each
     row.
     """
+    rate = false_alarm_rate(alpha, tpr)
     table = {name: Comparison(detector) for name, detector in detectors.items()}
     with steps("comparing", len(table)) as done:
         for name, _ in fitted(table, train, labels, in_one_pass=True):
@@ -165,23 +170,27 @@ def compare(
             if not row.error:
                 with row.reporting():
                     if calibration is not None:
-                        row.detector.calibrate(calibration, tpr=tpr)
+                        row.detector.calibrate(calibration, alpha=rate)
                     row.score(test, ood)
-                    row.evaluation = _evaluation(row, tpr)
+                    row.evaluation = _evaluation(row, rate)
             if not keep_scores:
                 row.scores = None
             done(name)
     return table
 
 
-def _evaluation(run: Run, tpr: float) -> Evaluation | None:
+def _evaluation(run: Run, alpha: Fraction) -> Evaluation | None:
     if run.scores is None:
         return None
-    return evaluate_many(run.detector.kind, run.scores.test, run.scores.ood, tpr=tpr)
+    return evaluate_many(run.detector.kind, run.scores.test, run.scores.ood, alpha=alpha)
 
 
 def compare_on(
-    suite: FeatureSuite, names: Iterable[str] | None = None, tpr: float = 0.95
+    suite: FeatureSuite,
+    names: Iterable[str] | None = None,
+    tpr: Any = None,
+    *,
+    alpha: Any = None,
 ) -> dict[str, Comparison]:
     """Compare detectors of these names (all if None) on a suite, calibrated on held-out rows."""
     return compare(
@@ -190,6 +199,7 @@ def compare_on(
         suite.train_labels,
         suite.test,
         suite.ood,
+        alpha=alpha,
         tpr=tpr,
         calibration=suite.calibration,
     )

@@ -39,7 +39,8 @@ def evaluate_files(
     known: str | Path,
     ood: Mapping[str, str | Path],
     *,
-    tpr: float = 0.95,
+    alpha: Any = None,
+    tpr: Any = None,
     convention: str = "first",
     bootstrap: int = 0,
 ) -> Evaluation:
@@ -57,6 +58,7 @@ def evaluate_files(
         final_detector(estimator).kind,
         known_scores,
         scores,
+        alpha=alpha,
         tpr=tpr,
         convention=convention,
         bootstrap=bootstrap,
@@ -71,7 +73,8 @@ def compare_files(
     labels: str | Path | None = None,
     head: str | Path | None = None,
     names: str | Iterable[str] = "all",
-    tpr: float = 0.95,
+    alpha: Any = None,
+    tpr: Any = None,
 ) -> dict[str, Comparison]:
     """Fit detectors on the features in one file and measure how they tell `known` from OOD files.
 
@@ -83,7 +86,7 @@ def compare_files(
     origin, width = origin_of_file(features), train.features.shape[1]
     rows = read_rows(known, origin, width)
     sets = {name: read_rows(path, origin, width) for name, path in ood.items()}
-    return compare(detectors, train.features, targets, rows, sets, tpr=tpr)
+    return compare(detectors, train.features, targets, rows, sets, alpha=alpha, tpr=tpr)
 
 
 def choose_files(

@@ -6,10 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from typica.checks import check_share
-from typica.errors import InputError
-
-DEFAULT_ALPHA = "0.05"
+from typica.checks import check_share, false_alarm_rate
 
 
 @dataclass(frozen=True)
@@ -26,12 +23,7 @@ class Levels:
     @classmethod
     def of(cls, alpha: Any = None, tpr: Any = None, confidence: Any = None) -> Levels:
         """Return the levels for an alpha or for a tpr = 1 - alpha; alpha = 0.05 for neither."""
-        if alpha is not None and tpr is not None:
-            raise InputError(f"alpha={alpha!r} and tpr={tpr!r} are one choice; pass one of them.")
-        if tpr is not None:
-            share = 1 - check_share(tpr, "tpr", one=True)
-        else:
-            share = check_share(DEFAULT_ALPHA if alpha is None else alpha, "alpha", zero=True)
+        share = false_alarm_rate(alpha, tpr)
         if confidence is None:
             return cls(share)
         return cls(share, check_share(confidence, "confidence"))

@@ -73,12 +73,14 @@ def judge(
     confidence: Any = None,
     fdr: Any = None,
     *,
+    tpr: Any = None,
     predicted: Any = None,
 ) -> Verdicts:
     """Return the verdicts of a fitted detector, or a Pipeline that ends in one, on rows X.
 
-    alpha, confidence: other ones than those of `calibrate`. fdr: reject by a false discovery rate
-    in place of a threshold. predicted: the classifier's classes, where it was calibrated by them.
+    alpha (or tpr = 1 - alpha), confidence: other ones than those of `calibrate`. fdr: reject by a
+    false discovery rate in place of a threshold. predicted: the classifier's classes, where it was
+    calibrated by them.
 
     >>> import numpy as np, typica
     >>> rng = np.random.default_rng(0)
@@ -91,6 +93,7 @@ def judge(
     return final_detector(estimator).judge(
         detector_input(estimator, X),
         alpha=alpha,
+        tpr=tpr,
         confidence=confidence,
         fdr=fdr,
         predicted=predicted,

@@ -24,7 +24,7 @@ from typica.calibration import (
 )
 from typica.calibration.format_1 import OldThreshold
 from typica.detectors._scoring import Matches, Scorer
-from typica.errors import CalibrationWarning, InputError, border, warn
+from typica.errors import CalibrationWarning, InputError, argument, border, warn
 from typica.estimator import NotFittedError
 from typica.moments import Moments
 from typica.origin import Origin
@@ -144,8 +144,18 @@ class Decider(Scorer):
         return self
 
     @property
+    def threshold_(self) -> float:
+        """The score at or above which a row is accepted; scikit-learn calls it `offset_`."""
+        return self.offset_
+
+    @property
+    def thresholds_(self) -> dict[str, float]:
+        """The threshold of each group of classes; of "all" if not calibrated by class."""
+        return self.offsets_
+
+    @property
     def offset_(self) -> float:
-        """The threshold: the score at or above which a row is accepted."""
+        """The threshold under the name that scikit-learn gives it."""
         self._drop_stale_decisions()
         if hasattr(self, "calibration_"):
             return self.calibration_.threshold
@@ -158,7 +168,7 @@ class Decider(Scorer):
 
     @property
     def offsets_(self) -> dict[str, float]:
-        """The threshold of each group of classes; of "all" if not calibrated by class."""
+        """The thresholds, named as `offset_` is."""
         self._drop_stale_decisions()
         if hasattr(self, "calibration_"):
             return dict(self.calibration_.thresholds())
@@ -239,19 +249,22 @@ class Decider(Scorer):
         X: Any,
         *,
         alpha: Any = None,
+        tpr: Any = None,
         confidence: Any = None,
         fdr: Any = None,
         predicted: Any = None,
     ) -> Verdicts:
         """Return the verdict on each row, with score, p-value and nearest classes, in one pass.
 
-        alpha, confidence: in place of those of `calibrate`; one alone leaves the other as it is.
+        alpha (or tpr = 1 - alpha), confidence: in place of those of `calibrate`; one alone leaves
+        the other as it is.
         fdr: reject what `discoveries` names, a share `fdr` of it wrong on average.
         """
-        if fdr is not None and (alpha is not None or confidence is not None):
-            raise InputError("fdr goes by itself; leave out alpha and confidence.")
+        if fdr is not None and not alpha is tpr is confidence is None:
+            others = f"{argument('alpha')} and {argument('confidence')}"
+            raise InputError(f"{argument('fdr')} goes by itself; leave out {others}.")
         Z = self._ready(X)
-        levels = self._levels(alpha, confidence)
+        levels = self._levels(alpha, tpr, confidence)
         if fdr is not None:
             self._calibrated()
         calibration: Calibration | None = getattr(self, "calibration_", None)
@@ -342,15 +355,14 @@ class Decider(Scorer):
             "runner_up_similarity": matches.runner_up_similarity,
         }
 
-    def _levels(self, alpha: Any, confidence: Any) -> Levels | None:
+    def _levels(self, alpha: Any, tpr: Any, confidence: Any) -> Levels | None:
         """Return the levels that were asked for, None for those of the calibration."""
-        if alpha is None and confidence is None:
+        if alpha is tpr is confidence is None:
             return None
         known = self._calibrated().levels
-        return Levels.of(
-            known.alpha if alpha is None else alpha,
-            confidence=known.confidence if confidence is None else confidence,
-        )
+        if alpha is tpr is None:
+            alpha = known.alpha
+        return Levels.of(alpha, tpr, known.confidence if confidence is None else confidence)
 
     def _calibrated(self) -> Calibration:
         if not hasattr(self, "calibration_"):

@@ -85,18 +85,20 @@ class Detector(OutlierMixin, Decider):
         X: Any,
         *,
         alpha: Any = None,
+        tpr: Any = None,
         confidence: Any = None,
         predicted: Any = None,
         bank: Any = None,
     ) -> list[Explanation]:
-        """Say for each row why it is accepted or rejected; alpha and confidence as in `judge`.
+        """Say for each row why it is accepted or rejected; alpha, tpr, confidence as in `judge`.
 
         bank: known inputs, e.g. those held out; each explanation then names the positions of the
         nearest ones, by cosine.
         """
         Z = as_floating(to_numpy(self._ready(X)))
         rows = X if hasattr(X, "columns") else Z  # a data frame's columns are known by name
-        verdicts = self.judge(rows, alpha=alpha, confidence=confidence, predicted=predicted)
+        levels = {"alpha": alpha, "tpr": tpr, "confidence": confidence}
+        verdicts = self.judge(rows, **levels, predicted=predicted)
         known = Known(
             matches=self.match(rows),
             percentiles=self._percentiles(verdicts, predicted),
