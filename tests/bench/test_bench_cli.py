@@ -196,6 +196,9 @@ def test_detail_has_a_section_a_set_near_and_far_apart(capsys, features, tmp_pat
     ]
     assert places == sorted(places) and out.count("odin: needs images") >= 3
     assert "near OOD sets" not in out  # for there is but one
+    sections = out.partition(headings[2])[2].partition("mean of 2 far")
+    assert "FPR95" in sections[0] and "paper" not in sections[0] and "diff" not in sections[0]
+    assert "FPR95" not in sections[2].partition("not measured")[2].partition("In percent")[0]
     rows = list(csv.DictReader(io.StringIO(path.read_text())))
     assert [row["section"] for row in rows[:4]] == [headings[0]] * 3 + [headings[1]]
     document = json.loads(run(capsys, *arguments, "--json", "-"))

@@ -81,6 +81,17 @@ def test_features_layers_scores_and_images_of_every_set(here: Path):
     assert sets.images["noise"][7][0] == "07.png"
 
 
+@pytest.mark.parametrize(("written", "meant"), [("1", 1.0), ("[0.5, 1, 2]", [0.5, 1.0, 2.0])])
+def test_a_step_is_divided_by_what_the_suite_says(here: Path, written, meant):
+    step = f"[methods.odin]\nepsilon = 0.05\nstd = {written}\n"
+    Path("colours.toml").write_text(SUITE.replace("[methods.odin]\n", step))
+    sets = prepare(load_suite("colours.toml"), None, settings=PLAIN, trust=True)
+    opened = open_model(MODEL)
+    pixels = opened.transform([sets.images["noise"][row][1] for row in range(30)])
+    expected = ODIN(opened.extractor, epsilon=0.05, std=meant).score_samples(pixels).numpy()
+    np.testing.assert_allclose(sets.scores["odin"]["noise"], expected, rtol=1e-5)
+
+
 def test_a_second_run_opens_the_banks(here: Path, monkeypatch):
     suite = load_suite("colours.toml")
     first = prepare(suite, None, cache=Path("cache"), settings=PLAIN, trust=True)

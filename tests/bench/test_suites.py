@@ -78,6 +78,12 @@ def described() -> Suite:
     return replace(load_suite("cifar10-densenet"), near=("near-by",))
 
 
+def printed_step(name: str) -> tuple[float, object]:
+    """The step of ODIN's printed row and what it is divided by, as the DICE and ReAct papers have them."""
+    step = load_suite(name).methods["odin"]
+    return step["epsilon"], step.get("std", "transform")
+
+
 def test_the_shipped_suites_are_whole():
     assert list_suites() == [
         "cifar10-densenet", "cifar10-wrn", "cifar100-densenet", "cifar100-wrn",
@@ -90,12 +96,22 @@ def test_the_shipped_suites_are_whole():
             assert suite.model in zoo.names()
             assert suite.transform == {"exif": False}
             assert suite.train.split == "train" and suite.test.split in ("test", "val")
-            assert suite.methods["odin"] == {"T": 1000, "epsilon": 0.0014}
+            assert suite.methods["odin"]["T"] == 1000
         if suite.published is not None:
             printed = published.published(suite.published.model, suite.published.id_set)
             sets = {key for by_set in printed.values() for key in by_set} - {"average"}
             assert sets <= set(map(published.canonical, suite.ood))
             assert printed or published.ablation(suite.published.model, suite.published.id_set)
+    assert {name: printed_step(name) for name in list_suites() if name != "digits"} == {
+        "cifar10-densenet": (0.018, 1),
+        "cifar100-densenet": (0.024, 1),
+        "imagenet-resnet50": (0.005, 1),
+        "imagenet-mobilenetv2": (0.03, 1),
+        # Nobody printed a row of these.
+        "cifar10-wrn": (0.0014, "transform"),
+        "cifar100-wrn": (0.0014, "transform"),
+        "imagenet-lite0": (0.0014, "transform"),
+    }
     assert load_suite("cifar10-densenet").methods["knn"] == {"k": 50}
     assert load_suite("cifar100-densenet").methods["knn"] == {"k": 200}
     assert set(load_suite("cifar10-densenet").layers) < set(
@@ -200,6 +216,11 @@ id_set = "CIFAR-10"
         (GOOD.replace("[methods.ctm]", ""), r"1 problem; fix the file:\n  methods: missing"),
         (GOOD.replace("[ood]\nfar = { path = \"far\" }", "ood = 3"), r"id\.ood: unknown key"),
         (GOOD + "[published]\nmodel = 'ResNet-50'", r"published\.id_set: missing"),
+        (GOOD + "[methods.cw]\nk = 3", r"methods\.cw\.k: unknown parameter; it has none$"),
+        (GOOD + "[methods.odin]\nstd = 0", r"methods\.odin: std=0 cannot divide a step; pass 1, three numbers, or 'transform'"),
+        (GOOD + "[methods.odin]\nstd = [1, 2]", r"methods\.odin: std=\[1, 2\] cannot divide a step"),
+        (GOOD + "[methods.odin]\nepsilon = -0.1", r"methods\.odin: epsilon=-0.1 is not a step; pass a number of at least 0"),
+        (GOOD + "[methods.odin]\nT = 0", r"methods\.odin: T=0 is not a positive number"),
         (GOOD.replace("imagenet", "imagenot"), r"id\.test\.set = 'imagenot': unknown benchmark set; did you mean 'imagenet'"),
     ],
 )  # fmt: skip
@@ -412,7 +433,7 @@ def test_scores_that_take_images_are_taken_as_they_are(data, described, tmp_path
     scored = engine.scored({"odin": {"epsilon": 0.002}})["odin"]
     np.testing.assert_array_equal(scored.scores.ood["far"], given["far"])
     np.testing.assert_array_equal(scored.scores.test, given["test"])
-    assert scored.params == {"T": 1000.0, "epsilon": 0.002}
+    assert scored.params == {"T": 1000.0, "epsilon": 0.002, "std": "transform"}
 
 
 def test_one_method_that_fails_keeps_its_place(data, described, tmp_path):

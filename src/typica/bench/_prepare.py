@@ -20,7 +20,7 @@ import numpy as np
 from typica.arrays import AnyArray, as_floating
 from typica.bank import Bank, BankWriter
 from typica.bench._config import Source, Suite
-from typica.bench._schema import IMAGE_METHODS, method_params
+from typica.bench._schema import IMAGE_METHODS, OF_TRANSFORM, method_params
 from typica.bench._suite import FeatureSuite
 from typica.data import (
     Images,
@@ -197,7 +197,10 @@ class _Job:
 
     def _odin(self, name: str, images: Images, params: Mapping[str, Any]) -> AnyArray:
         """Return one score per image, kept in a bank of one column."""
-        identity = {**self._identity(images), "method": "odin", **params}
+        step = dict(params)
+        if step["std"] == OF_TRANSFORM:
+            del step["std"]  # the transform tells
+        identity = {**self._identity(images), "method": "odin", **step}
         folder = self.cache / f"{name}-odin-{_digest(identity)}"
         torch = need("torch", "torch")
         pinned = {
@@ -219,7 +222,10 @@ class _Job:
     def _write_odin(
         self, writer: BankWriter, images: Images, params: Mapping[str, Any], size: int
     ) -> None:
-        detector = ODIN(self.opened.extractor, **params, std=self.transform.std)
+        step = dict(params)
+        if step["std"] == OF_TRANSFORM:
+            step["std"] = self.transform.std
+        detector = ODIN(self.opened.extractor, **step)
         batches = image_batches(
             images, self.transform, size, start=writer.done, on_error=self.settings.on_error
         )

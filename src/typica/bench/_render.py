@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
+from itertools import compress
 from typing import Final
 
 from rich.console import Group, RenderableType
@@ -78,6 +79,10 @@ def to_terminal(table: Table) -> RenderableType:
 
 
 def _grid(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> RenderableType:
+    # The paper may have nothing of one section, where it has of others.
+    filled = [any(row[i].value is not None for row in rows) for i in range(len(columns))]
+    columns = list(compress(columns, filled))
+    rows = [list(compress(row, filled)) for row in rows]
     grid = Grid(box=None, header_style="bold underline", pad_edge=False)
     grid.padding = (0, 2 if len(columns) < WIDE + 1 else 1, 0, 0)
     for index, column in enumerate(columns):

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from typica.bench._suite import RESERVED
 from typica.bench.published import printed_keys
+from typica.checks import Parameter, number, positive
 from typica.data.sets import list_sets
 from typica.detectors import detector_class, list_detectors
 from typica.errors import InputError
 from typica.metrics import CONVENTIONS
 
 BUILTIN = ("digits",)
-# Methods that move the input, with their defaults.
 CHOSEN = "grid"  # in place of KNN's k: it is chosen on training data
-IMAGE_METHODS: Mapping[str, Mapping[str, Any]] = {"odin": {"T": 1000.0, "epsilon": 0.0014}}
+OF_TRANSFORM = "transform"  # in place of a step's std: what the preprocessing divides by
+# Methods that move the input, with their defaults.
+IMAGE_METHODS: Mapping[str, Mapping[str, Any]] = {
+    "odin": {"T": 1000.0, "epsilon": 0.0014, "std": OF_TRANSFORM}
+}
 
 Check = Callable[[Any], bool]
 
@@ -47,6 +52,28 @@ def _count(least: int) -> Check:
 
 def _table(value: Any) -> bool:
     return isinstance(value, dict)
+
+
+def _divisor(value: Any) -> bool:
+    if value == OF_TRANSFORM:
+        return True
+    numbers = value if _numbers(value) else [value]
+    return all(_number(entry) and 0 < entry < math.inf for entry in numbers)
+
+
+_STEP = {
+    "T": positive(),
+    "epsilon": number(
+        lambda value: 0 <= value < math.inf,
+        "a number of at least 0",
+        "{name}={value!r} is not a step; pass a number of at least 0.",
+    ),
+    "std": Parameter(
+        _divisor,
+        f"a positive number, three of them, or {OF_TRANSFORM!r}",
+        f"{{name}}={{value!r}} cannot divide a step; pass 1, three numbers, or {OF_TRANSFORM!r}.",
+    ),
+}
 
 
 _SUITE: dict[str, tuple[Check, str]] = {
@@ -132,6 +159,8 @@ def _path(table: str, key: str) -> str:
 
 
 def _meant(name: str, known: Sequence[str]) -> str:
+    if not known:
+        return "it has none"
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(sorted(known))}"
 
@@ -218,7 +247,7 @@ def _methods(table: Mapping[str, Any], problems: Problems) -> dict[str, dict[str
 def _check_params(name: str, params: Mapping[str, Any], problems: Problems) -> None:
     """Note parameters that the method does not have, or that it declares to be otherwise."""
     takes = method_params(name)
-    declared = {} if name in IMAGE_METHODS else detector_class(name).params
+    declared = _STEP if name in IMAGE_METHODS else detector_class(name).params
     for key, value in params.items():
         if key not in takes:
             problems.unknown(key, takes, f"methods.{name}", "parameter")

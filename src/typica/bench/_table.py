@@ -52,6 +52,11 @@ class Column:
         return self.heading + arrows[self.better]
 
     @property
+    def has_value(self) -> bool:
+        """Whether a cell has a value."""
+        return any(cell.value is not None for cell in self.cells)
+
+    @property
     def has_spread(self) -> bool:
         """Whether a cell has a standard deviation; one of 0 is not worth showing."""
         return any(cell.std for cell in self.cells)
@@ -117,6 +122,14 @@ class Table:
         self.columns += [replace(column, cells=column.cells + blank) for column in others]
         heading, count = self.sections[-1]
         self.sections[-1] = (heading, count + len(added))
+        return self
+
+    def without_empty(self, headings: Iterable[str]) -> Self:
+        """Leave out those columns of these headings that have no cell with a value."""
+        may_go = set(headings)
+        self.columns = [
+            column for column in self.columns if column.heading not in may_go or column.has_value
+        ]
         return self
 
     def sorted_by(self, index: int) -> Self:

@@ -13,6 +13,7 @@ from typica.metrics import CONVENTIONS, METRICS, Metric
 TAGS = ("needs images", "needs a head", "absent")
 SHOWN: Final = [METRICS[name] for name in ("fpr", "auroc", "aupr_in", "aupr_out")]
 IN_PAPER: Final = ("fpr", "auroc")  # the metrics that the paper printed
+BESIDE: Final = ("paper", "diff")  # headings of the columns that hold its numbers
 ABLATION: Final = {"standard": "Standard (max logit)", "cw": "CW", "cm": "CM (CTM)"}
 
 
@@ -22,12 +23,13 @@ def tables_of(record: Record, *, against_paper: bool = False) -> list[Table]:
         return _analysis_tables.tables(record.analysis)
     against = against_paper and bool(record.published)
     if record.experiment in _OTHERS:
-        return [_OTHERS[record.experiment](record, against)]
+        table = _OTHERS[record.experiment](record, against)
+        return [table.without_empty(BESIDE)]
     comparable = against and bool(record.in_common)
     table = (_detail if record.experiment == "detail" else _main)(record, comparable)
     if against and not comparable:
         table.notes.insert(0, "The paper has none of these OOD sets to compare with.")
-    return [table]
+    return [table.without_empty(BESIDE)]
 
 
 def metric_table(
