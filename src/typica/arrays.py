@@ -41,6 +41,15 @@ def is_numpy(x: object) -> bool:
     return isinstance(x, np.ndarray)
 
 
+def is_traced(x: Array) -> bool:
+    """Tell whether `x` stands for an array to come: how many rows it has is not known yet.
+
+    The form of such an array can be checked, its values cannot: what is exported checks them when
+    it runs.
+    """
+    return x.shape[0] is None
+
+
 def to_numpy(x: Any) -> AnyArray:
     """Return `x` as a NumPy array, without a copy where possible; gradients are left behind.
 
@@ -84,7 +93,7 @@ def as_features(X: Any, n_features: int | None = None, owner: str = "it") -> Arr
             "Reshape your data to (rows, features); a single input is x[None, :]."
         )
     n, m = X.shape
-    if not n or not m:
+    if n == 0 or m == 0:
         what = "feature" if n else "sample"
         raise InputError(
             f"0 {what}(s) (shape=({n}, {m})) while a minimum of 1 is required; pass data."
@@ -216,6 +225,8 @@ def map_rows(
     kernel makes per row. `nan_passes`: the kernel makes a row that is not finite into a value that
     is not, so that looking at the values saves looking at the rows.
     """
+    if is_traced(Z):
+        return kernel(as_floating(Z))
     blocks = []
     xp = namespace(Z)
     itemsize = 4 if as_floating(Z[:1, ...]).dtype == xp.float32 else 8

@@ -50,16 +50,16 @@ def units(Z: Array) -> tuple[Array, Array]:
 def directed(Z: Array) -> tuple[Array, Array, Array]:
     """Return rows directed as those of Z, their lengths, and which are zero (of length 1 here).
 
-    Z is returned as it is unless squares of a row overflow or underflow; then the rows are
-    rescaled. The lengths are safe to divide by, and no NaN enters their gradient.
+    A row whose squares overflow or underflow is rescaled, the others stay as they are. The lengths
+    are safe to divide by, and no NaN enters their gradient.
     """
     xp = namespace(Z)
     info = xp.finfo(Z.dtype)
     squares = _sum_of_squares(Z)
     risky = ~((squares > info.smallest_normal / info.eps) & (squares < info.max))
-    if bool(xp.any(risky)):
+    if not is_numpy(Z) or risky.any():  # NumPy alone can tell for nothing that no row is
         largest = xp.max(xp.abs(Z), axis=1)
-        Z = Z / xp.where(largest > 0, largest, xp.ones_like(largest))[:, None]
+        Z = Z / xp.where(risky & (largest > 0), largest, xp.ones_like(largest))[:, None]
         squares = _sum_of_squares(Z)
     zero = squares == 0
     return Z, xp.sqrt(xp.where(zero, xp.ones_like(squares), squares)), zero

@@ -40,6 +40,17 @@ def test_directions_at_any_scale(make, scale):
     np.testing.assert_allclose(linalg.max_cosine(Z, identity), [0.8, -1], rtol=1e-15)
 
 
+@pytest.mark.parametrize("make", [np.asarray, torch.asarray])
+def test_a_row_that_overflows_leaves_the_others_as_they_are(make):
+    calm = np.array([[3.0, 4.0], [0.1, 0.7]], dtype=np.float32)
+    wild = np.array([[1e30, 1e30], [1e-30, 0.0]], dtype=np.float32)
+    alone = linalg.directed(make(calm))
+    beside = linalg.directed(make(np.concatenate([calm, wild])))
+    for ours, theirs in zip(alone, beside, strict=True):
+        assert np.array_equal(np.asarray(ours), np.asarray(theirs)[:2])
+    assert np.isfinite(np.asarray(beside[1])).all()
+
+
 def test_principal_axes_leave_out_what_rounding_leaves():
     rng = np.random.default_rng(0)
     flat = rng.normal(size=(50, 2)) @ rng.normal(size=(2, 5))

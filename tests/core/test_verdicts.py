@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from html.parser import HTMLParser
 
+import array_api_strict
 import numpy as np
 import pytest
+import torch
 from helpers.data import Data, make_data
 
 from typica import CTM, InputError, Mahalanobis, Residual
@@ -139,3 +141,14 @@ def test_only_one_kind(judged: Verdicts):
 def test_two_classes_that_match_equally_badly_are_still_two():
     matches = top_two(np.full((3, 4), -np.inf))
     assert (matches.nearest != matches.runner_up).all()
+
+
+@pytest.mark.parametrize("make", [np.asarray, torch.asarray, array_api_strict.asarray])
+def test_the_two_best_are_those_of_a_loop_in_every_backend(make):
+    rng = np.random.default_rng(0)
+    S = rng.integers(0, 4, size=(50, 5)).astype(np.float64)  # with ties
+    found = [np.asarray(column).tolist() for column in top_two(make(S))]
+    for row, nearest, best, runner_up, second in zip(S.tolist(), *found, strict=True):
+        order = sorted(range(5), key=lambda k: (-row[k], k))
+        assert [nearest, runner_up] == order[:2]
+        assert [best, second] == [row[k] for k in order[:2]]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, NamedTuple
 
+import array_api_compat
 import numpy as np
-from numpy.typing import NDArray
 
-from typica.arrays import AnyArray, Array, map_rows, namespace, to_numpy
+from typica.arrays import AnyArray, Array, is_numpy, is_traced, map_rows, namespace, to_numpy
 from typica.errors import InputError, border
 from typica.estimator import Estimator
 
@@ -15,29 +15,40 @@ from typica.estimator import Estimator
 class Matches(NamedTuple):
     """Per row: the best matching class, the second best (-1 for none), and their similarities."""
 
-    nearest: NDArray[np.int64]
-    similarity: AnyArray
-    runner_up: NDArray[np.int64]
-    runner_up_similarity: AnyArray
+    nearest: Array
+    similarity: Array
+    runner_up: Array
+    runner_up_similarity: Array
 
 
 def top_two(S: Array) -> Matches:
-    """Return the two best columns in each row of the similarities S (n, C).
+    """Return the two best columns in each row of the similarities S (n, C), in its backend.
 
     >>> top_two(np.array([[0.1, 0.9, 0.3]])).runner_up
     array([2])
     """
-    S = to_numpy(S)
-    rows = np.arange(len(S))
-    first = np.argmax(S, axis=1)
-    if S.shape[1] == 1:
-        none = np.full(len(S), -1)
-        return Matches(first, S[:, 0], none, np.full(len(S), np.nan, dtype=S.dtype))
-    rest = S.copy()
-    rest[rows, first] = -np.inf
-    second = np.argmax(rest, axis=1)
-    second = np.where(second == first, (first + 1) % S.shape[1], second)  # all of a row are -inf
-    return Matches(first, S[rows, first], second, S[rows, second])
+    xp = namespace(S)
+    classes = S.shape[1]
+    first = xp.argmax(S, axis=1)
+    best = xp.take_along_axis(S, first[:, None], axis=1)[:, 0]
+    if classes == 1:
+        return Matches(first, best, xp.full_like(first, -1), xp.full_like(best, xp.nan))
+    rest = _without(S, first)
+    second = xp.argmax(rest, axis=1)
+    following = xp.where(first == classes - 1, xp.zeros_like(first), first + 1)
+    second = xp.where(second == first, following, second)  # where all of a row are -inf
+    return Matches(first, best, second, xp.take_along_axis(S, second[:, None], axis=1)[:, 0])
+
+
+def _without(S: Array, columns: Array) -> Array:
+    """Return S (n, C) with -inf in one column (n,) of each row."""
+    if is_numpy(S):  # in less time than comparing takes
+        rest = S.copy()
+        rest[np.arange(len(S)), columns] = -np.inf
+        return rest
+    xp = namespace(S)
+    every = xp.arange(S.shape[1], device=array_api_compat.device(S))
+    return xp.where(every[None, :] == columns[:, None], xp.full_like(S, -xp.inf), S)
 
 
 class Scorer(Estimator):
@@ -95,6 +106,11 @@ class Scorer(Estimator):
         """Return the two classes (positions in `classes_`) that match each row best, or None."""
         return self._assess(self._ready(X))[1]
 
+    @border
+    def score_and_match(self, X: Any) -> tuple[Array, Matches | None]:
+        """Return what `score_samples` and `match` do, from one pass over X."""
+        return self._assess(self._ready(X))
+
     # How it is done
 
     def _scores(self, Z: Array) -> Array:
@@ -116,8 +132,10 @@ class Scorer(Estimator):
         _check_bounded(scores)
         if not parts:
             return scores, None
+        if is_traced(Z):
+            return scores, parts[0]
         columns = zip(*parts, strict=True)
-        return scores, Matches(*(np.concatenate(column) for column in columns))
+        return scores, Matches(*(np.concatenate(list(map(to_numpy, column))) for column in columns))
 
     def _predicted(self, matches: Matches | None) -> AnyArray:
         """Return the names of the nearest classes."""
@@ -128,6 +146,8 @@ class Scorer(Estimator):
 
 def _check_bounded(scores: Array) -> None:
     """Refuse a score of +inf, which would be typical whatever the threshold: the row overflows."""
+    if is_traced(scores):
+        return
     xp = namespace(scores)
     endless = scores == xp.inf
     if bool(xp.any(endless)):

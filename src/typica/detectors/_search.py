@@ -247,18 +247,24 @@ def kth_by_product(Q: Array, rows: Array, k: int) -> Array:
     index: Array = None
     for start in range(0, rows.shape[0], 16 * TILE):
         S = Q @ rows[start : min(start + 16 * TILE, rows.shape[0]), :].T
-        places = xp.broadcast_to(
-            xp.arange(start, start + S.shape[1], device=S.device)[None, :], S.shape
-        )
-        if values is not None:
-            S, places = xp.concat([values, S], axis=1), xp.concat([index, places], axis=1)
-        if hasattr(xp, "topk"):
-            best = xp.topk(S, min(k, S.shape[1]), dim=1).indices
-        else:
-            best = xp.argsort(S, axis=1, descending=True)[:, : min(k, S.shape[1])]
-        values = xp.take_along_axis(S, best, axis=1)
+        found = _largest(S, min(k, S.shape[1]))
+        if values is None:
+            values, index = xp.take_along_axis(S, found, axis=1), found + start
+            continue
+        both = xp.concat([values, xp.take_along_axis(S, found, axis=1)], axis=1)
+        places = xp.concat([index, found + start], axis=1)
+        best = _largest(both, min(k, both.shape[1]))
+        values = xp.take_along_axis(both, best, axis=1)
         index = xp.take_along_axis(places, best, axis=1)
     return index[:, k - 1]
+
+
+def _largest(S: Array, k: int) -> Array:
+    """Return where the k largest numbers of each row of S are, the largest first."""
+    xp = namespace(S)
+    if hasattr(xp, "topk"):
+        return xp.topk(S, k, dim=1).indices
+    return xp.argsort(S, axis=1, descending=True)[:, :k]
 
 
 def _squares(rows: Floats, q: Floats) -> Floats:

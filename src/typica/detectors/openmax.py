@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from typica.arrays import AnyArray, Array, Labels, Rows, like, namespace, to_numpy
+from typica.arrays import AnyArray, Array, Labels, Rows, like, namespace
 from typica.checks import choice, count
 from typica.detectors._bases import LogitDetector
 from typica.detectors.base import Tags
@@ -113,12 +113,11 @@ def distances(a: Array, A: Array, b: Array, B: Array, kind: str) -> Array:
 def revise(L: Array, models: ClassModels, alpha: int, kind: str) -> tuple[Array, Array, Array]:
     """Return the classes by falling logit (n, C), their revised logits in that order, and u."""
     xp = namespace(L)
-    n, C = L.shape
-    alpha = min(alpha, C)
+    alpha = min(alpha, L.shape[1])
     order = xp.argsort(L, axis=1, descending=True)
     chosen = xp.reshape(order[:, :alpha], (-1,))
     means, directions, shapes, scales = (
-        xp.reshape(xp.take(part, chosen, axis=0), (n, alpha, *part.shape[1:])) for part in models
+        xp.reshape(xp.take(part, chosen, axis=0), (-1, alpha, *part.shape[1:])) for part in models
     )
     length, direction = polar(L)
     far = distances(length[:, None], direction[:, None, :], means, directions, kind)
@@ -261,7 +260,8 @@ class OpenMax(LogitDetector):
 
     def _match_logits(self, L: Array) -> Array:
         order, revised, _ = revise(L, self._models_like(L), int(self.alpha), self.distance)
-        return np.take_along_axis(to_numpy(revised), np.argsort(to_numpy(order), axis=1), axis=1)
+        xp = namespace(L)
+        return xp.take_along_axis(revised, xp.argsort(order, axis=1), axis=1)
 
     def _score_width(self) -> int:
         C = len(self.classes_)
