@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -58,6 +59,17 @@ class Tags:
     score_cost: str = ""
     memory: str = ""
     reference: str = ""
+
+
+def is_pipeline(value: Any) -> bool:
+    """Tell whether a value is a scikit-learn Pipeline, without loading Pipelines to find out.
+
+    >>> from sklearn.pipeline import make_pipeline
+    >>> is_pipeline(make_pipeline("passthrough")), is_pipeline(Estimator())
+    (True, False)
+    """
+    loaded = sys.modules.get("sklearn.pipeline")
+    return loaded is not None and isinstance(value, loaded.Pipeline)
 
 
 def _mergeable(estimator: Estimator) -> bool:

@@ -1,7 +1,8 @@
 """Modules that others import and a command may never use: loaded when something is asked of them.
 
-scikit-learn imports scipy.stats and pandas with its first line, which takes as long as a network
-takes for an image. This is for the command line, whose process is ours, and not for the library.
+scikit-learn imports scipy.stats and pandas with its first line, SciPy all of NumPy, its compiler of
+Fortran included: as long as a network takes for an image. This is for the command line, whose
+process is ours, and not for the library.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import sys
 from types import ModuleType
 from typing import Any
 
-MODULES = ("scipy.stats", "pandas")
+MODULES = (
+    "numpy.f2py", "numpy.polynomial", "numpy.testing", "scipy.stats", "pandas",
+)  # fmt: skip
 
 
 class Deferred(ModuleType):

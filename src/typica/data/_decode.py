@@ -15,6 +15,7 @@ warnings alone: they are the process's own, and images are decoded by several th
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import os
 import stat
@@ -43,6 +44,8 @@ ENDINGS = (
 
 # Those with a signature of their own. EPS, which runs Ghostscript, and the rarely tested rest stay
 # out. JPEG brings MPO with it.
+# The plugins that know them: Pillow's own `init` loads some thirty more.
+_PLUGINS = ("Avif", "Bmp", "Gif", "Jpeg", "Jpeg2K", "Png", "Ppm", "Tiff", "WebP")
 _FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
 ORIENTATION = 0x0112
 _TURNS = {
@@ -262,7 +265,9 @@ def _bytes_of_floats(values: AnyArray, name: str) -> NDArray[np.uint8]:
 @cache
 def _formats() -> tuple[str, ...]:
     """Return those of the formats that this Pillow knows; it fails on a name that it does not."""
-    Image.init()
+    for plugin in _PLUGINS:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(f"PIL.{plugin}ImagePlugin")
     return tuple(name for name in _FORMATS if name in Image.OPEN)
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.pipeline import Pipeline
 
 from typica import store
 from typica.arrays import Array
 from typica.detectors import detector_input, final_detector
 from typica.errors import InputError, border
+from typica.estimator import is_pipeline
 from typica.explanation import Explanation
 from typica.origin import Origin
 from typica.verdicts import Verdicts
@@ -123,7 +123,7 @@ def fingerprint(estimator: Any) -> str:
     """
     detector = final_detector(estimator)
     own = detector.fingerprint()
-    if not own or not isinstance(estimator, Pipeline):
+    if not own or not is_pipeline(estimator):
         return own
     try:
         steps = [[name, store.fingerprint(step)] for name, step in estimator.steps[:-1]]

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.pipeline import Pipeline
 
 from typica import store
 from typica.arrays import AnyArray, to_numpy
@@ -28,6 +27,7 @@ from typica.decide._martingale import Wealth
 from typica.decide._ranks import CELLS, CHUNK, OnlineRanks
 from typica.detectors import final_detector
 from typica.errors import InputError, border
+from typica.estimator import is_pipeline
 from typica.exact import json_number
 from typica.metrics import rate_interval
 from typica.store import State, storable
@@ -305,10 +305,11 @@ def _calibrated(source: Any, held_out: Any) -> tuple[Any, Calibration]:
 
 def _copied(estimator: Any) -> Any:
     """Return an estimator that can be calibrated without a change to the one it was made of."""
-    if not isinstance(estimator, Pipeline):
-        return copy.copy(estimator)
-    *before, (name, last) = estimator.steps
-    return Pipeline([*before, (name, copy.copy(last))])
+    copied = copy.copy(estimator)
+    if is_pipeline(estimator):
+        *before, (name, last) = estimator.steps
+        copied.steps = [*before, (name, copy.copy(last))]
+    return copied
 
 
 def _of_scores(source: Any) -> Calibration:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn.pipeline import Pipeline
-
 from typica.detectors.base import Detector
 from typica.errors import InputError
+from typica.estimator import is_pipeline
 
 
 def final_detector(estimator: Any) -> Detector:
     """Return the detector itself, or the one that a Pipeline ends in."""
-    detector = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+    detector = estimator.steps[-1][1] if is_pipeline(estimator) else estimator
     if not isinstance(detector, Detector):
         raise InputError(
             f"{type(detector).__name__} is not a detector; "
@@ -23,7 +22,7 @@ def final_detector(estimator: Any) -> Detector:
 
 def detector_input(estimator: Any, X: Any) -> Any:
     """Return X as the detector sees it: after all the steps of a Pipeline that stand before it."""
-    if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
+    if is_pipeline(estimator) and len(estimator.steps) > 1:
         return estimator[:-1].transform(X)
     return X
 

@@ -28,7 +28,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.pipeline import Pipeline
 
 from typica.arrays import (
     AnyArray,
@@ -47,6 +46,7 @@ from typica.detectors.base import Detector, Tags
 from typica.detectors.ctm import CTM
 from typica.detectors.mahalanobis import Mahalanobis
 from typica.errors import CalibrationWarning, InputError, about
+from typica.estimator import is_pipeline
 from typica.store import storable
 
 Floats = NDArray[np.float64]
@@ -153,7 +153,7 @@ class Ensemble(Detector):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         for i, member in enumerate(self.members or []):
-            last = member.steps[-1][1] if isinstance(member, Pipeline) else member
+            last = member.steps[-1][1] if is_pipeline(member) else member
             if not isinstance(last, Detector):
                 raise InputError(
                     f"members[{i}] is a {type(last).__name__}; "
@@ -260,5 +260,5 @@ def _named(members: list[Any]) -> list[tuple[str, Any]]:
 
 def _name(member: Any) -> str:
     """Return the name of a member's class, or the names of a Pipeline's steps joined by +."""
-    steps = [step for _, step in member.steps] if isinstance(member, Pipeline) else [member]
+    steps = [step for _, step in member.steps] if is_pipeline(member) else [member]
     return "+".join(type(step).__name__.lower() for step in steps)

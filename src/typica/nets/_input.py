@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sklearn.pipeline import Pipeline
-
 from typica.detectors import final_detector
 from typica.errors import InputError
+from typica.estimator import is_pipeline
 from typica.nets._result import Extraction
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ def as_extractor(model: Any) -> FeatureExtractor:
 def steps(estimator: Any) -> list[Any]:
     """Return a Pipeline's steps, the last a detector, or a detector alone in a list."""
     final_detector(estimator)
-    if not isinstance(estimator, Pipeline):
+    if not is_pipeline(estimator):
         return [estimator]
     return [step for _, step in estimator.steps if step not in (None, "passthrough")]
 
