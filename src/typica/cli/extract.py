@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,13 +16,11 @@ from typica.cli.app import new_app
 from typica.cli.checks import one_of, out_folder
 from typica.cli.options import Backend, Json, OnError, Split, Trust
 from typica.cli.show import error_console, percent, present
-from typica.data import Preprocessing, open_images
-from typica.errors import InputError
+from typica.cli.transforms import Transform, read_transform
+from typica.data import open_images, read_classes
 from typica.nets import REDUCTIONS
 
 DTYPES = ("float32", "float16")
-EXAMPLE = """'{"resize": 256, "crop": 224}'"""
-KEYS = Preprocessing.keys()
 
 app = new_app()
 
@@ -61,11 +58,12 @@ def extract(
         ),
     ] = "mean",
     split: Split = None,
-    transform: Annotated[
-        str | None,
+    transform: Transform = None,
+    classes: Annotated[
+        Path | None,
         typer.Option(
-            help=f"Preprocessing: a name of the zoo, or JSON such as {EXAMPLE}. "
-            f"Its keys: {', '.join(KEYS)}."
+            help="The names of the network's outputs in their order, one per line, or JSON; "
+            "folders by name if not given."
         ),
     ] = None,
     exif: Annotated[
@@ -100,10 +98,11 @@ def extract(
 
     Stopped at any moment, the same command goes on where it was.
     """
-    from typica.nets import Settings, open_model  # noqa: PLC0415 (needs torch, which is an extra)
+    from typica.nets import Settings, open_model, transform_for  # noqa: PLC0415 (needs torch, which is an extra)
     from typica.nets import extract as run  # noqa: PLC0415
 
-    given = None if transform is None else _transform(transform)
+    given = read_transform(transform)
+    names = None if classes is None else read_classes(classes)
     found = open_images(images if len(images) > 1 else images[0], split=split)
     wanted = None if layers is None else [*layers.split(","), layer or "penultimate"]
     opened = open_model(
@@ -114,14 +113,21 @@ def extract(
         reduce=reduce,
         trust=trust,
     )
-    chosen = opened.transform if given is None else given
-    if chosen is None:
-        raise InputError(f"--model {model}: its preprocessing is not known; pass --transform.")
+    chosen = transform_for(opened, found, given)
     if exif is not None:
         chosen = replace(chosen, exif=exif)
     settings = Settings(backend, batch, threads, device, autocast, on_error, workers)  # type: ignore[arg-type]
     with _saying_that_it_goes_on():
-        bank = run(found, opened, output, chosen, settings=settings, dtype=dtype, fresh=fresh)
+        bank = run(
+            found,
+            opened,
+            output,
+            chosen,
+            classes=names,
+            settings=settings,
+            dtype=dtype,
+            fresh=fresh,
+        )
     lines = [f"wrote {output}", *_told(bank), f"typica info {output} shows the rest"]
     present(describe_bank(bank), json_file, *(Text(line) for line in lines))
 
@@ -143,24 +149,3 @@ def _saying_that_it_goes_on() -> Iterator[None]:
     except KeyboardInterrupt:
         error_console.print("stopped; the same command goes on from here")
         raise
-
-
-def _transform(text: str) -> Preprocessing:
-    from typica.nets import zoo  # noqa: PLC0415 (needs torch, which is an extra)
-
-    form = f"JSON with the keys {', '.join(KEYS)}, such as {EXAMPLE}"
-    if not text.lstrip().startswith("{"):
-        try:
-            return zoo.transform(text)
-        except InputError:
-            names = ", ".join(zoo.names())
-            raise InputError(
-                f"--transform {text}: unknown; pass a name of the zoo ({names}), or {form}."
-            ) from None
-    try:
-        return Preprocessing.from_dict(json.loads(text))
-    except InputError as error:
-        # Without the name of the function, which nobody has typed.
-        raise InputError(f"--transform {text}: {error.args[0]}") from None
-    except ValueError as error:
-        raise InputError(f"--transform {text}: not JSON ({error}); pass {form}.") from None

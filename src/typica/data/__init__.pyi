@@ -1,5 +1,6 @@
 from . import corrupt, sets
 from ._batches import Batch, image_batches
+from ._classes import check_classes, in_order, read_classes
 from ._decode import ImageError, decode
 from ._folders import SPLITS
 from ._image_sets import Images
@@ -30,6 +31,7 @@ __all__ = [
     "Preprocessing",
     "RowPrinter",
     "RowWriter",
+    "check_classes",
     "check_origin",
     "corrupt",
     "decode",
@@ -37,9 +39,11 @@ __all__ = [
     "has_logits",
     "holds_images",
     "image_batches",
+    "in_order",
     "open_images",
     "origin_of",
     "read_arriving",
+    "read_classes",
     "read_features",
     "read_head",
     "read_labels",

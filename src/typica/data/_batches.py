@@ -23,7 +23,7 @@ _TASK = 8  # images per task: small ones cost no more to read than a task costs 
 
 
 class Batch(NamedTuple):
-    """Rows [start, stop) of a set: `pixels` (k, crop, crop, 3) of its rows `indices` (k,).
+    """Rows [start, stop) of a set: `pixels` (k, h, w, channels) of its rows `indices` (k,).
 
     skipped: (name, reason) of each of the others.
     """

@@ -18,6 +18,8 @@ from typica.arrays import AnyArray
 from typica.data._decode import MAX_PIXELS, to_rgb, turned
 from typica.errors import InputError, border
 
+CHANNELS = {"RGB": 3, "L": 1, "BGR": 3}  # of each mode; L is grey, BGR what OpenCV reads
+
 _FILTERS = {
     "nearest": Image.Resampling.NEAREST,
     "bilinear": Image.Resampling.BILINEAR,
@@ -30,56 +32,106 @@ _FILTERS = {
 class Preprocessing:
     """What is done to an image before the network sees it: bit for bit what torchvision does.
 
-    The shorter side is resized to `resize` pixels, the middle `crop` x `crop` pixels are kept, and
-    channel c becomes (x / scale - mean[c]) / std[c] in float32. `std` is what `Perturb` takes as
-    its own.
+    The image is made grey where `mode` is "L", the shorter side is resized to `resize` pixels, the
+    middle `crop` x `crop` pixels are kept, and channel c becomes (x / scale - mean[c]) / std[c] in
+    float32. `std` is what `Perturb` takes as its own.
 
-    exif: first turn a Pillow image as its EXIF orientation says, as people see it. torchvision does
-    not by itself; pass False for a network that was trained without, and for exact comparisons.
+    resize: (height, width) is that size whatever the image's shape, None leaves images as they are.
+    crop: None keeps all that resizing leaves. mean, std: one number per channel, 0 and 1 if left
+    out. exif: first turn a Pillow image as its EXIF orientation says, as people see it. torchvision
+    does not by itself; pass False for a network that was trained without, and for exact
+    comparisons. mode: "RGB", "L" for one channel of grey, or "BGR" for colours in OpenCV's order.
 
     >>> tiny = Preprocessing(resize=2, crop=2, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
     >>> tiny(np.full((1, 4, 6, 3), 255, dtype=np.uint8))[0, :, 0, 0]
     array([2., 2., 2.], dtype=float32)
+    >>> Preprocessing(28, 28, mean=0.1307, std=0.3081, mode="L").shape
+    (1, 28, 28)
     """
 
-    resize: int
-    crop: int
-    mean: tuple[float, ...] = (0.0, 0.0, 0.0)
-    std: tuple[float, ...] = (1.0, 1.0, 1.0)
+    resize: int | tuple[int, int] | None
+    crop: int | None = None
+    mean: tuple[float, ...] | float = ()
+    std: tuple[float, ...] | float = ()
     interpolation: str = "bilinear"
     scale: float = 255.0
     exif: bool = True
+    mode: str = "RGB"
 
     @border
     def __post_init__(self) -> None:
         self._check()
         # Equal settings are to be equal objects with equal fingerprints, whether given as 1 or 1.0,
         # list or tuple.
-        object.__setattr__(self, "mean", tuple(map(float, self.mean)))
-        object.__setattr__(self, "std", tuple(map(float, self.std)))
+        object.__setattr__(self, "mean", self._each(self.mean, 0.0))
+        object.__setattr__(self, "std", self._each(self.std, 1.0))
         object.__setattr__(self, "scale", float(self.scale))
+        if isinstance(self.resize, Sequence):
+            object.__setattr__(self, "resize", tuple(self.resize))
+        self._check_numbers()
 
     def _check(self) -> None:
-        whole = isinstance(self.crop, int) and isinstance(self.resize, int)
-        if not whole or not 0 < self.crop <= self.resize:
-            raise InputError(f"crop={self.crop} of resize={self.resize}; pass 0 < crop <= resize.")
+        if self.mode not in CHANNELS:
+            raise InputError(f"mode {self.mode!r} is unknown; choose one of {', '.join(CHANNELS)}.")
+        self._check_size()
         if self.interpolation not in _FILTERS:
             known = ", ".join(_FILTERS)
             raise InputError(
                 f"interpolation {self.interpolation!r} is unknown; choose one of {known}."
             )
-        numbers = [*self.mean, *self.std, self.scale]
-        finite = len(self.mean) == len(self.std) == 3 and all(map(math.isfinite, numbers))
-        if not finite or min(numbers[3:]) <= 0:
-            raise InputError(
-                f"mean={self.mean}, std={self.std}, scale={self.scale}; "
-                "pass three means, three positive standard deviations and a positive scale."
-            )
         if not isinstance(self.exif, bool):
             raise InputError(f"exif={self.exif!r}; pass True or False.")
 
+    def _check_size(self) -> None:
+        if isinstance(self.resize, Sequence):
+            counts = len(self.resize) == 2 and all(map(_is_count, self.resize))
+            if not counts or math.prod(self.resize) > MAX_PIXELS:
+                raise InputError(f"resize={self.resize!r}; pass one size, or height and width.")
+            most = min(self.resize)
+        else:
+            most = MAX_PIXELS if self.resize is None else self.resize
+        least = 1 if self.crop is None else self.crop
+        if not _is_count(least) or not _is_count(most) or least > most:
+            raise InputError(f"crop={self.crop} of resize={self.resize}; pass 0 < crop <= resize.")
+
+    def _each(self, values: Any, default: float) -> tuple[float, ...]:
+        """Return one number per channel of what was given for all, for each or not at all."""
+        if isinstance(values, int | float) and self.channels == 1:
+            return (float(values),)
+        return tuple(map(float, values)) or (default,) * self.channels
+
+    def _check_numbers(self) -> None:
+        means, deviations = self._each(self.mean, 0.0), self._each(self.std, 1.0)
+        numbers = [*means, *deviations, self.scale]
+        right = len(means) == len(deviations) == self.channels
+        positive = min([*deviations, self.scale]) > 0
+        if not right or not positive or not all(map(math.isfinite, numbers)):
+            wanted = "three means, three positive standard deviations"
+            if self.channels == 1:
+                wanted = "one mean, one positive standard deviation"
+            raise InputError(
+                f"mean={self.mean}, std={self.std}, scale={self.scale}; "
+                f"pass {wanted} and a positive scale."
+            )
+
+    @property
+    def channels(self) -> int:
+        """How many channels the network is given."""
+        return CHANNELS[self.mode]
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """What one image becomes, (channels, height, width); None where images say it."""
+        return (self.channels, *(self._size() or (None, None)))
+
+    def _size(self) -> tuple[int, int] | None:
+        """Return the height and the width that every image comes to have, if they are one."""
+        if self.crop is not None:
+            return self.crop, self.crop
+        return self.resize if isinstance(self.resize, tuple) else None
+
     def __call__(self, images: Any) -> NDArray[np.float32]:
-        """Return (n, 3, crop, crop) float32 from uint8 images (n, h, w, 3).
+        """Return (n, channels, height, width) float32 from uint8 images (n, h, w, 3).
 
         A list of Pillow images or arrays will do as well.
         """
@@ -96,13 +148,20 @@ class Preprocessing:
         return self.normalised(self.stacked([self.pixels(image) for image in images]))
 
     def stacked(self, images: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
-        """Return images as `pixels` gives them as one array (n, crop, crop, 3); n may be 0."""
+        """Return images as `pixels` gives them as one array (n, h, w, channels); n may be 0."""
         if not images:
-            return np.zeros((0, self.crop, self.crop, 3), dtype=np.uint8)
+            return np.zeros((0, *(self._size() or (0, 0)), self.channels), dtype=np.uint8)
+        sizes = {image.shape[:2] for image in images}
+        if len(sizes) > 1:
+            shown = " and ".join(f"{width} x {height}" for height, width in sorted(sizes)[:2])
+            raise InputError(
+                f"Preprocessing: images of {len(sizes)} sizes, {shown}, which do not go into one "
+                "batch; give the transform resize and crop."
+            )
         return np.stack(images)
 
     def pixels(self, image: Any) -> NDArray[np.uint8]:
-        """Return one image turned, RGB, resized and cropped: (crop, crop, 3).
+        """Return one image turned, in its mode, resized and cropped: (h, w, channels).
 
         image: a Pillow image or uint8 (h, w, 3).
 
@@ -111,29 +170,35 @@ class Preprocessing:
         """
         if isinstance(image, Image.Image):
             upright = turned(image) if self.exif else image
-            rgb = upright if upright.mode == "RGB" else to_rgb(upright)
-            return np.asarray(self._crop(self._resize(rgb)))
+            return self._made(upright if upright.mode == "RGB" else to_rgb(upright))
         array = np.asarray(image)
         if array.ndim != 3 or array.shape[2] != 3 or 0 in array.shape:
             raise InputError(
                 f"Preprocessing: an image of shape {array.shape}; pass (height, width, 3)."
             )
         _check_bytes(array)
-        if self._fits(array.shape):
-            return array
-        return np.asarray(self._crop(self._resize(Image.fromarray(array))))
+        return array if self._fits(array.shape) else self._made(Image.fromarray(array))
+
+    def _made(self, rgb: Image.Image) -> NDArray[np.uint8]:
+        """Return an RGB image in the mode, resized and cropped."""
+        shown = rgb.convert("L") if self.mode == "L" else rgb
+        pixels = np.asarray(self._crop(self._resize(shown)))
+        if self.mode == "L":
+            return pixels[:, :, None]
+        return np.ascontiguousarray(pixels[:, :, ::-1]) if self.mode == "BGR" else pixels
 
     def normalised(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Return what the network takes, (n, 3, crop, crop) float32, from uint8 (n, crop, crop, 3).
+        """Return what the network takes, (n, c, h, w) float32, of uint8 (n, h, w, c).
 
         >>> ten = np.full((1, 1, 1, 3), 10, dtype=np.uint8)
         >>> Preprocessing(1, 1, scale=5).normalised(ten).ravel()
         array([2., 2., 2.], dtype=float32)
         """
-        if pixels.ndim != 4 or not self._fits(pixels.shape[1:], resized=True):
+        height, width = self._size() or pixels.shape[1:3]
+        if pixels.ndim != 4 or pixels.shape[1:] != (height, width, self.channels):
             raise InputError(
                 f"Preprocessing: pixels of shape {pixels.shape}; "
-                f"pass (n, {self.crop}, {self.crop}, 3)."
+                f"pass (n, {height}, {width}, {self.channels})."
             )
         _check_bytes(pixels)
         mean = np.array(self.mean, dtype=np.float32)[:, None, None]
@@ -151,15 +216,21 @@ class Preprocessing:
         >>> Preprocessing.from_dict(Preprocessing(40, 32).to_dict()) == Preprocessing(40, 32)
         True
         """
-        settings = dataclasses.asdict(self)
-        return {**settings, "mean": list(self.mean), "std": list(self.std)}
+        settings: dict[str, Any] = {}
+        for name, value in dataclasses.asdict(self).items():
+            settings[name] = list(value) if isinstance(value, tuple) else value
+        if self.mode == "RGB":  # as transforms were written, and are compared, since before modes
+            del settings["mode"]
+        return settings
 
     @classmethod
     @border
     def from_dict(cls, settings: Mapping[str, Any]) -> Preprocessing:
         """Return the preprocessing with these settings; those left out have their defaults."""
         unknown = ", ".join(sorted(set(settings) - set(cls.keys())))
-        missing = ", ".join(sorted({"resize", "crop"} - set(settings)))
+        cropped = isinstance(settings.get("resize", 0), int)
+        needed = {"resize", "crop"} if cropped else {"resize"}
+        missing = ", ".join(sorted(needed - set(settings)))
         if unknown or missing:
             found = f"{unknown} unknown" if unknown else f"{missing} missing"
             raise InputError(
@@ -170,12 +241,13 @@ class Preprocessing:
         except TypeError as error:
             raise InputError(
                 f"a value of the wrong type ({error}); "
-                "pass whole numbers for resize and crop, three numbers each for mean and std."
+                "pass whole numbers for resize and crop, three numbers each for mean and std (one "
+                "where the mode is L)."
             ) from None
 
     @classmethod
     def keys(cls) -> tuple[str, ...]:
-        """Return the names of the settings; the two without a default come first."""
+        """Return the names of the settings; the two that say the size come first."""
         return tuple(field.name for field in dataclasses.fields(cls))
 
     def fingerprint(self) -> str:
@@ -183,14 +255,28 @@ class Preprocessing:
         text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def _fits(self, shape: tuple[int, ...], resized: bool = False) -> bool:
-        """Tell whether an image of this shape stays as it is, before resizing or after."""
-        return shape == (self.crop, self.crop, 3) and (resized or self.crop == self.resize)
+    def _fits(self, shape: tuple[int, ...]) -> bool:
+        """Tell whether an image (h, w, 3) stays as it is."""
+        if self.mode != "RGB" or len(shape) != 3 or shape[2] != 3:
+            return False
+        if self.resize is None:
+            return self.crop is None
+        return shape[:2] == self._size() and self.resize in (self.crop, shape[:2])
 
     def _resize(self, image: Image.Image) -> Image.Image:
+        size = self._resized(image)
+        return image if size == image.size else image.resize(size, _FILTERS[self.interpolation])
+
+    def _resized(self, image: Image.Image) -> tuple[int, int]:
+        """Return the width and the height that an image is brought to before it is cropped."""
+        if self.resize is None:
+            return image.size
+        if isinstance(self.resize, tuple):
+            height, width = self.resize
+            return width, height
         short, long = sorted(image.size)
         if short == self.resize:
-            return image
+            return image.size
         other = int(self.resize * long / short)
         if self.resize * other > MAX_PIXELS:
             raise InputError(
@@ -198,13 +284,23 @@ class Preprocessing:
                 f"{self.resize} x {other} with its shorter side resized; "
                 "cut it to a less extreme shape."
             )
-        size = (self.resize, other) if image.width <= image.height else (other, self.resize)
-        return image.resize(size, _FILTERS[self.interpolation])
+        return (self.resize, other) if image.width <= image.height else (other, self.resize)
 
     def _crop(self, image: Image.Image) -> Image.Image:
+        if self.crop is None:
+            return image
+        if min(image.size) < self.crop:
+            raise InputError(
+                f"Preprocessing: an image of {image.width} x {image.height} pixels, smaller than "
+                f"crop={self.crop}; give the transform resize as well."
+            )
         left = round((image.width - self.crop) / 2)
         top = round((image.height - self.crop) / 2)
         return image.crop((left, top, left + self.crop, top + self.crop))
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and 0 < value <= MAX_PIXELS
 
 
 def _check_bytes(pixels: AnyArray) -> None:

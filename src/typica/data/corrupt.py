@@ -1,8 +1,8 @@
 """Strangers made of known images, to choose a detector where no others are at hand.
 
-Each function takes uint8 images (n, h, w, 3) and a seed, and returns as many: image i of the result
-depends on image i, the seed and i alone. The input is never written to. `mixed` joins images of two
-classes.
+Each function takes uint8 images, (n, h, w, 3) or greys (n, h, w, 1), and a seed, and returns as
+many: image i of the result depends on image i, the seed and i alone. The input is never written to.
+`mixed` joins images of two classes.
 """
 
 from __future__ import annotations
@@ -173,14 +173,18 @@ def _each(
     with about("corrupt"):
         pixels = _checked(pixels)
     result = np.empty_like(pixels, order="C")
+    channels = pixels.shape[3]
     for i, image in enumerate(pixels):
-        result[i] = one(np.ascontiguousarray(image), np.random.default_rng([seed, i]))
+        coloured = np.repeat(image, 3, axis=2) if channels == 1 else np.ascontiguousarray(image)
+        changed = one(coloured, np.random.default_rng([seed, i]))
+        result[i] = changed[:, :, :channels]
     return result
 
 
 def _checked(pixels: Any) -> Pixels:
     array = np.asarray(pixels)
-    if array.dtype != np.uint8 or array.ndim != 4 or array.shape[3] != 3 or 0 in array.shape[1:]:
+    images = array.ndim == 4 and array.shape[3] in (1, 3) and 0 not in array.shape[1:]
+    if array.dtype != np.uint8 or not images:
         raise InputError(
             f"images of shape {array.shape} and type {array.dtype}; "
             "pass uint8 (n, height, width, 3)."

@@ -9,6 +9,7 @@ from ._reopen import Reopened, reopen
 from ._result import Extraction
 from ._runner import Runner, Trial
 from ._settings import Settings
+from ._transforms import check_settings, transform_for
 from .engines import make_runner
 from .extractors.onnx import OnnxExtractor
 from .extractors.program import GraphExtractor
@@ -30,6 +31,7 @@ __all__ = [
     "Seen",
     "Settings",
     "Trial",
+    "check_settings",
     "code_of",
     "extract",
     "features_of",
@@ -38,5 +40,6 @@ __all__ = [
     "make_runner",
     "open_model",
     "reopen",
+    "transform_for",
     "zoo",
 ]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,25 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
 from typica.bank import Bank, BankWriter, remove_bank
-from typica.data import Batch, Images, Preprocessing, image_batches, open_images
+from typica.data import (
+    Batch,
+    Images,
+    Preprocessing,
+    image_batches,
+    in_order,
+    open_images,
+    read_classes,
+)
 from typica.errors import InputError, argument, border
 from typica.head import Head
+from typica.nets._class_order import doubtful_order, told_order
 from typica.nets._left_out import none_readable, say_left_out, say_skipped
 from typica.nets._models import Opened, open_model
 from typica.nets._reduce import Reduction
 from typica.nets._result import Extraction
 from typica.nets._runner import Runner
 from typica.nets._settings import Settings
+from typica.nets._transforms import transform_for
 from typica.nets.engines import make_runner
 from typica.origin import feature_layer
 from typica.progress import advance, note, work
@@ -35,7 +46,7 @@ def extract(
     images: Any,
     model: Any,
     out: str | Path,
-    transform: Preprocessing | None = None,
+    transform: Preprocessing | Mapping[str, Any] | None = None,
     *,
     weights: Any = None,
     layer: str | None = None,
@@ -44,6 +55,7 @@ def extract(
     reduce: Reduction = "mean",
     trust: bool = False,
     labels: Any = None,
+    classes: Any = None,
     split: str | None = None,
     settings: Settings | None = None,
     dtype: str = "float32",
@@ -69,7 +81,11 @@ def extract(
     out
         The folder of the bank.
     transform
-        The preprocessing; the model's own if None.
+        The preprocessing, or some of its settings in a dict; what is left out is the model's own,
+        or read off its input and the images.
+    classes
+        The names of the model's outputs in their order, or a file of them; where labels are named,
+        by folders for example, they are brought into this order.
     settings
         What runs the network, and how.
     dtype
@@ -84,14 +100,12 @@ def extract(
         opened = open_model(
             model, weights, layer=layer, layers=layers, head=head, reduce=reduce, trust=trust
         )
-    transform = opened.transform if transform is None else transform
-    if transform is None:
-        raise InputError(
-            f"the preprocessing of {opened.identity['model']} is not known; pass a transform."
-        )
     found = open_images(images, labels=labels, split=split)
     say_left_out(found)
-    job = _Job(opened, found, transform, settings or Settings())
+    if classes is not None:
+        found = in_order(found, _named(classes))
+    chosen = transform_for(opened, found, transform)
+    job = _Job(opened, found, chosen, settings or Settings(), named=classes is not None)
     if fresh:
         job.start()
         remove_bank(out)
@@ -101,16 +115,39 @@ def extract(
         whole = writer.complete
         bank = _complete(Bank.open(out), job.settings) if whole else job.run(writer)
     say_skipped(bank.skipped)
+    if not whole:
+        _say_if_doubtful(bank)
     return bank
+
+
+def _named(classes: Any) -> list[str]:
+    a_file = isinstance(classes, str | os.PathLike)
+    return read_classes(classes) if a_file else [str(name) for name in classes]
+
+
+def _say_if_doubtful(bank: Bank) -> None:
+    """Say so where the labels would suit the network's outputs in another order."""
+    order = doubtful_order(bank)
+    if order is not None:
+        note(
+            f"labels and outputs disagree: {order.top_1:.1%} of the labels are predicted (top-1), "
+            f"{order.best:.1%} if the outputs are {told_order(order, bank.classes)}; give their "
+            f"names in that order, {argument('classes', 'FILE')}, and {argument('fresh', True)}"
+        )
 
 
 class _Job:
     """Images to run through a network, each once."""
 
     def __init__(
-        self, opened: Opened, images: Images, transform: Preprocessing, settings: Settings
+        self,
+        opened: Opened,
+        images: Images,
+        transform: Preprocessing,
+        settings: Settings,
+        named: bool = False,
     ) -> None:
-        self.opened, self.images = opened, images
+        self.opened, self.images, self.named = opened, images, named
         self.transform, self.settings = transform, settings
         self.runner: Runner | None = None
 
@@ -123,7 +160,17 @@ class _Job:
         """Return what runs the network, chosen by now."""
         if self.runner is None:
             self.runner = start_runner(self.opened, self.images, self.transform, self.settings)
+            self._check_classes(self.runner)
         return self.runner
+
+    def _check_classes(self, runner: Runner) -> None:
+        """Raise for names that were given for more or fewer outputs than there are."""
+        names = self.images.classes or []
+        if self.named and runner.outputs not in (None, len(names)):
+            raise InputError(
+                f"{len(names)} classes for the network's {runner.outputs} outputs; "
+                f"name each once, in their order, {argument('classes', 'FILE')}."
+            )
 
     def begin(self) -> dict[str, Any]:
         """Return the settings of a new bank."""

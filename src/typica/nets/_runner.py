@@ -88,6 +88,12 @@ class Runner:
             pool.shutdown(wait=True, cancel_futures=True)
             self._engine.close()
 
+    @property
+    def outputs(self) -> int | None:
+        """How many logits the network gives; None where it gives none."""
+        logits = self._empty.logits
+        return None if logits is None else int(logits.shape[1])
+
     def _pieces(self, images: Any) -> Iterator[NDArray[np.float32]]:
         if not isinstance(images, np.ndarray) or images.shape[1:] != self._shape:
             found = images.shape if isinstance(images, np.ndarray) else type(images).__name__

@@ -89,6 +89,7 @@ class OnnxExtractor:
         with about(self._source):
             self._session = session(self.program)
         self.input, self._type, self.sizes = self._taken()
+        self.takes = self._session.get_inputs()[0].shape  # numbers, and names of what may vary
 
     def _wanted_outputs(self, graph: Graph) -> list[str]:
         """Return the names of the tensors to compute: around the head, of layers, and returned."""
@@ -118,12 +119,19 @@ class OnnxExtractor:
                 f"got {type(images).__name__}; pass a batch as an array or tensor, (n, ...)."
             )
         array = to_numpy(images)
-        if (self._type == np.uint8) != (array.dtype == np.uint8):
+        if self.takes_bytes and _are_bytes(array):
+            array = array.astype(np.uint8)
+        if self.takes_bytes != (array.dtype == np.uint8):
             raise InputError(
                 f"the model takes {np.dtype(self._type).name} and got {array.dtype}; "
-                "preprocess the images as the model expects them."
+                "preprocess the images as the model expects them, for uint8 with scale 1."
             )
         return np.ascontiguousarray(array, dtype=self._type)
+
+    @property
+    def takes_bytes(self) -> bool:
+        """Whether the model takes pixels as they are, from 0 to 255."""
+        return bool(self._type == np.uint8)
 
     def _run(self, images: AnyArray) -> Extraction:
         try:
@@ -215,6 +223,17 @@ class OnnxExtractor:
             if found[name].ndim == 2 and found[name].dtype.kind == "f":
                 return found[name]
         return None
+
+
+def _are_bytes(array: AnyArray) -> bool:
+    """Tell whether floats are whole numbers from 0 to 255: pixels that were not scaled.
+
+    A one as the largest is what white was scaled to.
+    """
+    if array.dtype.kind != "f" or not array.size:
+        return False
+    within = array.min() >= 0 and array.max() <= 255 and array.max() != 1
+    return bool(within and np.array_equal(array, np.floor(array)))
 
 
 def _rows(x: AnyArray, head: Linear, turned: bool) -> AnyArray:

@@ -1,0 +1,98 @@
+"""The names of a network's outputs in their order, and images whose labels index them."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from typica.data._csv import read_text
+from typica.data._image_sets import Images
+from typica.errors import FormatError, InputError, about
+from typica.files import reading
+
+_SHOWN = 8  # names in a message
+
+
+def read_classes(path: str | os.PathLike[str]) -> list[str]:
+    """Return the names of classes in a file: one per line, or JSON.
+
+    In JSON, a list of names, or an object from names to numbers or from numbers to names.
+    """
+    path = Path(path)
+    with reading(path, "not a file of class names that can be read"):
+        text = read_text(path)
+        if path.suffix.lower() == ".json":
+            names = _names_in(json.loads(text))
+        else:
+            names = [line.strip() for line in text.splitlines() if line.strip()]
+    with about(str(path)):
+        check_classes(names)
+    return names
+
+
+def check_classes(names: Sequence[str]) -> None:
+    """Raise for no names, and for a name that comes twice."""
+    if not names:
+        raise FormatError("no class names; write one per line, in the order of the outputs.")
+    twice = [name for place, name in enumerate(names) if name in names[:place]]
+    if twice:
+        raise FormatError(f"the class {twice[0]!r} comes twice; name each output once.")
+
+
+def _names_in(values: Any) -> list[str]:
+    """Return the names in order, of a list or of an object of either direction."""
+    if isinstance(values, list):
+        return [str(name) for name in values]
+    if not isinstance(values, Mapping):
+        raise FormatError(f"holds a {type(values).__name__}; write a list of names.")
+    pairs = []
+    for key, value in values.items():
+        named_first = isinstance(value, int)
+        pairs.append((value, str(key)) if named_first else (int(key), str(value)))
+    pairs.sort()
+    if [number for number, _ in pairs] != list(range(len(pairs))):
+        raise FormatError("its numbers are not 0, 1, 2 ...; number each output once.")
+    return [name for _, name in pairs]
+
+
+def in_order(images: Images, classes: Sequence[str]) -> Images:
+    """Return the images with labels that index `classes`, the names of a network's outputs.
+
+    >>> from typica.data import open_images
+    >>> images = open_images(np.zeros((2, 8, 8, 3), dtype=np.uint8), labels=["one", "two"])
+    >>> in_order(images, ["two", "one", "zero"]).labels
+    array([1, 0])
+    """
+    check_classes(classes)
+    ordered = copy.copy(images)
+    ordered.__dict__.pop("_digest", None)  # which the labels are a part of
+    ordered.classes = list(classes)
+    if images.labels is None:
+        return ordered
+    if images.classes is None:
+        if images.labels.min() < 0 or images.labels.max() >= len(classes):
+            raise InputError(
+                f"labels up to {images.labels.max()} for {len(classes)} classes; name all of them."
+            )
+        return ordered
+    place = {name: number for number, name in enumerate(classes)}
+    strange = [name for name in images.classes if name not in place]
+    if strange:
+        raise InputError(
+            f"the images have a class {strange[0]!r}, which is not among the {len(classes)} given; "
+            f"closest: {', '.join(_closest(strange[0], classes))}."
+        )
+    moved = np.array([place[name] for name in images.classes], dtype=np.int64)
+    ordered.labels = moved[images.labels]
+    return ordered
+
+
+def _closest(name: str, names: Sequence[str]) -> Sequence[str]:
+    return difflib.get_close_matches(name, names, n=3, cutoff=0.3) or names[:_SHOWN]
