@@ -126,6 +126,18 @@ def test_partners_are_drawn_evenly():
     assert not np.array_equal(mixed(p, labels, 1, how="halves"), mixed(p, labels, 0, how="halves"))
 
 
+@pytest.mark.parametrize("name", CORRUPTIONS)
+def test_greys(name):
+    grey = images()[..., :1]
+    got = CORRUPTIONS[name](grey, 0)
+    assert got.shape == grey.shape and got.dtype == np.uint8
+    coloured = CORRUPTIONS[name](np.repeat(grey, 3, axis=3), 0)
+    assert np.array_equal(got, coloured[..., :1])
+    assert np.array_equal(
+        mixed(grey, range(6)), mixed(np.repeat(grey, 3, axis=3), range(6))[..., :1]
+    )
+
+
 def test_bad_input():
     p = images(4, 8, 8)
     for name, corrupt in CORRUPTIONS.items():

@@ -164,6 +164,70 @@ def test_settings_as_json():
     assert len(prints) == len(changes) and transform.fingerprint() not in prints
 
 
+def test_grey_is_what_pillow_makes_of_the_colours():
+    pixels = np.random.default_rng(0).integers(256, size=(20, 24, 3), dtype=np.uint8)
+    transform = Preprocessing(16, 12, mean=0.25, std=0.5, mode="L")
+    # Pillow's weights of red, green and blue, in sixteen bits.
+    weights = pixels.astype(np.int64) @ np.array([19595, 38470, 7471])
+    grey = ((weights + 2**15) >> 16).astype(np.uint8)
+    expected = reference(Image.fromarray(grey), 16, 12, 2)
+    for image in (pixels, Image.fromarray(pixels)):
+        assert np.array_equal(transform.pixels(image), expected[:, :, None])
+    got = transform([pixels])
+    assert got.shape == (1, 1, 12, 12) and got.dtype == np.float32
+    assert np.array_equal(got[0, 0], (expected.astype(np.float32) / 255 - np.float32(0.25)) / 0.5)
+
+
+def test_a_grey_image_keeps_every_value():
+    grey = np.arange(256, dtype=np.uint8).reshape(16, 16)
+    transform = Preprocessing(None, mode="L")
+    assert np.array_equal(transform.pixels(Image.fromarray(grey))[..., 0], grey)
+    assert np.array_equal(transform.pixels(np.repeat(grey[..., None], 3, axis=2))[..., 0], grey)
+
+
+def test_colours_the_other_way_round():
+    pixels = np.random.default_rng(0).integers(256, size=(8, 8, 3), dtype=np.uint8)
+    assert np.array_equal(Preprocessing(8, 8, mode="BGR").pixels(pixels), pixels[..., ::-1])
+
+
+def test_images_as_they_are_and_sizes_that_ignore_the_shape():
+    pixels = np.random.default_rng(0).integers(256, size=(6, 10, 3), dtype=np.uint8)
+    plain = Preprocessing(None)
+    assert plain.shape == (3, None, None) and np.array_equal(plain.pixels(pixels), pixels)
+    assert np.array_equal(plain([pixels, pixels])[1], pixels.transpose(2, 0, 1) / np.float32(255))
+    with pytest.raises(typica.InputError, match="images of 2 sizes, 9 x 6 and 10 x 6"):
+        plain([pixels, pixels[:, :9]])
+    squeezed = Preprocessing((4, 5))
+    assert squeezed.shape == (3, 4, 5)
+    expected = np.asarray(Image.fromarray(pixels).resize((5, 4), 2))
+    assert np.array_equal(squeezed.pixels(pixels), expected)
+    assert np.array_equal(Preprocessing(None, 4).pixels(pixels), pixels[1:5, 3:7])
+    with pytest.raises(typica.InputError, match="10 x 6 pixels, smaller than crop=7"):
+        Preprocessing(None, 7).pixels(pixels)
+
+
+def test_new_settings_as_json():
+    for transform in (
+        Preprocessing(None),
+        Preprocessing((4, 5), mode="BGR"),
+        Preprocessing(28, 28, mean=0.1307, std=0.3081, mode="L"),
+    ):
+        assert Preprocessing.from_dict(json.loads(json.dumps(transform.to_dict()))) == transform
+    assert "mode" not in Preprocessing(4, 4).to_dict()  # as banks have it since before modes
+    assert Preprocessing(28, 28, mode="L").to_dict()["mean"] == [0.0]
+    for change, message in (
+        ({"mode": "HSV"}, "mode 'HSV' is unknown; choose one of RGB, L, BGR"),
+        ({"mode": "L", "mean": [0, 0, 0]}, "pass one mean, one positive"),
+        ({"mode": "L", "std": 0}, "pass one mean, one positive"),
+        ({"resize": [8, 8, 8]}, "pass one size, or height and width"),
+        ({"resize": [8, 0]}, "pass one size, or height and width"),
+        ({"resize": [99999, 99999]}, "pass one size, or height and width"),
+        ({"resize": [4, 9], "crop": 5}, "pass 0 < crop <= resize"),
+    ):
+        with pytest.raises(typica.InputError, match=message):
+            Preprocessing.from_dict({"resize": 8, "crop": 8, **change})
+
+
 def test_bad_settings():
     good = Preprocessing(40, 32).to_dict()
     for change, message in (

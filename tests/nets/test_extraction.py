@@ -244,10 +244,12 @@ def test_pictures_that_cannot_be_read_stop_it_or_are_listed(here: Path, pictures
     assert not Path("c.bank").exists()
 
 
-def test_a_model_without_preprocessing_asks_for_it(here: Path, pictures: Path):
-    opened = open_model(MODEL)._replace(transform=None)
-    with pytest.raises(InputError, match="the preprocessing of tiny:network is not known"):
-        extract(open_images(pictures), opened, "a.bank")
+def test_a_model_without_preprocessing_takes_images_as_they_are(here: Path, pictures: Path):
+    opened = open_model(MODEL)
+    bank = extract(open_images(pictures), opened._replace(transform=None), "a.bank", settings=PLAIN)
+    assert bank.origin.transform == Preprocessing(8, 8).to_dict()
+    own = extract(open_images(pictures), opened, "b.bank", settings=PLAIN)
+    assert np.array_equal(bank.features, own.features)
 
 
 def bank_and_detector(capsys, pictures: Path, *more: str) -> None:
@@ -366,8 +368,8 @@ def test_models_from_files(here: Path, pictures: Path, capsys, ending: str):
     options = ("--images", str(pictures), "-o", "a.bank", "--transform", transform)
     trust = () if ending == "onnx" else ("--trust",)
     named = ("--model", file, *trust)
-    error = run(capsys, "extract", *named, "--images", str(pictures), "-o", "a.bank", code=2)
-    assert "its preprocessing is not known; pass --transform" in error
+    run(capsys, "extract", *named, "--images", str(pictures), "-o", "read-off.bank")
+    assert Bank.open("read-off.bank").origin.transform == Preprocessing(8, 8).to_dict()
     run(capsys, "extract", *named, *options)
     plain = extract(open_images(pictures), open_model(MODEL), "plain", settings=PLAIN)
     bank = Bank.open("a.bank")

@@ -34,7 +34,7 @@ from typica.data import (
     read_features,
 )
 from typica.data.sets import find_set, how_to_get, set_home
-from typica.errors import InputError, argument
+from typica.errors import InputError, about, argument
 from typica.extras import need
 from typica.nets import (
     ODIN,
@@ -45,6 +45,7 @@ from typica.nets import (
     extract,
     is_function,
     open_model,
+    transform_for,
 )
 from typica.progress import advance, note, work
 
@@ -68,7 +69,7 @@ def prepare(
     found, missing = _find_all(suite, data)
     _check_trust(suite, trust)
     opened = _open(suite, data, trust)
-    transform = _transform(suite, opened)
+    transform = _transform(suite, opened, found)
     banks = cache or set_home() / "banks"
     job = _Job(opened, transform, settings or Settings(), banks)
     sets = {name: job.features(name, path, source) for name, (path, source) in found.items()}
@@ -251,17 +252,22 @@ def _digest(identity: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _transform(suite: Suite, opened: Opened) -> Preprocessing:
+def _transform(
+    suite: Suite, opened: Opened, found: Mapping[str, tuple[Path, Source]]
+) -> Preprocessing:
     """Return the model's preprocessing with what the suite changes, or the suite's own."""
     if opened.transform is not None:
         changed: Preprocessing = replace(opened.transform, **suite.transform)
         return changed
-    if not {"resize", "crop"} <= set(suite.transform):
-        raise InputError(
-            f"suite {suite.name!r}: the model's preprocessing is not known; "
-            "add resize and crop to it."
-        )
-    return Preprocessing.from_dict(dict(suite.transform))
+    path, source = found["train"]
+    with about(f"suite {suite.name!r}"):
+        if holds_images(path):
+            return transform_for(opened, open_images(path, split=source.split), suite.transform)
+        if not {"resize", "crop"} <= set(suite.transform):
+            raise InputError(
+                "the model's preprocessing is not known; add resize and crop to [transform]."
+            )
+        return Preprocessing.from_dict(dict(suite.transform))
 
 
 def _find_all(

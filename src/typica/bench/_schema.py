@@ -43,11 +43,20 @@ def _number(value: Any) -> bool:
 
 
 def _numbers(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 3 and all(map(_number, value))
+    """Tell whether a value is one number per channel of colours, or of grey."""
+    if isinstance(value, list):
+        return len(value) in (1, 3) and all(map(_number, value))
+    return _number(value)
 
 
 def _count(least: int) -> Check:
     return lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _size(value: Any) -> bool:
+    if isinstance(value, list):
+        return len(value) == 2 and all(map(_count(1), value))
+    return _count(1)(value)
 
 
 def _table(value: Any) -> bool:
@@ -86,8 +95,10 @@ _SUITE: dict[str, tuple[Check, str]] = {
     ),
 }
 _TRANSFORM: dict[str, tuple[Check, str]] = {
-    **dict.fromkeys(("resize", "crop"), (_count(1), "a whole number of pixels")),
-    **dict.fromkeys(("mean", "std"), (_numbers, "three numbers")),
+    "resize": (_size, "a whole number of pixels, or height and width"),
+    "crop": (_count(1), "a whole number of pixels"),
+    **dict.fromkeys(("mean", "std"), (_numbers, "three numbers, or one of grey")),
+    "mode": (_text, "a text"),
     "interpolation": (_text, "a text"),
     "scale": (_number, "a number"),
     "exif": (lambda value: isinstance(value, bool), "true or false"),

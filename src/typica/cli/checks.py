@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from typica.errors import InputError
+
+if TYPE_CHECKING:
+    from typica.data import Preprocessing
+
+TRANSFORM = '{"resize": 28, "crop": 28, "mode": "L", "mean": 0.5, "std": 0.5}'  # an example
 
 
 def one_of(choices: Collection[str]) -> Callable[[typer.CallbackParam, str | None], str | None]:
@@ -75,6 +82,48 @@ def named_files(pairs: list[str]) -> dict[str, Path]:
             raise InputError(f"--ood {pair}: the name {name!r} is given twice; choose another.")
         files[name] = Path(path)
     return files
+
+
+def read_transform(text: str | None) -> Preprocessing | Mapping[str, Any] | None:
+    """Return the transform that the option gives, or the settings that it gives of one."""
+    if text is None:
+        return None
+    from typica.data import Preprocessing  # noqa: PLC0415 (NumPy, which most options do not need)
+
+    form = f"JSON with the keys {', '.join(Preprocessing.keys())}, such as '{TRANSFORM}'"
+    content = text
+    if text.lower().endswith(".json") and Path(text).is_file():
+        content = Path(text).read_text(encoding="utf-8", errors="replace")
+    if not content.lstrip().startswith("{"):
+        return _of_zoo(text, form)
+    try:
+        settings = json.loads(content)
+    except ValueError as error:
+        raise InputError(f"--transform {text}: not JSON ({error}); pass {form}.") from None
+    _check_settings(settings, text)
+    return dict(settings)
+
+
+def _of_zoo(text: str, form: str) -> Preprocessing:
+    from typica.nets import zoo  # noqa: PLC0415 (needs torch, which is an extra)
+
+    try:
+        return zoo.transform(text)
+    except InputError:
+        names = ", ".join(zoo.names())
+        raise InputError(
+            f"--transform {text}: unknown; pass a name of the zoo ({names}), or {form}."
+        ) from None
+
+
+def _check_settings(settings: dict[str, Any], text: str) -> None:
+    from typica.nets import check_settings  # noqa: PLC0415 (only who preprocesses needs it)
+
+    try:
+        check_settings(settings)
+    except InputError as error:
+        # Without the name of the function, which nobody has typed.
+        raise InputError(f"--transform {text}: {error.args[0]}") from None
 
 
 def check_file(path: Path, option: str = "") -> None:

@@ -13,10 +13,9 @@ from rich.text import Text
 
 from typica.bank import Bank, describe_bank
 from typica.cli.app import new_app
-from typica.cli.checks import one_of, out_folder
-from typica.cli.options import Backend, Json, OnError, Split, Trust
+from typica.cli.checks import one_of, out_folder, read_transform
+from typica.cli.options import Backend, Json, OnError, Split, Transform, Trust
 from typica.cli.show import error_console, percent, present
-from typica.cli.transforms import Transform, read_transform
 from typica.data import open_images, read_classes
 from typica.nets import REDUCTIONS
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from typica.cli.checks import one_of, out_text
-from typica.data import SPLITS
+from typica.cli.checks import TRANSFORM, one_of, out_text
+from typica.data import SPLITS, Preprocessing
 
 BACKENDS = ("auto", "torch", "compile", "onnx", "openvino", "mnn")
 
@@ -55,4 +55,12 @@ MovedModel = Annotated[
 ]
 MovedWeights = Annotated[
     Path | None, typer.Option("--weights", help="For images: the checkpoint, if it has moved.")
+]
+Transform = Annotated[
+    str | None,
+    typer.Option(
+        help=f"Preprocessing: a name of the zoo, JSON such as '{TRANSFORM}', or a .json file. Its "
+        f"keys: {', '.join(Preprocessing.keys())}; size and mode are read off the model where left "
+        "out."
+    ),
 ]

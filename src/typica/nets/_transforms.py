@@ -18,9 +18,9 @@ import numpy as np
 
 from typica.data import Images, Preprocessing
 from typica.errors import InputError, about, argument
+from typica.nets._left_out import none_readable
 from typica.nets._models import Opened
 from typica.nets._result import run_directly
-from typica.nets._left_out import none_readable
 from typica.progress import note
 
 EXAMPLE = '{"resize": 28, "crop": 28, "mode": "L", "mean": 0.5, "std": 0.5}'
@@ -49,7 +49,7 @@ def transform_for(
     check_settings(given)
     if "resize" in given or "crop" in given:
         made = Preprocessing.from_dict(given)
-        return made if "mode" in given else _in_its_mode(opened, made, given)
+        return made if "mode" in given else _in_its_mode(opened, images, made, given)
     if opened.transform is not None:
         own: Preprocessing = replace(opened.transform, **given)
         return own
@@ -75,13 +75,15 @@ def _told(made: Preprocessing) -> str:
 _QUIET = ("exif", "interpolation")
 
 
-def _in_its_mode(opened: Opened, made: Preprocessing, given: Mapping[str, Any]) -> Preprocessing:
+def _in_its_mode(
+    opened: Opened, images: Images, made: Preprocessing, given: Mapping[str, Any]
+) -> Preprocessing:
     """Return the transform in grey where the network takes grey and no colours."""
-    size = made.shape[1:]
-    known = opened.transform is not None or None in size
-    if known or _takes(opened.extractor, made.shape) or not _takes(opened.extractor, (1, *size)):
+    if opened.transform is not None:
         return made
-    return Preprocessing.from_dict({**given, "mode": "L"})
+    size = _sizes(images)[0] if None in made.shape else made.shape[1:]
+    takes_grey = not _takes(opened.extractor, (3, *size)) and _takes(opened.extractor, (1, *size))
+    return Preprocessing.from_dict({**given, "mode": "L"}) if takes_grey else made
 
 
 def _read_off(opened: Opened, images: Images) -> Preprocessing:
