@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,21 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # An example may take as long as it takes: on a busy machine that says nothing about the code.
 settings.register_profile("typica", deadline=None)
 settings.load_profile("typica")
+
+
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Give a new place for a user's own folders, one after the other; none is made."""
+    folder = tmp_path_factory.mktemp("homes")
+    return (folder / str(number) for number in itertools.count())
+
+
+@pytest.fixture(autouse=True)
+def a_new_user(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one test agrees to or finds to be quickest is not remembered in the next."""
+    home = next(homes)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
+    monkeypatch.setenv("TYPICA_HOME", str(home / "cache"))
 
 
 @pytest.fixture(scope="session")

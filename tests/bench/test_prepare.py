@@ -18,7 +18,7 @@ from helpers.tinynet import MODEL, SOURCE, write_images, write_noise
 from typica.bank import Bank
 from typica.bench import load_suite, prepare
 from typica.errors import InputError
-from typica.nets import ODIN, Settings, open_model
+from typica.nets import ODIN, Settings, code_to_run, open_model
 
 SUITE = f"""
 title = "Colours"
@@ -180,6 +180,32 @@ def test_a_suite_runs_code_only_where_it_is_agreed_to(here: Path, capsys):
     error = run(capsys, "bench", "evil.toml", "--data", ".", code=2)
     assert "its model is the function evil:network, whose code (SHA-256 " in error
     assert "agree with --trust" in error and not Path("ran").exists()
+
+
+def test_a_suite_is_agreed_to_once_for_its_code(here: Path, capsys):
+    bench = ("bench", "colours.toml", "--data", ".", "--cache", "cache", "--backend", "torch")
+    assert "agree with --trust, once for this code" in run(capsys, *bench, code=2)
+    run(capsys, *bench, "--trust")
+    run(capsys, *bench)
+    with Path("tiny.py").open("a") as file:
+        file.write("open('ran', 'w').close()\n")
+    sys.modules.pop("tiny")
+    assert "agree with --trust" in run(capsys, *bench, code=2)
+    assert not Path("ran").exists()
+
+
+def test_what_was_agreed_to_with_one_file_is_not_with_another(here: Path, capsys):
+    Path("one.py").write_text("open('ran-one', 'w').close()\n")
+    Path("two.py").write_text("open('ran-two', 'w').close()\n")
+    for name in ("one", "two"):
+        text = SUITE.replace(f'"{MODEL}"', f'"runpy:run_path"\nweights = "{name}.py"')
+        Path(f"{name}.toml").write_text(text)
+    # What it returns is not a network: nothing is remembered of a function that failed.
+    assert "return an nn.Module" in run(capsys, "bench", "one.toml", "--trust", code=2)
+    assert Path("ran-one").exists()
+    code_to_run("runpy:run_path", "one.py").agree()
+    assert "agree with --trust" in run(capsys, "bench", "two.toml", code=2)
+    assert not Path("ran-two").exists()
 
 
 def test_banks_and_feature_files_are_taken_as_they_are(here: Path):

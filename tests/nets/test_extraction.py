@@ -27,7 +27,15 @@ from typica.cli import main
 from typica.cli.options import BACKENDS
 from typica.data import Preprocessing, open_images
 from typica.errors import InputError
-from typica.nets import Settings, extract, features_of, make_runner, open_model, zoo
+from typica.nets import (
+    Settings,
+    agreements_file,
+    extract,
+    features_of,
+    make_runner,
+    open_model,
+    zoo,
+)
 
 PLAIN = Settings(backend="torch", batch=4, threads=1)
 
@@ -300,6 +308,7 @@ def test_from_pictures_to_verdicts_in_the_shell(here: Path, pictures: Path, caps
 def test_a_file_cannot_make_code_run_or_pass_for_another_model(here: Path, pictures: Path, capsys):
     bank_and_detector(capsys, pictures)
     photo = str(pictures / "red" / "07.png")
+    agreements_file().unlink()  # as if somebody else had made the detector
     assert "agree with --model tiny:network" in run(
         capsys, "score", "ctm.safetensors", photo, code=2
     )

@@ -41,7 +41,7 @@ from typica.nets import (
     FeatureExtractor,
     Opened,
     Settings,
-    code_of,
+    code_to_run,
     extract,
     is_function,
     open_model,
@@ -67,7 +67,6 @@ def prepare(
     trust: whether a model that can run code, a function or a file of PyTorch, may be loaded.
     """
     found, missing = _find_all(suite, data)
-    _check_trust(suite, trust)
     opened = _open(suite, data, trust)
     transform = _transform(suite, opened, found)
     banks = cache or set_home() / "banks"
@@ -322,16 +321,17 @@ def _advice(source: Source, data: Path | None) -> str:
     return f"absent: {how_to_get(str(source.set), data)}"
 
 
-def _check_trust(suite: Suite, trust: bool) -> None:
+def _check_trust(suite: Suite, weights: Any, trust: bool) -> None:
     """Refuse a suite that names a function: whoever wrote the suite chose the code that runs."""
-    if not is_function(suite.model):
+    if suite.model is None or not is_function(suite.model):
         return
-    if not trust:
-        code = code_of(str(suite.model).rpartition(":")[0])
-        known = "" if code is None else f" (SHA-256 {code[:16]}...)"
+    code = code_to_run(suite.model, weights)
+    agreed = trust or (code is not None and code.is_agreed())
+    if not agreed:
+        told = f"{suite.model}, whose code will run" if code is None else code.describe()
         raise InputError(
-            f"suite {suite.name!r}: its model is the function {suite.model}, whose code{known} "
-            f"will run; agree with {argument('trust', True)}."
+            f"suite {suite.name!r}: its model is the function {told}; "
+            f"agree with {argument('trust', True)}, once for this code."
         )
     note(f"runs the code of {suite.model}")
 
@@ -345,6 +345,7 @@ def _open(suite: Suite, data: Path | None, trust: bool) -> Opened:
         if weights is None:
             found = f"the weights {suite.weights} are not in {data}"
             raise InputError(f"suite {suite.name!r}: {found}; put them there.")
+    _check_trust(suite, weights, trust)
     model = None if ":" in suite.model else suite.find(suite.model, data)
     name = str(model or suite.model)
     if not suite.layers:

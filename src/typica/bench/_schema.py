@@ -43,10 +43,12 @@ def _number(value: Any) -> bool:
 
 
 def _numbers(value: Any) -> bool:
-    """Tell whether a value is one number per channel of colours, or of grey."""
-    if isinstance(value, list):
-        return len(value) in (1, 3) and all(map(_number, value))
-    return _number(value)
+    """Tell whether a value lists one number per channel, of colours or of grey."""
+    return isinstance(value, list) and len(value) in (1, 3) and all(map(_number, value))
+
+
+def _per_channel(value: Any) -> bool:
+    return _numbers(value) or _number(value)
 
 
 def _count(least: int) -> Check:
@@ -97,7 +99,7 @@ _SUITE: dict[str, tuple[Check, str]] = {
 _TRANSFORM: dict[str, tuple[Check, str]] = {
     "resize": (_size, "a whole number of pixels, or height and width"),
     "crop": (_count(1), "a whole number of pixels"),
-    **dict.fromkeys(("mean", "std"), (_numbers, "three numbers, or one of grey")),
+    **dict.fromkeys(("mean", "std"), (_per_channel, "three numbers, or one of grey")),
     "mode": (_text, "a text"),
     "interpolation": (_text, "a text"),
     "scale": (_number, "a number"),

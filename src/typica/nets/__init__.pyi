@@ -1,8 +1,9 @@
 from . import zoo
+from ._code import agreements_file, code_of, code_to_run, is_function
 from ._extraction import extract
 from ._guard import Guard, Guarded
 from ._judging import Seen, features_of, judge_images
-from ._models import Opened, code_of, is_function, open_model
+from ._models import Opened, open_model
 from ._perturb import ODIN, Perturb
 from ._reduce import REDUCTIONS
 from ._reopen import Reopened, reopen
@@ -31,8 +32,10 @@ __all__ = [
     "Seen",
     "Settings",
     "Trial",
+    "agreements_file",
     "check_settings",
     "code_of",
+    "code_to_run",
     "extract",
     "features_of",
     "is_function",

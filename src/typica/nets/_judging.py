@@ -56,7 +56,7 @@ def judge_images(
         As `typica.judge` takes them.
     model, weights
         The network, or where it is now, if it has moved. A detector cannot ask for the code of a
-        function, `package.module:function`, to run: to name it here is to agree.
+        function, `package.module:function`, to run: to name it, here or before, is to agree.
     trust
         Whether a TorchScript or .pt2 file may be loaded, which can run code.
     settings

@@ -9,22 +9,21 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from typica.data import Preprocessing
 from typica.errors import FormatError, InputError, about, argument, border
-from typica.files import reading, sha256
+from typica.files import reading
 from typica.nets import zoo
+from typica.nets._code import FILES, code_of, code_to_run, is_function
 from typica.nets._reduce import Reduction
 from typica.nets._result import closest
 from typica.origin import Origin
 
-PROGRAMS = (".pt", ".pth", ".torchscript", ".ts", ".pt2")  # files of PyTorch, which can run code
-_FILES = (".onnx", *PROGRAMS)
+PROGRAMS = FILES[1:]  # files of PyTorch, which can run code
 _FORMS = (
-    f"a known architecture ({', '.join(zoo.names())}), a file ({', '.join(_FILES)}), "
+    f"a known architecture ({', '.join(zoo.names())}), a file ({', '.join(FILES)}), "
     "or package.module:function"
 )
 
@@ -99,7 +98,8 @@ def open_model(
     - an ONNX file (.onnx);
     - "package.module:function", called with no arguments, or with `weights`, which returns an
       nn.Module, or a pair of one and its Preprocessing. This runs the code of that module and
-      function; the current directory is searched;
+      function; the current directory is searched. To name it is to agree, which is remembered, so
+      that a detector fitted on its features may open it again;
     - a file of TorchScript (.pt, .pth, .torchscript, .ts) or torch.export (.pt2), with trust=True:
       such a file can run any code when it is loaded;
     - an nn.Module.
@@ -128,7 +128,7 @@ def _open(spec: str, weights: Any, asked: _Asked, trust: bool) -> Opened:
         model = _from_zoo(name, weights)
         opened = asked.of(name, asked.of_module(model), zoo.transform(name))
         return opened._replace(weights_file=_absolute(weights))
-    if path.suffix.lower() in _FILES:
+    if path.suffix.lower() in FILES:
         for key, value in (("weights", weights), ("head", asked.head)):
             if value is not None:
                 raise InputError(f"{key}={value!r}, but the file holds its own; leave {key} out.")
@@ -138,6 +138,8 @@ def _open(spec: str, weights: Any, asked: _Asked, trust: bool) -> Opened:
         model, transform = _from_function(spec, weights)
         opened = asked.of(spec, asked.of_module(model), transform)
         opened.identity["code"] = code_of(spec.rpartition(":")[0])
+        if (code := code_to_run(spec, weights)) is not None:
+            code.agree()
         return opened._replace(weights_file=_absolute(weights))
     if path.is_file() and (other := _other_file(path)) is not None:
         raise other
@@ -160,35 +162,6 @@ def _function_name(function: Any) -> str:
             "pass a function defined with def at the top of a module, or mean, max, flatten or cls."
         )
     return f"{function.__module__}.{name} {code_of(function.__module__)}"
-
-
-def is_function(spec: Any) -> bool:
-    """Tell whether a network is named as package.module:function, whose code has to run."""
-    if not isinstance(spec, str) or ":" not in spec or zoo.find(spec) is not None:
-        return False
-    return Path(spec).suffix.lower() not in _FILES
-
-
-def code_of(module: str) -> str | None:
-    """Return the SHA-256 of a module's file: functions may change while names and weights stay.
-
-    A module that is not loaded yet is looked for, here first, and none of it is run.
-    """
-    loaded = sys.modules.get(module)
-    file = _module_file(module) if loaded is None else getattr(loaded, "__file__", None)
-    return None if file is None or not Path(file).is_file() else sha256(Path(file))
-
-
-def _module_file(module: str) -> str | None:
-    importlib.invalidate_caches()
-    folders: Sequence[str] | None = [str(Path.cwd()), *sys.path]
-    found = None
-    for part in module.split("."):
-        found = PathFinder.find_spec(part, folders)
-        if found is None:
-            return None
-        folders = found.submodule_search_locations
-    return None if found is None else found.origin
 
 
 def _from_zoo(name: str, weights: Any) -> Any:

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from typica.data import Preprocessing
 from typica.errors import InputError, argument
 from typica.files import sha256
-from typica.nets._models import PROGRAMS, Opened, code_of, is_function, open_model
+from typica.nets._code import code_of, code_to_run, is_function
+from typica.nets._models import PROGRAMS, Opened, open_model
 from typica.origin import Origin
 
 
@@ -26,8 +27,8 @@ def reopen(
     """Open the network of `origin` again and check that it is the same.
 
     model, weights: where they are now, if they have moved. A model that is a function runs its
-    owner's code; a file alone cannot ask for that, so `model` must name it. A TorchScript or .pt2
-    file can run code as well, and needs `trust`.
+    owner's code; a file alone cannot ask for that, so the user must have named it, in `model` or
+    before. A TorchScript or .pt2 file can run code as well, and needs `trust`.
     """
     if origin is None:
         raise InputError(
@@ -38,6 +39,8 @@ def reopen(
     file = _remembered_weights(origin) if weights is None else _existing(weights)
     _check_program(spec, origin)
     _check_code(spec, origin)
+    if model is None:
+        _check_agreed(spec, file)
     opened = open_model(
         spec, file, layer=origin.layer, head=origin.head, reduce=origin.reduce, trust=trust
     )
@@ -47,7 +50,7 @@ def reopen(
 
 
 def _remembered_model(origin: Origin) -> str:
-    """Return the model to open, unless it is a function, or a file that has gone."""
+    """Return the model to open, unless it is a file that has gone."""
     if origin.model_file is not None:
         if not Path(origin.model_file).is_file():
             raise InputError(
@@ -55,12 +58,21 @@ def _remembered_model(origin: Origin) -> str:
                 f"say where, {argument('model', 'FILE')}."
             )
         return origin.model_file
-    if is_function(origin.model):
-        raise InputError(
-            f"its model is the function {origin.model}, whose code will run; "
-            f"agree with {argument('model', origin.model)}."
-        )
     return origin.model
+
+
+def _check_agreed(spec: str, weights: Any) -> None:
+    """Refuse code that a file asks for, unless the user has named it before."""
+    if not is_function(spec):
+        return
+    code = code_to_run(spec, weights)
+    if code is not None and code.is_agreed():
+        return
+    told = f"{spec}, whose code will run" if code is None else code.describe()
+    raise InputError(
+        f"its model is the function {told}; "
+        f"agree with {argument('model', spec)}, once for this code."
+    )
 
 
 def _remembered_weights(origin: Origin) -> str | None:

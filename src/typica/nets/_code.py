@@ -1,0 +1,151 @@
+"""Functions that make networks: which code they are, and whether the user has agreed that it runs.
+
+To name a function, `package.module:function`, is to agree. What is agreed to is remembered for the
+user: the function, the file that it lies in, the content of that file and of the weights it is
+called with. A detector or a suite that names the same needs no further word; another file, or one
+byte of either that has changed, does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import json
+import os
+import stat
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Any
+
+from typica.errors import InputError
+from typica.files import atomic_path, sha256
+from typica.nets import zoo
+from typica.progress import note
+
+FILES = (".onnx", ".pt", ".pth", ".torchscript", ".ts", ".pt2")  # of models; never functions
+_LARGEST = 2**24  # bytes of agreements; more are none of ours
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+@dataclass(frozen=True)
+class Code:
+    """What runs where a function makes a network; None in `weights` where it is called with none.
+
+    file: where the function's module lies. code: the SHA-256 of that file. weights: that of the
+    file of weights, or the text that stands for them.
+    """
+
+    function: str
+    file: str
+    code: str
+    weights: str | None
+
+    def describe(self) -> str:
+        """Return the function, its file and the beginning of its digest, for a message."""
+        return f"{self.function}, whose code (SHA-256 {self.code[:16]}..., {self.file}) will run"
+
+    def is_agreed(self) -> bool:
+        """Tell whether the user has agreed to it before."""
+        return dataclasses.asdict(self) in _agreements()
+
+    def agree(self) -> None:
+        """Remember that the user agrees; where that cannot be written it is asked again."""
+        known = _agreements()
+        if dataclasses.asdict(self) in known:
+            return
+        try:
+            _write([*known, dataclasses.asdict(self)])
+        except (OSError, InputError) as error:
+            note(f"cannot remember that {self.function} may run ({error})")
+
+
+def code_to_run(spec: str, weights: Any = None) -> Code | None:
+    """Return what would run; None where nothing tells it from other code: it is asked each time."""
+    module = spec.rpartition(":")[0]
+    file, digest = _file_of(module), code_of(module)
+    if file is None or digest is None:
+        return None
+    content: str | None = None
+    if weights is not None:
+        if not isinstance(weights, str | os.PathLike) or Path(weights).is_dir():
+            return None
+        path = Path(weights)
+        content = sha256(path) if path.is_file() else f"text {os.fspath(weights)}"
+    return Code(spec, str(Path(file).resolve()), digest, content)
+
+
+def is_function(spec: Any) -> bool:
+    """Tell whether a network is named as package.module:function, whose code has to run."""
+    if not isinstance(spec, str) or ":" not in spec or zoo.find(spec) is not None:
+        return False
+    return Path(spec).suffix.lower() not in FILES
+
+
+def code_of(module: str) -> str | None:
+    """Return the SHA-256 of a module's file: functions may change while names and weights stay.
+
+    A module that is not loaded yet is looked for, here first, and none of it is run.
+    """
+    file = _file_of(module)
+    return None if file is None else sha256(Path(file))
+
+
+def agreements_file() -> Path:
+    """Return where agreements are kept: typica/agreed.json in $XDG_CONFIG_HOME or ~/.config."""
+    given = Path(os.environ.get("XDG_CONFIG_HOME") or "")
+    home = given if given.is_absolute() else Path.home() / ".config"
+    return home / "typica" / "agreed.json"
+
+
+def _file_of(module: str) -> str | None:
+    """Return the file of a module, loaded or not; None for one that is built in."""
+    loaded = sys.modules.get(module)
+    file = _found(module) if loaded is None else getattr(loaded, "__file__", None)
+    return None if file is None or not Path(file).is_file() else file
+
+
+def _found(module: str) -> str | None:
+    importlib.invalidate_caches()
+    folders: Sequence[str] | None = [str(Path.cwd()), *sys.path]
+    found = None
+    for part in module.split("."):
+        found = PathFinder.find_spec(part, folders)
+        if found is None:
+            return None
+        folders = found.submodule_search_locations
+    return None if found is None else found.origin
+
+
+def _agreements() -> list[dict[str, Any]]:
+    """Return what was agreed to; nothing of a file that somebody else can have written."""
+    try:
+        with agreements_file().open("rb") as file:
+            status = os.fstat(file.fileno())
+            if not _is_ours(status) or status.st_size > _LARGEST:
+                return []
+            entries = json.loads(file.read())
+    except (OSError, ValueError, RecursionError):
+        return []
+    return entries if isinstance(entries, list) else []
+
+
+def _is_ours(status: os.stat_result) -> bool:
+    if os.name != "posix":  # where modes say nothing
+        return True
+    return status.st_uid == os.getuid() and not status.st_mode & _OTHERS_WRITE
+
+
+def _write(entries: list[dict[str, Any]]) -> None:
+    path = agreements_file()
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if path.exists() and not _is_ours(path.stat()):
+        raise InputError(f"{path} can be written by others; delete it, or take their right away")
+    with contextlib.suppress(FileExistsError):  # whose mode is kept
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    with atomic_path(path) as temporary:
+        temporary.chmod(0o600)
+        temporary.write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
