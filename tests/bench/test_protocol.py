@@ -21,7 +21,9 @@ from typica.bench._config import Protocol
 from typica.bench._misclassification import aurc, e_aurc
 from typica.bench._neighbours import choose_k
 from typica.bench._protocol import Measured, measure, subsets
-from typica.bench._record import Measure, Row, Stated
+from typica.bench._record import Measure, Record, Row, Stated
+from typica.bench._skipped import Skipped
+from typica.bench._tables import tables_of
 from typica.errors import FormatError, InputError
 from typica.metrics import METRICS, evaluate
 
@@ -262,3 +264,24 @@ def test_a_protocol_that_is_not_known_is_not_taken_for_another(protocol, message
     with pytest.raises(FormatError, match=re.escape(message)):
         Stated.from_dict(protocol)
     assert Stated.from_dict({}) == Stated()
+
+
+def test_why_a_row_is_empty_is_known_by_its_tag_and_not_by_its_text():
+    reasons = {
+        "odin": Skipped("needs images", "run with data=DIR"),
+        "svhn": Skipped("absent", "download it"),
+        "knn": Skipped("failed", "absent: a detector's own words"),
+    }
+    record = Record("my", "Mine", skipped=reasons, absent=("svhn",))
+    document = record.to_dict()
+    assert document["skipped"] == {
+        "odin": "needs images: run with data=DIR",
+        "svhn": "absent: download it",
+        "knn": "absent: a detector's own words",
+    }
+    assert Record.from_dict(document).skipped == reasons
+    (table,) = tables_of(record)
+    names = [cell.value for cell in table.columns[0].cells]
+    assert names == ["odin: needs images", "svhn: absent", "knn: failed"]
+    of_0_1 = {key: value for key, value in document.items() if key != "skipped_as"}
+    assert Record.from_dict(of_0_1).skipped["svhn"] == reasons["svhn"]

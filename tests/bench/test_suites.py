@@ -13,6 +13,7 @@ from helpers.watcher import Watcher
 
 from typica import CTM
 from typica.bench import (
+    PAPER,
     Engine,
     FeatureSuite,
     Suite,
@@ -298,8 +299,8 @@ def test_without_a_head_the_rest_goes_on(data, described, tmp_path):
     sets = read_features_folder(described, folder)
     assert sets.head is None and sets.accuracy is None
     scored = Engine(sets, described.protocol).scored(named_methods(described, "msp,ctm,odin"))
-    assert scored["msp"].error == "needs a head: give head.weight.npy and head.bias.npy"
-    assert scored["odin"].error.startswith("needs images: ") and not scored["ctm"].error
+    assert str(scored["msp"].skipped) == "needs a head: give head.weight.npy and head.bias.npy"
+    assert scored["odin"].skipped.tag == "needs images" and scored["ctm"].skipped is None
 
 
 def test_missing_files_are_named_all_at_once(described, tmp_path):
@@ -413,8 +414,10 @@ def test_methods_by_name():
         "odin",
         "mahalanobis",
         "knn",
+        "cw",
         "ctm",
     ]
+    assert [name for name in named_methods(suite, "paper") if name != "odin"] == list(PAPER)
     assert {"odin", "vim", "ctm"} <= set(named_methods(suite, "all"))
     assert named_methods(suite, " CTM, max-logit,knn") == {
         "ctm": {},
@@ -444,8 +447,9 @@ def test_one_method_that_fails_keeps_its_place(data, described, tmp_path):
         scored = Engine(sets, described.protocol).scored(methods)
     assert list(scored) == ["knn", "ctm", "msp"]
     assert (watcher.begun, watcher.done) == ([("measuring", 3)], [3])
-    assert scored["knn"].error == "KNN.fit: k=1000 exceeds the 240 training rows; pass k<=240."
-    assert scored["msp"].error and scored["msp"].scores is None
+    wanted = "KNN.fit: k=1000 exceeds the 240 training rows; pass k<=240."
+    assert str(scored["knn"].skipped) == wanted
+    assert scored["msp"].skipped.tag == "failed" and scored["msp"].scores is None
     assert evaluate(scored["ctm"].scores.test, scored["ctm"].scores.ood["far"]).auroc > 0.9
 
 

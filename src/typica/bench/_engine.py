@@ -21,6 +21,7 @@ from typica.arrays import as_features, row_blocks, to_numpy
 from typica.bench._config import Protocol, Suite
 from typica.bench._neighbours import choose_k
 from typica.bench._schema import CHOSEN, IMAGE_METHODS, method_params
+from typica.bench._skipped import Skipped
 from typica.bench._suite import FeatureSuite
 from typica.checks import false_alarm_rate
 from typica.detectors import Detector, detector_class, list_detectors, takes_head, wants_head
@@ -29,8 +30,9 @@ from typica.head import Head
 from typica.metrics import Evaluation, evaluate_many
 from typica.progress import steps
 
-PAPER: Final = ("msp", "max_logit", "energy", "mahalanobis", "knn", "cw", "ctm")  # in its tables
-IN_MAIN_TABLE: Final = ("msp", "max_logit", "energy", "odin", "mahalanobis", "knn", "ctm")
+# The methods of the CTM paper's tables, and those of them that are detectors of features.
+PAPER_METHODS: Final = ("msp", "max_logit", "energy", "odin", "mahalanobis", "knn", "cw", "ctm")
+PAPER: Final = tuple(name for name in PAPER_METHODS if name not in IMAGE_METHODS)
 KEPT: Final = (
     "ctm",
     "cw",
@@ -241,7 +243,7 @@ def named_methods(suite: Suite, wanted: str | None) -> dict[str, Mapping[str, An
         return dict(suite.methods)
     known = [*list_detectors(), *IMAGE_METHODS]
     typed = [name.strip().lower().replace("-", "_") for name in wanted.split(",")]
-    names = {"all": known, "paper": IN_MAIN_TABLE}.get(wanted, typed)
+    names = {"all": known, "paper": PAPER_METHODS}.get(wanted, typed)
     unknown = [repr(name) for name in names if name not in known]
     if unknown:
         choices = ", ".join(sorted(known))
@@ -252,15 +254,15 @@ def named_methods(suite: Suite, wanted: str | None) -> dict[str, Mapping[str, An
 
 
 @dataclass(frozen=True)
-class Scored:
-    """The scores of one method on every set, or the reason why there are none.
+class MethodScores:
+    """The scores of one method on every set, or why there are none.
 
     params: what the method was run with, defaults included.
     """
 
     scores: Scores | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
-    error: str = ""
+    skipped: Skipped | None = None
 
 
 class Engine:
@@ -269,7 +271,7 @@ class Engine:
     def __init__(self, sets: FeatureSuite, protocol: Protocol | None = None) -> None:
         self.sets = sets
         self.protocol = protocol or Protocol()
-        self._scored: dict[str, Scored] = {}
+        self._scored: dict[str, MethodScores] = {}
         self._kept: dict[str, Detector] = {}
 
     def detector(self, name: str) -> Detector:
@@ -279,7 +281,7 @@ class Engine:
             self._kept[name] = detector.fit(self.sets.train, self.sets.train_labels)
         return self._kept[name]
 
-    def scored(self, methods: Mapping[str, Mapping[str, Any]]) -> dict[str, Scored]:
+    def scored(self, methods: Mapping[str, Mapping[str, Any]]) -> dict[str, MethodScores]:
         """Return the scores of methods with these parameters; one that fails keeps its place."""
         ready: dict[str, Run] = {}
         to_fit: dict[str, Run] = {}
@@ -308,19 +310,19 @@ class Engine:
             self.sets.head is None and wants_head(detector_class(name)())
         )
 
-    def _without_fit(self, name: str, params: Mapping[str, Any]) -> Scored:
+    def _without_fit(self, name: str, params: Mapping[str, Any]) -> MethodScores:
         """Return the scores that came with the images, or say what is needed."""
         used = method_params(name) | dict(params)
         if name not in IMAGE_METHODS:
-            reason = "needs a head: give head.weight.npy and head.bias.npy"
-            return Scored(params=used, error=reason)
+            reason = Skipped("needs a head", "give head.weight.npy and head.bias.npy")
+            return MethodScores(params=used, skipped=reason)
         if name not in self.sets.scores:
             how = f"run with {argument('data', 'DIR')}"
-            reason = f"needs images: it moves the input, which features do not hold; {how}"
-            return Scored(params=used, error=reason)
+            why = f"it moves the input, which features do not hold; {how}"
+            return MethodScores(params=used, skipped=Skipped("needs images", why))
         by_set = {key: np.asarray(scores) for key, scores in self.sets.scores[name].items()}
         held_out = by_set.pop("calibration", None)
-        return Scored(Scores(by_set.pop("test"), by_set, held_out), used)
+        return MethodScores(Scores(by_set.pop("test"), by_set, held_out), used)
 
     def _run(self, name: str, params: Mapping[str, Any]) -> Run:
         run = Run(self._made(name, params))
@@ -338,7 +340,7 @@ class Engine:
         made = detector_class(name)(**params)
         return made.set_params(head=self.sets.head) if takes_head(made) else made
 
-    def _finished(self, name: str, run: Run, params: Mapping[str, Any]) -> Scored:
+    def _finished(self, name: str, run: Run, params: Mapping[str, Any]) -> MethodScores:
         """Score the sets, and let go of the detector unless it is asked again."""
         sets = self.sets
         if not run.error:
@@ -349,7 +351,8 @@ class Engine:
             self._kept[name] = run.detector
         else:
             run.detector = clone(run.detector)
-        return Scored(run.scores, _plain(used), run.error)
+        reason = Skipped("failed", run.error) if run.error else None
+        return MethodScores(run.scores, _plain(used), reason)
 
 
 def _key(name: str, params: Mapping[str, Any]) -> str:

@@ -13,10 +13,11 @@ from typica.arrays import AnyArray
 from typica.bench import published
 from typica.bench._analysis import analyse
 from typica.bench._config import Suite
-from typica.bench._engine import Engine, Scored, Scores
+from typica.bench._engine import Engine, MethodScores, Scores
 from typica.bench._misclassification import aurc, e_aurc
 from typica.bench._protocol import Measured, measure
 from typica.bench._record import Common, Printed, Record, Row, Stated
+from typica.bench._skipped import Skipped
 from typica.bench._suite import FeatureSuite
 from typica.errors import InputError, argument, border
 from typica.progress import steps
@@ -115,7 +116,7 @@ def _sizes(sets: FeatureSuite) -> dict[str, int]:
 
 def _scored(
     experiment: str, suite: Suite, methods: Mapping[str, Mapping[str, Any]], engine: Engine
-) -> dict[str, Scored]:
+) -> dict[str, MethodScores]:
     if experiment == "analysis":
         return {}
     if experiment == "ablation":
@@ -125,7 +126,7 @@ def _scored(
     return engine.scored(methods)
 
 
-def _ablation(engine: Engine) -> dict[str, Scored]:
+def _ablation(engine: Engine) -> dict[str, MethodScores]:
     """Score by the largest logit (Standard), cosine to the weights (CW) and to the means (CM)."""
     by_method = engine.scored({method: {} for method in ABLATION.values()})
     rows = {}
@@ -134,7 +135,7 @@ def _ablation(engine: Engine) -> dict[str, Scored]:
     return rows
 
 
-def _layers(suite: Suite, engine: Engine) -> dict[str, Scored]:
+def _layers(suite: Suite, engine: Engine) -> dict[str, MethodScores]:
     """Score with CTM fitted at each depth."""
     sets = engine.sets
     scored = {layer: _absent_layer(layer) for layer in suite.layers}
@@ -156,21 +157,22 @@ def _layers(suite: Suite, engine: Engine) -> dict[str, Scored]:
     return scored | {PENULTIMATE: _without_held_out(last)}
 
 
-def _absent_layer(layer: str) -> Scored:
+def _absent_layer(layer: str) -> MethodScores:
     files = f"train.layer.{layer}.npy, test.layer.{layer}.npy and ood.NAME.layer.{layer}.npy"
-    return Scored(error=f"absent: write {files}, or run with {argument('data', 'DIR')}")
+    why = f"write {files}, or run with {argument('data', 'DIR')}"
+    return MethodScores(skipped=Skipped("absent", why))
 
 
-def _without_held_out(scored: Scored) -> Scored:
+def _without_held_out(scored: MethodScores) -> MethodScores:
     """Leave out the scores of the held-out set, which other depths do not have."""
     if scored.scores is None:
         return scored
     return replace(scored, scores=scored.scores._replace(calibration=None))
 
 
-def _row(row: str, found: Scored, suite: Suite, sets: FeatureSuite, full: bool) -> Row:
+def _row(row: str, found: MethodScores, suite: Suite, sets: FeatureSuite, full: bool) -> Row:
     if found.scores is None:
-        raise InputError(f"{row}: {found.error}")
+        raise InputError(f"{row}: {found.skipped}")
     scores = found.scores
     strange = {name: scores.ood[name] for name in sets.ood}
     measured = measure(row, scores.test, strange, suite.protocol, full=full)
@@ -200,12 +202,13 @@ def _with_mistakes(
     return found
 
 
-def _skipped(scored: Mapping[str, Scored], sets: FeatureSuite) -> dict[str, str]:
-    skipped = {row: found.error for row, found in scored.items() if found.error}
-    skipped |= sets.missing
+def _skipped(scored: Mapping[str, MethodScores], sets: FeatureSuite) -> dict[str, Skipped]:
+    skipped = {row: found.skipped for row, found in scored.items() if found.skipped is not None}
+    for name, why in sets.missing.items():
+        skipped[name] = Skipped("absent", why)
     if sets.head is not None and sets.classifier is None:
-        reason = "the head knows other classes than the labels; name the classes alike"
-        skipped["accuracy"] = reason
+        why = "the head knows other classes than the labels; name the classes alike"
+        skipped["accuracy"] = Skipped("failed", why)
     return skipped
 
 

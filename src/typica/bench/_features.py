@@ -130,7 +130,7 @@ def _missing(suite: Suite, ood: list[str], folder: Path) -> dict[str, str]:
     for name in suite.ood:
         if canonical(name) not in have:
             missing[name] = (
-                f"absent: there is no ood.{name}.features.npy in {folder}; "
+                f"there is no ood.{name}.features.npy in {folder}; "
                 f"write its features there, or run with {argument('data', 'DIR')}"
             )
     return missing

@@ -286,10 +286,10 @@ def _find_all(
             missing[name] = _advice(source, data)
         else:
             places[name] = (path, source)
-    if needed := [f"{name} ({missing[name]})" for name in own if name in missing]:
+    if needed := [f"{name} (absent: {missing[name]})" for name in own if name in missing]:
         raise InputError(f"suite {suite.name!r}: lacks {'; '.join(needed)}.")
     if set(suite.ood) <= set(missing):
-        listed = "; ".join(f"{name} ({missing[name]})" for name in suite.ood)
+        listed = "; ".join(f"{name} (absent: {missing[name]})" for name in suite.ood)
         raise InputError(f"suite {suite.name!r}: has none of its OOD sets: {listed}.")
     if clash := sorted(set(own) & set(suite.ood)):
         raise InputError(
@@ -317,8 +317,8 @@ def _roots(data: Path | None) -> Iterator[Path]:
 
 def _advice(source: Source, data: Path | None) -> str:
     if source.path is not None:
-        return f"absent: {source.path} is not there"
-    return f"absent: {how_to_get(str(source.set), data)}"
+        return f"{source.path} is not there"
+    return how_to_get(str(source.set), data)
 
 
 def _check_trust(suite: Suite, weights: Any, trust: bool) -> None:

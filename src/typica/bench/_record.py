@@ -7,6 +7,7 @@ As JSON, which `to_dict` gives and `from_dict` reads:
      "results": {ROW: {"ood": {SET: {"fpr", "fpr_std", "auroc", ...}}, "average": {...},
                        "near": ..., "far": ..., "params": {...}, "aurc", "e_aurc"}},
      "skipped": {ROW or SET: why, and what to do}, "absent": [SETS of these],
+     "skipped_as": {ROW or SET: the same in a word or two},
      "left_out": {SET: [reasons]},
      "published": {ROW: {SET: {"fpr", "auroc"}, "average": {...},
                          "common": {"sets": [SETS], "fpr", "auroc", "of"}}}}
@@ -25,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from typica.bench._findings import Analysis
+from typica.bench._skipped import Skipped
 from typica.errors import FormatError
 from typica.metrics import CONVENTIONS, METRICS, Metric
 
@@ -242,7 +244,7 @@ class Record:
     near: tuple[str, ...] = ()
     n: Mapping[str, int] = field(default_factory=dict)
     rows: Mapping[str, Row] = field(default_factory=dict)
-    skipped: Mapping[str, str] = field(default_factory=dict)
+    skipped: Mapping[str, Skipped] = field(default_factory=dict)
     absent: tuple[str, ...] = ()
     left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
     published: Mapping[str, Printed] = field(default_factory=dict)
@@ -309,8 +311,9 @@ class Record:
             "near": list(self.near),
             "n": dict(self.n),
             "results": {name: row.to_dict() for name, row in self.rows.items()},
-            "skipped": dict(self.skipped),
+            "skipped": {name: str(reason) for name, reason in self.skipped.items()},
             "absent": list(self.absent),
+            "skipped_as": {name: reason.tag for name, reason in self.skipped.items()},
             "left_out": {name: list(reasons) for name, reasons in self.left_out.items()},
         }
         if self.analysis is not None:
@@ -337,7 +340,7 @@ class Record:
             near=tuple(document.get("near") or ()),
             n=mapping(document.get("n")),
             rows={name: Row.from_dict(row) for name, row in document["results"].items()},
-            skipped=mapping(document.get("skipped")),
+            skipped=_skipped_of(document),
             absent=tuple(document.get("absent") or ()),
             left_out=mapping(document.get("left_out")),
             published={name: Printed.from_dict(mapping(entry)) for name, entry in printed.items()},
@@ -381,6 +384,12 @@ def measures_of(document: Any) -> dict[str, Measure]:
     for metric, value in _metrics_of(entry).items():
         found[metric] = Measure(value, number(entry.get(f"{metric}_std")))
     return found
+
+
+def _skipped_of(document: Mapping[str, Any]) -> dict[str, Skipped]:
+    tags = mapping(document.get("skipped_as"))
+    reasons = mapping(document.get("skipped")).items()
+    return {name: Skipped.from_text(str(text), tags.get(name)) for name, text in reasons}
 
 
 def _metrics_of(entry: Mapping[str, Any]) -> dict[str, float]:

@@ -10,7 +10,6 @@ from typica.bench._record import Measures, Numbers, Record, coverage
 from typica.bench._table import Table, stacked
 from typica.metrics import CONVENTIONS, METRICS, Metric
 
-TAGS = ("needs images", "needs a head", "absent")
 SHOWN: Final = [METRICS[name] for name in ("fpr", "auroc", "aupr_in", "aupr_out")]
 IN_PAPER: Final = ("fpr", "auroc")  # the metrics that the paper printed
 BESIDE: Final = ("paper", "diff")  # headings of the columns that hold its numbers
@@ -98,19 +97,10 @@ def fpr_note(record: Record) -> str:
     )
 
 
-def tag_of(reason: str) -> str:
-    """Return in a word or two why a row is empty.
-
-    >>> tag_of("needs images: run with --data"), tag_of("KNN.fit: k=50 exceeds the 12 rows")
-    ('needs images', 'failed')
-    """
-    return next((tag for tag in TAGS if reason.startswith(tag)), "failed")
-
-
 def _main(record: Record, against: bool) -> Table:
     sets = record.covered(against=against)
     table = average_table(record, sets, SHOWN, against=against)
-    table.add_empty_rows(_skipped(record))
+    table.add_empty_rows(_skipped(record, record.skipped))
     table.title = f"{record.title}: {coverage(sets, record.sets)}"
     notes = [*_left_out(record, against), fpr_note(record), *_neighbours(record)]
     table.notes = [*notes, *_reasons(record)]
@@ -128,10 +118,10 @@ def _detail(record: Record, against: bool) -> Table:
     for heading, sets in _averages_of(record, kinds, against).items():
         if record.rows:
             sections[heading] = average_table(record, sets, SHOWN, against=against)
-    absent = [name for name in _skipped(record) if _is_set(record, name)]
+    absent = [name for name in record.skipped if name in record.absent]
     if absent:
         empty = metric_table(record, SHOWN, {}, {} if against else None)
-        sections["not measured"] = empty.add_empty_rows(absent)
+        sections["not measured"] = empty.add_empty_rows(_skipped(record, absent))
     table = stacked(sections, f"{record.title}: each OOD set")
     table.notes = [fpr_note(record), *_reasons(record)]
     return table
@@ -144,7 +134,7 @@ def _on_set(record: Record, name: str, against: bool) -> Table:
         entries = {method: record.published.get(method) for method in record.rows}
         theirs = {method: entry.on(name) if entry else {} for method, entry in entries.items()}
     table = metric_table(record, SHOWN, ours, theirs)
-    return table.add_empty_rows(_skipped(record, sets=False))
+    return table.add_empty_rows(_skipped_rows(record))
 
 
 def _averages_of(
@@ -203,7 +193,7 @@ def _add_mean(table: Table, record: Record, metric: Metric, against: bool) -> No
 def _finish(table: Table, record: Record, what: str, against: bool) -> None:
     """Add the rows that could not be measured, the title, and what to know of the averages."""
     sets = record.covered(against=against)
-    table.add_empty_rows(_skipped(record, sets=False))
+    table.add_empty_rows(_skipped_rows(record))
     table.title = f"{record.title}: {what}; {coverage(sets, record.sets)}"
     table.notes = [*_left_out(record, against), fpr_note(record), *_reasons(record)]
     printed = max((entry.common.of or 0 for entry in record.published.values()), default=0)
@@ -217,7 +207,7 @@ def _mistakes(record: Record, against: bool) -> Table:
     rows = record.rows.values()
     table.add("AURC ‰", [row.aurc for row in rows], "milli", "lower")
     table.add("E-AURC ‰", [row.e_aurc for row in rows], "milli", "lower")
-    table.add_empty_rows(_skipped(record, sets=False))
+    table.add_empty_rows(_skipped_rows(record))
     accuracy = record.accuracy.get("standard")
     known = "" if accuracy is None else f" (accuracy {100 * accuracy:.2f} %)"
     note = (
@@ -235,14 +225,14 @@ def _left_out(record: Record, against: bool) -> list[str]:
     return [f"Not in the means, for the paper has no such set: {', '.join(out)}."] if out else []
 
 
-def _skipped(record: Record, *, sets: bool = True) -> list[str]:
-    """Return the names of rows that are empty, each with a word why."""
-    skipped = record.skipped.items()
-    return [f"{name}: {tag_of(why)}" for name, why in skipped if sets or not _is_set(record, name)]
+def _skipped_rows(record: Record) -> list[str]:
+    """Return the rows that are empty, without the OOD sets that are absent."""
+    return _skipped(record, [name for name in record.skipped if name not in record.absent])
 
 
-def _is_set(record: Record, name: str) -> bool:
-    return name.partition(":")[0] in record.absent
+def _skipped(record: Record, names: Iterable[str]) -> list[str]:
+    """Return what is empty, each with a word why."""
+    return [f"{name}: {record.skipped[name].tag}" for name in names]
 
 
 def _neighbours(record: Record) -> list[str]:
@@ -259,11 +249,11 @@ def _neighbours(record: Record) -> list[str]:
 def _reasons(record: Record) -> list[str]:
     """Say what is empty and why, those that differ in nothing but the name together."""
     alike: dict[str, list[str]] = {}
-    for name, why in record.skipped.items():
-        alike.setdefault(why.replace(name, "NAME"), []).append(name)
+    for name, reason in record.skipped.items():
+        alike.setdefault(str(reason).replace(name, "NAME"), []).append(name)
     reasons = []
     for why, names in alike.items():
-        said = why if len(names) > 1 else record.skipped[names[0]]
+        said = why if len(names) > 1 else str(record.skipped[names[0]])
         reasons.append(f"{', '.join(names)}: {said}")
     return reasons
 

@@ -101,7 +101,7 @@ def placed(key: str, tables: Sequence[Table]) -> list[Placed]:
 def _tables(title: str, key: str, record: Record) -> list[Table]:
     """Return the tables of an experiment, without what the page says elsewhere."""
     reasons = record.skipped.items()
-    skipped = {name: why for name, why in reasons if name.partition(":")[0] not in record.absent}
+    skipped = {name: reason for name, reason in reasons if name not in record.absent}
     kept = replace(record, experiment=key, skipped=skipped)
     said = "" if key == "misclassification" else fpr_note(kept)
     tables = tables_of(kept, against_paper=True)

@@ -1,0 +1,37 @@
+"""Why a row, or an OOD set, of a record is empty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+Tag = Literal["needs images", "needs a head", "absent", "failed"]
+_SAID: Final[tuple[Tag, ...]] = ("needs images", "needs a head", "absent")  # in the text itself
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """Why there are no numbers: a tag of a word or two, and what was found and what to do.
+
+    >>> str(Skipped("absent", "write it")), str(Skipped("failed", "k=50 exceeds the 12 rows"))
+    ('absent: write it', 'k=50 exceeds the 12 rows')
+    """
+
+    tag: Tag
+    why: str
+
+    def __str__(self) -> str:
+        return self.why if self.tag == "failed" else f"{self.tag}: {self.why}"
+
+    @classmethod
+    def from_text(cls, text: str, tag: Any = None) -> Skipped:
+        """Read what `str` gave. tag: as a file keeps it beside; one of 0.1 has it in the text only.
+
+        >>> Skipped.from_text("absent: write it")
+        Skipped(tag='absent', why='write it')
+        """
+        begins = text.partition(": ")[0] if tag is None else tag
+        for known in _SAID:
+            if begins == known:
+                return cls(known, text.removeprefix(f"{known}: "))
+        return cls("failed", text)
