@@ -1,6 +1,7 @@
 """Files: written whole or not at all, one writer at a time, known by their digests.
 
-What differs from system to system (locks, modes, syncing a folder) is in this file alone.
+What differs from system to system (locks, modes, syncing a folder, processors) is in this file
+alone.
 """
 
 from __future__ import annotations
@@ -204,12 +205,27 @@ def plain_cell(text: str) -> str:
     return text[1:] if text.startswith("'") and _RUNS.match(text) else text
 
 
-def existing(path: str | Path) -> Path:
+def existing(path: str | os.PathLike[str], advice: str = "check the path") -> Path:
     """Return the path of a file that is there."""
     path = Path(path)
     if not path.is_file():
-        raise InputError(f"there is no file {path}; check the path.")
+        raise InputError(f"{path}: there is no such file; {advice}.")
     return path
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """Return the text of a file in UTF-8."""
+    try:
+        return existing(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise FormatError(f"{path}: not a text file in UTF-8; write it again.") from None
+
+
+def cores() -> int:
+    """Return how many processors this process may use, where the system tells, or all."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def sha256(*files: Path) -> str:

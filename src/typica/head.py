@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from typica.arrays import AnyArray, Array, as_features, check_finite, like, to_numpy
 from typica.checks import Parameter
-from typica.errors import InputError, about, border
+from typica.errors import FormatError, InputError, about, border
 from typica.store import State, storable
 
 
@@ -115,3 +116,18 @@ def _floats(a: AnyArray) -> AnyArray:
     a = np.array(a, dtype=np.float64 if a.dtype == np.float64 else np.float32)
     a.flags.writeable = False
     return a
+
+
+def class_names(labels: AnyArray, classes: Sequence[str] | None) -> AnyArray:
+    """Return a bank's labels as the names of its classes, where it has any.
+
+    >>> class_names(np.array([1, 0]), ["cat", "dog"])
+    array(['dog', 'cat'], dtype='<U3')
+    """
+    if classes is None or labels.dtype.kind not in "iu":
+        return labels
+    if not 0 <= labels.min() <= labels.max() < len(classes):
+        raise FormatError(
+            "labels that none of its classes has, the bank is damaged; write it again."
+        )
+    return np.asarray(np.array(classes)[labels])

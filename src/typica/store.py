@@ -37,7 +37,7 @@ import typica
 from typica.arrays import AnyArray
 from typica.errors import FormatError, InputError, border
 from typica.exact import json_number
-from typica.files import allowance, atomic_path, reading, reason_of
+from typica.files import allowance, atomic_path, existing, reading, reason_of
 
 FORMAT = 2
 _ZEROS = "0" * 64
@@ -157,8 +157,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
             f"{path}: is a folder, as a bank is, not a detector's file; open a bank with "
             "typica.Bank.open, and fit a detector on it with fit(bank) or `typica fit`."
         )
-    if not path.is_file():
-        raise InputError(f"{path}: there is no such file; check the path.")
+    existing(path)
     with (
         reading(path, "not a whole safetensors file", "save the detector again"),
         safe_open(path, framework="numpy") as file,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -71,7 +72,7 @@ class Verdicts:
             return None
         return np.where(self.typical, WORDS[True], WORDS[False])
 
-    @property
+    @cached_property
     def margin(self) -> AnyArray | None:
         """By how much the nearest class beats the runner-up (n,), NaN without one."""
         if self.similarity is None or self.runner_up_similarity is None:
@@ -100,7 +101,7 @@ class Verdicts:
             p_value=_item(self.p_value, i),
             nearest=_item(self.nearest, i),
             runner_up=_item(self.runner_up, i),
-            margin=_margin(self, i),
+            margin=_item(self.margin, i),
             why=self._reason(i),
             file=_item(self.file, i),
             row=_item(self.row, i),
@@ -213,13 +214,6 @@ class Verdicts:
 def _sortable(column: AnyArray) -> AnyArray:
     """Return a column that NumPy can sort: names of several types by their texts; NaN is last."""
     return column.astype(np.str_) if column.dtype.kind == "O" else column
-
-
-def _margin(verdicts: Verdicts, i: int) -> float | None:
-    if verdicts.similarity is None or verdicts.runner_up_similarity is None:
-        return None
-    margin = float(verdicts.similarity[i] - verdicts.runner_up_similarity[i])
-    return None if np.isnan(margin) else margin
 
 
 def _item(column: AnyArray | None, i: int) -> Any:

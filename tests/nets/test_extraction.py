@@ -24,10 +24,10 @@ from PIL import Image
 import typica
 from typica.bank import Bank
 from typica.cli import main
-from typica.cli.options import BACKENDS
 from typica.data import Preprocessing, open_images
 from typica.errors import InputError
 from typica.nets import (
+    BACKENDS,
     Settings,
     agreements_file,
     extract,
@@ -181,7 +181,7 @@ def test_killed_at_any_moment_it_ends_as_if_it_had_never_been(here: Path, pictur
         """
         import sys, time
         from typica.data import open_images
-        from typica.nets import Settings, extract, open_model
+        from typica.nets import BACKENDS, Settings, extract, open_model
         images = open_images(sys.argv[1])
         read = images.read
         images.read = lambda i: (time.sleep(float(sys.argv[3])), read(i))[1]

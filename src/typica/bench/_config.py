@@ -17,7 +17,7 @@ from typing import Any
 
 from typica.bench._schema import Problems, read_suite
 from typica.errors import InputError, argument
-from typica.files import reading
+from typica.files import read_text, reading
 
 GRID = (10, 20, 50, 100, 200, 400)  # the numbers of neighbours that the paper tried
 
@@ -121,10 +121,7 @@ def suite_text(name: str) -> str:
         raise InputError(
             f"suite {name!r}: neither a file nor a suite of Typica; choose one of {known}."
         )
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: not a text file in UTF-8; write it again.") from None
+    return read_text(path)
 
 
 def load_suite(

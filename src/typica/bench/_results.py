@@ -20,7 +20,7 @@ from typica.bench._engine import Scores
 from typica.bench._experiments import Outcome
 from typica.bench._record import Record
 from typica.errors import FormatError, InputError, about
-from typica.files import atomic_path, check_growth, reading
+from typica.files import atomic_path, check_growth, existing, reading
 
 APART = ("ablation", "layers", "analysis")  # experiments with rows of their own
 _PARTS = {"accuracy", "n", "published", "skipped"}  # of these, which their tables need
@@ -71,10 +71,8 @@ def read_result(folder: str | Path, experiment: str = "main") -> Record:
 
 def read_json(path: Path, experiment: str) -> Any:
     """Read the JSON file of an experiment; what is missing or damaged is named."""
-    if not path.is_file():
-        option = f" --experiment {experiment}" if experiment in APART else ""
-        made = f"typica bench SUITE -o FOLDER{option}"
-        raise InputError(f"{path}: there is no such file; make it with `{made}`.")
+    option = f" --experiment {experiment}" if experiment in APART else ""
+    existing(path, f"make it with `typica bench SUITE -o FOLDER{option}`")
     with reading(path, "not a whole JSON file", "run the benchmark again"):
         return json.loads(path.read_text(encoding="utf-8"))
 

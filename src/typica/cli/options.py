@@ -9,8 +9,7 @@ import typer
 
 from typica.cli.checks import TRANSFORM, one_of, out_text
 from typica.data import SPLITS, Preprocessing
-
-BACKENDS = ("auto", "torch", "compile", "onnx", "openvino", "mnn")
+from typica.nets import BACKENDS
 
 Json = Annotated[
     str | None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from typica.data._decode import ImageError
 from typica.data._image_sets import Images
 from typica.data._transform import Preprocessing
 from typica.errors import InputError, border
+from typica.files import cores
 
 AHEAD = 2  # batches decoded before they are asked for: they keep the threads busy, and are few
 _TASK = 8  # images per task: small ones cost no more to read than a task costs to pass on
@@ -68,13 +68,8 @@ def image_batches(
         raise InputError(f"on_error={on_error!r}; choose stop or skip.")
     if workers is not None and workers < 1:
         raise InputError(f"workers={workers}; pass a positive number of threads.")
-    workers = workers or min(8, _cores())
+    workers = workers or min(8, cores())
     return _batches(images, transform, size, start=start, skip=on_error == "skip", workers=workers)
-
-
-def _cores() -> int:
-    """Return the cores that this process may use, where the system tells, or all."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 Task = Future[list[NDArray[np.uint8] | ImageError]]

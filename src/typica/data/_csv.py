@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
 from typica.data._table import LABELS, Features, as_labels, label_name
-from typica.errors import FormatError, InputError
-from typica.files import plain_cell, reading
+from typica.errors import FormatError
+from typica.files import plain_cell, read_text, reading
 
 Row = list[str]
 
@@ -96,16 +96,6 @@ def numbers(rows: Sequence[Row], path: Path) -> NDArray[np.float64]:
         return np.array([list(map(float, row)) for row in rows], dtype=np.float64)
     except ValueError as error:
         raise FormatError(f"{path}: {error}; all columns but 'label' must be numbers.") from None
-
-
-def read_text(path: Path) -> str:
-    """Return the text of a file in UTF-8."""
-    if not path.is_file():
-        raise InputError(f"{path}: there is no such file; check the path.")
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise FormatError(f"{path}: not a text file in UTF-8; write it again.") from None
 
 
 def _is_number(text: str) -> bool:

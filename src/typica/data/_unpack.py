@@ -16,7 +16,15 @@ from typing import IO, Any, NamedTuple
 
 from typica.data._tape import open_tape
 from typica.errors import FormatError, InputError, about
-from typica.files import CHUNK, DELETES_OPEN_FILES, LOCK, allowance, lock_folder, reason_of
+from typica.files import (
+    CHUNK,
+    DELETES_OPEN_FILES,
+    LOCK,
+    allowance,
+    existing,
+    lock_folder,
+    reason_of,
+)
 from typica.progress import advance
 
 MEMBERS = 10_000_000
@@ -51,7 +59,7 @@ def unpack(
     >>> (unpack(root / "a.zip", root / "a") / "cats" / "1.txt").read_text()
     'meow'
     """
-    archive, folder = Path(archive), Path(folder)
+    archive, folder = existing(archive), Path(folder)
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise InputError(f"{folder}: is there already; move it away, or unpack to another folder.")
     with _readable(archive, folder), _own_folder(folder) as temporary:
@@ -106,8 +114,6 @@ def _readable(archive: Path, folder: Path) -> Iterator[None]:
                 f"{archive}: not a whole archive ({reason_of(error)}); "
                 "delete it and fetch it again."
             ) from error
-        if isinstance(error, FileNotFoundError) and not archive.exists():
-            raise InputError(f"{archive}: there is no such file; check the path.") from None
         raise InputError(
             f"{archive}: cannot be unpacked to {folder} ({error.strerror or error}); "
             "make room or choose another one."

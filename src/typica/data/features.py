@@ -23,8 +23,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import numpy as np
-
 from typica.arrays import AnyArray
 from typica.bank import Bank, ParquetNotes, read_notes
 from typica.data._arrays import ARRAY_READERS, features_among, labels_among, read_arrays
@@ -32,8 +30,8 @@ from typica.data._csv import read_csv, read_csv_labels, read_label_lines
 from typica.data._parquet import parquet_columns, read_parquet
 from typica.data._table import Features
 from typica.errors import FormatError, InputError, about
-from typica.files import reading
-from typica.head import Head
+from typica.files import existing, reading
+from typica.head import Head, class_names
 from typica.origin import Origin
 
 ENDINGS = (*ARRAY_READERS, ".parquet", ".csv")
@@ -166,8 +164,7 @@ def _check_readable(path: Path) -> None:
     if path.suffix.lower() not in ENDINGS:
         known = ", ".join(ENDINGS)
         raise InputError(f"{path}: the ending {path.suffix!r} is unknown; use one of {known}.")
-    if not path.is_file():
-        raise InputError(f"{path}: there is no such file; check the path.")
+    existing(path)
 
 
 def _chosen_rows(found: Features, notes: Notes, logits: bool) -> Features:
@@ -199,15 +196,8 @@ def _named(labels: AnyArray | None, notes: Notes) -> AnyArray | None:
 
 def _names(labels: AnyArray, notes: Notes) -> AnyArray:
     """Return a bank's labels as the names of its classes, where it has any."""
-    if notes.classes is None or labels.dtype.kind not in "iu":
-        return labels
-    if not 0 <= labels.min() <= labels.max() < len(notes.classes):
-        raise FormatError(
-            f"{notes.path}: labels that none of its classes has, the bank is damaged; "
-            "write it again."
-        )
-    names: AnyArray = np.array(notes.classes)[labels]
-    return names
+    with about(str(notes.path)):
+        return class_names(labels, notes.classes)
 
 
 def _head_of_bank(notes: Notes) -> Head:

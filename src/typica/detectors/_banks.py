@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Protocol, TypeGuard, runtime_checkable
 
 import array_api_compat
-import numpy as np
 
 from typica.arrays import AnyArray
 from typica.errors import InputError
+from typica.head import class_names
 from typica.origin import Origin
 
 
@@ -44,8 +44,4 @@ def bank_rows(bank: FeatureBank, wants_logits: bool) -> AnyArray:
 
 def bank_labels(bank: FeatureBank) -> AnyArray | None:
     """Return the labels of a bank, by the names of its classes where it has any."""
-    if bank.labels is None or bank.classes is None or bank.labels.dtype.kind not in "iu":
-        return bank.labels
-    if not 0 <= bank.labels.min() <= bank.labels.max() < len(bank.classes):
-        raise InputError("labels that none of the bank's classes has; write the bank again.")
-    return np.asarray(np.array(bank.classes)[bank.labels])
+    return None if bank.labels is None else class_names(bank.labels, bank.classes)

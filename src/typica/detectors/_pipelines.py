@@ -33,6 +33,4 @@ def reads_logits(estimator: Any) -> bool:
     A Pipeline reads features, whatever it ends in.
     """
     detector = final_detector(estimator)
-    if detector is not estimator or detector.tags.reads != "logits":
-        return False
-    return getattr(detector, "head", None) is None
+    return detector is estimator and detector._reads_logits()

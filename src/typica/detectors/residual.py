@@ -14,21 +14,18 @@ R.
 from __future__ import annotations
 
 from typica.detectors._bases import (
-    DIM,
-    ResidualDetector,
+    PrincipalDetector,
     Residuals,
-    check_dim,
     principal_dim,
     zero_logits,
 )
 from typica.detectors.base import Tags
-from typica.head import HEAD, Head
 from typica.linalg import principal_axes
 from typica.store import storable
 
 
 @storable("residual")
-class Residual(ResidualDetector):
+class Residual(PrincipalDetector):
     """Distance from the principal subspace of the training features.
 
     head: the classifier's last layer, which sets the origin; None: the origin is zero, as for a
@@ -53,15 +50,6 @@ class Residual(ResidualDetector):
         memory="O(m²)",
         reference="Wang et al. 2022, CVPR",
     )
-    params = {"head": HEAD, "dim": DIM}
-
-    def __init__(self, head: Head | None = None, dim: int | None = None) -> None:
-        self.head = head
-        self.dim = dim
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_dim(self.dim, self.n_features)
 
     def _derive(self) -> None:
         m, n = self.moments_.n_features, self.moments_.n

@@ -18,23 +18,20 @@ import numpy as np
 
 from typica.arrays import Array, Labels, Rows, as_floating, row_blocks
 from typica.detectors._bases import (
-    DIM,
-    ResidualDetector,
+    PrincipalDetector,
     Residuals,
-    check_dim,
     overflow_as_minus_infinity,
     principal_dim,
     zero_logits,
 )
 from typica.detectors.base import Tags
 from typica.errors import InputError
-from typica.head import HEAD, Head
 from typica.linalg import logsumexp, principal_axes
 from typica.store import storable
 
 
 @storable("vim")
-class ViM(ResidualDetector):
+class ViM(PrincipalDetector):
     """Virtual-logit matching.
 
     head: the classifier's last layer. dim: of the principal subspace; None: 1000 from 2048 features
@@ -44,6 +41,7 @@ class ViM(ResidualDetector):
     The residual is exact to a share of the row's own length, as in `Residual`: where all features
     lie far from the origin, next to each other, scores lose digits.
 
+    >>> from typica import Head
     >>> head = Head(np.eye(2, 3), classes=["right", "up"])
     >>> right, up = [[4.0, 0.0, 0.1], [4.0, 0.0, -0.1]], [[0.0, 4.0, 0.1], [0.0, 4.0, -0.1]]
     >>> train = np.array((right + up) * 10)
@@ -60,17 +58,8 @@ class ViM(ResidualDetector):
         memory="O(m² + m C)",
         reference="Wang et al. 2022, CVPR",
     )
-    params = {"head": HEAD, "dim": DIM}
 
     alpha_: float
-
-    def __init__(self, head: Head | None = None, dim: int | None = None) -> None:
-        self.head = head
-        self.dim = dim
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_dim(self.dim, self.n_features)
 
     def _learn(self, Z: Rows, labels: Labels | None) -> None:
         super()._learn(Z, labels)

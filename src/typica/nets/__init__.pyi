@@ -9,7 +9,7 @@ from ._reduce import REDUCTIONS
 from ._reopen import Reopened, reopen
 from ._result import Extraction
 from ._runner import Runner, Trial
-from ._settings import Settings
+from ._settings import BACKENDS, Settings
 from ._transforms import check_settings, transform_for
 from .engines import make_runner
 from .extractors.onnx import OnnxExtractor
@@ -17,6 +17,7 @@ from .extractors.program import GraphExtractor
 from .extractors.torch import FeatureExtractor
 
 __all__ = [
+    "BACKENDS",
     "ODIN",
     "REDUCTIONS",
     "Extraction",

@@ -177,7 +177,7 @@ def _from_zoo(name: str, weights: Any) -> Any:
 
 def _from_file(path: Path, asked: _Asked, trust: bool) -> Any:
     if not path.is_file():
-        raise InputError(f"there is no file {path}; check the path, or pass {_FORMS}.")
+        raise InputError(f"there is no such file; check the path, or pass {_FORMS}.")
     if path.suffix.lower() == ".onnx":
         # With torch, where it is there, costs seconds.
         from typica.nets.extractors.onnx import OnnxExtractor  # noqa: PLC0415

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+BACKENDS = ("auto", "torch", "compile", "onnx", "openvino", "mnn")
 OnError = Literal["stop", "skip"]
 
 
@@ -12,7 +13,7 @@ OnError = Literal["stop", "skip"]
 class Settings:
     """How images are run through a network; None leaves the choice to the backend.
 
-    backend: "auto", "torch", "compile", "onnx", "openvino" or "mnn". on_error: "stop" at an image
+    backend: one of `BACKENDS`. on_error: "stop" at an image
     that cannot be read, or "skip" it and say so. workers: threads that decode.
     """
 

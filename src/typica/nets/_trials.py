@@ -12,10 +12,11 @@ import numpy as np
 
 from typica.arrays import AnyArray
 from typica.errors import InputError
+from typica.files import cores
 from typica.nets._result import Extraction, first_line, run_directly
 from typica.nets._runner import Runner, Trial
 from typica.nets.runtimes import mnn, openvino, ort
-from typica.nets.runtimes.engine import Engine, cores
+from typica.nets.runtimes.engine import Engine
 
 TOLERANCE = 1e-3  # of the largest value: single precision in another order stays far below
 _CHECKED = 16  # images that are compared

@@ -11,10 +11,10 @@ from typica.arrays import AnyArray
 from typica.errors import InputError, border
 from typica.nets._result import first_line
 from typica.nets._runner import Runner
+from typica.nets._settings import BACKENDS
 from typica.nets._trials import Trials
 from typica.nets.extractors.onnx import OnnxExtractor
 
-BACKENDS = ("auto", "torch", "compile", "onnx", "openvino", "mnn")
 _OF_ONNX = ("onnx", "openvino", "mnn")  # which take ONNX files too, on the CPU in single precision
 
 

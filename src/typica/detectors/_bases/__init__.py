@@ -11,30 +11,28 @@ from typica.detectors._bases.headed import (
 from typica.detectors._bases.logit import LogitDetector, Tempered
 from typica.detectors._bases.rows import SUBSAMPLE, RowsDetector, check_k
 from typica.detectors._bases.scatter import (
-    DIM,
+    PrincipalDetector,
     ResidualDetector,
     Residuals,
     ScatterDetector,
-    check_dim,
     overflow_as_minus_infinity,
     principal_dim,
     zero_logits,
 )
 
 __all__ = [
-    "DIM",
     "SUBSAMPLE",
     "CosineDetector",
     "HeadedDetector",
     "LogitDetector",
     "MomentsDetector",
+    "PrincipalDetector",
     "ResidualDetector",
     "Residuals",
     "RowsDetector",
     "ScatterDetector",
     "Tempered",
     "check_classes",
-    "check_dim",
     "check_k",
     "check_known",
     "mean_directions",

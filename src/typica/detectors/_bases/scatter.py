@@ -16,7 +16,7 @@ from typica.checks import Parameter, is_whole, optional
 from typica.detectors.base import Detector
 from typica.errors import InputError
 from typica.estimator import LearnsMoments
-from typica.head import Head
+from typica.head import HEAD, Head
 from typica.linalg import Floats, anchor
 
 
@@ -89,12 +89,6 @@ DIM = optional(
 )
 
 
-def check_dim(dim: int | None, m: int | None) -> None:
-    """Raise unless the principal subspace leaves something outside of m features."""
-    if dim is not None and m is not None and dim >= m:
-        raise InputError(f"dim={dim} leaves nothing outside of {m} features; pass dim<{m}.")
-
-
 def overflow_as_minus_infinity(kernel: Callable[[Array], Array], Z: Array) -> Array:
     """Return kernel(Z) with -inf for NaN, which is what rows too far for their dtype give."""
     with np.errstate(over="ignore", invalid="ignore"):
@@ -126,3 +120,24 @@ class ResidualDetector(ScatterDetector):
 
     def _score_width(self) -> int:
         return int(self._residuals.basis.shape[1])
+
+
+class PrincipalDetector(ResidualDetector):
+    """A detector of what lies outside the principal subspace through the head's origin.
+
+    head: the classifier's last layer, which sets the origin. dim: of the subspace.
+    """
+
+    params = {"head": HEAD, "dim": DIM}
+
+    def __init__(self, head: Head | None = None, dim: int | None = None) -> None:
+        self.head = head
+        self.dim = dim
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        m = self.n_features
+        if self.dim is not None and m is not None and self.dim >= m:
+            raise InputError(
+                f"dim={self.dim} leaves nothing outside of {m} features; pass dim<{m}."
+            )

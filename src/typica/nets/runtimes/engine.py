@@ -6,7 +6,6 @@ called by `jobs` threads at once. Where `pads` is true, it takes `batch` images 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -41,8 +40,3 @@ class Wiring(NamedTuple):
     outputs: Sequence[Any]
     prepare: Callable[[AnyArray], AnyArray]
     assemble: Callable[[AnyArray, Sequence[AnyArray]], Extraction]
-
-
-def cores() -> int:
-    """Return how many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
 from typica.extras import need
+from typica.files import cores
 from typica.nets._result import Extraction, each_array
-from typica.nets.runtimes.engine import Wiring, cores
+from typica.nets.runtimes.engine import Wiring
 
 
 class OpenVinoEngine:

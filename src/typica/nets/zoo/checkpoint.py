@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from typica.errors import FormatError, InputError
-from typica.files import reading
+from typica.files import existing, reading
 from typica.nets._result import first_line
 from typica.nets._torch import torch
 
@@ -58,8 +58,7 @@ def _tensors(content: Any) -> dict[str, Any]:
 
 
 def _read(path: Path) -> Any:
-    if not path.is_file():
-        raise InputError(f"there is no file {path}; pass the path of a checkpoint.")
+    existing(path, "pass the path of a checkpoint")
     if path.suffix == ".safetensors":
         from safetensors.torch import load_file  # noqa: PLC0415 (needs torch, which is an extra)
 
