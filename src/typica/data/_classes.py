@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from typica.data._csv import read_text
 from typica.data._image_sets import Images
 from typica.errors import FormatError, InputError, about
-from typica.files import reading
+from typica.files import read_text, reading
 
 _SHOWN = 8  # names in a message
 
