@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from typica.cards import card
@@ -32,7 +32,7 @@ class Term(NamedTuple):
     words: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
     """Why one input was accepted or rejected. `str()` of it is a sentence.
 
@@ -58,6 +58,14 @@ class Explanation:
     examples: tuple[int, ...] = ()
     note: str = ""
     terms: tuple[Term, ...] = ()
+
+    def named(self, names: Sequence[str]) -> Explanation:
+        """Return the explanation with these names of the features, one per column."""
+        parts = [part._replace(name=names[part.feature]) for part in self.contributions]
+        return replace(self, contributions=tuple(parts))
+
+    def __repr__(self) -> str:
+        return f"Explanation({self})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain Python values."""

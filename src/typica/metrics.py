@@ -114,11 +114,13 @@ class Result:
         return record
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Evaluation:
     """One detector on one ID set and any number of OOD sets: the result that every command shares.
 
     >>> evaluation = evaluate_many("ctm", [2.0, 3.0], {"near": [2.5, 0.0], "far": [1.0]})
+    >>> evaluation
+    ctm: 2 ID inputs, 2 OOD sets, mean FPR95 25.00 %, AUROC 87.50 %
     >>> evaluation.average["fpr"]
     0.25
     """
@@ -154,6 +156,13 @@ class Evaluation:
             "ood": {name: result.to_dict() for name, result in self.ood.items()},
             "average": self.average,
         }
+
+    def __repr__(self) -> str:
+        sets = f"{len(self.ood)} OOD {'set' if len(self.ood) == 1 else 'sets'}"
+        average = self.average
+        fpr = f"{METRICS['fpr'].title(self.tpr)} {100 * average['fpr']:.2f} %"
+        auroc = f"AUROC {100 * average['auroc']:.2f} %"
+        return f"{self.detector}: {self.n_id} ID inputs, {sets}, mean {fpr}, {auroc}"
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks, in percent: one row per OOD set, and the average."""

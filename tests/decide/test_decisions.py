@@ -10,6 +10,7 @@ import warnings
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from helpers.data import Data, fitted, make_data
 from hypothesis import given
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import typica
 from typica import CTM, CW, KNN, CalibrationWarning, InputError
@@ -656,7 +657,7 @@ def test_other_parameters_make_a_threshold_stale(data: Data, tmp_path):
     before = detector.p_values(data.test)
     detector.save(tmp_path / "d.safetensors")
     for one in (detector, typica.load(tmp_path / "d.safetensors"), copy.copy(detector)):
-        one.set_params(k=90)
+        one.set_params(k=55)
         for ask in (one.predict, one.p_values, one.discoveries):
             with pytest.raises(
                 NotFittedError, match=r"there (is no threshold yet|are no calibrat)"
@@ -664,7 +665,7 @@ def test_other_parameters_make_a_threshold_stale(data: Data, tmp_path):
                 ask(data.test)
         assert not hasattr(one, "offset_") and one.judge(data.test).typical is None
         one.partial_calibrate(data.held_out)
-        whole = KNN(k=90).fit(data.train, data.labels).calibrate(data.held_out)
+        whole = KNN(k=55).fit(data.train, data.labels).calibrate(data.held_out)
         np.testing.assert_array_equal(one.p_values(data.test), whole.p_values(data.test))
         one.set_params(k=5).calibrate(data.held_out)
         np.testing.assert_array_equal(one.p_values(data.test), before)
@@ -748,3 +749,23 @@ def test_the_modules_of_version_0_1_still_work(module, name):
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "True\n"
     assert f"DeprecationWarning: typica.{module} is now typica.decide" in done.stderr
+
+
+def test_a_pipeline_is_explained_by_the_names_of_its_columns(data: Data):
+    columns = [f"petal_{i}" for i in range(data.train.shape[1])]
+    frames = [pd.DataFrame(part, columns=columns) for part in (data.train, data.held_out, data.ood)]
+    train, held_out, ood = frames
+    pipeline = make_pipeline(StandardScaler(), typica.ReAct(), CTM()).fit(train, data.labels)
+    typica.calibrate(pipeline, held_out)
+    for answer in typica.explain(pipeline, ood[:5]):
+        assert answer.contributions
+        assert all(str(part) == f"petal_{part.feature}" for part in answer.contributions)
+    reduced = make_pipeline(typica.PCA(3), CTM()).fit(train, data.labels)
+    (answer,) = typica.explain(reduced, ood[:1])
+    assert all(str(part) == f"pca{part.feature}" for part in answer.contributions)
+    # A step that names nothing, and rows without names, leave the numbers of the features.
+    nameless = make_pipeline(FunctionTransformer(np.asarray), CTM()).fit(train, data.labels)
+    plain = make_pipeline(StandardScaler(), CTM()).fit(data.train, data.labels)
+    for pipeline, rows in ((nameless, ood), (plain, data.ood)):
+        (answer,) = typica.explain(pipeline, rows[:1])
+        assert answer.contributions and all(part.name is None for part in answer.contributions)

@@ -634,3 +634,20 @@ def test_the_former_name_of_the_rows_warns(data: Data):
 def test_lof_needs_two_rows() -> None:
     with pytest.raises(typica.InputError, match="n_samples=1 has no neighbours; pass at least 2"):
         typica.LOF(k=1).fit(np.ones((1, 4)))
+
+
+def test_knn_warns_where_k_exceeds_a_class(data: Data):
+    labels = np.where(np.arange(240) < 12, "eel", "cat")
+    with pytest.warns(
+        typica.InputWarning,
+        match=r"KNN.fit: k=13 exceeds the 12 rows that are kept of class eel: the k-th neighbour .* "
+        r"pass k<=12, or more of its rows",
+    ):
+        KNN(k=13).fit(data.train, labels)
+    with pytest.warns(
+        typica.InputWarning, match="k=7 exceeds the 6 rows that are kept of class eel"
+    ):
+        KNN(k=7, subsample=0.5).fit(data.train, labels)
+    # Warnings are errors here.
+    KNN(k=12).fit(data.train, labels)
+    KNN(k=13).fit(data.train)

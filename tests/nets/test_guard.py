@@ -51,6 +51,33 @@ def test_every_detector_decides_as_it_does_alone(name, data):
     assert got.verdict.dtype == torch.int64 and got.score.shape == got.verdict.shape == (80,)
 
 
+def test_p_values_are_the_detectors_own(name, data):
+    detector = fitted(name, data).calibrate(data.held_out)
+    x = rows(data, torch.float64)
+    got = Guard(classifier(data, torch.float64), detector)(x)
+    wanted = detector.p_values(x)
+    # Rounding may put a score before or behind one calibration score.
+    assert (got.p_value - wanted).abs().max() <= 1.5 / (len(data.held_out) + 1)
+    assert (got.p_value == wanted).double().mean() > 0.95
+    assert torch.equal(got.verdict == 1, got.p_value > 0.05)
+
+
+def test_without_a_calibration_there_is_no_p_value(data):
+    assert Guard(classifier(data), fitted("ctm", data))(rows(data)).p_value is None
+
+
+def test_a_guard_takes_in_as_many_calibration_scores_as_are_stored(data):
+    one, other = (
+        Guard(classifier(data), fitted("ctm", data).calibrate(data.held_out[:n])) for n in (120, 50)
+    )
+    state = one.state_dict()
+    other.load_state_dict(state)
+    assert torch.equal(other(rows(data)).p_value, one(rows(data)).p_value)
+    del state["known_scores"]  # as those of before had none
+    other.load_state_dict(state)
+    assert other(rows(data)).p_value is None
+
+
 def test_detectors_of_logits_read_the_models_own(data):
     x = rows(data)
     model = classifier(data)

@@ -123,6 +123,10 @@ class Calibration:
 
     # What it knows
 
+    def __repr__(self) -> str:
+        by_class = ", by class" if self.by_class else ""
+        return f"Calibration: {self.n} scores, keeps {100 * self.tpr:g} %{by_class}"
+
     @property
     def n(self) -> int:
         """The number of calibration inputs."""

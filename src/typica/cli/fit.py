@@ -139,7 +139,8 @@ def _to_check_by(detector: Detector, features: Path, labels: AnyArray | None) ->
 
 def _fit(detector: Detector, features: AnyArray, labels: AnyArray | None) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InputWarning)  # what are logits was just said
+        # What are logits was just said.
+        warnings.filterwarnings("ignore", r".* is taken as logits", InputWarning)
         detector.fit(features, labels)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from typica import store
 from typica.arrays import Array
-from typica.detectors import detector_input, final_detector
+from typica.detectors import detector_input, feature_names, final_detector
 from typica.errors import InputError, border
 from typica.estimator import is_pipeline
 from typica.explanation import Explanation
@@ -102,10 +102,16 @@ def judge(
 
 @border
 def explain(estimator: Any, X: Any, bank: Any = None, **options: Any) -> list[Explanation]:
-    """Explain the decision on each row of X; see `Detector.explain`."""
+    """Explain the decision on each row of X; see `Detector.explain`.
+
+    Of a Pipeline that was fitted on a data frame, features are named as the steps before the
+    detector name them.
+    """
     if bank is not None:
         options["bank"] = detector_input(estimator, bank)
-    return final_detector(estimator).explain(detector_input(estimator, X), **options)
+    found = final_detector(estimator).explain(detector_input(estimator, X), **options)
+    names = feature_names(estimator)
+    return found if names is None else [explanation.named(names) for explanation in found]
 
 
 def origin_of(estimator: Any) -> Origin | None:

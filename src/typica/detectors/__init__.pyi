@@ -1,6 +1,6 @@
 from ._bases import CosineDetector
 from ._decisions import TRAINING_TPR
-from ._pipelines import detector_input, final_detector, reads_logits
+from ._pipelines import detector_input, feature_names, final_detector, reads_logits
 from ._registry import (
     describe_detector,
     detector_class,
@@ -82,6 +82,7 @@ __all__ = [
     "describe_detector",
     "detector_class",
     "detector_input",
+    "feature_names",
     "final_detector",
     "list_detectors",
     "make_detector",

@@ -27,6 +27,22 @@ def detector_input(estimator: Any, X: Any) -> Any:
     return X
 
 
+def feature_names(estimator: Any) -> list[str] | None:
+    """Return what the steps of a Pipeline call the detector's features; None where nobody knows.
+
+    They know where the first was fitted on a data frame and each passes names on.
+    """
+    if not isinstance(estimator, Pipeline) or len(estimator.steps) == 1:
+        return None
+    before = estimator[:-1]
+    if not hasattr(before, "feature_names_in_"):
+        return None
+    try:
+        return [str(name) for name in before.get_feature_names_out()]
+    except AttributeError:  # a step that names nothing
+        return None
+
+
 def reads_logits(estimator: Any) -> bool:
     """Tell whether the input is logits, as for a method of logits without a head.
 

@@ -1,14 +1,21 @@
-"""A fitted detector in one line."""
+"""A fitted detector in one line, and as a card for notebooks."""
 
 from __future__ import annotations
 
 import inspect
 from typing import TYPE_CHECKING, Any
 
+from typica.cards import card
+from typica.origin import PENULTIMATE
+
 if TYPE_CHECKING:
     from typica.detectors.base import Detector
 
 LONG = 40  # characters of a parameter that is not worth showing
+NAMED = 8  # classes that a card names
+PROVISIONAL = (
+    "The threshold comes from training rows, which is optimistic; calibrate it on held-out inputs."
+)
 
 
 def summary(detector: Detector) -> str:
@@ -18,6 +25,24 @@ def summary(detector: Detector) -> str:
     if detector.n_features is not None:
         parts.append(_counted(detector.n_features, "feature", "features"))
     return f"{_name(detector)}: {', '.join([*parts, threshold_line(detector)])}"
+
+
+def fitted_card(detector: Detector) -> str:
+    """Return what a fitted detector knows and was made with, as HTML."""
+    rows: list[list[object]] = []
+    classes = getattr(detector, "classes_", None)
+    if classes is not None:
+        named = [str(name) for name in classes[:NAMED]]
+        more = len(classes) - len(named)
+        rows.append(["classes", ", ".join(named) + (f" and {more} more" if more else "")])
+    for name, value in detector.get_params(deep=False).items():
+        if name != "head" or value is not None:
+            rows.append([name, repr(value)])
+    origin = getattr(detector, "origin_", None)
+    if origin is not None:
+        rows.append(["network", f"{origin.model}, layer {origin.layer or PENULTIMATE}"])
+    calibrated = hasattr(detector, "calibration_")
+    return card(summary(detector), rows, note="" if calibrated else PROVISIONAL)
 
 
 def threshold_line(detector: Detector) -> str:

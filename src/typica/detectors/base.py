@@ -18,7 +18,7 @@ from typica.arrays import AnyArray, Array, as_features, as_floating, to_numpy
 from typica.detectors._banks import bank_labels, bank_rows, is_bank
 from typica.detectors._decisions import Decider
 from typica.detectors._scoring import Matches, top_two
-from typica.detectors._summary import summary
+from typica.detectors._summary import fitted_card, summary
 from typica.errors import border
 from typica.estimator import Tags
 from typica.explanation import Contribution, Explanation, Term
@@ -55,6 +55,9 @@ class Detector(OutlierMixin, Decider):
         """Return what else `explain` should say about one row."""
         return ""
 
+    def _warn_of_labels(self, labels: Any) -> None:
+        """Warn where the training labels do not go with the parameters."""
+
     # What users call
 
     @border
@@ -71,6 +74,8 @@ class Detector(OutlierMixin, Decider):
             y = bank_labels(X) if y is None else y
             X = bank_rows(X, self._reads_logits())
         self._set_provisional_threshold(self._fit(X, y))
+        if y is not None:
+            self._warn_of_labels(y)
         if origin is not None:
             self.origin_ = origin
         return self
@@ -110,6 +115,19 @@ class Detector(OutlierMixin, Decider):
         """Return one line on what a fitted detector knows; scikit-learn's of an unfitted one."""
         return summary(self) if self._has_learnt() else str(super().__repr__(N_CHAR_MAX))
 
+    def _repr_html_inner(self) -> str:
+        """Return a card of a fitted detector; scikit-learn's diagram of an unfitted one.
+
+        scikit-learn's `_repr_html_` asks for this, unless its `display` is "text".
+        """
+        return fitted_card(self) if self._has_learnt() else str(super()._repr_html_inner())
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._repr_html_inner()
+        return bundle
+
     # How it is done
 
     def _wants_head(self) -> bool:
@@ -132,10 +150,7 @@ class Detector(OutlierMixin, Decider):
         one = verdicts[i]
         matches = known.matches
         parts = () if matches is None else self._contributions(z, int(matches.nearest[i]))
-        names = getattr(self, "feature_names_in_", None)
-        if names is not None:
-            parts = tuple(part._replace(name=str(names[part.feature])) for part in parts)
-        return Explanation(
+        explanation = Explanation(
             score=one.score,
             typical=None if verdicts.typical is None else bool(verdicts.typical[i]),
             threshold=_number(verdicts.threshold, i),
@@ -151,6 +166,8 @@ class Detector(OutlierMixin, Decider):
             note=self._note(z),
             terms=self._terms(z),
         )
+        names = getattr(self, "feature_names_in_", None)
+        return explanation if names is None else explanation.named(names.tolist())
 
     def _percentiles(self, verdicts: Verdicts, predicted: Any) -> NDArray[np.float64] | None:
         calibration = getattr(self, "calibration_", None)

@@ -11,6 +11,7 @@ Score: at most one product with all of them, block by block.
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cached_property
 from typing import Any
 
@@ -23,7 +24,7 @@ from typica.checks import choice, count
 from typica.detectors._bases import SUBSAMPLE, RowsDetector, check_k
 from typica.detectors._search import Search, kth_by_product
 from typica.detectors.base import Tags
-from typica.errors import InputError
+from typica.errors import InputError, InputWarning, warn
 from typica.linalg import units
 from typica.store import storable
 
@@ -110,6 +111,19 @@ class KNN(RowsDetector):
             self._search = Search(self._directions)
         else:
             self._search = Cells(self._directions, int(self.k))
+
+    def _warn_of_labels(self, labels: Any) -> None:
+        counts = Counter(to_numpy(labels).ravel().tolist())
+        kept = len(self.rows_) / counts.total()
+        name, rows = min(counts.items(), key=lambda item: item[1])
+        rows = int(kept * rows)
+        if self.k > rows:
+            warn(
+                f"KNN.fit: k={self.k} exceeds the {rows} rows that are kept of class {name}: the "
+                f"k-th neighbour of its inputs is of another class; pass k<={max(rows, 1)}, or "
+                "more of its rows.",
+                InputWarning,
+            )
 
     def _score(self, Z: Array) -> Array:
         xp = namespace(Z)

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 from typica.detectors import CosineDetector, final_detector, reads_logits
 from typica.errors import InputError, border
@@ -14,16 +16,29 @@ from typica.nets._torch import nn, torch
 from typica.nets.extractors.torch import FeatureExtractor
 
 
-class Guarded(NamedTuple):
-    """What a guarded model gives: logits (n, C), scores (n,), and +1 (typical) or -1, (n,)."""
+@dataclass(frozen=True, eq=False)
+class Guarded:
+    """What a guarded model gives: logits (n, C), scores (n,), and +1 (typical) or -1, (n,).
+
+    p_value (n,): conformal, as `detector.p_values` gives them; None without a calibration. It
+    unpacks as `logits, score, verdict`.
+    """
 
     logits: Any
     score: Any
     verdict: Any
+    p_value: Any = None
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.logits, self.score, self.verdict))
+
+
+# So that an exported guard gives one too, and can be saved.
+torch.export.register_dataclass(Guarded, serialized_type_name="typica.nets.Guarded")
 
 
 class Guard(nn.Module):
-    """A model with its detector: `forward` gives logits, score and verdict.
+    """A model with its detector: `forward` gives logits, score, verdict and p-value.
 
     model: an `nn.Module`, or a FeatureExtractor where the features are not the head's input.
     detector: calibrated; a detector of features or logits, or a Pipeline that ends in one. The
@@ -65,18 +80,32 @@ class Guard(nn.Module):
         # Double beside a model in double alone: some devices lack it.
         dtype = torch.float64 if weight.dtype == torch.float64 else torch.float32
         threshold = torch.tensor(final.offset_, dtype=torch.float64)
-        for name, value in (("threshold", threshold), ("directions", _directions(detector))):
+        buffers = {
+            "threshold": threshold,
+            "directions": _directions(detector),
+            "known_scores": _known_scores(final),
+        }
+        for name, value in buffers.items():
             self.register_buffer(name, None if value is None else value.to(weight.device, dtype))
         self.eval()
 
     def forward(self, images: Any = None, **named: Any) -> Guarded:
-        """Return logits, score and verdict of one batch, as the model takes it: keywords too."""
+        """Return the verdicts on one batch, which is given as the model takes it: keywords too."""
         return self.judge(self.extractor.run(batch_of(images, named)))
 
     def judge(self, extraction: Extraction) -> Guarded:
         """Return the verdict on what the model has given: all that the guard adds to its pass."""
         score = self._score(chosen(extraction, self._logits))
-        return Guarded(extraction.logits, score, 2 * (score >= self.threshold).long() - 1)
+        verdict = 2 * (score >= self.threshold).long() - 1
+        return Guarded(extraction.logits, score, verdict, self._p_value(score))
+
+    def _p_value(self, score: Any) -> Any:
+        """Return (1 + #{<= score}) / (n + 1) among the n calibration scores."""
+        if self.known_scores is None:
+            return None
+        known = self.known_scores.to(score.dtype)
+        at_most = torch.searchsorted(known, score.detach(), right=True)
+        return (at_most + 1).to(score.dtype) / (len(known) + 1)
 
     def _score(self, rows: Any) -> Any:
         if self.directions is None:
@@ -97,6 +126,22 @@ class Guard(nn.Module):
             if buffer is not None and self._buffers[name].dtype in (torch.float16, torch.bfloat16):
                 self._buffers[name] = buffer.to(self._buffers[name].device)
         return self
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
+        """Take in as many calibration scores as are stored, or none: those here are others'."""
+        stored = state_dict.get(f"{prefix}known_scores")
+        self.known_scores = None if stored is None else self.threshold.new_empty(stored.shape)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+
+def _known_scores(final: Any) -> Any:
+    """Return the calibration scores in ascending order as a tensor, or None where none are kept."""
+    calibration = getattr(final, "calibration_", None)
+    if calibration is None:
+        return None
+    if any(sample.fixed is not None for sample in calibration.samples.values()):
+        return None
+    return torch.tensor(calibration.scores)
 
 
 def _directions(detector: Any) -> Any:
