@@ -32,7 +32,7 @@ def feature_names(estimator: Any) -> list[str] | None:
 
     They know where the first was fitted on a data frame and each passes names on.
     """
-    if not isinstance(estimator, Pipeline) or len(estimator.steps) == 1:
+    if not is_pipeline(estimator) or len(estimator.steps) == 1:
         return None
     before = estimator[:-1]
     if not hasattr(before, "feature_names_in_"):
