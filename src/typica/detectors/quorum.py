@@ -29,7 +29,6 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dtrtri
 
 from typica.arrays import AnyArray, Array, Labels, Rows, namespace
 from typica.checks import count
@@ -71,8 +70,8 @@ class Geometry(NamedTuple):
     def of(cls, moments: Moments, head: Head | None) -> Self:
         """Return the geometry of the rows whose moments, with scatter, these are."""
         factor = np.linalg.cholesky(shrunk_covariance(moments))
-        inverse, _ = dtrtri(factor, lower=1)
-        whitening = inverse.T
+        # NumPy's: SciPy's threads and NumPy's, taking turns on small matrices, wait for each other.
+        whitening = np.tril(np.linalg.inv(factor)).T
         mu = moments.means.mean(axis=0)
         white = (moments.means - mu) @ whitening
         beta, rotation = spread_of_means(white, moments.counts)
