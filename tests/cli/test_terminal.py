@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -116,3 +117,25 @@ main(["--version"])
 def test_ctrl_c_during_the_start_prints_no_traceback():
     run = subprocess.run([sys.executable, "-c", START], capture_output=True, text=True, check=False)
     assert run.returncode == 128 + signal.SIGINT and not run.stderr
+
+
+# A computation that takes half an hour, lets other threads run and looks at no signal.
+DEAF = """
+import hashlib, os, signal, sys, threading, time
+import typica.cli.app
+from typica.cli import main
+def compute(*given, **named):
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
+typica.cli.app.app = compute
+main(["compare"])
+"""
+
+
+@posix
+def test_ctrl_c_ends_a_computation_that_does_not_listen():
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    run = subprocess.run([sys.executable, "-c", DEAF], capture_output=True, text=True, check=False)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+    assert run.returncode == 128 + signal.SIGINT and not run.stderr
+    assert used < 60

@@ -8,9 +8,8 @@ import sys
 import warnings
 from typing import Any, NoReturn, TextIO
 
+from typica.cli._interrupt import INTERRUPTED, answered_soon
 from typica.errors import CalibrationWarning, InputError, in_shell
-
-_INTERRUPTED = 130  # the exit code of Ctrl-C
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -19,11 +18,12 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         _prepare_streams()
         try:
-            _run(given)
+            with answered_soon():
+                _run(given)
         finally:
             _flush(sys.stdout)
     except KeyboardInterrupt:
-        raise SystemExit(_INTERRUPTED) from None
+        raise SystemExit(INTERRUPTED) from None
 
 
 def _prepare_streams() -> None:
