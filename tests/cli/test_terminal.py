@@ -15,6 +15,7 @@ import pytest
 
 from typica.bench import to_csv
 from typica.bench._table import Cell, Column, Table
+from typica.cli import show
 from typica.cli.show import PlainConsole
 from typica.data import RowWriter, read_features, read_labels
 from typica.decide import read_scores
@@ -139,3 +140,11 @@ def test_ctrl_c_ends_a_computation_that_does_not_listen():
     used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
     assert run.returncode == 128 + signal.SIGINT and not run.stderr
     assert used < 60
+
+
+def test_a_line_break_in_a_name_forges_no_line(capsys):
+    table = show.table("", ["file", "score"], [["cat.png\ndog.png", "1"]])
+    show.console.print(table, width=60)
+    show.complain("cat.png\nerror: none")
+    out, error = capsys.readouterr()
+    assert r"cat.png\ndog.png" in out and error == "cat.png\\nerror: none\n"

@@ -33,6 +33,7 @@ from typica.cli.show import (
     complain,
     console,
     error_console,
+    one_line,
     percent,
     write_json,
 )
@@ -269,4 +270,4 @@ def _cell(value: Any) -> str:
         return "-"
     if isinstance(value, float):
         return f"{value:.4f}"
-    return escape(str(value))
+    return escape(one_line(str(value)))

@@ -55,6 +55,15 @@ def _escaped(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode()
 
 
+def one_line(text: str) -> str:
+    r"""Return a text without the line breaks that a file's name may hold: they would forge lines.
+
+    >>> one_line("cat.png\ndog.png  typical")
+    'cat.png\\ndog.png  typical'
+    """
+    return text.replace("\n", "\\n")
+
+
 console = PlainConsole(highlight=False)
 error_console = PlainConsole(stderr=True, highlight=False)
 
@@ -94,7 +103,7 @@ def table(
             width = max(6, *map(len, column.split()))
             made.add_column(column, justify="right", overflow="ellipsis", min_width=width)
     for row in rows:
-        made.add_row(*row)
+        made.add_row(*map(one_line, row))
     # A title of its own: rich would fold it to the table's width.
     fitting = NarrowTable(made, keep)
     return Group(Text(title, style="bold"), fitting) if title else fitting
@@ -126,7 +135,7 @@ def dim(text: str) -> Text:
 
 def failures(errors: Mapping[str, str]) -> list[Text]:
     """Return a red line for each name and the error that stopped it."""
-    return [Text(f"{name}: {error}", style="red") for name, error in errors.items()]
+    return [Text(one_line(f"{name}: {error}"), style="red") for name, error in errors.items()]
 
 
 def write_json(document: Mapping[str, Any], target: str) -> None:
@@ -146,7 +155,8 @@ def write_text(text: str, target: str) -> None:
 
 def complain(text: str, style: str = "yellow") -> None:
     """Say something on standard error, letter for letter."""
-    error_console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
+    line = one_line(text)
+    error_console.print(line, style=style, highlight=False, markup=False, soft_wrap=True)
 
 
 class Terminal:
