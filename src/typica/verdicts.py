@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
 from typica.cards import card
-from typica.errors import InputError, border
+from typica.errors import InputError, border, given
 from typica.extras import need
 
-COLUMNS = ("row", "file", "verdict", "score", "p_value", "nearest", "runner_up", "margin", "why")
+COLUMNS = ("file", "row", "verdict", "score", "p_value", "nearest", "runner_up", "margin", "why")
 WORDS = {True: "typical", False: "atypical"}
+TABLE = ("verdict", "score", "p_value", "nearest", "runner_up", "margin")
 SORTS = ("p_value", "score", "margin", "nearest", "file", "input")
 SHOWN = 20  # rows of a table in a notebook
 
@@ -82,7 +83,8 @@ class Verdicts:
     @property
     def why(self) -> AnyArray:
         """One sentence per input (n,)."""
-        return np.array([self._reason(i) for i in range(len(self))], dtype=np.str_)
+        sentences = ["; ".join(self.reasons(i)) for i in range(len(self))]
+        return np.array(sentences, dtype=np.str_)
 
     def __len__(self) -> int:
         return len(self.score)
@@ -102,7 +104,7 @@ class Verdicts:
             nearest=_item(self.nearest, i),
             runner_up=_item(self.runner_up, i),
             margin=_item(self.margin, i),
-            why=self._reason(i),
+            why="; ".join(self.reasons(i)),
             file=_item(self.file, i),
             row=_item(self.row, i),
         )
@@ -129,13 +131,13 @@ class Verdicts:
         """
         if by is None:
             by = "score" if self.p_value is None else "p_value"
-        numbered = self._numbered()
+        numbered = self.numbered()
         if by not in SORTS:
-            raise InputError(f"by={by!r} is unknown; choose one of {', '.join(SORTS)}.")
+            raise InputError(f"{given('by', by)} is unknown; choose one of {', '.join(SORTS)}.")
         column = numbered.row if by == "input" else getattr(numbered, by)
         if column is None:
             raise InputError(
-                f"there is no {by.replace('_', '-')} to sort by; choose another, such as 'score'."
+                f"there is no {by.replace('_', '-')} to sort by; choose another, such as score."
             )
         order: NDArray[np.int64] = np.lexsort((self.score, _sortable(column)))
         return numbered._sliced(order)
@@ -151,9 +153,10 @@ class Verdicts:
             raise InputError(f"verdict={verdict!r}; choose one of {', '.join(WORDS.values())}.")
         if self.typical is None:
             raise InputError("there is no threshold, so nothing is typical or atypical; calibrate.")
-        return self._numbered()._sliced(self.typical == (verdict == WORDS[True]))
+        return self.numbered()._sliced(self.typical == (verdict == WORDS[True]))
 
-    def _numbered(self) -> Verdicts:
+    def numbered(self) -> Verdicts:
+        """Return the same with `row`, which is then known of every part of it."""
         return self if self.row is not None else replace(self, row=np.arange(len(self)))
 
     @property
@@ -172,6 +175,11 @@ class Verdicts:
         names: which of them; the sentences of "why" cost more than the others.
         """
         return {name: _plain(column) for name, column in self.columns(names).items()}
+
+    def table(self) -> dict[str, list[Any]]:
+        """Return what a table shows: the file or the row of each, then all but the sentences."""
+        first = "row" if self.file is None else "file"
+        return self.numbered().to_dict((first, *TABLE))
 
     def to_pandas(self) -> Any:
         """Return the known columns as a pandas DataFrame."""
@@ -197,7 +205,8 @@ class Verdicts:
         left = len(self) - len(few)
         return card(repr(self), rows, names, marked=marked, note=f"and {left} more" if left else "")
 
-    def _reason(self, i: int) -> str:
+    def reasons(self, i: int) -> list[str]:
+        """Return the parts of the sentence on input i: score, p-value, nearest class, runner-up."""
         parts = [f"score {self.score[i]:.4g}"]
         if self.typical is not None and self.threshold is not None:
             relation = "at or above" if self.typical[i] else "below"
@@ -208,7 +217,7 @@ class Verdicts:
             parts.append(f"nearest class {self.nearest[i]} ({self.similarity[i]:.4g})")
         if self.runner_up is not None and self.runner_up[i] is not None:
             parts.append(f"then {self.runner_up[i]} ({_item(self.runner_up_similarity, i):.4g})")
-        return "; ".join(parts)
+        return parts
 
 
 def _sortable(column: AnyArray) -> AnyArray:

@@ -61,7 +61,7 @@ def test_calibrate_then_score_with_p_values(folder, data: Data, capsys):
     assert re.search(
         r"calibration.*alpha +0\.1 ", run(capsys, "info", "sure.safetensors"), re.DOTALL
     )
-    run(capsys, "evaluate", "sure.safetensors", "--id", "test.npy", "--ood", "ood.npy")
+    run(capsys, "evaluate", "sure.safetensors", "test.npy", "--ood", "ood.npy")
 
 
 def test_calibrate_in_place_by_class_and_with_confidence(folder, capsys):
@@ -157,7 +157,6 @@ def test_monitor_says_what_is_wrong_with_a_line(folder, capsys, monkeypatch):
 def test_choose_shows_the_best_and_how_sure_it_is(folder, capsys):
     arguments = (
         "choose",
-        "--bank",
         "bank.npz",
         "--head",
         "head.safetensors",
@@ -171,13 +170,13 @@ def test_choose_shows_the_best_and_how_sure_it_is(folder, capsys):
     ) and "read the order" in " ".join(out.split())
     assert set(document["mean_auroc"]) == {"ctm", "msp", "cw"}
     alone = run_json(
-        capsys, "choose", "--bank", "bank.npz", "--held-out", "bank.npz", "--detectors", "ctm,msp"
+        capsys, "choose", "bank.npz", "--held-out", "bank.npz", "--detectors", "ctm,msp"
     )
     assert set(alone["mean_auroc"]) == {"ctm"}  # MSP needs a head
-    assert "holds no labels" in run(capsys, "choose", "--bank", "train.npy", code=2)
+    assert "holds no labels" in run(capsys, "choose", "train.npy", code=2)
     np.save("few.npy", [1, 2])
     assert "2 labels for 240 rows" in run(
-        capsys, "choose", "--bank", "train.npy", "--labels", "few.npy", code=2
+        capsys, "choose", "train.npy", "--labels", "few.npy", code=2
     )
 
 
@@ -186,16 +185,12 @@ def test_choose_leaves_out_what_needs_a_head_of_other_classes(folder, data: Data
     typica.write_bank(
         "other.bank", data.train, labels=data.labels, classes=list("abcd"), head=other
     )
-    document = run_json(
-        capsys, "choose", "--bank", "other.bank", "--detectors", "ctm,msp,mahalanobis"
-    )
+    document = run_json(capsys, "choose", "other.bank", "--detectors", "ctm,msp,mahalanobis")
     assert set(document["mean_auroc"]) == {"ctm", "mahalanobis"} and set(
         document["auroc"]["ctm"]
     ) == set("abcd")
     typica.write_bank(
         "own.bank", data.train, labels=data.labels, classes=list("abcd"), head=data.head
     )
-    document = run_json(
-        capsys, "choose", "--bank", "own.bank", "--detectors", "ctm,msp,mahalanobis"
-    )
+    document = run_json(capsys, "choose", "own.bank", "--detectors", "ctm,msp,mahalanobis")
     assert set(document["mean_auroc"]) == {"ctm", "msp", "mahalanobis"}

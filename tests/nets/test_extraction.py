@@ -505,7 +505,6 @@ def test_choosing_with_pictures_corrupted_and_mixed(here: Path, pictures: Path, 
     )
     arguments = (
         "choose",
-        "--bank",
         "a.bank",
         "--detectors",
         "ctm,energy,mahalanobis",
@@ -538,7 +537,7 @@ def test_choosing_with_pictures_corrupted_and_mixed(here: Path, pictures: Path, 
     error = run(capsys, *arguments[:-1], str(pictures / "red"), "--model", MODEL, code=2)
     assert "not the images that the bank was made of" in error
     np.savez("z.npz", features=Bank.open("a.bank").features, labels=Bank.open("a.bank").labels)
-    error = run(capsys, "choose", "--bank", "z.npz", "--images", str(pictures), code=2)
+    error = run(capsys, "choose", "z.npz", "--images", str(pictures), code=2)
     assert "is not a bank of `typica extract`" in error
 
 
@@ -574,9 +573,9 @@ def test_features_of_another_network_are_refused(here: Path, pictures: Path, cap
         ("score", "ctm.safetensors", "other.bank"),
         ("calibrate", "ctm.safetensors", "other.bank"),
         ("fit", "a.bank", "-o", "x.safetensors", "--calibrate", "other.bank"),
-        ("evaluate", "ctm.safetensors", "--id", "a.bank", "--ood", "other.bank"),
-        ("compare", "a.bank", "--id", "other.bank", "--ood", "a.bank"),
-        ("choose", "--bank", "a.bank", "--held-out", "other.bank"),
+        ("evaluate", "ctm.safetensors", "a.bank", "--ood", "other.bank"),
+        ("compare", "a.bank", "other.bank", "--ood", "a.bank"),
+        ("choose", "a.bank", "--held-out", "other.bank"),
     ):
         assert "features of another network, weights" in run(capsys, *arguments, code=2), arguments
     run(

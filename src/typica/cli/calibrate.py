@@ -11,7 +11,7 @@ from rich.console import RenderableType
 import typica
 from typica.cli.app import new_app
 from typica.cli.checks import check_file, out_file
-from typica.cli.options import Confidence, Json
+from typica.cli.options import Alpha, Confidence, Json, Tpr
 from typica.cli.show import present, table
 from typica.data import read_features
 from typica.decide import origin_of
@@ -29,9 +29,8 @@ def calibrate(
     held_out: Annotated[
         Path, typer.Argument(help="In-distribution features that the fit has not seen.")
     ],
-    alpha: Annotated[
-        str, typer.Option(help="Share of in-distribution inputs that may be rejected.")
-    ] = "0.05",
+    alpha: Alpha = None,
+    tpr: Tpr = None,
     confidence: Confidence = None,
     by_class: Annotated[
         bool, typer.Option("--by-class", help="Keep to alpha within each predicted class.")
@@ -54,11 +53,13 @@ def calibrate(
     logits = reads_logits(estimator)
     rows = read_features(held_out, origin_of(estimator), logits=logits).features
     with work("calibrating", len(rows)):
-        typica.calibrate(estimator, rows, by_class=by_class, alpha=alpha, confidence=confidence)
+        typica.calibrate(
+            estimator, rows, by_class=by_class, alpha=alpha, tpr=tpr, confidence=confidence
+        )
     final = final_detector(estimator)
     summary = {"detector": final.kind, **final.calibration_.to_dict()}
     typica.save(estimator, target)
-    promise = f"wrote {target}: rejects at most {alpha} of ID"
+    promise = f"wrote {target}: rejects at most {summary['alpha']:g} of ID"
     if confidence is not None:
         promise += f", with probability {confidence} over the calibration draw"
     present(summary, json_file, _groups(promise, summary))

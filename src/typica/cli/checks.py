@@ -6,11 +6,14 @@ import json
 import tempfile
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
 from typica.errors import InputError
+from typica.progress import note
+
+T = TypeVar("T")
 
 if TYPE_CHECKING:
     from typica.data import Preprocessing
@@ -124,6 +127,19 @@ def _check_settings(settings: dict[str, Any], text: str) -> None:
     except InputError as error:
         # Without the name of the function, which nobody has typed.
         raise InputError(f"--transform {text}: {error.args[0]}") from None
+
+
+def argument_of(value: T | None, option: T | None, old: str, name: str) -> T:
+    """Return what an argument says, or the option that it once was, with a note to the user."""
+    given = option if value is None else value
+    if given is None:
+        raise InputError(f"{name} is missing; name it after the command, see --help.")
+    if option is None:
+        return given
+    if value is not None:
+        raise InputError(f"{name} and {old} are the same; leave out {old}.")
+    note(f"{old} goes with the next version: name {name} without it, after the command")
+    return given
 
 
 def check_file(path: Path, option: str = "") -> None:

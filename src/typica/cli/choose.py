@@ -12,21 +12,28 @@ from rich.text import Text
 
 from typica.bench import Choice, choose_files
 from typica.cli.app import new_app
+from typica.cli.checks import argument_of
 from typica.cli.options import Detectors, Json, Split, Trust
 from typica.cli.show import dim, failures, percent, present, table
 
 app = new_app()
 
 
-@app.command(epilog="Example: typica choose --bank train.bank --images train/")
+@app.command(epilog="Example: typica choose train.bank --images train/")
 def choose(
-    bank: Annotated[
-        Path, typer.Option(help="A bank, or features with labels; --labels if the file holds none.")
-    ],
-    labels: Annotated[Path | None, typer.Option(help="Labels, if the bank holds none.")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="DATA",
+            help="A bank, or features with labels; --labels if the file holds none.",
+            show_default=False,
+        ),
+    ] = None,
+    bank: Annotated[Path | None, typer.Option(hidden=True)] = None,
+    labels: Annotated[Path | None, typer.Option(help="Labels, if the data hold none.")] = None,
     held_out: Annotated[
         Path | None,
-        typer.Option(help="Held-out features with labels; a fifth of the bank if not given."),
+        typer.Option(help="Held-out features with labels; a fifth of the data if not given."),
     ] = None,
     head: Annotated[
         Path | None, typer.Option(help="The last layer: weight, bias, classes; a bank has its own.")
@@ -51,7 +58,7 @@ def choose(
 ) -> None:
     """Choose a detector with no OOD data: each class in turn plays the unknown."""
     choice = choose_files(
-        bank,
+        argument_of(data, bank, "--bank", "DATA"),
         labels=labels,
         held_out=held_out,
         head=head,

@@ -11,8 +11,17 @@ from rich.console import RenderableType
 
 from typica.bench import Comparison, compare_files
 from typica.cli.app import new_app
-from typica.cli.checks import named_files
-from typica.cli.options import Detectors, Json, Labels, Ood, TestFeatures, Tpr
+from typica.cli.checks import argument_of, named_files
+from typica.cli.options import (
+    Alpha,
+    Detectors,
+    Json,
+    Labels,
+    OldTestFeatures,
+    Ood,
+    TestFeatures,
+    Tpr,
+)
 from typica.cli.show import failures, footnote, present, table
 from typica.errors import InputError
 
@@ -23,32 +32,36 @@ app = new_app()
 
 
 @app.command(
-    epilog="Example: typica compare train.npy --labels y.npy --head head.safetensors --id test.npy "
+    epilog="Example: typica compare train.npy test.npy --labels y.npy --head head.safetensors "
     "--ood svhn=svhn.npy"
 )
 def compare(
     features: Annotated[Path, typer.Argument(help="Training features.")],
-    in_distribution: TestFeatures,
     ood: Ood,
+    test: TestFeatures = None,
+    in_distribution: OldTestFeatures = None,
     labels: Labels = None,
     head: Annotated[
         Path | None, typer.Option(help="The last layer: weight, bias, classes.")
     ] = None,
     detectors: Detectors = "all",
-    tpr: Tpr = 0.95,
+    alpha: Alpha = None,
+    tpr: Tpr = None,
     json_file: Json = None,
 ) -> None:
     """Fit every detector on the same features and show which tells ID from OOD best."""
+    known = argument_of(test, in_distribution, "--id", "TEST")
     compared = compare_files(
         features,
-        in_distribution,
+        known,
         named_files(ood),
         labels=labels,
         head=head,
         names=detectors,
+        alpha=alpha,
         tpr=tpr,
     )
-    parts = [_table(compared, f"AUROC ↑ on {in_distribution.name}, best in bold")]
+    parts = [_table(compared, f"AUROC ↑ on {known.name}, best in bold")]
     done = [row.evaluation for row in compared.values() if row.evaluation is not None]
     if done:
         parts.append(footnote(next(iter(done[0].ood.values()))))

@@ -124,6 +124,6 @@ def _farewell() -> None:
         "  typica fit train.npy --labels labels.npy --calibrate held_out.npy \\\n"
         "    -o ctm.safetensors\n"
         "  typica score ctm.safetensors new.npy\n"
-        "  typica evaluate ctm.safetensors --id test.npy --ood svhn=svhn.npy",
+        "  typica evaluate ctm.safetensors test.npy --ood svhn=svhn.npy",
         markup=False,
     )

@@ -11,8 +11,8 @@ from rich.console import RenderableType
 import typica
 from typica.bench import evaluate_files
 from typica.cli.app import new_app
-from typica.cli.checks import named_files, one_of
-from typica.cli.options import Json, Ood, TestFeatures, Tpr
+from typica.cli.checks import argument_of, named_files, one_of
+from typica.cli.options import Alpha, Json, OldTestFeatures, Ood, TestFeatures, Tpr
 from typica.cli.show import footnote, percent, present, table
 from typica.metrics import CONVENTIONS, METRICS, Evaluation
 
@@ -22,14 +22,16 @@ app = new_app()
 
 
 @app.command(
-    epilog="Example: typica evaluate ctm.safetensors --id test.npy --ood svhn=svhn.npy "
+    epilog="Example: typica evaluate ctm.safetensors test.npy --ood svhn=svhn.npy "
     "--ood textures=dtd.npy"
 )
 def evaluate(
     detector: Annotated[Path, typer.Argument(help="A file that `typica fit` wrote.")],
-    in_distribution: TestFeatures,
     ood: Ood,
-    tpr: Tpr = 0.95,
+    test: TestFeatures = None,
+    in_distribution: OldTestFeatures = None,
+    alpha: Alpha = None,
+    tpr: Tpr = None,
     convention: Annotated[
         str,
         typer.Option(
@@ -42,15 +44,17 @@ def evaluate(
     json_file: Json = None,
 ) -> None:
     """Measure how well a detector tells in-distribution from OOD features."""
+    known = argument_of(test, in_distribution, "--id", "TEST")
     evaluation = evaluate_files(
         typica.load(detector),
-        in_distribution,
+        known,
         named_files(ood),
+        alpha=alpha,
         tpr=tpr,
         convention=convention,
         bootstrap=bootstrap,
     )
-    title = f"{evaluation.detector} on {in_distribution.name}, {evaluation.n_id} ID inputs"
+    title = f"{evaluation.detector} on {known.name}, {evaluation.n_id} ID inputs"
     parts = [_table(evaluation, title), footnote(next(iter(evaluation.ood.values())))]
     if bootstrap:
         parts.insert(1, _intervals(evaluation))

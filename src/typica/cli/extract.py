@@ -13,7 +13,7 @@ from rich.text import Text
 
 from typica.bank import Bank, describe_bank
 from typica.cli.app import new_app
-from typica.cli.checks import one_of, out_folder, read_transform
+from typica.cli.checks import argument_of, one_of, out_folder, read_transform
 from typica.cli.options import Backend, Json, OnError, Split, Transform, Trust
 from typica.cli.show import error_console, percent, present
 from typica.data import open_images, read_classes
@@ -25,7 +25,7 @@ app = new_app()
 
 
 @app.command(
-    epilog="Example: typica extract --model densenet-bc-100 --weights net.pth.tar --images train/ "
+    epilog="Example: typica extract train/ --model densenet-bc-100 --weights net.pth.tar "
     "-o train.bank"
 )
 def extract(
@@ -33,13 +33,18 @@ def extract(
         str,
         typer.Option(help="A name of the zoo, an .onnx file, or package.module:function."),
     ],
-    images: Annotated[
-        list[Path],
-        typer.Option(help="Folder, archive, .npz, .parquet, CIFAR or SVHN files; may be repeated."),
-    ],
     output: Annotated[
         Path, typer.Option("-o", "--output", callback=out_folder, help="The bank, a folder.")
     ],
+    images: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="IMAGES...",
+            help="Folder, archive, .npz, .parquet, CIFAR or SVHN files, any number.",
+            show_default=False,
+        ),
+    ] = None,
+    old_images: Annotated[list[Path] | None, typer.Option("--images", hidden=True)] = None,
     weights: Annotated[
         str | None, typer.Option(help="The checkpoint, for a model of the zoo or a function.")
     ] = None,
@@ -102,7 +107,8 @@ def extract(
 
     given = read_transform(transform)
     names = None if classes is None else read_classes(classes)
-    found = open_images(images if len(images) > 1 else images[0], split=split)
+    sources = argument_of(images or None, old_images or None, "--images", "IMAGES")
+    found = open_images(sources if len(sources) > 1 else sources[0], split=split)
     wanted = None if layers is None else [*layers.split(","), layer or "penultimate"]
     opened = open_model(
         model,

@@ -12,7 +12,7 @@ from rich.text import Text
 from typica.arrays import AnyArray
 from typica.cli.app import new_app
 from typica.cli.checks import check_file, out_file
-from typica.cli.options import Json, Labels
+from typica.cli.options import Alpha, Json, Labels, Tpr
 from typica.cli.show import error_console, present
 from typica.data import find_head, has_logits, origin_of, read_features, read_labels
 from typica.decide import describe
@@ -25,8 +25,6 @@ from typica.detectors import (
 )
 from typica.errors import InputError, InputWarning
 from typica.progress import note, work
-
-TPR = 0.95  # the share to keep if none is given
 
 app = new_app()
 
@@ -64,16 +62,12 @@ def fit(
     calibrate: Annotated[
         Path | None, typer.Option(help="Held-out in-distribution features for the threshold.")
     ] = None,
-    tpr: Annotated[
-        float | None,
-        typer.Option(
-            help="With --calibrate: share of in-distribution inputs to keep; 0.95 if not given."
-        ),
-    ] = None,
+    alpha: Alpha = None,
+    tpr: Tpr = None,
     json_file: Json = None,
 ) -> None:
     """Fit a detector on training features and set its threshold on held-out ones."""
-    _check(output, calibrate, tpr)
+    _check(output, calibrate, {"--alpha": alpha, "--tpr": tpr})
     target = _beside(features) if output is None else output
     made = _make(detector, param or [], head, features)
     logits = reads_logits(made)
@@ -90,7 +84,7 @@ def fit(
         note("no labels: all rows count as one class (pass --labels for one mean per class)")
     with work("fitting", len(train.features)):
         _fit(made, train.features, targets)
-    _set_threshold(made, held_out, tpr)
+    _set_threshold(made, held_out, alpha, tpr)
     if origin is not None:
         made.origin_ = origin
     made.save(target)
@@ -105,15 +99,16 @@ def fit(
     present(describe(made), json_file, *(Text(line) for line in lines))
 
 
-def _check(output: Path | None, calibrate: Path | None, tpr: float | None) -> None:
+def _check(output: Path | None, calibrate: Path | None, levels: dict[str, str | None]) -> None:
     """Raise for options that make no sense, before any work."""
     if output is not None and output.suffix != ".safetensors":
         raise InputError(f"{output}: a detector is stored as .safetensors; choose such a name.")
-    if tpr is not None and calibrate is None:
-        raise InputError(
-            f"--tpr {tpr}: needs held-out rows, for those of the training would not keep to it; "
-            "pass --calibrate HELD_OUT, or leave --tpr out."
-        )
+    for option, level in levels.items():
+        if level is not None and calibrate is None:
+            raise InputError(
+                f"{option} {level}: needs held-out rows, for those of the training would not keep "
+                f"to it; pass --calibrate HELD_OUT, or leave {option} out."
+            )
 
 
 def _make(name: str, pairs: list[str], head: Path | None, features: Path) -> Detector:
@@ -144,13 +139,15 @@ def _fit(detector: Detector, features: AnyArray, labels: AnyArray | None) -> Non
         detector.fit(features, labels)
 
 
-def _set_threshold(detector: Detector, held_out: AnyArray | None, tpr: float | None) -> None:
+def _set_threshold(
+    detector: Detector, held_out: AnyArray | None, alpha: str | None, tpr: str | None
+) -> None:
     """Calibrate on held-out rows; say what the threshold of the fit is worth without them."""
     if held_out is None:
         note("threshold from training rows, which is optimistic; pass --calibrate HELD_OUT")
         return
     with work("calibrating", len(held_out)):
-        detector.calibrate(held_out, tpr=TPR if tpr is None else tpr)
+        detector.calibrate(held_out, alpha=alpha, tpr=tpr)
 
 
 def _beside(features: Path) -> Path:

@@ -17,9 +17,22 @@ Json = Annotated[
         "--json", metavar="FILE", callback=out_text, help="Write the result as JSON; - prints it."
     ),
 ]
-Tpr = Annotated[float, typer.Option(help="Share of in-distribution inputs to keep.")]
+Alpha = Annotated[
+    str | None,
+    typer.Option(
+        help="Share of in-distribution inputs that may be rejected; 0.05 if not given.",
+    ),
+]
+Tpr = Annotated[
+    str | None,
+    typer.Option(help="Share of in-distribution inputs to keep: 1 - alpha, in its place."),
+]
 Ood = Annotated[list[str], typer.Option(help="An OOD set, NAME=FILE; may be repeated.")]
-TestFeatures = Annotated[Path, typer.Option("--id", help="In-distribution test features.")]
+TestFeatures = Annotated[
+    Path | None,
+    typer.Argument(metavar="TEST", help="In-distribution test features.", show_default=False),
+]
+OldTestFeatures = Annotated[Path | None, typer.Option("--id", hidden=True)]
 Labels = Annotated[Path | None, typer.Option(help="Labels, if the feature file holds none.")]
 Detectors = Annotated[str, typer.Option(help="all, paper, or names with commas between.")]
 Confidence = Annotated[

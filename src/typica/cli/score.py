@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 import typer
@@ -14,12 +15,12 @@ from rich.markup import escape
 from rich.table import Table
 
 import typica
-from typica.arrays import AnyArray, row_blocks
+from typica.arrays import AnyArray
 from typica.bench import NarrowTable
 from typica.calibration import Levels
 from typica.checks import check_share
 from typica.cli.app import new_app
-from typica.cli.checks import out_rows, prints
+from typica.cli.checks import one_of, out_rows, prints
 from typica.cli.options import (
     Backend,
     Confidence,
@@ -27,6 +28,7 @@ from typica.cli.options import (
     MovedModel,
     MovedWeights,
     OnError,
+    Tpr,
     Trust,
 )
 from typica.cli.show import (
@@ -37,17 +39,23 @@ from typica.cli.show import (
     percent,
     write_json,
 )
-from typica.data import RowPrinter, RowWriter, holds_images, read_arriving, read_features
+from typica.data import (
+    RowPrinter,
+    check_verdict_file,
+    holds_images,
+    open_images,
+    read_arriving,
+    read_features,
+    write_verdicts,
+)
 from typica.decide import describe, judge, origin_of
 from typica.detectors import final_detector, reads_logits
 from typica.errors import InputError
 from typica.progress import work
-from typica.verdicts import Verdicts
+from typica.verdicts import SORTS, WORDS, Verdicts
 
 STANDARD = Path("-")  # standard input, or output
 SHOWN = 20  # rows of a long table that are printed
-COLUMNS = ("verdict", "score", "p_value", "nearest", "runner_up", "margin")
-Inputs = dict[str, AnyArray]
 
 app = new_app()
 
@@ -70,7 +78,8 @@ def score(
             "-o",
             "--output",
             callback=out_rows,
-            help="Write every row: .csv, .jsonl or .parquet; - prints lines of JSON.",
+            help="Write every row: .csv, .jsonl or .parquet; - prints lines of JSON. A page "
+            "of what was rejected: .html.",
         ),
     ] = None,
     alpha: Annotated[
@@ -79,10 +88,23 @@ def score(
             help="Reject where p <= alpha; needs `typica calibrate`, whose alpha is the default."
         ),
     ] = None,
+    tpr: Tpr = None,
     confidence: Confidence = None,
     fdr: Annotated[
         str | None,
         typer.Option(help="Reject so that at most this share of the rejected is ID, on average."),
+    ] = None,
+    sort: Annotated[
+        str | None,
+        typer.Option(
+            callback=one_of(SORTS),
+            help=f"The order: {', '.join(SORTS)}. If not given, the strangest come first on the "
+            "screen and on a page, and files keep the order of the input.",
+        ),
+    ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(callback=one_of(tuple(WORDS.values())), help="Leave out all but these."),
     ] = None,
     limit: Annotated[int, typer.Option(help="How many rows to print.", min=0)] = SHOWN,
     model: MovedModel = None,
@@ -97,88 +119,69 @@ def score(
     Images go through the model that the detector remembers from the bank it was fitted on.
     """
     estimator = typica.load(detector)
-    _check_levels(estimator, detector, alpha, confidence, fdr)
+    levels = {"alpha": alpha, "tpr": tpr, "confidence": confidence}
+    _check_levels(estimator, detector, [*levels.values(), fdr])
     printed = prints(json=json_file, output=None if output is None else str(output))
-    writer = _writer(output)
+    if output is not None:
+        check_verdict_file(output)
     streams = inputs == [STANDARD] and output == STANDARD
-    if streams and fdr is None and json_file is None:  # which need all rows
-        _pipe(lambda rows: judge(estimator, rows, alpha, confidence))
+    if streams and fdr is sort is json_file is None:  # which need all rows
+        _pipe(lambda rows: judge(estimator, rows, **levels), only)
         return
-    if _are_images(inputs):
+    images = open_images(inputs) if _are_images(inputs) else None
+    if images is None:
+        rows = _read(estimator, inputs)
+        with work("scoring", len(rows)):
+            verdicts = judge(estimator, rows, **levels, fdr=fdr)
+    else:
         # Needs torch, which is an extra.
         from typica.nets import Settings, judge_images  # noqa: PLC0415
 
         verdicts = judge_images(
             estimator,
-            inputs,
-            alpha=alpha,
-            confidence=confidence,
+            images,
+            **levels,
             fdr=fdr,
             model=model,
             weights=weights,
             trust=trust,
             settings=Settings(backend=backend, on_error=on_error),  # type: ignore[arg-type]
         )
-        judged = Judged({"file": np.asarray(verdicts.file)}, verdicts)
-    else:
-        rows = _read(estimator, inputs)
-        with work("scoring", len(rows)):
-            verdicts = judge(estimator, rows, alpha, confidence, fdr)
-        judged = Judged({"row": np.arange(len(rows))}, verdicts)
-    if writer is not None:
-        _write(judged, writer)
-    if isinstance(writer, RowWriter):
+    if output is not None:
+        by = repr(final_detector(estimator))
+        write_verdicts(verdicts, output, images=images, only=only, sort=sort, about=by)
+    if output not in (None, STANDARD):
         error_console.print(f"wrote {output}")
+    shown = verdicts if only is None else verdicts.only(only)
     if not printed:
-        console.print(_table(judged.columns(slice(limit))))
-        console.print(_count(judged, limit))
+        _show(shown.sort(sort), limit, by=sort)
+        what = "rows" if images is None else "images"
+        console.print(_share(verdicts.n_atypical, len(verdicts), what))
     if json_file is not None:
-        rule = _rule(estimator, alpha, confidence, fdr)
-        write_json(rule | _records(judged), json_file)
+        listed = shown if sort is None else shown.sort(sort)
+        rule = _rule(estimator, levels, fdr)
+        write_json(rule | _records(listed, verdicts), json_file)
 
 
-def _writer(output: Path | None) -> RowWriter | RowPrinter | None:
-    if output is None:
-        return None
-    return RowPrinter() if output == STANDARD else RowWriter(output)
-
-
-def _pipe(judged: Callable[[AnyArray], Verdicts]) -> None:
+def _pipe(judged: Callable[[AnyArray], Verdicts], only: str | None) -> None:
     """Judge the rows of standard input as they arrive, and print each verdict at once."""
     printer = RowPrinter()
     seen = rejected = 0
     for rows in read_arriving(cast(io.BufferedReader, sys.stdin.buffer)):
-        verdicts = judged(rows)
-        numbers = np.arange(seen, seen + len(rows))
-        printer.write(Judged({"row": numbers}, verdicts).columns(slice(None)))
+        verdicts = replace(judged(rows), row=np.arange(seen, seen + len(rows)))
         seen += len(rows)
         rejected += verdicts.n_atypical
+        printer.write((verdicts if only is None else verdicts.only(only)).table())
     complain(_share(rejected, seen, "rows"), style="")
 
 
-class Judged(NamedTuple):
-    """The verdicts, and what each is about: the number of a row, or the name of an image."""
-
-    inputs: Inputs
-    verdicts: Verdicts
-
-    def columns(self, rows: slice) -> dict[str, list[Any]]:
-        """Return some of the rows as lists by column, without the sentences."""
-        first = {name: column[rows].tolist() for name, column in self.inputs.items()}
-        return first | self.verdicts[rows].to_dict(COLUMNS)
-
-
-def _check_levels(
-    estimator: Any, path: Path, alpha: str | None, confidence: str | None, fdr: str | None
-) -> None:
-    """Raise for levels that the detector cannot keep to, or that do not go together."""
+def _check_levels(estimator: Any, path: Path, levels: Sequence[str | None]) -> None:
+    """Raise for levels that the detector cannot keep to."""
     calibrated = hasattr(final_detector(estimator), "calibration_")
-    if not calibrated and (alpha or confidence or fdr):
+    if not calibrated and any(level is not None for level in levels):
         raise InputError(
             f"{path}: has no calibration scores; run `typica calibrate` with held-out inputs first."
         )
-    if fdr is not None and (alpha or confidence):
-        raise InputError("--fdr goes by itself; leave out --alpha and --confidence.")
 
 
 def _read(estimator: Any, inputs: list[Path]) -> AnyArray:
@@ -193,24 +196,19 @@ def _read(estimator: Any, inputs: list[Path]) -> AnyArray:
     return read_features(inputs[0], origin_of(estimator), logits=logits).features
 
 
-def _write(judged: Judged, writer: RowWriter | RowPrinter) -> None:
-    with writer:
-        for block in row_blocks(len(judged.verdicts), len(COLUMNS) * 8):
-            writer.write(judged.columns(block))
+def _show(verdicts: Verdicts, limit: int, by: str | None) -> None:
+    """Print the first rows, and say how many there are."""
+    if limit and len(verdicts):
+        console.print(_table(verdicts[:limit].table()))
+    if limit < len(verdicts):
+        which = f"the {limit} strangest" if by is None else f"the first {limit} by {by}"
+        console.print(f"{which} of {len(verdicts)} are shown; --limit shows more", style="dim")
 
 
-def _records(judged: Judged) -> dict[str, Any]:
-    columns = judged.columns(slice(None))
+def _records(listed: Verdicts, verdicts: Verdicts) -> dict[str, Any]:
+    columns = listed.table()
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return {"n": len(rows), "rejected": judged.verdicts.n_atypical, "rows": rows}
-
-
-def _count(judged: Judged, limit: int) -> str:
-    """Say how many were rejected, and how many of them are shown."""
-    total, rejected = len(judged.verdicts), judged.verdicts.n_atypical
-    what = "images" if "file" in judged.inputs else "rows"
-    more = f" (first {limit} shown)" if limit < total else ""
-    return _share(rejected, total, what) + more
+    return {"n": len(verdicts), "rejected": verdicts.n_atypical, "rows": rows}
 
 
 def _share(rejected: int, total: int, what: str) -> str:
@@ -238,17 +236,16 @@ def _some(paths: list[Path]) -> str:
     return ", ".join(map(str, paths[:3])) + (" ..." if len(paths) > 3 else "")
 
 
-def _rule(
-    estimator: Any, alpha: str | None, confidence: str | None, fdr: str | None
-) -> dict[str, Any]:
+def _rule(estimator: Any, asked: Mapping[str, str | None], fdr: str | None) -> dict[str, Any]:
     """Return the detector's name and what decides, as JSON values."""
     described = describe(estimator)
     named = {"detector": described["detector"]}
     if fdr is not None:
         return named | {"fdr": float(check_share(fdr, "fdr"))}
     levels = described["calibration"]
-    if alpha or confidence:
-        return named | Levels.of(alpha or levels["alpha"], confidence=confidence).to_dict()
+    if any(asked.values()):
+        alone = {"alpha": levels["alpha"]} if asked["alpha"] is asked["tpr"] is None else {}
+        return named | Levels.of(**{**asked, **alone}).to_dict()
     keys = ("threshold", "thresholds", "tpr", "alpha", "confidence")
     known = described | levels
     return named | {key: known[key] for key in keys if key in known}

@@ -12,6 +12,7 @@ from ._standard_input import read_arriving
 from ._table import Features
 from ._transform import Preprocessing
 from ._unpack import unpack
+from ._verdict_files import check_verdict_file, write_verdicts
 from .features import (
     check_origin,
     find_head,
@@ -33,6 +34,7 @@ __all__ = [
     "RowWriter",
     "check_classes",
     "check_origin",
+    "check_verdict_file",
     "corrupt",
     "decode",
     "find_head",
@@ -50,4 +52,5 @@ __all__ = [
     "read_rows",
     "sets",
     "unpack",
+    "write_verdicts",
 ]

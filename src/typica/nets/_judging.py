@@ -33,6 +33,7 @@ def judge_images(
     images: Any,
     *,
     alpha: Any = None,
+    tpr: Any = None,
     confidence: Any = None,
     fdr: Any = None,
     model: Any = None,
@@ -52,7 +53,7 @@ def judge_images(
     images
         A path of an image, folder or archive, or several; an array; a Pillow image or a list of
         them: as `typica.data.open_images` takes them.
-    alpha, confidence, fdr
+    alpha, tpr, confidence, fdr
         As `typica.judge` takes them.
     model, weights
         The network, or where it is now, if it has moved. A detector cannot ask for the code of a
@@ -72,8 +73,8 @@ def judge_images(
     say_skipped(seen.skipped)
     names = np.array([found.names[i] for i in seen.indices.tolist()], dtype=np.str_)
     with work("scoring", len(names)):
-        verdicts = judge(estimator, seen.rows, alpha, confidence, fdr)
-    return replace(verdicts, file=names)
+        verdicts = judge(estimator, seen.rows, alpha, confidence, fdr, tpr=tpr)
+    return replace(verdicts, file=names, row=seen.indices)
 
 
 class Seen(NamedTuple):
