@@ -51,7 +51,7 @@ test-all: test .oracles/ready
 .oracles/ready: pyproject.toml constraints.txt tests/oracles/requirements.txt tests/oracles/requirements-nodeps.txt
 	test -x .oracles/bin/python || $(PYTHON) -m venv .oracles
 	.oracles/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt \
-		--editable '.[torch]' -r tests/oracles/requirements.txt
+		--editable '.[onnx,torch]' -r tests/oracles/requirements.txt
 	.oracles/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt \
 		--no-deps -r tests/oracles/requirements-nodeps.txt
 	@touch $@

@@ -3,6 +3,7 @@
 from . import bench as bench
 from . import data as data
 from . import decide as decide
+from . import export as export
 from . import nets as nets
 from .bank import Bank as Bank
 from .bank import write_bank as write_bank

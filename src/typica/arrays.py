@@ -77,6 +77,18 @@ def like(a: AnyArray, Z: Array) -> Array:
     return xp.asarray(np.array(a), dtype=Z.dtype, device=array_api_compat.device(Z))
 
 
+def by_sklearn(model: Any, method: str, Z: Array, dtype: Any = None) -> Array:
+    """Return what a method of a fitted scikit-learn model makes of Z, in the backend of Z.
+
+    dtype: what the model is given, if not that of Z.
+    """
+    if is_traced(Z):
+        return Z.by_sklearn(model, method)
+    rows = to_numpy(Z)
+    made = getattr(model, method)(rows.astype(dtype or rows.dtype, copy=False))
+    return like(np.asarray(made), Z)
+
+
 def as_features(X: Any, n_features: int | None = None, owner: str = "it") -> Array:
     """Return `X` as a 2-D array of real numbers in its own backend, or say what is wrong with it.
 

@@ -23,6 +23,7 @@ FLOORS = [  # from the top
     "bank",
     "data",
     "nets",
+    "export",
     "bench",
     "cli",
 ]

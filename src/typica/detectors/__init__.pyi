@@ -10,7 +10,7 @@ from ._registry import (
     takes_head,
     wants_head,
 )
-from .base import Detector, Tags
+from .base import Detector, Matches, Tags
 from .cadref import CADRef
 from .caref import CARef
 from .ctm import CTM
@@ -70,6 +70,7 @@ __all__ = [
     "KLMatching",
     "Mahalanobis",
     "Margin",
+    "Matches",
     "MaxLogit",
     "NNGuide",
     "OpenMax",

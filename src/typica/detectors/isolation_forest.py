@@ -9,10 +9,9 @@ from samples of 256 rows. Score: walks down all trees.
 
 from __future__ import annotations
 
-import numpy as np
 from sklearn.ensemble import IsolationForest as Forest
 
-from typica.arrays import Array, Labels, Rows, as_floating, check_rows, like, to_numpy
+from typica.arrays import Array, Labels, Rows, as_floating, by_sklearn, check_rows
 from typica.checks import count
 from typica.detectors.base import Detector, Tags
 from typica.store import storable
@@ -24,6 +23,7 @@ class IsolationForest(Detector):
 
     trees: how many; seed: chooses samples and cuts.
 
+    >>> import numpy as np
     >>> train = np.arange(100.0)[:, None]
     >>> scores = IsolationForest().fit(train).score_samples(np.array([[50.0], [200.0]]))
     >>> bool(scores[0] > scores[1])
@@ -50,4 +50,4 @@ class IsolationForest(Detector):
         self._forest = forest.fit(as_floating(Z))
 
     def _score(self, Z: Array) -> Array:
-        return like(np.asarray(self._forest.score_samples(to_numpy(Z))), Z)
+        return by_sklearn(self._forest, "score_samples", Z)

@@ -10,10 +10,9 @@ the neighbours of all training rows. Score: one search.
 
 from __future__ import annotations
 
-import numpy as np
 from sklearn.neighbors import LocalOutlierFactor
 
-from typica.arrays import Array, like, to_numpy
+from typica.arrays import Array, by_sklearn
 from typica.checks import count
 from typica.detectors._bases import SUBSAMPLE, RowsDetector
 from typica.detectors.base import Tags
@@ -29,6 +28,7 @@ class LOF(RowsDetector):
     them all and warns. subsample: fit on a random sample only, a share (float) or a number (int) of
     rows; seed: chooses it. What is stored is the training rows; `load` fits again.
 
+    >>> import numpy as np
     >>> train = np.arange(20.0)[:, None]
     >>> LOF(k=2).fit(train).score_samples(np.array([[9.5], [40.0]])).round(1)
     array([ -1. , -14.3])
@@ -60,5 +60,4 @@ class LOF(RowsDetector):
         self._model = LocalOutlierFactor(n_neighbors=int(self.k), novelty=True).fit(self.rows_)
 
     def _score(self, Z: Array) -> Array:
-        rows = to_numpy(Z).astype(self.rows_.dtype, copy=False)
-        return like(np.asarray(self._model.score_samples(rows)), Z)
+        return by_sklearn(self._model, "score_samples", Z, self.rows_.dtype)

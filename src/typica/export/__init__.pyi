@@ -1,0 +1,3 @@
+from ._export import to_onnx
+
+__all__ = ["to_onnx"]

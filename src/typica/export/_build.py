@@ -1,0 +1,142 @@
+"""A detector as one ONNX model: features in, verdicts out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+from sklearn import exceptions
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+from spox import Tensor, Var, argument, build
+
+import typica
+from typica.calibration import Calibration
+from typica.decide import fingerprint, origin_of
+from typica.detectors import Detector, final_detector, reads_logits
+from typica.errors import InputError
+from typica.estimator import NotFittedError
+from typica.export._traced import Traced
+from typica.export._verdicts import Judged, Reference, judged
+from typica.head import Head
+
+IR = 8  # the oldest format that has opset 18, for runtimes that are not of this year
+BATCH = "N"  # the name of the number of rows
+OUTPUTS = ("logits", "score", "p_value", "typical", "nearest", "runner_up")
+
+
+def detector_model(estimator: Any, calibration_size: int | None = None) -> onnx.ModelProto:
+    """Return a fitted detector, or a Pipeline that ends in one, as a model of features."""
+    detector = final_detector(estimator)
+    _check_fitted(estimator)
+    reference = Reference.of(detector, calibration_size)
+    features = argument(Tensor(np.float32, (BATCH, input_width(estimator))))
+    inputs = {"features": features}
+    threshold = None
+    if reference.thresholds is not None:
+        threshold = argument(Tensor(np.float32, reference.thresholds.shape))
+        inputs["threshold"] = threshold
+    said = judged(estimator, Traced(features), _traced(threshold), reference)
+    model: onnx.ModelProto = build(inputs, _outputs(said, input_head(estimator), Traced(features)))
+    if reference.thresholds is not None:
+        # An initializer of an input's name is its default.
+        model.graph.initializer.append(numpy_helper.from_array(reference.thresholds, "threshold"))
+    _name_batches(model)
+    helper.set_model_props(model, metadata(estimator, reference))
+    model.ir_version = IR
+    model.producer_name, model.producer_version = "typica", typica.__version__
+    model.graph.name = detector.kind
+    return model
+
+
+def _check_fitted(estimator: Any) -> None:
+    for step in _steps(estimator):
+        try:
+            check_is_fitted(step)
+        except exceptions.NotFittedError:
+            what = type(step).__name__
+            raise NotFittedError(f"this {what} is not fitted yet; call fit first.") from None
+
+
+def input_width(estimator: Any) -> int:
+    """Return how many features a row has that goes in."""
+    first = _steps(estimator)[0]
+    width = first.n_features if hasattr(first, "n_features") else first.n_features_in_
+    if width is None:
+        raise InputError("how many features a row has is not known yet; fit it first.")
+    return int(width)
+
+
+def input_head(estimator: Any) -> Head | None:
+    """Return the head that makes logits of the features that go in, where there is one."""
+    width = input_width(estimator)
+    for step in _steps(estimator):
+        head: Head | None = getattr(step, "head", None)
+        if head is not None and head.n_features == width:
+            return head
+    return None
+
+
+def _steps(estimator: Any) -> list[Any]:
+    return [step for _, step in estimator.steps] if isinstance(estimator, Pipeline) else [estimator]
+
+
+def metadata(estimator: Any, reference: Reference) -> dict[str, str]:
+    """Return what the file tells of itself: texts, lists as JSON."""
+    detector = final_detector(estimator)
+    calibration: Calibration | None = getattr(detector, "calibration_", None)
+    origin = origin_of(estimator)
+    facts: dict[str, Any] = {
+        "detector": detector.kind,
+        "typica": typica.__version__,
+        "fingerprint": fingerprint(estimator),
+        "reads": "logits" if reads_logits(estimator) else "features",
+        "calibrated": calibration is not None,
+        "classes": _names(detector),
+    }
+    if isinstance(estimator, Pipeline):
+        facts["steps"] = [type(step).__name__ for _, step in estimator.steps]
+    head = input_head(estimator)
+    if head is not None:
+        facts["logit_classes"] = head.classes.tolist()
+    if calibration is not None:
+        facts |= calibration.levels.to_dict()
+        facts["by_class"] = calibration.by_class
+    if reference.scores is not None:
+        facts["calibration_scores"] = len(reference.scores)
+    if origin is not None:
+        facts |= {"model": origin.model, "origin": origin.fingerprint()}
+    return {key: _text(value) for key, value in facts.items()}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _names(detector: Detector) -> list[Any]:
+    """Return the names of the classes that `nearest` counts; none if a row is matched with none."""
+    return list(getattr(detector, "classes_", np.array([])).tolist())
+
+
+def _traced(var: Var | None) -> Traced | None:
+    return None if var is None else Traced(var)
+
+
+def _outputs(said: Judged, head: Head | None, features: Traced) -> dict[str, Var]:
+    """Return the outputs that there are, in their order."""
+    found = {name: getattr(said, name, None) for name in OUTPUTS}
+    if head is not None:
+        found["logits"] = head.logits(features)
+    return {name: column.var for name, column in found.items() if column is not None}
+
+
+def _name_batches(model: onnx.ModelProto) -> None:
+    """Say of every output that its rows are those of the input."""
+    for output in model.graph.output:
+        shape = output.type.tensor_type.shape
+        width = [dim.dim_value for dim in shape.dim][1:]
+        kind = output.type.tensor_type.elem_type
+        output.CopyFrom(helper.make_tensor_value_info(output.name, kind, [BATCH, *width]))
