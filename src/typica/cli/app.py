@@ -31,6 +31,7 @@ GROUPS = {
         "score": "Score features or images: typical or not, the nearest class and the runner-up.",
         "monitor": "Watch scores on standard input and raise an alarm (exit code 3) when "
         "they have drifted.",
+        "export": "Write a detector as one ONNX file, which runs without Typica.",
     },
     "Measure": {
         "evaluate": "Measure how well a detector tells in-distribution from OOD features.",
