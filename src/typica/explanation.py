@@ -32,16 +32,31 @@ class Term(NamedTuple):
     words: str
 
 
+class Neighbour(NamedTuple):
+    """A known input that lies near: its row in the bank, the cosine, its label and its file."""
+
+    row: int
+    similarity: float
+    label: Any = None
+    file: str | None = None
+
+    def __str__(self) -> str:
+        name = f"row {self.row}" if self.file is None else self.file
+        label = "" if self.label is None else f"{self.label}, "
+        return f"{name} ({label}{self.similarity:.4f})"
+
+
 @dataclass(frozen=True, repr=False)
 class Explanation:
     """Why one input was accepted or rejected. `str()` of it is a sentence.
 
-    `percentile` is the share (in percent) of calibration inputs that scored no higher. `nearest` is
-    the class that matches best, with its similarity; `margin` is by how much it beats the
-    `runner_up`. `contributions` are the features that add most to the distance from the nearest
-    class, the largest first. `terms` are what a score is the sum of, where a detector adds up
-    several. `p_value` and `examples` (the positions of the nearest known inputs)
-    come with a calibration and with `bank=`. What a detector cannot tell is None or empty.
+    `percentile` is the share (in percent) of calibration inputs that scored no higher, `below` that
+    of those which scored lower. `nearest` is the class that matches best, with its similarity;
+    `margin` is by how much it beats the `runner_up`. `contributions` are the features that add most
+    to the distance from the nearest class, the largest first. `terms` are what a score is the sum
+    of, where a detector adds up several. `p_value` comes with a calibration; `neighbours`, the
+    nearest known inputs, and `examples`, their rows, come with `bank=`. `file` is the image's name,
+    where it is an image. What a detector cannot tell is None or empty.
     """
 
     score: float
@@ -58,6 +73,14 @@ class Explanation:
     examples: tuple[int, ...] = ()
     note: str = ""
     terms: tuple[Term, ...] = ()
+    below: float | None = None
+    neighbours: tuple[Neighbour, ...] = ()
+    file: str | None = None
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """What to sort by, the strangest first: the p-value where there is one, then the score."""
+        return (0.0 if self.p_value is None else self.p_value, self.score)
 
     def named(self, names: Sequence[str]) -> Explanation:
         """Return the explanation with these names of the features, one per column."""
@@ -72,21 +95,26 @@ class Explanation:
         return asdict(self) | {
             "contributions": [contribution._asdict() for contribution in self.contributions],
             "terms": [term._asdict() for term in self.terms],
+            "neighbours": [neighbour._asdict() for neighbour in self.neighbours],
         }
 
     def __str__(self) -> str:
+        return "; ".join(self.parts())
+
+    def parts(self) -> list[str]:
+        """Return the parts of the sentence, the verdict first."""
         parts = [*self._verdict(), *self._classes(), *self._features()]
         if self.terms:
             parts.append(", ".join(term.words for term in self.terms))
-        if self.examples:
-            parts.append(f"nearest known inputs {', '.join(map(str, self.examples))}")
+        if self.neighbours:
+            parts.append(f"nearest known inputs: {', '.join(map(str, self.neighbours))}")
         if self.note:
             parts.append(self.note)
-        return "; ".join(parts)
+        return parts
 
     def _repr_html_(self) -> str:
         """Return a card for notebooks."""
-        title, *parts = str(self).split("; ")
+        title, *parts = self.parts()
         return card(title, [[part] for part in parts])
 
     def _verdict(self) -> Iterator[str]:
@@ -98,8 +126,8 @@ class Explanation:
         yield verdict
         if self.p_value is not None:
             yield f"p-value {self.p_value:.4g}"
-        if self.percentile is not None:
-            yield f"higher than or equal to {self.percentile:.1f} % of known inputs"
+        if self.below is not None:
+            yield f"more typical than {_share(self.below)} known inputs"
 
     def _classes(self) -> Iterator[str]:
         if self.nearest is not None:
@@ -115,3 +143,15 @@ class Explanation:
             if features:
                 noun = "feature" if len(features) == 1 else "features"
                 yield f"{word}: {noun} {', '.join(features)}"
+
+
+def _share(percentage: float) -> str:
+    """Say how many of all: none, all, or a percentage, with more digits near an end.
+
+    >>> [_share(percentage) for percentage in (0.0, 0.031, 12.34, 99.97, 100.0)]
+    ['none of the', '0.03 % of', '12.3 % of', '99.97 % of', 'all']
+    """
+    if percentage in (0.0, 100.0):
+        return "all" if percentage else "none of the"
+    digits = 1 if 1 <= percentage <= 99 else 2
+    return f"{percentage:.{digits}f} % of"

@@ -13,9 +13,13 @@ import pytest
 from helpers.data import Data
 from helpers.shell import run
 from helpers.tinynet import MODEL, SOURCE, write_images, write_noise
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import typica
-from typica.nets import Settings, extract
+from typica.cli import main
+from typica.errors import InputError
+from typica.nets import Settings, explain_images, extract, judge_images
 
 PLAIN = Settings(backend="torch", batch=4, threads=1)
 
@@ -134,3 +138,77 @@ def test_a_gallery_of_images(images: Path, capsys):
     assert len(rejected) > 20 and page.count("<img") == len(rejected)
     assert "noise/00.png" not in page and 'alt="noise/01.png"' in page
     assert "of 89 images are atypical" in page
+
+
+def test_one_rows_story(folder, data: Data, capsys):
+    np.savez(
+        "known.npz", features=data.held_out, labels=np.array(["a", "b"])[data.labels[:120] % 2]
+    )
+    detector, new = typica.load("ctm.safetensors"), np.load("new.npy")
+    told = detector.explain(new, bank=data.held_out)[40]
+    out = run(capsys, "explain", "ctm.safetensors", "new.npy", "--row", "40", "--bank", "known.npz")
+    lines = out.splitlines()
+    assert lines[0] == "new.npy, row 40" and lines[1].startswith("atypical: score ")
+    lower = 100 * np.mean(detector.score_samples(data.held_out) < told.score)
+    share = (
+        "none of the" if lower == 0 else f"{lower:.2f} % of" if lower < 1 else f"{lower:.1f} % of"
+    )
+    assert f"more typical than {share} known inputs" in lines
+    assert "nearest class" in out and "missing: feature" in out
+    nearest = told.neighbours[0]
+    label = ["a", "b"][data.labels[nearest.row] % 2]
+    assert f"row {nearest.row} ({label}, {nearest.similarity:.4f})" in " ".join(out.split())
+    arguments = ("explain", "ctm.safetensors", "new.npy", "--row", "40", "--json", "-")
+    document = json.loads(run(capsys, *arguments))
+    assert document["row"] == 40 and document["input"] == "new.npy, row 40"
+    assert document["score"] == pytest.approx(told.score) and document["neighbours"] == []
+    assert document["below"] == pytest.approx(lower)
+
+
+def test_without_a_row_the_strangest_is_told_of(folder, capsys):
+    with pytest.raises(SystemExit):
+        main(["explain", "ctm.safetensors", "new.npy"])
+    captured = capsys.readouterr()
+    strangest = verdicts_of().sort()[0].row
+    assert captured.out.startswith(f"new.npy, row {strangest}\n")
+    assert f"the strangest of 60 inputs, number {strangest}; --row tells of another" in captured.err
+    error = run(capsys, "explain", "ctm.safetensors", "new.npy", "--row", "60", code=2)
+    assert "--row 60: new.npy has 60 inputs; pass 0 to 59." in error
+    strict = run(capsys, "explain", "ctm.safetensors", "new.npy", "--row", "0", "--alpha", "0.97")
+    kept = run(capsys, "explain", "ctm.safetensors", "new.npy", "--row", "0", "--tpr", "0.03")
+    assert strict == kept and "\natypical: " in strict
+
+
+def test_an_images_story_with_the_nearest_known_images(images: Path, capsys):
+    photo = "known/red/07.png"
+    arguments = ("explain", "ctm.safetensors", photo, "--model", MODEL)
+    out = run(capsys, *arguments, "--bank", "a.bank")
+    lines = out.splitlines()
+    assert lines[0] == photo and lines[1].startswith("typical: ")
+    known = " ".join(out.partition("nearest known inputs: ")[2].split())
+    assert known.startswith("red/07.png (red, 1.0000), red/")
+    document = json.loads(run(capsys, *arguments, "--bank", "a.bank", "--json", "-"))
+    assert document["file"] == photo and document["neighbours"][0]["file"] == "red/07.png"
+    assert document["examples"] == [one["row"] for one in document["neighbours"]]
+    several = run(capsys, "explain", "ctm.safetensors", "noise", "--model", MODEL, "--row", "3")
+    assert several.startswith("03.png\n") and "nearest known" not in several
+
+
+def test_stories_of_images_in_python(images: Path):
+    detector, bank = typica.load("ctm.safetensors"), typica.Bank.open("a.bank")
+    told = explain_images(detector, "noise", bank, model=MODEL, alpha=0.2)
+    judged = judge_images(detector, "noise", model=MODEL, alpha=0.2)
+    assert [one.file for one in told] == judged.file.tolist()
+    assert [one.typical for one in told] == judged.typical.tolist()
+    assert min(told, key=lambda one: one.rank).file == judged.sort()[0].file
+    pipeline = make_pipeline(StandardScaler(), typica.CTM())
+    pipeline.fit(np.asarray(bank.features), np.array(bank.classes)[bank.labels])
+    (one,) = typica.explain(pipeline, bank.features[7:8], bank)
+    nearest = one.neighbours[0]
+    assert nearest.row == 7 and nearest.similarity == pytest.approx(1)
+    assert (nearest.file, nearest.label) == (bank.names[7], bank.classes[bank.labels[7]])
+    other = typica.write_bank(
+        "b.bank", np.asarray(bank.features), identity={**bank.identity, "weights": "others"}
+    )
+    with pytest.raises(InputError, match=r"CTM.explain: bank: features of another network"):
+        detector.explain(bank.features[:1], bank=other)

@@ -204,12 +204,18 @@ class Calibration:
         return self._by_group(scores, classes, lambda sample, part: sample.p_values(part, rng))
 
     @border
-    def percentiles(self, scores: Any, classes: Any = None) -> NDArray[np.float64]:
-        """Return the percentage of the calibration scores of its group at or below each score."""
+    def percentiles(
+        self, scores: Any, classes: Any = None, *, ties: bool = True
+    ) -> NDArray[np.float64]:
+        """Return the percentage of the calibration scores of its group at or below each score.
+
+        ties: whether those equal to it count, or only those below.
+        """
         scores, classes = self._checked(scores, classes)
+        side: Literal["left", "right"] = "right" if ties else "left"
 
         def percentage(sample: ScoreSample, part: AnyArray) -> NDArray[np.float64]:
-            return np.asarray(100.0 * sample.count(part) / max(sample.kept, 1))
+            return np.asarray(100.0 * sample.count(part, side) / max(sample.kept, 1))
 
         return self._by_group(scores, classes, percentage)
 

@@ -29,6 +29,7 @@ GROUPS = {
         "calibrate": "Give a detector p-values from held-out inputs, and reject at a level "
         "that holds.",
         "score": "Score features or images: typical or not, the nearest class and the runner-up.",
+        "explain": "Tell one input's story: why it was accepted or rejected, what it looks like.",
         "monitor": "Watch scores on standard input and raise an alarm (exit code 3) when "
         "they have drifted.",
         "export": "Write a detector as one ONNX file, which runs without Typica.",

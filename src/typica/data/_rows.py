@@ -5,9 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 from typica.arrays import AnyArray, as_floating, check_finite, row_blocks
+from typica.bank import Bank
 from typica.data.features import read_features
+from typica.detectors import KnownRows
 from typica.errors import InputError, about
 from typica.origin import Origin
+
+
+def read_known(
+    path: str | Path, origin: Origin | None = None, *, logits: bool = False
+) -> KnownRows:
+    """Read known inputs for `typica.explain`, with their labels and the names of their images.
+
+    origin, logits: as `read_features` takes them.
+    """
+    found = read_features(path, origin, logits=logits)
+    names = Bank.open(path).names if Bank.is_bank(path) else None
+    return KnownRows(found.features, found.labels, names)
 
 
 def read_rows(

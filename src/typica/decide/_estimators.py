@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from typica import store
 from typica.arrays import Array
-from typica.detectors import detector_input, feature_names, final_detector
+from typica.detectors import detector_input, feature_names, final_detector, known_rows
 from typica.errors import InputError, border
 from typica.estimator import is_pipeline
 from typica.explanation import Explanation
@@ -108,7 +108,7 @@ def explain(estimator: Any, X: Any, bank: Any = None, **options: Any) -> list[Ex
     detector name them.
     """
     if bank is not None:
-        options["bank"] = detector_input(estimator, bank)
+        options["bank"] = known_rows(estimator, bank)
     found = final_detector(estimator).explain(detector_input(estimator, X), **options)
     names = feature_names(estimator)
     return found if names is None else [explanation.named(names) for explanation in found]

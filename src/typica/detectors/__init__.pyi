@@ -1,6 +1,13 @@
+from ._banks import KnownRows
 from ._bases import CosineDetector
 from ._decisions import TRAINING_TPR
-from ._pipelines import detector_input, feature_names, final_detector, reads_logits
+from ._pipelines import (
+    detector_input,
+    feature_names,
+    final_detector,
+    known_rows,
+    reads_logits,
+)
 from ._registry import (
     describe_detector,
     detector_class,
@@ -68,6 +75,7 @@ __all__ = [
     "InfluenceKernel",
     "IsolationForest",
     "KLMatching",
+    "KnownRows",
     "Mahalanobis",
     "Margin",
     "Matches",
@@ -85,6 +93,7 @@ __all__ = [
     "detector_input",
     "feature_names",
     "final_detector",
+    "known_rows",
     "list_detectors",
     "make_detector",
     "parse_params",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeGuard, runtime_checkable
 
 import array_api_compat
@@ -26,6 +28,22 @@ class FeatureBank(Protocol):
     def classes(self) -> list[str] | None: ...
     @property
     def origin(self) -> Origin | None: ...
+
+
+@dataclass(frozen=True)
+class KnownRows:
+    """Rows as a detector reads them, with the labels and names of a bank that they are made of."""
+
+    features: AnyArray
+    labels: AnyArray | None = None
+    names: Sequence[str] | None = None
+    origin: Origin | None = None
+    classes: list[str] | None = None
+
+    @property
+    def logits(self) -> AnyArray:
+        """The rows: where a detector reads logits, that is what they are."""
+        return self.features
 
 
 def is_bank(X: object) -> TypeGuard[FeatureBank]:

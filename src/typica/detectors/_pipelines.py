@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from typica.detectors._banks import KnownRows, bank_labels, is_bank
 from typica.detectors.base import Detector
 from typica.errors import InputError
 from typica.estimator import is_pipeline
@@ -25,6 +26,16 @@ def detector_input(estimator: Any, X: Any) -> Any:
     if is_pipeline(estimator) and len(estimator.steps) > 1:
         return estimator[:-1].transform(X)
     return X
+
+
+def known_rows(estimator: Any, bank: Any) -> Any:
+    """Return known inputs as the detector sees them; those of a bank keep labels and names."""
+    if not is_bank(bank):
+        return detector_input(estimator, bank)
+    if not is_pipeline(estimator):
+        return bank
+    rows = detector_input(estimator, bank.features)
+    return KnownRows(rows, bank_labels(bank), getattr(bank, "names", None), bank.origin)
 
 
 def feature_names(estimator: Any) -> list[str] | None:

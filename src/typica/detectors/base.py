@@ -8,6 +8,7 @@ validation, merging and storage in `typica.estimator`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -19,9 +20,9 @@ from typica.detectors._banks import bank_labels, bank_rows, is_bank
 from typica.detectors._decisions import Decider
 from typica.detectors._scoring import Matches, top_two
 from typica.detectors._summary import fitted_card, summary
-from typica.errors import border
+from typica.errors import about, border
 from typica.estimator import Tags
-from typica.explanation import Contribution, Explanation, Term
+from typica.explanation import Contribution, Explanation, Neighbour, Term
 from typica.linalg import cosines, unit_rows
 from typica.origin import Origin
 from typica.verdicts import Verdicts
@@ -97,8 +98,8 @@ class Detector(OutlierMixin, Decider):
     ) -> list[Explanation]:
         """Say for each row why it is accepted or rejected; alpha, tpr, confidence as in `judge`.
 
-        bank: known inputs, e.g. those held out; each explanation then names the positions of the
-        nearest ones, by cosine.
+        bank: known inputs, e.g. those held out: each explanation then names the nearest of them, by
+        cosine, with their labels and files where it is a bank.
         """
         Z = as_floating(to_numpy(self._ready(X)))
         rows = X if hasattr(X, "columns") else Z  # a data frame's columns are known by name
@@ -107,7 +108,8 @@ class Detector(OutlierMixin, Decider):
         known = Known(
             matches=self.match(rows),
             percentiles=self._percentiles(verdicts, predicted),
-            examples=None if bank is None else self._nearest_rows(Z, bank),
+            below=self._percentiles(verdicts, predicted, ties=False),
+            neighbours=None if bank is None else self._neighbours(Z, bank),
         )
         return [self._explained(Z[i], i, verdicts, known) for i in range(len(Z))]
 
@@ -150,6 +152,7 @@ class Detector(OutlierMixin, Decider):
         one = verdicts[i]
         matches = known.matches
         parts = () if matches is None else self._contributions(z, int(matches.nearest[i]))
+        neighbours = () if known.neighbours is None else known.neighbours[i]
         explanation = Explanation(
             score=one.score,
             typical=None if verdicts.typical is None else bool(verdicts.typical[i]),
@@ -162,30 +165,41 @@ class Detector(OutlierMixin, Decider):
             margin=one.margin,
             contributions=parts,
             p_value=one.p_value,
-            examples=() if known.examples is None else known.examples[i],
+            examples=tuple(neighbour.row for neighbour in neighbours),
             note=self._note(z),
             terms=self._terms(z),
+            below=_number(known.below, i),
+            neighbours=neighbours,
         )
         names = getattr(self, "feature_names_in_", None)
         return explanation if names is None else explanation.named(names.tolist())
 
-    def _percentiles(self, verdicts: Verdicts, predicted: Any) -> NDArray[np.float64] | None:
+    def _percentiles(
+        self, verdicts: Verdicts, predicted: Any, *, ties: bool = True
+    ) -> NDArray[np.float64] | None:
         calibration = getattr(self, "calibration_", None)
         if calibration is None:
             return None
         if not calibration.by_class:
-            return np.asarray(calibration.percentiles(verdicts.score))
+            return np.asarray(calibration.percentiles(verdicts.score, ties=ties))
         classes = verdicts.nearest if predicted is None else to_numpy(predicted)
-        return np.asarray(calibration.percentiles(verdicts.score, classes))
+        return np.asarray(calibration.percentiles(verdicts.score, classes, ties=ties))
 
-    def _nearest_rows(self, Z: AnyArray, bank: Any) -> list[tuple[int, ...]]:
-        """Return the positions of the rows of `bank` with the largest cosines to each row of Z."""
-        rows = bank_rows(bank, self._reads_logits()) if is_bank(bank) else bank
+    def _neighbours(self, Z: AnyArray, bank: Any) -> list[tuple[Neighbour, ...]]:
+        """Return the rows of `bank` with the largest cosines to each row of Z."""
+        with about("bank"):
+            rows = self._ready(bank) if is_bank(bank) else bank
         known = as_floating(to_numpy(as_features(rows, Z.shape[1])))
         directed = np.flatnonzero(known.any(axis=1))  # a zero row is near nothing
         similar = cosines(Z, unit_rows(known[directed]).astype(Z.dtype))
         nearest = np.argsort(-similar, axis=1, kind="stable")[:, :EXAMPLES]
-        return [tuple(directed[row].tolist()) for row in nearest]
+        labels = bank_labels(bank) if is_bank(bank) else None
+        names = getattr(bank, "names", None)
+        found = []
+        for cosines_of_row, places in zip(similar, nearest, strict=True):
+            pairs = [(int(directed[place]), float(cosines_of_row[place])) for place in places]
+            found.append(tuple(_neighbour(row, cosine, labels, names) for row, cosine in pairs))
+        return found
 
 
 class Known(NamedTuple):
@@ -193,7 +207,15 @@ class Known(NamedTuple):
 
     matches: Matches | None
     percentiles: NDArray[np.float64] | None
-    examples: list[tuple[int, ...]] | None
+    below: NDArray[np.float64] | None
+    neighbours: list[tuple[Neighbour, ...]] | None
+
+
+def _neighbour(
+    row: int, cosine: float, labels: AnyArray | None, names: Sequence[str] | None
+) -> Neighbour:
+    label = None if labels is None else labels[row].item()
+    return Neighbour(row, cosine, label, None if names is None else names[row])
 
 
 def _number(column: AnyArray | None, i: int) -> float | None:

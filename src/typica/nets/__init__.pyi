@@ -1,5 +1,6 @@
 from . import zoo
 from ._code import agreements_file, code_of, code_to_run, is_function
+from ._explaining import explain_images
 from ._extraction import extract
 from ._guard import Guard, Guarded
 from ._judging import Seen, features_of, judge_images
@@ -37,6 +38,7 @@ __all__ = [
     "check_settings",
     "code_of",
     "code_to_run",
+    "explain_images",
     "extract",
     "features_of",
     "is_function",

@@ -1,0 +1,113 @@
+"""`typica explain`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+import typica
+from typica.cli.app import new_app
+from typica.cli.options import (
+    Alpha,
+    Backend,
+    Confidence,
+    Json,
+    MovedModel,
+    MovedWeights,
+    Tpr,
+    Trust,
+)
+from typica.cli.show import present
+from typica.data import holds_images, read_features, read_known
+from typica.decide import judge, origin_of
+from typica.detectors import reads_logits
+from typica.errors import InputError
+from typica.explanation import Explanation
+from typica.progress import note
+
+app = new_app()
+
+
+@app.command(epilog="Example: typica explain ctm.safetensors photo.jpg --bank train.bank")
+def explain(
+    detector: Annotated[
+        Path, typer.Argument(help="A file that `typica fit` or `typica calibrate` wrote.")
+    ],
+    file: Annotated[Path, typer.Argument(help="An image, or features; or a folder, or a bank.")],
+    row: Annotated[
+        int | None,
+        typer.Option(help="Which input of the file, from 0; the strangest if not given.", min=0),
+    ] = None,
+    bank: Annotated[
+        Path | None, typer.Option(help="Known inputs, of which the nearest are named.")
+    ] = None,
+    alpha: Alpha = None,
+    tpr: Tpr = None,
+    confidence: Confidence = None,
+    model: MovedModel = None,
+    weights: MovedWeights = None,
+    trust: Trust = False,
+    backend: Backend = "auto",
+    json_file: Json = None,
+) -> None:
+    """Tell one input's story: why it was accepted or rejected, what it looks like."""
+    estimator = typica.load(detector)
+    logits = reads_logits(estimator)
+    known = None if bank is None else read_known(bank, origin_of(estimator), logits=logits)
+    levels = {"alpha": alpha, "tpr": tpr, "confidence": confidence}
+    if holds_images(file):
+        network = {"model": model, "weights": weights, "trust": trust, "backend": backend}
+        place, told = _of_images(estimator, file, row, known, levels, network)
+    else:
+        place, told = _of_features(estimator, file, row, known, levels)
+    title = f"{file}, row {place}" if told.file is None else told.file
+    document = {"input": title, "row": place, **told.to_dict()}
+    present(document, json_file, Text(title, style="bold"), *map(Text, told.parts()))
+
+
+def _of_features(
+    estimator: Any, file: Path, row: int | None, known: Any, levels: dict[str, Any]
+) -> tuple[int, Explanation]:
+    """Return which row it is, and its story."""
+    rows = read_features(file, origin_of(estimator), logits=reads_logits(estimator)).features
+    _check_row(row, len(rows), file)
+    if row is None:
+        strangest = judge(estimator, rows, **levels).sort()[0].row
+        row = 0 if strangest is None else strangest
+        _say_which(row, len(rows))
+    return row, typica.explain(estimator, rows[row : row + 1], known, **levels)[0]
+
+
+def _of_images(
+    estimator: Any,
+    file: Path,
+    row: int | None,
+    known: Any,
+    levels: dict[str, Any],
+    network: dict[str, Any],
+) -> tuple[int, Explanation]:
+    """Return which image it is, and its story."""
+    # Needs torch, which is an extra.
+    from typica.nets import Settings, explain_images  # noqa: PLC0415
+
+    settings = Settings(backend=network.pop("backend"))
+    every = explain_images(estimator, file, known, **network, settings=settings, **levels)
+    _check_row(row, len(every), file)
+    if row is None:
+        row = min(range(len(every)), key=lambda i: every[i].rank)
+        _say_which(row, len(every))
+    return row, every[row]
+
+
+def _check_row(row: int | None, count: int, file: Path) -> None:
+    if row is not None and row >= count:
+        noun = "input" if count == 1 else "inputs"
+        raise InputError(f"--row {row}: {file} has {count} {noun}; pass 0 to {count - 1}.")
+
+
+def _say_which(row: int, count: int) -> None:
+    if count > 1:
+        note(f"the strangest of {count} inputs, number {row}; --row tells of another")
