@@ -18,7 +18,7 @@ from helpers.tinynet import MODEL, SOURCE, write_images, write_noise
 from typica.bank import Bank
 from typica.bench import load_suite, prepare
 from typica.errors import InputError
-from typica.nets import ODIN, Settings, code_to_run, open_model
+from typica.nets import ODIN, Settings, _start, code_to_run, open_model
 
 SUITE = f"""
 title = "Colours"
@@ -180,6 +180,32 @@ def test_a_suite_runs_code_only_where_it_is_agreed_to(here: Path, capsys):
     error = run(capsys, "bench", "evil.toml", "--data", ".", code=2)
     assert "its model is the function evil:network, whose code (SHA-256 " in error
     assert "agree with --trust" in error and not Path("ran").exists()
+
+
+def test_every_set_of_a_run_goes_through_one_backend(here: Path, monkeypatch):
+    tried = []
+
+    def made(*args, **options):
+        tried.append(args[1])
+        # Were it tried again, another one would be the quickest.
+        backend = "torch" if args[1] != "auto" else ["torch", "onnx"][tried.count("auto") - 1]
+        size = options.pop("batch") or 3 + len(tried)
+        return honest(args[0], backend, **options | {"batch": size, "threads": 1})
+
+    honest = _start.make_runner
+    monkeypatch.setattr(_start, "make_runner", made)
+    prepare(load_suite("colours.toml"), None, settings=Settings(), trust=True)
+    banks = [Bank.open(path) for path in Path("home/banks").iterdir() if "odin" not in path.name]
+    runs = {(bank.settings["backend"], bank.settings["batch"]) for bank in banks}
+    assert len(banks) == 3 and runs == {("torch", 4)}
+    assert tried == ["auto", "torch", "torch", "torch"]
+    # A set that comes later is run as the others were, even where the choice was forgotten.
+    shutil.rmtree("home/backends")
+    shutil.rmtree(next(Path("home/banks").glob("noise-[0-9a-f]*")))
+    prepare(load_suite("colours.toml"), None, settings=Settings(), trust=True)
+    assert tried.count("auto") == 1
+    again = Bank.open(next(Path("home/banks").glob("noise-[0-9a-f]*")))
+    assert (again.settings["backend"], again.settings["batch"]) == ("torch", 4)
 
 
 def test_a_suite_is_agreed_to_once_for_its_code(here: Path, capsys):

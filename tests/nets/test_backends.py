@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 import threading
 import time
@@ -203,7 +204,14 @@ def test_openvino_is_first_used_in_one_thread(monkeypatch):
     assert used[0] is threading.main_thread() and used[1] is not used[0]
 
 
+def ticking(monkeypatch, seconds: float) -> None:
+    """Let every look at the clock take so long: what is tried costs the same on any machine."""
+    ticks = itertools.count()
+    monkeypatch.setattr(_trials, "perf_counter", lambda: seconds * next(ticks))
+
+
 def test_few_images_are_not_worth_a_trial(monkeypatch):
+    ticking(monkeypatch, 0.1)
     monkeypatch.setattr(_trials.Trials, "_rate", lambda self, runner, trial: 50.0)
     extractor, x = FeatureExtractor(network("cnn")), images(16)
     few, many = (make_runner(extractor, sample=x, threads=1, images=n).trials for n in (499, 500))
@@ -211,6 +219,23 @@ def test_few_images_are_not_worth_a_trial(monkeypatch):
         "torch",
         "onnx",
     }
+
+
+def test_a_trial_ends_where_what_is_left_cannot_repay_it(monkeypatch):
+    needs("mnn")
+    rates = {"torch": 50.0, "onnx": 60.0, "openvino": 70.0, "mnn": 80.0}
+    monkeypatch.setattr(_trials.Trials, "_rate", lambda self, runner, trial: rates[runner.name])
+    extractor, x = FeatureExtractor(network("cnn")), images(16)
+    ticking(monkeypatch, 10.0)  # which a backend of one size looks at four times: it costs 30 s
+    cheap = make_runner(extractor, sample=x, threads=1, images=100_000)
+    assert {trial.name for trial in cheap.trials} == set(rates) and not cheap.cut_short
+    assert cheap.name == "mnn"
+    # 1,000 images are 20 s of work, of which 13 can be saved, and to try one took 30.
+    dear = make_runner(extractor, sample=x, threads=1, images=1000)
+    assert {trial.name for trial in dear.trials} == {"torch"} and dear.cut_short
+    # 2,500 are 50 s by torch, worth a trial of 30; by onnx 42 s are left, worth no other.
+    between = make_runner(extractor, sample=x, threads=1, images=2500)
+    assert {trial.name for trial in between.trials} == {"torch", "onnx"} and between.cut_short
 
 
 def test_a_backend_that_differs_or_fails_is_left_aside(monkeypatch):

@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 import typica
 from typica.data import Preprocessing, open_images
 from typica.errors import InputError
-from typica.nets import Settings, extract, judge_images, open_model
+from typica.nets import Settings, agreements_file, extract, judge_images, open_model
 from typica.progress import watched_by
 
 PLAIN = Settings(backend="torch", batch=4, threads=1)
@@ -89,6 +89,7 @@ def test_code_runs_only_where_it_is_agreed_to(bank, pictures: Path):
     photo = pictures / "red" / "07.png"
     detector = typica.CTM().fit(bank)
     sys.modules.pop("tiny")
+    agreements_file().unlink(missing_ok=True)  # as if somebody else had made the bank
     with pytest.raises(InputError, match=r"^judge_images: CTM: its model is the function tiny:net"):
         judge_images(detector, photo)
     with pytest.raises(InputError, match="its model is the function tiny:network"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,17 +17,18 @@ from typica.bench._engine import PAPER, Comparison, compare, make_detectors
 from typica.data import (
     Images,
     find_head,
+    holds_images,
     open_images,
     read_features,
     read_labels,
     read_rows,
 )
 from typica.data import origin_of as origin_of_file
-from typica.decide import origin_of
-from typica.detectors import Detector, final_detector, list_detectors, reads_logits, wants_head
+from typica.detectors import Detector, final_detector, list_detectors, wants_head
 from typica.errors import InputError, argument
 from typica.head import Head
 from typica.metrics import Evaluation, evaluate_many
+from typica.nets import InputReader
 from typica.origin import Origin
 from typica.progress import note, work
 
@@ -43,14 +44,17 @@ def evaluate_files(
     tpr: Any = None,
     convention: str = "first",
     bootstrap: int = 0,
+    **network: Any,
 ) -> Evaluation:
-    """Measure how well a fitted detector tells the features in one file from those in others."""
-    origin = origin_of(estimator)
-    logits = reads_logits(estimator)
-    rows = read_rows(known, origin, logits=logits)
-    sets = {}
-    for name, path in ood.items():
-        sets[name] = read_rows(path, origin, rows.shape[1], logits=logits)
+    """Measure how well a fitted detector tells the inputs in one place from those in others.
+
+    known, ood: files of features, banks, or images. network: as `typica.nets.InputReader` takes it,
+    for images.
+    """
+    reader = InputReader.of(estimator, **network)
+    every = reader.sets({"": known, **ood})
+    rows = every.pop("")
+    sets = every
     with work("scoring", len(rows) + sum(map(len, sets.values()))):
         known_scores = estimator.score_samples(rows)
         scores = {name: estimator.score_samples(strange) for name, strange in sets.items()}
@@ -99,6 +103,8 @@ def choose_files(
     split: str | None = None,
     model: str | None = None,
     weights: str | Path | None = None,
+    transform: Any = None,
+    classes: Sequence[str] | None = None,
     trust: bool = False,
     names: str | Iterable[str] = "all",
     seed: int = 0,
@@ -107,8 +113,16 @@ def choose_files(
 
     held_out: features with labels; a fifth of the bank if not given. images: what the bank was made
     of, so that corrupted and mixed ones play the unknown as well; split, model, weights and trust
-    say which of them, where the network is now, and whether its file may be loaded.
+    say which of them, where the network is now, and whether its file may be loaded. Images in place
+    of the bank or of what is held out go through the network, with `transform` and `classes` as
+    `extract` takes them, into banks that are kept in Typica's home.
     """
+    network: dict[str, Any] = {"model": model, "weights": weights, "trust": trust}
+    if images is None and holds_images(bank):
+        images = bank if held_out is None else held_out
+    bank = _banked(bank, split=split, transform=transform, classes=classes, **network)
+    if held_out is not None:
+        held_out = _banked(held_out, origin_of_file(bank), classes=classes, **network)
     every = _labelled(bank, labels)
     detectors = _with_head(
         names, _own_head(head, bank, every), "they need a head for these classes"
@@ -118,9 +132,7 @@ def choose_files(
     if images is not None:
         shown = images if isinstance(images, Images) else open_images(images, split=split)
         source = bank if held_out is None else held_out
-        near = _near(
-            Path(source), shown, rows, seed=seed, model=model, weights=weights, trust=trust
-        )
+        near = _near(Path(source), shown, rows, seed=seed, **network)
     return leave_classes_out(
         detectors,
         train.features,
@@ -130,6 +142,16 @@ def choose_files(
         near=near,
         seed=seed,
     )
+
+
+def _banked(path: str | Path, origin: Origin | None = None, **network: Any) -> Path:
+    """Return features as they are, and for images the bank that is made of them."""
+    if not holds_images(path):
+        return Path(path)
+    # Needs torch, which is an extra.
+    from typica.bench._image_banks import banked  # noqa: PLC0415
+
+    return banked(Path(path), origin, **network)
 
 
 class _Labelled(NamedTuple):

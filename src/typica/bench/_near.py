@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
 from typica.bank import Bank
-from typica.data import Images, Preprocessing
+from typica.data import Images, Preprocessing, in_order
 from typica.data.corrupt import CORRUPTIONS, mixed
 from typica.errors import InputError, argument, border
 from typica.nets import Runner, make_runner, reopen
@@ -40,6 +40,8 @@ def near_features(
     size and threads, so that the same bank gives the same features; the quickest if that cannot
     run.
     """
+    if bank.classes is not None and images.classes not in (None, bank.classes):
+        images = in_order(images, bank.classes)  # as `extract` was told to
     if images.fingerprint() != bank.identity.get("data"):
         raise InputError(
             "these are not the images that the bank was made of; "

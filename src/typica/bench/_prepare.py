@@ -7,10 +7,8 @@ where it was.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ import numpy as np
 from typica.arrays import AnyArray, as_floating
 from typica.bank import Bank, BankWriter
 from typica.bench._config import Source, Suite
+from typica.bench._image_banks import bank_identity, digest_of
 from typica.bench._schema import IMAGE_METHODS, OF_TRANSFORM, method_params
 from typica.bench._suite import FeatureSuite
 from typica.data import (
@@ -44,6 +43,7 @@ from typica.nets import (
     code_to_run,
     extract,
     is_function,
+    one_backend,
     open_model,
     transform_for,
 )
@@ -70,7 +70,7 @@ def prepare(
     opened = _open(suite, data, trust)
     transform = _transform(suite, opened, found)
     banks = cache or set_home() / "banks"
-    job = _Job(opened, transform, settings or Settings(), banks)
+    job = _Job(opened, transform, settings or Settings(), banks).by_one_backend(found)
     sets = {name: job.features(name, path, source) for name, (path, source) in found.items()}
     rows, labels = _tables(suite, sets)
     ood = [name for name in suite.ood if name in sets]
@@ -166,14 +166,54 @@ class _Job:
     transform: Preprocessing
     settings: Settings
     cache: Path
+    _found: dict[str, Images] = field(default_factory=dict)
+
+    def by_one_backend(self, found: Mapping[str, tuple[Path, Source]]) -> _Job:
+        """Return the job with its backend chosen, once for all sets that are yet to be run.
+
+        The backend of sets that were run before goes first, so that equal images stay equal.
+        """
+        waiting, before = [], None
+        for name, (path, source) in found.items():
+            if not holds_images(path):
+                continue
+            images = self._images(name, path, source)
+            ran = _settings_of(self._folder(name, images))
+            before = before or ran
+            if ran is None:
+                waiting.append(images)
+        if not waiting:
+            return self
+        settings = one_backend(
+            self.opened,
+            waiting[0],
+            self.transform,
+            self.settings,
+            total=sum(map(len, waiting)),
+            before=None if before is None else self._as_run(before),
+        )
+        return replace(self, settings=settings)
+
+    def _as_run(self, before: Mapping[str, Any]) -> Settings:
+        same = {key: before.get(key) for key in ("backend", "batch", "threads")}
+        return replace(self.settings, **same)  # type: ignore[arg-type]
+
+    def _images(self, name: str, path: Path, source: Source) -> Images:
+        """Return a set's images, opened once: their fingerprint is kept with them."""
+        if name not in self._found:
+            self._found[name] = open_images(path, split=source.split)
+        return self._found[name]
+
+    def _folder(self, name: str, images: Images) -> Path:
+        return self.cache / f"{name}-{digest_of(self._identity(images))}"
 
     def features(self, name: str, path: Path, source: Source) -> _Set:
         """Return a set's features: as they are in a bank or a feature file, else of its images."""
         if not holds_images(path):
             check_origin(path, origin_of(path), self.opened.origin(self.transform))
             return _Set(path)
-        images = open_images(path, split=source.split)
-        folder = self.cache / f"{name}-{_digest(self._identity(images))}"
+        images = self._images(name, path, source)
+        folder = self._folder(name, images)
         with work(name, len(images), UNIT):
             bank = extract(images, self.opened, folder, self.transform, settings=self.settings)
         not_images = [f"{name}: not an image" for name in images.ignored]
@@ -201,7 +241,7 @@ class _Job:
         if step["std"] == OF_TRANSFORM:
             del step["std"]  # the transform tells
         identity = {**self._identity(images), "method": "odin", **step}
-        folder = self.cache / f"{name}-odin-{_digest(identity)}"
+        folder = self.cache / f"{name}-odin-{digest_of(identity)}"
         torch = need("torch", "torch")
         pinned = {
             "batch": self.settings.batch or 50,
@@ -240,15 +280,15 @@ class _Job:
             advance(batch.stop - batch.start)
 
     def _identity(self, images: Images) -> dict[str, Any]:
-        return {
-            **self.opened.identity,
-            "transform": self.transform.to_dict(),
-            "data": images.fingerprint(),
-        }
+        return bank_identity(self.opened, self.transform, images)
 
 
-def _digest(identity: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+def _settings_of(folder: Path) -> dict[str, Any] | None:
+    """Return how the network of a bank was run; None where there is no whole bank."""
+    try:
+        return Bank.open(folder).settings
+    except InputError:
+        return None
 
 
 def _transform(

@@ -10,12 +10,22 @@ from rich.console import RenderableType
 
 import typica
 from typica.cli.app import new_app
-from typica.cli.checks import check_file, out_file
-from typica.cli.options import Alpha, Confidence, Json, Tpr
+from typica.cli.checks import check_file, out_file, read_transform
+from typica.cli.options import (
+    Alpha,
+    Backend,
+    Confidence,
+    Json,
+    MovedModel,
+    MovedWeights,
+    OnError,
+    Tpr,
+    Transform,
+    Trust,
+)
 from typica.cli.show import present, table
-from typica.data import read_features
-from typica.decide import origin_of
-from typica.detectors import final_detector, reads_logits
+from typica.detectors import final_detector
+from typica.nets import InputReader, Settings
 from typica.progress import work
 
 app = new_app()
@@ -27,7 +37,11 @@ app = new_app()
 def calibrate(
     detector: Annotated[Path, typer.Argument(help="A file that `typica fit` wrote.")],
     held_out: Annotated[
-        Path, typer.Argument(help="In-distribution features that the fit has not seen.")
+        list[Path],
+        typer.Argument(
+            help="In-distribution inputs that the fit has not seen: features, a bank, or images "
+            "and folders, any number."
+        ),
     ],
     alpha: Alpha = None,
     tpr: Tpr = None,
@@ -44,19 +58,34 @@ def calibrate(
             help="Where to write it; the detector's own file if not given.",
         ),
     ] = None,
+    model: MovedModel = None,
+    weights: MovedWeights = None,
+    transform: Transform = None,
+    trust: Trust = False,
+    backend: Backend = "auto",
+    on_error: OnError = "stop",
     json_file: Json = None,
 ) -> None:
     """Give a detector p-values from held-out inputs, and reject at a level that holds."""
     target = output or detector
     check_file(target)
     estimator = typica.load(detector)
-    logits = reads_logits(estimator)
-    rows = read_features(held_out, origin_of(estimator), logits=logits).features
+    reader = InputReader.of(
+        estimator,
+        model=model,
+        weights=weights,
+        transform=read_transform(transform),
+        trust=trust,
+        settings=Settings(backend=backend, on_error=on_error),  # type: ignore[arg-type]
+    )
+    rows = reader.rows(held_out)
     with work("calibrating", len(rows)):
         typica.calibrate(
             estimator, rows, by_class=by_class, alpha=alpha, tpr=tpr, confidence=confidence
         )
     final = final_detector(estimator)
+    if reader.origin is None and reader.opened_origin is not None:
+        final.origin_ = reader.opened_origin  # so that the next command needs no --model
     summary = {"detector": final.kind, **final.calibration_.to_dict()}
     typica.save(estimator, target)
     promise = f"wrote {target}: rejects at most {summary['alpha']:g} of ID"

@@ -12,9 +12,10 @@ from rich.text import Text
 
 from typica.bench import Choice, choose_files
 from typica.cli.app import new_app
-from typica.cli.checks import argument_of
-from typica.cli.options import Detectors, Json, Split, Trust
+from typica.cli.checks import argument_of, read_transform
+from typica.cli.options import Classes, Detectors, Json, Split, Transform, Trust
 from typica.cli.show import dim, failures, percent, present, table
+from typica.data import read_classes
 
 app = new_app()
 
@@ -25,7 +26,8 @@ def choose(
         Path | None,
         typer.Argument(
             metavar="DATA",
-            help="A bank, or features with labels; --labels if the file holds none.",
+            help="A bank, features with labels (--labels if the file holds none), or images in one "
+            "folder per class, with --model.",
             show_default=False,
         ),
     ] = None,
@@ -33,7 +35,9 @@ def choose(
     labels: Annotated[Path | None, typer.Option(help="Labels, if the data hold none.")] = None,
     held_out: Annotated[
         Path | None,
-        typer.Option(help="Held-out features with labels; a fifth of the data if not given."),
+        typer.Option(
+            help="Held-out features with labels, or images; a fifth of the data if not given."
+        ),
     ] = None,
     head: Annotated[
         Path | None, typer.Option(help="The last layer: weight, bias, classes; a bank has its own.")
@@ -49,6 +53,8 @@ def choose(
     weights: Annotated[
         Path | None, typer.Option(help="For --images: the checkpoint, if it has moved.")
     ] = None,
+    transform: Transform = None,
+    classes: Classes = None,
     trust: Trust = False,
     detectors: Detectors = "all",
     seed: Annotated[
@@ -66,6 +72,8 @@ def choose(
         split=split,
         model=model,
         weights=weights,
+        transform=read_transform(transform),
+        classes=None if classes is None else read_classes(classes),
         trust=trust,
         names=detectors,
         seed=seed,

@@ -11,10 +11,24 @@ from rich.console import RenderableType
 import typica
 from typica.bench import evaluate_files
 from typica.cli.app import new_app
-from typica.cli.checks import argument_of, named_files, one_of
-from typica.cli.options import Alpha, Json, OldTestFeatures, Ood, TestFeatures, Tpr
+from typica.cli.checks import argument_of, named_files, one_of, read_transform
+from typica.cli.options import (
+    Alpha,
+    Backend,
+    Json,
+    MovedModel,
+    MovedWeights,
+    OldTestFeatures,
+    OnError,
+    Ood,
+    TestFeatures,
+    Tpr,
+    Transform,
+    Trust,
+)
 from typica.cli.show import footnote, percent, present, table
 from typica.metrics import CONVENTIONS, METRICS, Evaluation
+from typica.nets import Settings
 
 WITH_INTERVAL = ("fpr", "auroc", "aupr_in", "aupr_out")
 
@@ -41,6 +55,12 @@ def evaluate(
     bootstrap: Annotated[
         int, typer.Option(help="Resamples for 95 % confidence intervals.", min=0)
     ] = 0,
+    model: MovedModel = None,
+    weights: MovedWeights = None,
+    transform: Transform = None,
+    trust: Trust = False,
+    backend: Backend = "auto",
+    on_error: OnError = "stop",
     json_file: Json = None,
 ) -> None:
     """Measure how well a detector tells in-distribution from OOD features."""
@@ -53,6 +73,11 @@ def evaluate(
         tpr=tpr,
         convention=convention,
         bootstrap=bootstrap,
+        model=model,
+        weights=weights,
+        transform=read_transform(transform),
+        trust=trust,
+        settings=Settings(backend=backend, on_error=on_error),  # type: ignore[arg-type]
     )
     title = f"{evaluation.detector} on {known.name}, {evaluation.n_id} ID inputs"
     parts = [_table(evaluation, title), footnote(next(iter(evaluation.ood.values())))]

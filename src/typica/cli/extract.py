@@ -14,7 +14,7 @@ from rich.text import Text
 from typica.bank import Bank, describe_bank
 from typica.cli.app import new_app
 from typica.cli.checks import argument_of, one_of, out_folder, read_transform
-from typica.cli.options import Backend, Json, OnError, Split, Transform, Trust
+from typica.cli.options import Backend, Classes, Json, OnError, Split, Transform, Trust
 from typica.cli.show import error_console, percent, present
 from typica.data import open_images, read_classes
 from typica.nets import REDUCTIONS
@@ -63,13 +63,7 @@ def extract(
     ] = "mean",
     split: Split = None,
     transform: Transform = None,
-    classes: Annotated[
-        Path | None,
-        typer.Option(
-            help="The names of the network's outputs in their order, one per line, or JSON; "
-            "folders by name if not given."
-        ),
-    ] = None,
+    classes: Classes = None,
     exif: Annotated[
         bool | None,
         typer.Option(

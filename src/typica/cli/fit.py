@@ -11,8 +11,19 @@ from rich.text import Text
 
 from typica.arrays import AnyArray
 from typica.cli.app import new_app
-from typica.cli.checks import check_file, out_file
-from typica.cli.options import Alpha, Json, Labels, Tpr
+from typica.cli.checks import check_file, out_file, read_transform
+from typica.cli.options import (
+    Alpha,
+    Backend,
+    Json,
+    Labels,
+    MovedModel,
+    MovedWeights,
+    OnError,
+    Tpr,
+    Transform,
+    Trust,
+)
 from typica.cli.show import error_console, present
 from typica.data import find_head, has_logits, origin_of, read_features, read_labels
 from typica.decide import describe
@@ -24,6 +35,7 @@ from typica.detectors import (
     takes_head,
 )
 from typica.errors import InputError, InputWarning
+from typica.nets import InputReader, Settings
 from typica.progress import note, work
 
 app = new_app()
@@ -60,10 +72,20 @@ def fit(
         ),
     ] = None,
     calibrate: Annotated[
-        Path | None, typer.Option(help="Held-out in-distribution features for the threshold.")
+        list[Path] | None,
+        typer.Option(
+            help="Held-out in-distribution inputs for the threshold: features, or images and "
+            "folders; may be repeated."
+        ),
     ] = None,
     alpha: Alpha = None,
     tpr: Tpr = None,
+    model: MovedModel = None,
+    weights: MovedWeights = None,
+    transform: Transform = None,
+    trust: Trust = False,
+    backend: Backend = "auto",
+    on_error: OnError = "stop",
     json_file: Json = None,
 ) -> None:
     """Fit a detector on training features and set its threshold on held-out ones."""
@@ -73,9 +95,17 @@ def fit(
     logits = reads_logits(made)
     train = read_features(features, logits=logits)
     origin = origin_of(features)
-    held_out = None
-    if calibrate is not None:
-        held_out = read_features(calibrate, origin, logits=logits).features
+    reader = InputReader(
+        origin,
+        logits,
+        model=model,
+        weights=weights,
+        transform=read_transform(transform),
+        trust=trust,
+        settings=Settings(backend=backend, on_error=on_error),  # type: ignore[arg-type]
+        whose=str(features),
+    )
+    held_out = reader.rows(calibrate) if calibrate else None
     targets = train.labels if labels is None else read_labels(labels)
     if logits:
         _say_what_are_logits(features)
@@ -85,8 +115,8 @@ def fit(
     with work("fitting", len(train.features)):
         _fit(made, train.features, targets)
     _set_threshold(made, held_out, alpha, tpr)
-    if origin is not None:
-        made.origin_ = origin
+    if reader.opened_origin is not None:
+        made.origin_ = origin or reader.opened_origin
     made.save(target)
     if json_file == "-" and output is None:
         error_console.print(f"wrote {target}", markup=False)
@@ -99,7 +129,9 @@ def fit(
     present(describe(made), json_file, *(Text(line) for line in lines))
 
 
-def _check(output: Path | None, calibrate: Path | None, levels: dict[str, str | None]) -> None:
+def _check(
+    output: Path | None, calibrate: list[Path] | None, levels: dict[str, str | None]
+) -> None:
     """Raise for options that make no sense, before any work."""
     if output is not None and output.suffix != ".safetensors":
         raise InputError(f"{output}: a detector is stored as .safetensors; choose such a name.")

@@ -63,7 +63,8 @@ Trust = Annotated[
     typer.Option("--trust", help="Load what can run code: TorchScript, .pt2, a suite's function."),
 ]
 MovedModel = Annotated[
-    str | None, typer.Option("--model", help="For images: the model, if it has moved.")
+    str | None,
+    typer.Option("--model", help="For images: the model, if it has moved or is new."),
 ]
 MovedWeights = Annotated[
     Path | None, typer.Option("--weights", help="For images: the checkpoint, if it has moved.")
@@ -74,5 +75,12 @@ Transform = Annotated[
         help=f"Preprocessing: a name of the zoo, JSON such as '{TRANSFORM}', or a .json file. Its "
         f"keys: {', '.join(Preprocessing.keys())}; size and mode are read off the model where left "
         "out."
+    ),
+]
+Classes = Annotated[
+    Path | None,
+    typer.Option(
+        help="The names of the network's outputs in their order, one per line, or JSON; the names "
+        "of folders, sorted, if not given."
     ),
 ]

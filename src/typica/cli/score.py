@@ -20,7 +20,7 @@ from typica.bench import NarrowTable
 from typica.calibration import Levels
 from typica.checks import check_share
 from typica.cli.app import new_app
-from typica.cli.checks import one_of, out_rows, prints
+from typica.cli.checks import one_of, out_rows, prints, read_transform
 from typica.cli.options import (
     Backend,
     Confidence,
@@ -29,6 +29,7 @@ from typica.cli.options import (
     MovedWeights,
     OnError,
     Tpr,
+    Transform,
     Trust,
 )
 from typica.cli.show import (
@@ -109,6 +110,7 @@ def score(
     limit: Annotated[int, typer.Option(help="How many rows to print.", min=0)] = SHOWN,
     model: MovedModel = None,
     weights: MovedWeights = None,
+    transform: Transform = None,
     trust: Trust = False,
     backend: Backend = "auto",
     on_error: OnError = "stop",
@@ -144,6 +146,7 @@ def score(
             fdr=fdr,
             model=model,
             weights=weights,
+            transform=read_transform(transform),
             trust=trust,
             settings=Settings(backend=backend, on_error=on_error),  # type: ignore[arg-type]
         )

@@ -3,6 +3,7 @@ from ._code import agreements_file, code_of, code_to_run, is_function
 from ._explaining import explain_images
 from ._extraction import extract
 from ._guard import Guard, Guarded
+from ._inputs import InputReader, are_images
 from ._judging import Seen, features_of, judge_images
 from ._models import Opened, open_model
 from ._perturb import ODIN, Perturb
@@ -11,6 +12,7 @@ from ._reopen import Reopened, reopen
 from ._result import Extraction
 from ._runner import Runner, Trial
 from ._settings import BACKENDS, Settings
+from ._start import one_backend
 from ._transforms import check_settings, transform_for
 from .engines import make_runner
 from .extractors.onnx import OnnxExtractor
@@ -26,6 +28,7 @@ __all__ = [
     "GraphExtractor",
     "Guard",
     "Guarded",
+    "InputReader",
     "OnnxExtractor",
     "Opened",
     "Perturb",
@@ -35,6 +38,7 @@ __all__ = [
     "Settings",
     "Trial",
     "agreements_file",
+    "are_images",
     "check_settings",
     "code_of",
     "code_to_run",
@@ -44,6 +48,7 @@ __all__ = [
     "is_function",
     "judge_images",
     "make_runner",
+    "one_backend",
     "open_model",
     "reopen",
     "transform_for",

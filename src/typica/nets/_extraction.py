@@ -26,19 +26,18 @@ from typica.data import (
 from typica.errors import InputError, argument, border
 from typica.head import Head
 from typica.nets._class_order import doubtful_order, told_order
-from typica.nets._left_out import none_readable, say_left_out, say_skipped
+from typica.nets._left_out import say_left_out, say_skipped
 from typica.nets._models import Opened, open_model
 from typica.nets._reduce import Reduction
 from typica.nets._result import Extraction
 from typica.nets._runner import Runner
 from typica.nets._settings import Settings
+from typica.nets._start import start_runner
 from typica.nets._transforms import transform_for
-from typica.nets.engines import make_runner
 from typica.origin import feature_layer
 from typica.progress import advance, note, work
 
 SHARD = 512  # images: what a run that is killed may lose, minutes of a slow network at most
-TRIAL = 32  # images that `backend="auto"` tries the backends on
 
 
 @border
@@ -131,8 +130,9 @@ def _say_if_doubtful(bank: Bank) -> None:
     if order is not None:
         note(
             f"labels and outputs disagree: {order.top_1:.1%} of the labels are predicted (top-1), "
-            f"{order.best:.1%} if the outputs are {told_order(order, bank.classes)}; give their "
-            f"names in that order, {argument('classes', 'FILE')}, and {argument('fresh', True)}"
+            f"{order.best:.1%} if the outputs are {told_order(order, bank.classes)}; name them in "
+            f"that order with {argument('classes', 'FILE')} ({argument('fresh', True)} for the "
+            "same bank)"
         )
 
 
@@ -255,22 +255,6 @@ def _head(opened: Opened) -> Head | None:
     return head
 
 
-def start_runner(
-    opened: Opened, images: Images, transform: Preprocessing, settings: Settings
-) -> Runner:
-    """Return what runs the network, tried on the first images that can be read."""
-    return make_runner(
-        opened.extractor,
-        settings.backend,
-        sample=_sample(images, transform),
-        batch=settings.batch,
-        threads=settings.threads,
-        device=settings.device,
-        autocast=settings.autocast,
-        images=len(images),
-    )
-
-
 def run_through(
     runner: Runner, images: Images, transform: Preprocessing, settings: Settings, start: int = 0
 ) -> Iterator[tuple[Batch, Extraction]]:
@@ -315,11 +299,3 @@ def _joined(batches: list[Batch]) -> Batch:
     for batch in batches:
         skipped += batch.skipped
     return batches[-1]._replace(start=batches[0].start, skipped=skipped)
-
-
-def _sample(images: Images, transform: Preprocessing) -> NDArray[np.float32]:
-    """Return the first images that can be read, as the network takes them."""
-    for batch in image_batches(images, transform, min(TRIAL, len(images)), on_error="skip"):
-        if len(batch.indices):
-            return transform.normalised(batch.pixels)
-    raise none_readable(images)

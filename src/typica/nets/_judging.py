@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,11 @@ from typica.nets._models import Opened
 from typica.nets._reopen import reopen
 from typica.nets._result import Extraction, run_directly
 from typica.nets._settings import Settings
-from typica.progress import advance, work
+from typica.progress import advance, note, work
 from typica.verdicts import Verdicts
+
+if TYPE_CHECKING:
+    from typica.nets._runner import Runner
 
 WORTH_A_TRIAL = 256  # images, from which on looking for a faster backend saves time
 _AT_ONCE = 8  # images of few
@@ -38,6 +41,7 @@ def judge_images(
     fdr: Any = None,
     model: Any = None,
     weights: Any = None,
+    transform: Any = None,
     trust: bool = False,
     settings: Settings | None = None,
 ) -> Verdicts:
@@ -58,6 +62,9 @@ def judge_images(
     model, weights
         The network, or where it is now, if it has moved. A detector cannot ask for the code of a
         function, `package.module:function`, to run: to name it, here or before, is to agree.
+    transform
+        The preprocessing, as `extract` takes it, where the detector was fitted on plain features
+        and remembers none.
     trust
         Whether a TorchScript or .pt2 file may be loaded, which can run code.
     settings
@@ -67,9 +74,16 @@ def judge_images(
     found = open_images(images)
     say_left_out(found)
     with about(type(final_detector(estimator)).__name__):
-        opened, transform = reopen(origin_of(estimator), model=model, weights=weights, trust=trust)
+        opened, known = reopen(
+            origin_of(estimator),
+            model=model,
+            weights=weights,
+            trust=trust,
+            transform=transform,
+            images=found,
+        )
     with work("looking", len(found), unit="images/s"):
-        seen = features_of(opened, found, transform, estimator, settings)
+        seen = features_of(opened, found, known, estimator, settings)
     say_skipped(seen.skipped)
     names = np.array([found.names[i] for i in seen.indices.tolist()], dtype=np.str_)
     with work("scoring", len(names)):
@@ -100,29 +114,48 @@ def features_of(
     Few images are run as they are, each decoded once and run once; of many, a faster backend is
     looked for first.
     """
-    logits = reads_logits(estimator)
-    rows, indices, skipped = [], [], []
-    for batch, extraction in _run(opened, images, transform, settings or Settings()):
-        skipped += batch.skipped
-        if len(batch.indices):
-            rows.append(chosen(extraction, logits))
-            indices.append(batch.indices)
-    if not rows:
-        raise none_readable(images)
-    return Seen(np.concatenate(rows), np.concatenate(indices), skipped)
+    return Look(opened, transform, reads_logits(estimator), settings or Settings()).at(images)
 
 
-def _run(
-    opened: Opened, images: Images, transform: Preprocessing, settings: Settings
-) -> Iterator[tuple[Batch, Extraction]]:
-    plain = Settings(on_error=settings.on_error, workers=settings.workers)
-    if settings == plain and len(images) < WORTH_A_TRIAL:
-        return _run_few(opened, images, transform, settings)
-    # Loads what converts and times networks, which few images do without.
-    from typica.nets._extraction import run_through, start_runner  # noqa: PLC0415
+@dataclass
+class Look:
+    """Shows sets of images to a network, all by one backend.
 
-    runner = start_runner(opened, images, transform, settings)
-    return run_through(runner, images, transform, settings)
+    total: how many images there will be in all, where there are more sets than one.
+    """
+
+    opened: Opened
+    transform: Preprocessing
+    logits: bool
+    settings: Settings
+    total: int | None = None
+    _runner: Runner | None = None
+
+    def at(self, images: Images) -> Seen:
+        """Return what the detector reads of a set."""
+        rows, indices, skipped = [], [], []
+        for batch, extraction in self._run(images):
+            skipped += batch.skipped
+            if len(batch.indices):
+                rows.append(chosen(extraction, self.logits))
+                indices.append(batch.indices)
+        if not rows:
+            raise none_readable(images)
+        return Seen(np.concatenate(rows), np.concatenate(indices), skipped)
+
+    def _run(self, images: Images) -> Iterator[tuple[Batch, Extraction]]:
+        total, settings = self.total or len(images), self.settings
+        plain = Settings(on_error=settings.on_error, workers=settings.workers)
+        if settings == plain and total < WORTH_A_TRIAL:
+            return _run_few(self.opened, images, self.transform, settings)
+        # Loads what converts and times networks, which few images do without.
+        from typica.nets._extraction import run_through  # noqa: PLC0415
+        from typica.nets._start import start_runner  # noqa: PLC0415
+
+        if self._runner is None:
+            self._runner = start_runner(self.opened, images, self.transform, settings, total)
+            note(self._runner.describe())
+        return run_through(self._runner, images, self.transform, settings)
 
 
 def _run_few(

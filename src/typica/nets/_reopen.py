@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from typica.data import Preprocessing
+from typica.data import Images, Preprocessing
 from typica.errors import InputError, argument
 from typica.files import sha256
 from typica.nets._code import code_of, code_to_run, is_function
 from typica.nets._models import PROGRAMS, Opened, open_model
+from typica.nets._transforms import transform_for
 from typica.origin import Origin
 
 
@@ -22,19 +24,24 @@ class Reopened(NamedTuple):
 
 
 def reopen(
-    origin: Origin | None, *, model: Any = None, weights: Any = None, trust: bool = False
+    origin: Origin | None,
+    *,
+    model: Any = None,
+    weights: Any = None,
+    trust: bool = False,
+    transform: Any = None,
+    images: Images | None = None,
 ) -> Reopened:
     """Open the network of `origin` again and check that it is the same.
 
     model, weights: where they are now, if they have moved. A model that is a function runs its
     owner's code; a file alone cannot ask for that, so the user must have named it, in `model` or
-    before. A TorchScript or .pt2 file can run code as well, and needs `trust`.
+    before. A TorchScript or .pt2 file can run code as well, and needs `trust`. Where there is no
+    origin, `model` names the network, and `transform` and `images` tell the preprocessing as they
+    do for `transform_for`.
     """
     if origin is None:
-        raise InputError(
-            "was fitted on features and remembers no model; "
-            "fit it on a bank of `typica extract`, or pass features."
-        )
+        return _first_opened(model, weights, trust, transform, images)
     spec = _remembered_model(origin) if model is None else model
     file = _remembered_weights(origin) if weights is None else _existing(weights)
     _check_program(spec, origin)
@@ -46,7 +53,32 @@ def reopen(
     )
     if opened.identity["weights"] != origin.weights:
         raise _other_weights(file or spec)
-    return Reopened(opened, Preprocessing.from_dict(origin.transform))
+    known = Preprocessing.from_dict(origin.transform)
+    if transform is not None and images is not None:
+        _check_transform(transform_for(opened, images, transform), known)
+    return Reopened(opened, known)
+
+
+def _first_opened(
+    model: Any, weights: Any, trust: bool, transform: Any, images: Images | None
+) -> Reopened:
+    """Open the network that somebody says has made the features of a detector."""
+    if model is None or images is None:
+        raise InputError(
+            "was fitted on features and remembers no model; name the one that made them, "
+            f"{argument('model')} and {argument('transform')}, "
+            "fit it on a bank of `typica extract`, or pass features."
+        )
+    opened = open_model(model, weights, trust=trust)
+    return Reopened(opened, transform_for(opened, images, transform))
+
+
+def _check_transform(given: Preprocessing, known: Preprocessing) -> None:
+    if given != known:
+        raise InputError(
+            f"was fitted with the transform {json.dumps(known.to_dict())}; "
+            f"leave {argument('transform')} out, or extract and fit again."
+        )
 
 
 def _remembered_model(origin: Origin) -> str:

@@ -41,7 +41,8 @@ class Runner:
     settings: JSON values which make an equal runner again, `make_runner(extractor,
     settings["backend"], batch=settings["batch"], threads=settings["threads"], ...)`, with equal
     results to the last bit on the same machine and versions. trials: what was tried, measured and
-    left aside.
+    left aside. cut_short: whether some were not tried, as too few images could have repaid it.
+    chosen: how it came to be this one, where that is worth saying.
     """
 
     def __init__(
@@ -55,6 +56,8 @@ class Runner:
         self.name = name
         self.batch, self.jobs = engine.batch, engine.jobs
         self.trials: list[Trial] = []
+        self.cut_short = False
+        self.chosen = ""
         versions = {"numpy": np.__version__, **engine.versions}
         self.settings = {
             "backend": name,
@@ -122,7 +125,9 @@ class Runner:
                 failed.append(f"{trial.name}: {trial.reason}")
         measured = f" (batch x threads, images/s: {', '.join(rates)})" if len(rates) > 1 else ""
         aside = f"; left aside: {'; '.join(failed)}" if failed else ""
-        return f"{self.name}, batch {self.batch}, {self._engine.threads} threads{measured}{aside}"
+        chosen = f"; {self.chosen}" if self.chosen else ""
+        ran = f"{self.name}, batch {self.batch}, {self._engine.threads} threads"
+        return f"{ran}{measured}{chosen}{aside}"
 
     def __repr__(self) -> str:
         return f"Runner({self.name!r}, batch={self.batch}, threads={self._engine.threads})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +30,7 @@ _LARGER = (16, 0.005)
 _LARGER_MNN = (4, 0.05)  # as Winograd's method likes larger products
 _SPELL = 0.5  # seconds to time for, where that is more than one batch per thread
 _WORTH = 10.0  # seconds of work, below which to convert the network takes longer than it saves
+_GAIN = 2 / 3  # of the time: what another backend saves at the most, being three times as quick
 _ROUNDS = 3  # in which what is close to the best is timed again, as the machine's pace may change
 _CLOSE = 0.7  # of the best rate
 
@@ -50,6 +52,7 @@ class Trials:
         self.device, self.autocast = device, autocast
         self._reference = run_directly(extractor, sample[:_CHECKED])
         self._trials: list[Trial] = []
+        self._dearest = 0.0  # seconds that the dearest backend so far took to try
 
     def named(self, backend: str, batch: int | None, threads: int | None) -> Runner:
         """Return the quickest runner of one backend; raise if it fails or differs."""
@@ -67,28 +70,58 @@ class Trials:
         threads: int | None,
         images: int | None = None,
     ) -> Runner:
-        """Return the quickest runner of several backends; the first must work, others may fail."""
+        """Return the quickest runner of several backends; the first must work, others may fail.
+
+        Where it is known how many images there are, the trial ends as soon as they cannot repay it.
+        """
         self._check(batch)
         first, *others = backends
-        found = list(self._timed(first, batch, threads))
+        with self._at_its_cost():
+            found = list(self._timed(first, batch, threads))
+        tried = 1
         for backend in others:
-            if images is not None and self._is_little(images, found):
+            if not self._repays(images, found):
                 break
+            tried += 1
             if self._is_elsewhere:
                 self._leave(backend, batch, threads, "runs on the CPU in single precision")
                 continue
-            try:
-                for pair in self._timed(backend, batch, threads):
-                    found.append(pair)  # noqa: PERF402 (those before a failure stay)
-            except Exception as error:  # converters raise anything
-                difference = getattr(error, "difference", None)
-                self._leave(backend, batch, threads, first_line(error, 2000), difference)
-        return self._best(found)
+            with self._at_its_cost():
+                self._try(backend, batch, threads, images, found)
+        runner = self._best(found, images)
+        runner.cut_short = tried < len(backends)
+        return runner
 
-    @staticmethod
-    def _is_little(images: int, found: list[tuple[Runner, Trial]]) -> bool:
-        """Tell whether so many images are run sooner than a network is converted."""
-        return any(images < _WORTH * (trial.rate or 0) for _, trial in found)
+    def _try(
+        self,
+        backend: str,
+        batch: int | None,
+        threads: int | None,
+        images: int | None,
+        found: list[tuple[Runner, Trial]],
+    ) -> None:
+        """Add the runners of a backend, those before a failure, or before they do not repay."""
+        try:
+            for pair in self._timed(backend, batch, threads):
+                found.append(pair)
+                if not self._repays(images, found):
+                    break
+        except Exception as error:  # converters raise anything
+            difference = getattr(error, "difference", None)
+            self._leave(backend, batch, threads, first_line(error, 2000), difference)
+
+    @contextlib.contextmanager
+    def _at_its_cost(self) -> Iterator[None]:
+        start = perf_counter()
+        yield
+        self._dearest = max(self._dearest, perf_counter() - start)
+
+    def _repays(self, images: int | None, found: list[tuple[Runner, Trial]]) -> bool:
+        """Tell whether another trial may save more time than it costs."""
+        if images is None:
+            return True
+        left = images / max(trial.rate or 0 for _, trial in found)  # seconds
+        return left >= _WORTH and _GAIN * left >= self._dearest
 
     @property
     def _is_elsewhere(self) -> bool:
@@ -125,12 +158,14 @@ class Trials:
         runner, trial = self._checked(backend, batch, threads)
         return runner, trial._replace(rate=self._rate(runner, trial))
 
-    def _best(self, found: list[tuple[Runner, Trial]]) -> Runner:
+    def _best(self, found: list[tuple[Runner, Trial]], images: int | None = None) -> Runner:
         """Return the quickest, by the best of several times of those that come close to it."""
         for _ in range(_ROUNDS):
-            enough = _CLOSE * max(trial.rate or 0 for _, trial in found)
+            best_rate = max(trial.rate or 0 for _, trial in found)
+            enough = _CLOSE * best_rate
             close = [i for i, (_, trial) in enumerate(found) if (trial.rate or 0) >= enough]
-            if len(close) < 2:
+            saved = math.inf if images is None else (1 - _CLOSE) * images / best_rate
+            if len(close) < 2 or saved < _SPELL * len(close):
                 break
             for i in close:
                 runner, trial = found[i]

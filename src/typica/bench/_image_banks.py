@@ -1,0 +1,58 @@
+"""Banks of images that were never extracted by hand: made once, and kept in Typica's home."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from typica.data import Images, Preprocessing, holds_images, in_order, open_images
+from typica.data.sets import set_home
+from typica.errors import InputError, about, argument
+from typica.nets import Opened, Settings, extract, reopen
+from typica.origin import Origin
+
+
+def bank_identity(opened: Opened, transform: Preprocessing, images: Images) -> dict[str, Any]:
+    """Return what tells a bank of these images by this network from all others."""
+    made = {"transform": transform.to_dict(), "data": images.fingerprint()}
+    return {**opened.identity, **made}
+
+
+def digest_of(identity: Mapping[str, Any]) -> str:
+    """Return the end of a bank's name in the cache."""
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def banked(
+    path: Path,
+    origin: Origin | None = None,
+    *,
+    split: str | None = None,
+    classes: Any = None,
+    settings: Settings | None = None,
+    **network: Any,
+) -> Path:
+    """Return a path of features as it is, and for one of images the bank that is made of them.
+
+    origin: the network that the features should come from; None where `network` names it, its
+    model, weights, transform and trust. classes: as `extract` takes them.
+    """
+    if not holds_images(path):
+        return path
+    if origin is None and network.get("model") is None:
+        raise InputError(
+            f"{path}: holds images; name the network that is to see them, {argument('model')}, "
+            "or pass a bank of `typica extract`."
+        )
+    images = open_images(path, split=split)
+    if classes is not None:
+        images = in_order(images, classes)
+    with about(str(path)):
+        opened, transform = reopen(origin, **network, images=images)
+    name = f"{path.resolve().name}-{digest_of(bank_identity(opened, transform, images))}"
+    folder = set_home() / "banks" / name
+    extract(images, opened, folder, transform, settings=settings)
+    return folder

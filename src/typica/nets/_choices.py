@@ -1,0 +1,96 @@
+"""Which backend was the quickest for a network here: found out once, then remembered.
+
+A choice holds for one network, shape of input, processor and set of library versions; it lies in
+Typica's home, one small file each, and may be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from typica.data.sets import set_home
+from typica.errors import InputError
+from typica.files import atomic_path, cores
+from typica.nets._settings import Settings
+
+_PACKAGES = ("typica", "numpy", "torch", "onnx", "onnxruntime", "openvino", "MNN")
+_LARGEST = 2**16  # bytes of a choice
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A backend with its batch size and threads, and the seconds that it took to find out.
+
+    images: how many there were to run where the trial was cut short for their sake; more of them
+    are worth another trial. None where everything was tried.
+    """
+
+    backend: str
+    batch: int
+    threads: int
+    seconds: float
+    images: int | None = None
+
+    def holds_for(self, images: int) -> bool:
+        """Tell whether so many images would not have been worth a longer trial."""
+        return self.images is None or images <= self.images
+
+
+def choice_file(identity: Mapping[str, Any], shape: tuple[int, ...], settings: Settings) -> Path:
+    """Return where the choice for a network's input on this machine lies."""
+    asked = [settings.batch, settings.threads, settings.device, settings.autocast]
+    known = [dict(identity), list(shape), asked, _machine(), _versions()]
+    digest = hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()
+    return set_home() / "backends" / f"{digest[:32]}.json"
+
+
+def read_choice(path: Path) -> Choice | None:
+    """Return a choice; None where there is none, or a file that holds something else."""
+    try:
+        with path.open("rb") as file:
+            values = json.loads(file.read(_LARGEST))
+        choice = Choice(**values)
+    except (OSError, ValueError, TypeError, RecursionError):
+        return None
+    numbers = [choice.batch, choice.threads, 1 if choice.images is None else choice.images]
+    right = isinstance(choice.backend, str) and isinstance(choice.seconds, int | float)
+    return choice if right and all(map(_is_count, numbers)) else None
+
+
+def write_choice(path: Path, choice: Choice) -> None:
+    """Remember a choice; where that cannot be written, it is found out again."""
+    with contextlib.suppress(OSError, InputError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_path(path) as temporary:
+            temporary.write_text(json.dumps(asdict(choice)) + "\n", encoding="utf-8")
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and value > 0
+
+
+def _machine() -> list[Any]:
+    """Return what tells one kind of machine from another."""
+    model = platform.processor()
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                model = line.partition(":")[2].strip()
+                break
+    return [platform.system(), platform.machine(), model, cores()]
+
+
+def _versions() -> dict[str, str]:
+    versions = {}
+    for package in _PACKAGES:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[package] = metadata.version(package)
+    return versions

@@ -1,0 +1,143 @@
+"""Rows for a detector, from features or from images: what every command takes as its inputs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from typica.arrays import AnyArray
+from typica.data import Images, holds_images, open_images, read_rows
+from typica.decide import origin_of
+from typica.detectors import final_detector, reads_logits
+from typica.errors import InputError, about
+from typica.nets._left_out import say_left_out, say_skipped
+from typica.nets._settings import Settings
+from typica.origin import Origin
+from typica.progress import work
+
+if TYPE_CHECKING:
+    from typica.nets._judging import Look
+    from typica.nets._reopen import Reopened
+
+
+@dataclass
+class InputReader:
+    """Reads features as they are, and shows images to the network that a detector was fitted for.
+
+        reader = InputReader.of(detector)
+        detector.calibrate(reader.rows("held_out/"), alpha=0.05)
+
+    The network is opened for the first images; all that are read at once go through one backend.
+
+    origin: the network that made the features, None where it is not known. logits: whether logits
+    are wanted in place of features. model, weights, trust: as `reopen` takes them. transform: as
+    `extract` takes it; a network that the detector remembers has its own. whose: the name that
+    errors begin with.
+    """
+
+    origin: Origin | None
+    logits: bool = False
+    model: Any = None
+    weights: Any = None
+    transform: Any = None
+    trust: bool = False
+    settings: Settings | None = None
+    whose: str = ""
+    _network: Reopened | None = field(default=None, init=False, repr=False)
+
+    @classmethod
+    def of(cls, estimator: Any, **network: Any) -> InputReader:
+        """Return a reader for a detector, or for a Pipeline that ends in one."""
+        whose = type(final_detector(estimator)).__name__
+        origin = origin_of(estimator)
+        return cls(origin, reads_logits(estimator), **network, whose=whose)
+
+    @property
+    def opened_origin(self) -> Origin | None:
+        """The origin of what was read of images; the detector's own where there were none."""
+        if self._network is None:
+            return self.origin
+        origin: Origin = self._network.opened.origin(self._network.transform)
+        return origin
+
+    def rows(self, source: Any) -> AnyArray:
+        """Return one row per input of a path, or of several paths of images."""
+        return self.sets({"": source})[""]
+
+    def sets(self, sources: Mapping[str, Any]) -> dict[str, AnyArray]:
+        """Return the rows of several sets by name, all as wide as the first."""
+        images = {}
+        for name, source in sources.items():
+            if are_images(source):
+                images[name] = open_images(source)
+                say_left_out(images[name])
+        look = self._look(images) if images else None
+        rows: dict[str, AnyArray] = {}
+        width = None
+        for name, source in sources.items():
+            if look is not None and name in images:
+                rows[name] = self._seen(look, images[name])
+            else:
+                rows[name] = read_rows(_only(source), self.origin, width, logits=self.logits)
+            width = rows[name].shape[1]
+        return rows
+
+    def _look(self, images: Mapping[str, Images]) -> Look:
+        """Return what shows images to the network, opened and with its backend chosen by now."""
+        # Loads what opens networks, which features do without.
+        from typica.nets._judging import Look  # noqa: PLC0415
+        from typica.nets._reopen import reopen  # noqa: PLC0415
+
+        first, total = next(iter(images.values())), sum(map(len, images.values()))
+        with about(self.whose or "the bank"):
+            self._network = reopen(
+                self.origin,
+                model=self.model,
+                weights=self.weights,
+                trust=self.trust,
+                transform=self.transform,
+                images=first,
+            )
+        opened, transform = self._network
+        return Look(opened, transform, self.logits, self.settings or Settings(), total)
+
+    @staticmethod
+    def _seen(look: Look, images: Images) -> AnyArray:
+        with work("looking", len(images), unit="images/s"):
+            seen = look.at(images)
+        say_skipped(seen.skipped)
+        return seen.rows
+
+
+def are_images(source: Any) -> bool:
+    """Tell whether a source is images: a path of them, a list of such paths, or images themselves.
+
+    Features and images together are refused.
+    """
+    if not isinstance(source, Sequence) or isinstance(source, str):
+        return not isinstance(source, str | os.PathLike) or holds_images(Path(source))
+    kinds: dict[bool, list[Any]] = {False: [], True: []}
+    for part in source:
+        kinds[are_images(part)].append(part)
+    if all(kinds.values()):
+        raise InputError(
+            f"features ({_some(kinds[False])}) and images ({_some(kinds[True])}) cannot be read "
+            "together; pass one kind."
+        )
+    return bool(kinds[True])
+
+
+def _only(source: Any) -> Path:
+    """Return the path of features, of which there is one."""
+    if isinstance(source, str | os.PathLike):
+        return Path(source)
+    if len(source) != 1:
+        raise InputError(f"{len(source)} files of features; pass one, or images and folders.")
+    return Path(source[0])
+
+
+def _some(paths: Sequence[Any]) -> str:
+    return ", ".join(map(str, paths[:3])) + (" ..." if len(paths) > 3 else "")
