@@ -29,7 +29,7 @@ import typica
 from typica import Bank, Head, write_bank
 from typica.bank import BankWriter, read_notes, remove_bank
 from typica.bank._files import HEADER, Growing, Manifest, Shard, npy_header
-from typica.data import has_logits, origin_of, read_features, read_head, read_labels
+from typica.data import has_logits, read_features, read_head, read_labels, read_origin
 from typica.errors import FormatError, InputError
 from typica.origin import Origin
 from typica.progress import listening
@@ -832,14 +832,14 @@ def test_the_origin_goes_with_the_parquet_file(tmp_path: Path) -> None:
     bank = write_bank(tmp_path / "a", rows(3), identity=origin.to_dict())
     bank.to_parquet(tmp_path / "a.parquet")
     for path in (tmp_path / "a", tmp_path / "a.parquet"):
-        assert origin_of(path) == origin
+        assert read_origin(path) == origin
         assert len(read_features(path, origin).features) == 3
         with pytest.raises(InputError, match=r"^.*a(\.parquet)?: features of another network, wei"):
             read_features(path, dataclasses.replace(origin, weights="v"))
     with pytest.warns(DeprecationWarning, match="origin now"):
         assert bank.source == origin.to_dict()
     write_bank(tmp_path / "b", rows(3)).to_parquet(tmp_path / "b.parquet")
-    assert origin_of(tmp_path / "b") is None and origin_of(tmp_path / "b.parquet") is None
+    assert read_origin(tmp_path / "b") is None and read_origin(tmp_path / "b.parquet") is None
     assert len(read_features(tmp_path / "b.parquet", origin).features) == 3
 
 

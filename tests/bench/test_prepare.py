@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +53,24 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TYPICA_HOME", str(tmp_path / "home"))
     monkeypatch.delitem(sys.modules, "tiny", raising=False)
     return tmp_path
+
+
+def test_a_bank_is_opened_to_see_how_it_was_run_and_to_be_read(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+):
+    suite = load_suite("colours.toml")
+    prepare(suite, None, settings=PLAIN, trust=True)
+    opened: Counter[str] = Counter()
+    open_bank = Bank.open.__func__
+
+    def counting(cls, path):
+        opened[Path(path).name.rpartition("-")[0]] += 1
+        return open_bank(cls, path)
+
+    monkeypatch.setattr(Bank, "open", classmethod(counting))
+    sets = prepare(suite, None, settings=PLAIN, trust=True)
+    sets.images["noise"][0]
+    assert opened == {"train": 2, "test": 2, "noise": 2, "test-odin": 1, "noise-odin": 1}
 
 
 def test_features_layers_scores_and_images_of_every_set(here: Path):

@@ -19,10 +19,10 @@ from typica.data import (
     has_logits,
     holds_images,
     open_images,
-    origin_of,
     read_features,
     read_head,
     read_labels,
+    read_origin,
     read_rows,
     unpack,
 )
@@ -66,7 +66,7 @@ def doors(path: Path) -> Iterator[Door]:
 def _folder_doors(path: Path) -> Iterator[Door]:
     if (path / "manifest.json").exists():
         yield use_bank
-        yield from (read_features, read_labels, read_head, origin_of)
+        yield from (read_features, read_labels, read_head, read_origin)
     if (path / "result.json").exists():
         yield read_result
         yield read_scores
@@ -151,7 +151,7 @@ def bank_head(path: Path) -> None:
 FILE_DOORS: tuple[tuple[tuple[str, ...], tuple[Door, ...]], ...] = (
     (
         FEATURES,
-        (read_features, read_rows, read_labels, read_head, has_logits, origin_of, bank_head),
+        (read_features, read_rows, read_labels, read_head, has_logits, read_origin, bank_head),
     ),
     ((".txt",), (read_labels,)),
     ((".safetensors",), (use_detector,)),

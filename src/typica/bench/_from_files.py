@@ -11,19 +11,18 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 from typica.arrays import AnyArray
-from typica.bank import Bank
 from typica.bench._choose import Choice, leave_classes_out
 from typica.bench._engine import PAPER, Comparison, compare, make_detectors
 from typica.data import (
+    FeatureFile,
     Images,
     find_head,
     holds_images,
+    open_features,
     open_images,
-    read_features,
     read_labels,
     read_rows,
 )
-from typica.data import origin_of as origin_of_file
 from typica.detectors import Detector, final_detector, list_detectors, wants_head
 from typica.errors import InputError, argument
 from typica.head import Head
@@ -84,10 +83,11 @@ def compare_files(
 
     names: of detectors, "all" or "paper"; those that lack a head are left out.
     """
-    detectors = _with_head(names, find_head(head, features), f"they need {argument('head')}")
-    train = read_features(features)
+    opened = open_features(features)
+    detectors = _with_head(names, find_head(head, opened), f"they need {argument('head')}")
+    train = opened.read()
     targets = train.labels if labels is None else read_labels(labels)
-    origin, width = origin_of_file(features), train.features.shape[1]
+    origin, width = opened.origin, train.features.shape[1]
     rows = read_rows(known, origin, width)
     sets = {name: read_rows(path, origin, width) for name, path in ood.items()}
     return compare(detectors, train.features, targets, rows, sets, alpha=alpha, tpr=tpr)
@@ -120,19 +120,21 @@ def choose_files(
     network: dict[str, Any] = {"model": model, "weights": weights, "trust": trust}
     if images is None and holds_images(bank):
         images = bank if held_out is None else held_out
-    bank = _banked(bank, split=split, transform=transform, classes=classes, **network)
-    if held_out is not None:
-        held_out = _banked(held_out, origin_of_file(bank), classes=classes, **network)
-    every = _labelled(bank, labels)
-    detectors = _with_head(
-        names, _own_head(head, bank, every), "they need a head for these classes"
+    opened = open_features(
+        _banked(bank, split=split, transform=transform, classes=classes, **network)
     )
-    train, known, rows = _parts(every, bank, held_out, seed)
+    apart = None
+    if held_out is not None:
+        apart = open_features(_banked(held_out, opened.origin, classes=classes, **network))
+    every = _labelled(opened, labels)
+    detectors = _with_head(
+        names, _own_head(head, opened, every), "they need a head for these classes"
+    )
+    train, known, rows = _parts(every, opened.origin, apart, seed)
     near = None
     if images is not None:
         shown = images if isinstance(images, Images) else open_images(images, split=split)
-        source = bank if held_out is None else held_out
-        near = _near(Path(source), shown, rows, seed=seed, **network)
+        near = _near(apart or opened, shown, rows, seed=seed, **network)
     return leave_classes_out(
         detectors,
         train.features,
@@ -163,9 +165,9 @@ class _Labelled(NamedTuple):
 
 
 def _labelled(
-    path: str | Path, labels: str | Path | None = None, origin: Origin | None = None
+    opened: FeatureFile, labels: str | Path | None = None, origin: Origin | None = None
 ) -> _Labelled:
-    table = read_features(path, origin)
+    path, table = opened.path, opened.read(origin)
     features = table.features
     targets = table.labels if labels is None else read_labels(labels)
     if targets is None:
@@ -181,11 +183,11 @@ def _labelled(
 
 
 def _parts(
-    every: _Labelled, bank: str | Path, held_out: str | Path | None, seed: int
+    every: _Labelled, origin: Origin | None, held_out: FeatureFile | None, seed: int
 ) -> tuple[_Labelled, _Labelled, NDArray[np.int64] | None]:
     """Return what to fit on, what is held out, and the rows of the bank that the latter are."""
     if held_out is not None:
-        return every, _labelled(held_out, origin=origin_of_file(bank)), None
+        return every, _labelled(held_out, origin=origin), None
     kept, rows = train_test_split(
         np.arange(len(every.features)),
         test_size=HELD_OUT,
@@ -196,24 +198,24 @@ def _parts(
 
 
 def _near(
-    path: Path, images: Images, rows: NDArray[np.int64] | None, **options: Any
+    opened: FeatureFile, images: Images, rows: NDArray[np.int64] | None, **options: Any
 ) -> dict[str, NDArray[np.float32]]:
     """Return the features of corrupted and mixed images of a bank, of these rows or of all."""
     from typica.bench._near import near_features  # noqa: PLC0415 (needs torch, which is an extra)
 
-    if not Bank.is_bank(path):
+    bank = opened.bank
+    if bank is None:
         raise InputError(
-            f"{argument('images')}: {path} is not a bank of `typica extract`; "
+            f"{argument('images')}: {opened.path} is not a bank of `typica extract`; "
             "pass one, for its network is needed."
         )
-    bank = Bank.open(path)
     if rows is None:
         rows = np.arange(len(bank))
     with work("corrupting and mixing", None, unit="images/s"):
         return near_features(bank, images, rows, **options)
 
 
-def _own_head(head: str | Path | None, bank: str | Path, every: _Labelled) -> Head | None:
+def _own_head(head: str | Path | None, bank: FeatureFile, every: _Labelled) -> Head | None:
     """Return the head; a bank's own only if it knows the classes, or no logit could be masked."""
     found = find_head(head, bank)
     if head is None and found is not None and not np.isin(every.labels, found.classes).all():

@@ -22,19 +22,19 @@ from typica.bench._image_banks import bank_identity, digest_of
 from typica.bench._schema import IMAGE_METHODS, OF_TRANSFORM, method_params
 from typica.bench._suite import FeatureSuite
 from typica.data import (
+    FeatureFile,
     Images,
     Preprocessing,
     check_origin,
-    find_head,
     holds_images,
     image_batches,
+    open_features,
     open_images,
-    origin_of,
-    read_features,
 )
 from typica.data.sets import find_set, how_to_get, set_home
 from typica.errors import InputError, about, argument
 from typica.extras import need
+from typica.head import Head
 from typica.nets import (
     ODIN,
     FeatureExtractor,
@@ -95,14 +95,14 @@ def prepare(
         left_out={name: list(entry.left_out) for name, entry in sets.items() if entry.left_out},
         images={name: entry for name, entry in sets.items() if entry.images is not None},
     )
-    return _with_head(features, sets["train"].path)
+    return _with_head(features, sets["train"].file.head)
 
 
 def _tables(suite: Suite, sets: Mapping[str, _Set]) -> tuple[Arrays, Arrays]:
     """Return features and labels by set; the sets that the network knows must have labels."""
     rows, labels = {}, {}
     for name, entry in sets.items():
-        table = read_features(entry.path)
+        table = entry.file.read()
         rows[name] = np.asarray(as_floating(table.features))
         if name in suite.ood:
             continue
@@ -115,9 +115,8 @@ def _tables(suite: Suite, sets: Mapping[str, _Set]) -> tuple[Arrays, Arrays]:
     return rows, labels
 
 
-def _with_head(features: FeatureSuite, train: Path) -> FeatureSuite:
+def _with_head(features: FeatureSuite, head: Head | None) -> FeatureSuite:
     """Add the head that lies beside the training features, and the accuracy it reaches."""
-    head = find_head(None, train)
     if head is None:
         return features
     accuracy = float(np.mean(head.predict(features.test) == features.test_labels))
@@ -132,16 +131,11 @@ def _with_head(features: FeatureSuite, train: Path) -> FeatureSuite:
 
 @dataclass(frozen=True, eq=False)
 class _Set:
-    """One set: where its features lie, and its images where there are any, by row."""
+    """One set: the file or bank of its features, and its images where there are any, by row."""
 
-    path: Path
+    file: FeatureFile
     images: Images | None = None
     left_out: tuple[str, ...] = ()
-
-    @cached_property
-    def bank(self) -> Bank | None:
-        """The bank of the features, opened once."""
-        return Bank.open(self.path) if Bank.is_bank(self.path) else None
 
     @cached_property
     def _position(self) -> dict[str, int]:
@@ -152,7 +146,8 @@ class _Set:
         """Return the name and the image of a row; the features may lack images that are damaged."""
         if self.images is None:
             raise KeyError(row)
-        names = None if self.bank is None else self.bank.names
+        bank = self.file.bank
+        names = None if bank is None else bank.names
         if names is None:
             return self.images.names[row], self.images.read(row)
         return names[row], self.images.read(self._position[names[row]])
@@ -210,15 +205,17 @@ class _Job:
     def features(self, name: str, path: Path, source: Source) -> _Set:
         """Return a set's features: as they are in a bank or a feature file, else of its images."""
         if not holds_images(path):
-            check_origin(path, origin_of(path), self.opened.origin(self.transform))
-            return _Set(path)
+            file = open_features(path)
+            check_origin(path, file.origin, self.opened.origin(self.transform))
+            return _Set(file)
         images = self._images(name, path, source)
         folder = self._folder(name, images)
         with work(name, len(images), UNIT):
             bank = extract(images, self.opened, folder, self.transform, settings=self.settings)
         not_images = [f"{name}: not an image" for name in images.ignored]
         unread = [reason for _, reason in bank.skipped]
-        return _Set(folder, images, (*images.notes, *not_images, *unread))
+        file = FeatureFile(folder, bank)
+        return _Set(file, images, (*images.notes, *not_images, *unread))
 
     def input_scores(self, suite: Suite, sets: Mapping[str, _Set]) -> dict[str, Arrays]:
         """Return the scores of methods that move the input, by method and set.
@@ -396,7 +393,7 @@ def _open(suite: Suite, data: Path | None, trust: bool) -> Opened:
 
 def _layers(suite: Suite, sets: Mapping[str, _Set]) -> dict[str, Arrays]:
     """Return the other layers' features by layer and set, where every set has a bank with them."""
-    banks = {name: entry.bank for name, entry in sets.items() if name != "calibration"}
+    banks = {name: entry.file.bank for name, entry in sets.items() if name != "calibration"}
     layers = {}
     for layer in suite.layers:
         arrays = {}

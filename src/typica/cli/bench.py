@@ -36,7 +36,7 @@ from typica.bench import (
 from typica.cli.app import new_app
 from typica.cli.checks import check_folder, one_of, out_folder, out_text, prints
 from typica.cli.options import Backend, Json, OnError, Trust
-from typica.cli.show import complain, console, error_console, write_json, write_text
+from typica.cli.show import console, error_console, write_json, write_text
 from typica.errors import InputError
 from typica.progress import note
 
@@ -210,8 +210,4 @@ def _sets(
     from typica.nets import Settings  # noqa: PLC0415
 
     settings = Settings(backend=backend, on_error=on_error)  # type: ignore[arg-type]
-    sets = prepare(suite, data, cache=cache, settings=settings, trust=trust)
-    for name, reasons in sets.left_out.items():
-        for reason in reasons:
-            complain(f"{name}, left out: {reason}")
-    return sets
+    return prepare(suite, data, cache=cache, settings=settings, trust=trust)

@@ -25,7 +25,7 @@ from typica.cli.options import (
     Trust,
 )
 from typica.cli.show import error_console, present
-from typica.data import find_head, has_logits, origin_of, read_features, read_labels
+from typica.data import FeatureFile, find_head, open_features, read_labels
 from typica.decide import describe
 from typica.detectors import (
     Detector,
@@ -91,10 +91,10 @@ def fit(
     """Fit a detector on training features and set its threshold on held-out ones."""
     _check(output, calibrate, {"--alpha": alpha, "--tpr": tpr})
     target = _beside(features) if output is None else output
-    made = _make(detector, param or [], head, features)
+    opened = open_features(features)
+    made = _make(detector, param or [], head, opened)
     logits = reads_logits(made)
-    train = read_features(features, logits=logits)
-    origin = origin_of(features)
+    train, origin = opened.read(logits=logits), opened.origin
     reader = InputReader(
         origin,
         logits,
@@ -108,8 +108,8 @@ def fit(
     held_out = reader.rows(calibrate) if calibrate else None
     targets = train.labels if labels is None else read_labels(labels)
     if logits:
-        _say_what_are_logits(features)
-        targets = _to_check_by(made, features, targets)
+        _say_what_are_logits(opened)
+        targets = _to_check_by(made, opened, targets)
     if targets is None and made.tags.uses_labels:
         note("no labels: all rows count as one class (pass --labels for one mean per class)")
     with work("fitting", len(train.features)):
@@ -143,7 +143,7 @@ def _check(
             )
 
 
-def _make(name: str, pairs: list[str], head: Path | None, features: Path) -> Detector:
+def _make(name: str, pairs: list[str], head: Path | None, features: FeatureFile) -> Detector:
     """Make the detector, with the head that was given or, where it takes one, the bank's own."""
     params = parse_params(name, _texts(pairs))
     found = find_head(head, features)
@@ -153,14 +153,16 @@ def _make(name: str, pairs: list[str], head: Path | None, features: Path) -> Det
     return make_detector(name, **params, head=found)
 
 
-def _say_what_are_logits(features: Path) -> None:
-    rows = "bank's logits are read" if has_logits(features) else "rows are taken as logits"
+def _say_what_are_logits(features: FeatureFile) -> None:
+    rows = "bank's logits are read" if features.has_logits else "rows are taken as logits"
     note(f"no head: the {rows} (pass --head for features)")
 
 
-def _to_check_by(detector: Detector, features: Path, labels: AnyArray | None) -> AnyArray | None:
+def _to_check_by(
+    detector: Detector, features: FeatureFile, labels: AnyArray | None
+) -> AnyArray | None:
     """Return the labels, unless nobody needs them: a bank's logits are known to be logits."""
-    known = has_logits(features) and not detector.tags.uses_labels
+    known = features.has_logits and not detector.tags.uses_labels
     return None if known else labels
 
 

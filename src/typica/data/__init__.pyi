@@ -14,18 +14,21 @@ from ._transform import Preprocessing
 from ._unpack import unpack
 from ._verdict_files import check_verdict_file, write_verdicts
 from .features import (
+    FeatureFile,
     check_origin,
     find_head,
     has_logits,
-    origin_of,
+    open_features,
     read_features,
     read_head,
     read_labels,
+    read_origin,
 )
 
 __all__ = [
     "SPLITS",
     "Batch",
+    "FeatureFile",
     "Features",
     "ImageError",
     "Images",
@@ -42,14 +45,15 @@ __all__ = [
     "holds_images",
     "image_batches",
     "in_order",
+    "open_features",
     "open_images",
-    "origin_of",
     "read_arriving",
     "read_classes",
     "read_features",
     "read_head",
     "read_known",
     "read_labels",
+    "read_origin",
     "read_rows",
     "sets",
     "unpack",

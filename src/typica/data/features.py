@@ -21,7 +21,9 @@ written to has the bank's logits, head, classes and origin as well.
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Union
 
 from typica.arrays import AnyArray
 from typica.bank import Bank, ParquetNotes, read_notes
@@ -38,27 +40,76 @@ ENDINGS = (*ARRAY_READERS, ".parquet", ".csv")
 
 Location = str | os.PathLike[str]
 Notes = Bank | ParquetNotes
+Source = Union[Location, "FeatureFile"]
 
 
-def read_features(
-    path: Location, origin: Origin | None = None, *, logits: bool = False
-) -> Features:
+@dataclass(frozen=True)
+class FeatureFile:
+    """A file of features, or a bank, opened once; made by `open_features`.
+
+    notes: what a bank, or a .parquet file that one was written to, says of its features.
+    """
+
+    path: Path
+    notes: Notes | None
+
+    @property
+    def bank(self) -> Bank | None:
+        """The bank, where it is one."""
+        return self.notes if isinstance(self.notes, Bank) else None
+
+    @property
+    def origin(self) -> Origin | None:
+        """The network that made a bank's features."""
+        with reading(self.path, "not a bank that can be read"):
+            return None if self.notes is None else self.notes.origin
+
+    @property
+    def has_logits(self) -> bool:
+        """Whether it is a bank that has logits beside its features."""
+        if self.bank is not None:
+            return self.bank.logits is not None
+        return self.notes is not None and "logits" in parquet_columns(self.path)
+
+    @property
+    def head(self) -> Head | None:
+        """The head of a bank; the bank's class names are its own where there are as many."""
+        with reading(self.path, "not a bank that can be read"):
+            head = None if self.notes is None else self.notes.head
+        if self.notes is None or head is None:
+            return None
+        if self.notes.classes is None or len(self.notes.classes) != len(head.classes):
+            return head
+        return Head(head.weight, head.bias, self.notes.classes)
+
+    def read(self, origin: Origin | None = None, *, logits: bool = False) -> Features:
+        """Read the features; see `read_features`."""
+        check_origin(self.path, self.origin, origin)
+        with reading(self.path, "not a file of features that can be read"):
+            found = _read_table(self.path, self.notes)
+            found.check(self.path)
+            if self.notes is None:
+                return found
+            return _chosen_rows(found, self.notes, logits)
+
+
+def open_features(source: Source) -> FeatureFile:
+    """Open a file of features, or a bank, so as to ask several things of it; an open one stays."""
+    if isinstance(source, FeatureFile):
+        return source
+    path = Path(source)
+    with reading(path, "not a file of features that can be read"):
+        return FeatureFile(path, _notes(path))
+
+
+def read_features(path: Source, origin: Origin | None = None, *, logits: bool = False) -> Features:
     """Read a matrix of features, and the labels if the file holds them.
 
     origin: the network that the features should come from; a bank of another one is refused.
     logits: read a bank's logits in place of its features, where it has them, with labels that index
     them; other files hold one matrix anyway.
     """
-    path = Path(path)
-    with reading(path, "not a file of features that can be read"):
-        notes = _notes(path)
-        if notes is not None:
-            check_origin(path, notes.origin, origin)
-        found = _read_table(path, notes)
-        found.check(path)
-        if notes is None:
-            return found
-        return _chosen_rows(found, notes, logits)
+    return open_features(path).read(origin, logits=logits)
 
 
 def read_labels(path: Location) -> AnyArray:
@@ -79,7 +130,7 @@ def read_head(path: Location) -> Head:
     """
     path = Path(path)
     with reading(path, "not a file of a head that can be read"):
-        notes = Bank.open(path) if path.is_dir() else _notes(path)
+        notes = _notes(path)
         return _head_of_file(path) if notes is None else _head_of_bank(notes)
 
 
@@ -96,28 +147,17 @@ def _head_of_file(path: Path) -> Head:
         return Head(arrays["weight"], arrays.get("bias"), arrays.get("classes"))
 
 
-def find_head(path: Location | None, features: Location) -> Head | None:
+def find_head(path: Location | None, features: Source) -> Head | None:
     """Read the head from its file or, where none is given, from the bank that the features are.
 
     A bank's class names are the head's own where there are as many. None without either.
     """
-    if path is not None:
-        return read_head(path)
-    with reading(features, "not a bank that can be read"):
-        notes = _notes(Path(features))
-        head = None if notes is None else notes.head
-    if notes is None or head is None:
-        return None
-    if notes.classes is None or len(notes.classes) != len(head.classes):
-        return head
-    return Head(head.weight, head.bias, notes.classes)
+    return open_features(features).head if path is None else read_head(path)
 
 
-def origin_of(path: Location) -> Origin | None:
+def read_origin(path: Source) -> Origin | None:
     """Return the network that made a bank's features; None for other files."""
-    with reading(path, "not a bank that can be read"):
-        notes = _notes(Path(path))
-        return None if notes is None else notes.origin
+    return open_features(path).origin
 
 
 def check_origin(path: Location, found: Origin | None, wanted: Origin | None) -> None:
@@ -127,18 +167,14 @@ def check_origin(path: Location, found: Origin | None, wanted: Origin | None) ->
             wanted.check_same(found)
 
 
-def has_logits(path: Location) -> bool:
+def has_logits(path: Source) -> bool:
     """Tell whether a path is a bank that has logits beside its features."""
-    path = Path(path)
-    notes = _notes(path)
-    if isinstance(notes, Bank):
-        return notes.logits is not None
-    return notes is not None and "logits" in parquet_columns(path)
+    return open_features(path).has_logits
 
 
 def _notes(path: Path) -> Notes | None:
     """Return the bank at a path, or what a .parquet file says of its own; None for other files."""
-    if Bank.is_bank(path):
+    if path.is_dir():
         return Bank.open(path)
     if path.suffix.lower() == ".parquet" and path.is_file():
         return read_notes(path)
@@ -158,9 +194,7 @@ def _read_table(path: Path, notes: Notes | None) -> Features:
 
 
 def _check_readable(path: Path) -> None:
-    """Raise for a folder that is not a bank, for an unknown ending, and for a missing file."""
-    if path.is_dir():
-        Bank.open(path)  # says what a bank lacks
+    """Raise for an unknown ending, and for a missing file."""
     if path.suffix.lower() not in ENDINGS:
         known = ", ".join(ENDINGS)
         raise InputError(f"{path}: the ending {path.suffix!r} is unknown; use one of {known}.")
