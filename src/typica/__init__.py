@@ -1,6 +1,5 @@
 """Know when a trained classifier is looking at something it does not know."""
 
-import warnings
 from typing import Any
 
 import lazy_loader
@@ -11,10 +10,6 @@ __version__ = "0.2.0"
 # typica` costs next to nothing.
 _load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
-# Names that a release still knows: old name -> new name.
-_RENAMED: dict[str, str] = {}
-
-
 # Names that are looked for here and live elsewhere, as they need PyTorch.
 _IN_NETS = ("FeatureExtractor", "Guard", "Perturb")
 
@@ -22,12 +17,4 @@ _IN_NETS = ("FeatureExtractor", "Guard", "Perturb")
 def __getattr__(name: str) -> Any:
     if name in _IN_NETS:
         raise AttributeError(f"typica has no {name}; it is typica.nets.{name}")
-    if name not in _RENAMED:
-        return _load(name)
-    new = _RENAMED[name]
-    warnings.warn(
-        f"typica.{name} is now typica.{new}; the old name goes with the next release.",
-        DeprecationWarning,
-        stacklevel=2,
-    )
-    return _load(new)
+    return _load(name)

@@ -224,7 +224,7 @@ def test_a_bad_batch_is_refused_and_does_no_harm(
 
 
 def test_bad_arguments(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="dtype='int8' is none of float16"):
+    with pytest.raises(InputError, match="dtype='int8' is not one of float16"):
         BankWriter(tmp_path / "b", {}, dtype="int8")
     with pytest.raises(InputError, match="shard_rows=0"):
         BankWriter(tmp_path / "b", {}, shard_rows=0)

@@ -190,7 +190,7 @@ def test_bad_seed(entrance, seed):
         entrance(seed)
 
 
-def test_bad_picture():
+def test_bad_image():
     with pytest.raises(
         InputError, match=r"^ascii_art: the image has shape \(64,\); pass one of shape \(8, 8\)"
     ):

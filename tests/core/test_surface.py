@@ -40,17 +40,6 @@ def test_a_name_that_is_not_there():
         typica.Typicality  # noqa: B018
 
 
-def test_an_old_name_works_with_a_warning(monkeypatch):
-    monkeypatch.setitem(typica._RENAMED, "Ctm", "CTM")
-    with pytest.warns(DeprecationWarning, match=r"typica\.Ctm is now typica\.CTM"):
-        assert typica.Ctm is typica.CTM
-
-
-def test_old_names_lead_to_names_that_are_there():
-    assert set(typica._RENAMED.values()) <= set(typica.__all__)
-    assert not set(typica._RENAMED) & set(typica.__all__)
-
-
 def test_the_version_can_be_read_without_python():
     assert f'__version__ = "{typica.__version__}"\n' in Path(typica.__file__).read_text()
 

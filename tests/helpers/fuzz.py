@@ -97,8 +97,8 @@ def _write_tables(folder: Path, rows: np.ndarray[Any, Any], labels: np.ndarray[A
         return
     table = {"features": list(rows), "label": labels}
     parquet.write_table(arrow.table(table), folder / "rows.parquet")
-    pictures = {"image": [png(image) for image in images()], "label": [0, 1, 0, 1]}
-    parquet.write_table(arrow.table(pictures), folder / "images.parquet")
+    shown = {"image": [png(image) for image in images()], "label": [0, 1, 0, 1]}
+    parquet.write_table(arrow.table(shown), folder / "images.parquet")
 
 
 def _write_images(folder: Path) -> None:

@@ -571,11 +571,11 @@ def test_the_compiled_backend(monkeypatch):
 def test_the_stored_features_of_the_real_network(backend, checkpoint, real):
     needs(backend)
     with np.load(REAL / "images" / "cifar10-test-2000.npz") as file:
-        pictures, index = (
+        photos, index = (
             file["images"][:50],
             file["index"][:50] if "index" in file else np.arange(50),
         )
-    x = zoo.transform("densenet-bc-100")(pictures)
+    x = zoo.transform("densenet-bc-100")(photos)
     extractor = FeatureExtractor(zoo.load("densenet-bc-100", checkpoint))
     runner = make_runner(extractor, backend, sample=x, batch=8, threads=1)
     features = np.concatenate([batch.features for batch in runner([x])])

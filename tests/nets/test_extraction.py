@@ -41,9 +41,9 @@ PLAIN = Settings(backend="torch", batch=4, threads=1)
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with 20 images of each of three classes, each of a colour of its own."""
-    return write_images(tmp_path_factory.mktemp("pictures") / "all")
+    return write_images(tmp_path_factory.mktemp("photos") / "all")
 
 
 @pytest.fixture
@@ -64,12 +64,12 @@ def tree(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_a_bank_holds_what_the_network_gives(here: Path, pictures: Path):
-    images = open_images(pictures)
+def test_a_bank_holds_what_the_network_gives(here: Path, photos: Path):
+    images = open_images(photos)
     bank = extract(images, open_model(MODEL), "a.bank", settings=PLAIN)
     model = open_model(MODEL).extractor.model.double()
     for i in (0, 31, 59):
-        pixels = np.asarray(Image.open(pictures / bank.names[i]))
+        pixels = np.asarray(Image.open(photos / bank.names[i]))
         x = torch.tensor(pixels.transpose(2, 0, 1)[None] / 255.0)
         with torch.no_grad():
             features = model[0](x)
@@ -85,10 +85,8 @@ def test_a_bank_holds_what_the_network_gives(here: Path, pictures: Path):
 
 
 @pytest.mark.parametrize("backend", ["onnx", "openvino", "auto"])
-def test_every_backend_gives_the_same_bank_but_for_rounding(
-    here: Path, pictures: Path, backend: str
-):
-    images = open_images(pictures)
+def test_every_backend_gives_the_same_bank_but_for_rounding(here: Path, photos: Path, backend: str):
+    images = open_images(photos)
     plain = extract(images, open_model(MODEL), "plain", settings=PLAIN)
     other = extract(images, open_model(MODEL), backend, settings=Settings(backend=backend))
     np.testing.assert_allclose(other.features, plain.features, rtol=1e-3, atol=1e-4)
@@ -98,18 +96,16 @@ def test_every_backend_gives_the_same_bank_but_for_rounding(
     )
 
 
-def test_layers_beside_the_features(here: Path, pictures: Path):
+def test_layers_beside_the_features(here: Path, photos: Path):
     opened = open_model(MODEL, layers=["0.0", "penultimate"])
-    bank = extract(open_images(pictures), opened, "a.bank", settings=PLAIN)
-    plain = extract(open_images(pictures), open_model(MODEL), "b.bank", settings=PLAIN)
+    bank = extract(open_images(photos), opened, "a.bank", settings=PLAIN)
+    plain = extract(open_images(photos), open_model(MODEL), "b.bank", settings=PLAIN)
     assert bank.layers["0.0"].shape == (60, 12) and bank.head == plain.head
     np.testing.assert_array_equal(bank.features, plain.features)
 
 
-def test_the_same_again_is_opened_and_anything_else_refused(
-    here: Path, pictures: Path, monkeypatch
-):
-    images = open_images(pictures)
+def test_the_same_again_is_opened_and_anything_else_refused(here: Path, photos: Path, monkeypatch):
+    images = open_images(photos)
     first = extract(images, open_model(MODEL), "a.bank", settings=PLAIN)
     before = tree(Path("a.bank"))
     with monkeypatch.context() as patch:
@@ -129,12 +125,12 @@ def test_the_same_again_is_opened_and_anything_else_refused(
             settings=PLAIN,
         )
     with pytest.raises(InputError, match="data is"):
-        extract(open_images(pictures / "red"), open_model(MODEL), "a.bank", settings=PLAIN)
+        extract(open_images(photos / "red"), open_model(MODEL), "a.bank", settings=PLAIN)
     assert tree(Path("a.bank")) == before
 
 
-def test_a_bank_goes_on_with_what_it_was_begun_with(here: Path, pictures: Path):
-    images = open_images(pictures)
+def test_a_bank_goes_on_with_what_it_was_begun_with(here: Path, photos: Path):
+    images = open_images(photos)
     whole = extract(images, open_model(MODEL), "whole", settings=PLAIN, shard_rows=8)
     begin(images, "part", stop_at=40)
     resumed = extract(
@@ -176,7 +172,7 @@ def begin(images, out: str, stop_at: int) -> None:
         del images.read
 
 
-def test_killed_at_any_moment_it_ends_as_if_it_had_never_been(here: Path, pictures: Path):
+def test_killed_at_any_moment_it_ends_as_if_it_had_never_been(here: Path, photos: Path):
     script = textwrap.dedent(
         """
         import sys, time
@@ -189,7 +185,7 @@ def test_killed_at_any_moment_it_ends_as_if_it_had_never_been(here: Path, pictur
                 settings=Settings(backend="torch", batch=4, threads=1, workers=1))
         """
     )
-    command = [sys.executable, "-c", script, str(pictures)]
+    command = [sys.executable, "-c", script, str(photos)]
     subprocess.run([*command, "whole", "0"], check=True)
     rng = random.Random(0)
     kills = 0
@@ -211,9 +207,9 @@ def rows_in(bank: str) -> int:
     return int(json.loads(manifest.read_text())["source_rows"]) if manifest.is_file() else 0
 
 
-def test_pictures_that_cannot_be_read_stop_it_or_are_listed(here: Path, pictures: Path):
+def test_images_that_cannot_be_read_stop_it_or_are_listed(here: Path, photos: Path):
     folder = here / "some"
-    shutil.copytree(pictures, folder)
+    shutil.copytree(photos, folder)
     for name in (
         "blue/03.png",
         "green/00.png",
@@ -252,22 +248,22 @@ def test_pictures_that_cannot_be_read_stop_it_or_are_listed(here: Path, pictures
     assert not Path("c.bank").exists()
 
 
-def test_a_model_without_preprocessing_takes_images_as_they_are(here: Path, pictures: Path):
+def test_a_model_without_preprocessing_takes_images_as_they_are(here: Path, photos: Path):
     opened = open_model(MODEL)
-    bank = extract(open_images(pictures), opened._replace(transform=None), "a.bank", settings=PLAIN)
+    bank = extract(open_images(photos), opened._replace(transform=None), "a.bank", settings=PLAIN)
     assert bank.origin.transform == Preprocessing(8, 8).to_dict()
-    own = extract(open_images(pictures), opened, "b.bank", settings=PLAIN)
+    own = extract(open_images(photos), opened, "b.bank", settings=PLAIN)
     assert np.array_equal(bank.features, own.features)
 
 
-def bank_and_detector(capsys, pictures: Path, *more: str) -> None:
+def bank_and_detector(capsys, photos: Path, *more: str) -> None:
     run(
         capsys,
         "extract",
         "--model",
         MODEL,
         "--images",
-        str(pictures),
+        str(photos),
         "-o",
         "a.bank",
         "--backend",
@@ -277,13 +273,13 @@ def bank_and_detector(capsys, pictures: Path, *more: str) -> None:
     run(capsys, "fit", "a.bank", "-o", "ctm.safetensors")
 
 
-def test_from_pictures_to_verdicts_in_the_shell(here: Path, pictures: Path, capsys):
-    bank_and_detector(capsys, pictures)
+def test_from_images_to_verdicts_in_the_shell(here: Path, photos: Path, capsys):
+    bank_and_detector(capsys, photos)
     out = run(capsys, "info", "a.bank")
     assert "60" in out and "tiny:network" in out and "3: blue, green, red" in out
     assert run(capsys, "info", "ctm.safetensors").count("tiny:network") == 1
-    photo = str(pictures / "red" / "07.png")
-    out = run(capsys, "score", "ctm.safetensors", photo, str(pictures / "blue"), "--model", MODEL)
+    photo = str(photos / "red" / "07.png")
+    out = run(capsys, "score", "ctm.safetensors", photo, str(photos / "blue"), "--model", MODEL)
     assert out.splitlines()[0].split() == [
         "file",
         "verdict",
@@ -295,7 +291,7 @@ def test_from_pictures_to_verdicts_in_the_shell(here: Path, pictures: Path, caps
     assert "of 21 images are atypical" in out and max(map(len, out.splitlines())) <= 80
 
     document = json.loads(
-        run(capsys, "score", "ctm.safetensors", str(pictures), "--model", MODEL, "--json", "-")
+        run(capsys, "score", "ctm.safetensors", str(photos), "--model", MODEL, "--json", "-")
     )
     detector, bank = typica.load("ctm.safetensors"), Bank.open("a.bank")
     scores = detector.score_samples(bank.features)
@@ -305,9 +301,9 @@ def test_from_pictures_to_verdicts_in_the_shell(here: Path, pictures: Path, caps
     assert all(answer in ("blue", "green", "red") for answer in named.values())
 
 
-def test_a_file_cannot_make_code_run_or_pass_for_another_model(here: Path, pictures: Path, capsys):
-    bank_and_detector(capsys, pictures)
-    photo = str(pictures / "red" / "07.png")
+def test_a_file_cannot_make_code_run_or_pass_for_another_model(here: Path, photos: Path, capsys):
+    bank_and_detector(capsys, photos)
+    photo = str(photos / "red" / "07.png")
     agreements_file().unlink()  # as if somebody else had made the detector
     assert "agree with --model tiny:network" in run(
         capsys, "score", "ctm.safetensors", photo, code=2
@@ -329,14 +325,14 @@ def test_a_file_cannot_make_code_run_or_pass_for_another_model(here: Path, pictu
     )
 
 
-def test_a_detector_of_logits_reads_logits_of_pictures(here: Path, pictures: Path, capsys):
+def test_a_detector_of_logits_reads_logits_of_images(here: Path, photos: Path, capsys):
     run(
         capsys,
         "extract",
         "--model",
         MODEL,
         "--images",
-        str(pictures),
+        str(photos),
         "-o",
         "a.bank",
         "--backend",
@@ -344,13 +340,13 @@ def test_a_detector_of_logits_reads_logits_of_pictures(here: Path, pictures: Pat
     )
     run(capsys, "fit", "a.bank", "-o", "energy.safetensors", "--detector", "energy")
     document = json.loads(
-        run(capsys, "score", "energy.safetensors", str(pictures), "--model", MODEL, "--json", "-")
+        run(capsys, "score", "energy.safetensors", str(photos), "--model", MODEL, "--json", "-")
     )
     logits = np.asarray(Bank.open("a.bank").logits, dtype=np.float64)
     np.testing.assert_allclose(
         [row["score"] for row in document["rows"]], np.log(np.exp(logits).sum(1)), rtol=1e-5
     )
-    opened, images = open_model(MODEL), open_images(pictures)
+    opened, images = open_model(MODEL), open_images(photos)
     seen = features_of(
         opened, images, opened.transform, typica.MSP().fit(Bank.open("a.bank")), PLAIN
     )
@@ -360,7 +356,7 @@ def test_a_detector_of_logits_reads_logits_of_pictures(here: Path, pictures: Pat
 
 
 @pytest.mark.parametrize("ending", ["onnx", "pt2", "pt"])
-def test_models_from_files(here: Path, pictures: Path, capsys, ending: str):
+def test_models_from_files(here: Path, photos: Path, capsys, ending: str):
     model = open_model(MODEL).extractor.model.eval()
     example = torch.zeros(4, 3, 8, 8)
     file = f"net.{ending}"
@@ -374,24 +370,24 @@ def test_models_from_files(here: Path, pictures: Path, capsys, ending: str):
         else:
             torch.onnx.export(model, (example,), file, dynamo=True, verbose=False)
     transform = '{"resize": 8, "crop": 8}'
-    options = ("--images", str(pictures), "-o", "a.bank", "--transform", transform)
+    options = ("--images", str(photos), "-o", "a.bank", "--transform", transform)
     trust = () if ending == "onnx" else ("--trust",)
     named = ("--model", file, *trust)
-    run(capsys, "extract", *named, "--images", str(pictures), "-o", "read-off.bank")
+    run(capsys, "extract", *named, "--images", str(photos), "-o", "read-off.bank")
     assert Bank.open("read-off.bank").origin.transform == Preprocessing(8, 8).to_dict()
     run(capsys, "extract", *named, *options)
-    plain = extract(open_images(pictures), open_model(MODEL), "plain", settings=PLAIN)
+    plain = extract(open_images(photos), open_model(MODEL), "plain", settings=PLAIN)
     bank = Bank.open("a.bank")
     np.testing.assert_allclose(bank.features, plain.features, rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(bank.head.weight, plain.head.weight, rtol=1e-6)
     run(capsys, "fit", "a.bank", "-o", "ctm.safetensors")
-    photo = str(pictures / "red" / "07.png")
+    photo = str(photos / "red" / "07.png")
     if trust:
         assert "can run any code" in run(capsys, "score", "ctm.safetensors", photo, code=2)
     assert "of 1 images are atypical" in run(capsys, "score", "ctm.safetensors", photo, *trust)
 
 
-def test_bad_options_of_extract(here: Path, pictures: Path, capsys):
+def test_bad_options_of_extract(here: Path, photos: Path, capsys):
     def failing(*more: str) -> str:
         return run(
             capsys,
@@ -399,7 +395,7 @@ def test_bad_options_of_extract(here: Path, pictures: Path, capsys):
             "--model",
             MODEL,
             "--images",
-            str(pictures),
+            str(photos),
             "-o",
             "a.bank",
             *more,
@@ -421,11 +417,11 @@ def test_bad_options_of_extract(here: Path, pictures: Path, capsys):
     Path("other/file").touch()
     assert "holds something that is not a bank" in failing("-o", "other", "--fresh")
     assert "there is no module 'nowhere'" in run(
-        capsys, "extract", "--model", "nowhere:f", "--images", str(pictures), "-o", "b.bank", code=2
+        capsys, "extract", "--model", "nowhere:f", "--images", str(photos), "-o", "b.bank", code=2
     )
-    bank_and_detector(capsys, pictures)
+    bank_and_detector(capsys, photos)
     first = tree(here / "a.bank")
-    run(capsys, "extract", "--model", MODEL, "--weights", "1", "--images", str(pictures), "-o", "a.bank",
+    run(capsys, "extract", "--model", MODEL, "--weights", "1", "--images", str(photos), "-o", "a.bank",
         "--backend", "torch", "--fresh", "--dtype", "float16")  # fmt: skip
     assert tree(here / "a.bank") != first and Bank.open("a.bank").features.dtype == np.float16
 
@@ -471,7 +467,7 @@ def test_a_bad_transform_is_told_as_the_option(here: Path, capsys, text: str, me
         assert words not in error or "mean, std, interpolation, scale, exif" in error
 
 
-def test_the_transform_says_whether_pictures_are_turned(here: Path, pictures: Path, capsys):
+def test_the_transform_says_whether_images_are_turned(here: Path, photos: Path, capsys):
     assert "resize, crop, mean, std" in " ".join(
         run(capsys, "extract", "--help").replace("│", " ").split()
     )
@@ -485,19 +481,19 @@ def test_the_transform_says_whether_pictures_are_turned(here: Path, pictures: Pa
     ):
         transform = f'{{"resize": 8, "crop": 8, "exif": {exif}}}'
         bank = f"{number}.bank"
-        run(capsys, "extract", "--model", MODEL, "--images", str(pictures / "red"), "-o", bank, "--backend", "torch",
+        run(capsys, "extract", "--model", MODEL, "--images", str(photos / "red"), "-o", bank, "--backend", "torch",
             "--batch", "8", "--threads", "1", "--transform", transform, *option)  # fmt: skip
         assert Bank.open(bank).identity["transform"]["exif"] is wanted
 
 
-def test_choosing_with_pictures_corrupted_and_mixed(here: Path, pictures: Path, capsys):
+def test_choosing_with_images_corrupted_and_mixed(here: Path, photos: Path, capsys):
     run(
         capsys,
         "extract",
         "--model",
         MODEL,
         "--images",
-        str(pictures),
+        str(photos),
         "-o",
         "a.bank",
         "--backend",
@@ -509,7 +505,7 @@ def test_choosing_with_pictures_corrupted_and_mixed(here: Path, pictures: Path, 
         "--detectors",
         "ctm,energy,mahalanobis",
         "--images",
-        str(pictures),
+        str(photos),
     )
     document = json.loads(run(capsys, *arguments, "--model", MODEL, "--json", "-"))
     kinds = {
@@ -534,15 +530,15 @@ def test_choosing_with_pictures_corrupted_and_mixed(here: Path, pictures: Path, 
         and "weigh the same" in " ".join(out.split())
         and max(map(len, out.splitlines())) <= 80
     )
-    error = run(capsys, *arguments[:-1], str(pictures / "red"), "--model", MODEL, code=2)
+    error = run(capsys, *arguments[:-1], str(photos / "red"), "--model", MODEL, code=2)
     assert "not the images that the bank was made of" in error
     np.savez("z.npz", features=Bank.open("a.bank").features, labels=Bank.open("a.bank").labels)
-    error = run(capsys, "choose", "z.npz", "--images", str(pictures), code=2)
+    error = run(capsys, "choose", "z.npz", "--images", str(photos), code=2)
     assert "is not a bank of `typica extract`" in error
 
 
 @pytest.mark.real
-def test_the_real_network_on_real_pictures(checkpoint: Path, real, tmp_path: Path):
+def test_the_real_network_on_real_images(checkpoint: Path, real, tmp_path: Path):
     opened = open_model("densenet-bc-100", checkpoint)
     pixels = np.load(REAL / "images" / "cifar10-test-2000.npz")
     images = open_images(pixels["images"][:100], labels=pixels["labels"][:100])
@@ -553,21 +549,21 @@ def test_the_real_network_on_real_pictures(checkpoint: Path, real, tmp_path: Pat
     assert bank.identity["transform"] == zoo.transform("densenet-bc-100").to_dict()
 
 
-def test_another_network_behind_the_same_weights_gets_no_old_bank(here: Path, pictures: Path):
-    extract(open_images(pictures), open_model(MODEL), "a.bank", settings=PLAIN)
+def test_another_network_behind_the_same_weights_gets_no_old_bank(here: Path, photos: Path):
+    extract(open_images(photos), open_model(MODEL), "a.bank", settings=PLAIN)
     Path("tiny.py").write_text(SOURCE.replace("nn.ReLU()", "nn.GELU()"))
     sys.modules.pop("tiny")
     with pytest.raises(InputError, match="weights is"):
-        extract(open_images(pictures), open_model(MODEL), "a.bank", settings=PLAIN)
+        extract(open_images(photos), open_model(MODEL), "a.bank", settings=PLAIN)
     Path("tiny.py").write_text(SOURCE + "\n# edited\n")
     sys.modules.pop("tiny")
     with pytest.raises(InputError, match="code is"):
-        extract(open_images(pictures), open_model(MODEL), "a.bank", settings=PLAIN)
+        extract(open_images(photos), open_model(MODEL), "a.bank", settings=PLAIN)
 
 
-def test_features_of_another_network_are_refused(here: Path, pictures: Path, capsys):
-    bank_and_detector(capsys, pictures)
-    options = ("extract", "--model", MODEL, "--images", str(pictures), "--backend", "torch")
+def test_features_of_another_network_are_refused(here: Path, photos: Path, capsys):
+    bank_and_detector(capsys, photos)
+    options = ("extract", "--model", MODEL, "--images", str(photos), "--backend", "torch")
     run(capsys, *options, "--weights", "1", "-o", "other.bank")
     for arguments in (
         ("score", "ctm.safetensors", "other.bank"),
@@ -584,8 +580,8 @@ def test_features_of_another_network_are_refused(here: Path, pictures: Path, cap
     run(capsys, "score", "ctm.safetensors", "more.bank")
 
 
-def test_names_are_shown_as_they_are(here: Path, pictures: Path, capsys):
-    shutil.copytree(pictures, here / "odd[")
+def test_names_are_shown_as_they_are(here: Path, photos: Path, capsys):
+    shutil.copytree(photos, here / "odd[")
     (here / "odd[" / "red").rename(here / "odd[" / "[bold]red")
     (here / "odd[" / "notes.txt").write_text("no image")
     run(
@@ -616,9 +612,9 @@ def main_errors(capsys, *arguments: str) -> str:
     return captured.err
 
 
-def test_skipped_pictures_are_not_forgotten_by_a_stricter_run(here: Path, pictures: Path):
+def test_skipped_images_are_not_forgotten_by_a_stricter_run(here: Path, photos: Path):
     folder = here / "some"
-    shutil.copytree(pictures, folder)
+    shutil.copytree(photos, folder)
     (folder / "blue" / "03.png").write_bytes(b"\x89PNG\r\n\x1a\nno")
     lenient = Settings("torch", 4, 1, on_error="skip")
     extract(open_images(folder), open_model(MODEL), "a.bank", settings=lenient)
@@ -627,15 +623,13 @@ def test_skipped_pictures_are_not_forgotten_by_a_stricter_run(here: Path, pictur
     assert len(extract(open_images(folder), open_model(MODEL), "a.bank", settings=lenient)) == 59
 
 
-def test_a_network_that_refuses_the_pictures_and_a_model_that_moved(
-    here: Path, pictures: Path, capsys
-):
+def test_a_network_that_refuses_the_images_and_a_model_that_moved(here: Path, photos: Path, capsys):
     options = (
         "extract",
         "--model",
         MODEL,
         "--images",
-        str(pictures),
+        str(photos),
         "-o",
         "a.bank",
         "--backend",
@@ -657,22 +651,22 @@ def test_a_network_that_refuses_the_pictures_and_a_model_that_moved(
         "net.pt",
         "--trust",
         "--images",
-        str(pictures),
+        str(photos),
         "-o",
         "b.bank",
         *transform,
     )
     run(capsys, "fit", "b.bank", "-o", "ctm.safetensors")
     Path("net.pt").rename("moved.pt")
-    photo = str(pictures / "red" / "07.png")
+    photo = str(photos / "red" / "07.png")
     assert "is not there any more; say where, --model FILE" in run(
         capsys, "score", "ctm.safetensors", photo, code=2
     )
     run(capsys, "score", "ctm.safetensors", photo, "--model", "moved.pt", "--trust")
-    assert "a folder, but not a bank" in run(capsys, "info", str(pictures), code=2)
+    assert "a folder, but not a bank" in run(capsys, "info", str(photos), code=2)
 
 
-def test_what_was_found_in_the_network_is_said(here: Path, pictures: Path, capsys):
+def test_what_was_found_in_the_network_is_said(here: Path, photos: Path, capsys):
     for number, (more, told, layer, head) in enumerate(
         (
             ((), "features are the input of the head (12 wide); the head is '1' (3 classes)", "penultimate", "3 classes x 12 features"),
@@ -685,7 +679,7 @@ def test_what_was_found_in_the_network_is_said(here: Path, pictures: Path, capsy
             "--model",
             MODEL,
             "--images",
-            str(pictures),
+            str(photos),
             "-o",
             f"{number}.bank",
             *more,
@@ -702,13 +696,13 @@ def test_what_was_found_in_the_network_is_said(here: Path, pictures: Path, capsy
         )
 
 
-def test_pictures_for_a_detector_of_logits_of_another_layer(here: Path, pictures: Path, capsys):
+def test_images_for_a_detector_of_logits_of_another_layer(here: Path, photos: Path, capsys):
     options = (
         "extract",
         "--model",
         MODEL,
         "--images",
-        str(pictures),
+        str(photos),
         "-o",
         "a.bank",
         "--backend",
@@ -721,7 +715,7 @@ def test_pictures_for_a_detector_of_logits_of_another_layer(here: Path, pictures
     for file in ("a.bank", "a.parquet"):
         run(capsys, "fit", file, "-o", "msp.safetensors", "--detector", "msp")
         document = json.loads(
-            run(capsys, "score", "msp.safetensors", str(pictures), "--model", MODEL, "--json", "-")
+            run(capsys, "score", "msp.safetensors", str(photos), "--model", MODEL, "--json", "-")
         )
         shares = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
         np.testing.assert_allclose(
@@ -729,13 +723,13 @@ def test_pictures_for_a_detector_of_logits_of_another_layer(here: Path, pictures
         )
 
 
-def test_beginning_again_spares_the_bank_until_the_network_runs(here: Path, pictures: Path, capsys):
+def test_beginning_again_spares_the_bank_until_the_network_runs(here: Path, photos: Path, capsys):
     options = (
         "extract",
         "--model",
         MODEL,
         "--images",
-        str(pictures),
+        str(photos),
         "-o",
         "a.bank",
         "--backend",
@@ -755,9 +749,9 @@ def test_beginning_again_spares_the_bank_until_the_network_runs(here: Path, pict
     run(capsys, *options, "--fresh", "--layer", "0.0")
     assert Bank.open("a.bank").identity["layer"] == "0.0"
     begun = here / "b.bank"
-    begin(open_images(pictures), "b.bank", 20)
+    begin(open_images(photos), "b.bank", 20)
     extract(
-        open_images(pictures),
+        open_images(photos),
         open_model(MODEL),
         "b.bank",
         settings=Settings("torch", 6, 1),
@@ -766,8 +760,8 @@ def test_beginning_again_spares_the_bank_until_the_network_runs(here: Path, pict
     assert Bank.open(begun).settings["batch"] == 6  # not the one that it was begun with
 
 
-def test_a_link_to_nothing_is_a_picture_that_cannot_be_read(here: Path, pictures: Path, capsys):
-    shutil.copytree(pictures, "some")
+def test_a_link_to_nothing_is_a_image_that_cannot_be_read(here: Path, photos: Path, capsys):
+    shutil.copytree(photos, "some")
     Path("some/red/gone.png").symlink_to("nowhere.png")
     options = (
         "extract",

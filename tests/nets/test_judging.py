@@ -26,8 +26,8 @@ PLAIN = Settings(backend="torch", batch=4, threads=1)
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_images(tmp_path_factory.mktemp("pictures") / "all")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_images(tmp_path_factory.mktemp("photos") / "all")
 
 
 @pytest.fixture
@@ -40,16 +40,16 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def bank(here: Path, pictures: Path):
-    return extract(pictures, MODEL, "a.bank", settings=PLAIN)
+def bank(here: Path, photos: Path):
+    return extract(photos, MODEL, "a.bank", settings=PLAIN)
 
 
-def test_every_kind_of_image_gets_the_verdict_of_its_features(bank, pictures: Path):
+def test_every_kind_of_image_gets_the_verdict_of_its_features(bank, photos: Path):
     detector = typica.CTM().fit(bank).calibrate(bank.features, alpha=0.1)
     names = list(bank.names)
     rows = [names.index(f"{kind}/07.png") for kind in ("blue", "red")]
     expected = detector.judge(np.asarray(bank.features)[rows])
-    paths = [pictures / "blue" / "07.png", pictures / "red" / "07.png"]
+    paths = [photos / "blue" / "07.png", photos / "red" / "07.png"]
     loose = [Image.open(path) for path in paths]
     arrays = [np.asarray(image) for image in loose]
     for images in (paths, loose, arrays, np.stack(arrays), [loose[0], arrays[1]]):
@@ -63,30 +63,30 @@ def test_every_kind_of_image_gets_the_verdict_of_its_features(bank, pictures: Pa
     one = judge_images(detector, loose[1], model=MODEL)
     assert len(one) == 1 and one[0].nearest == expected[1].nearest and one[0].file == "images[0]"
     assert next(iter(one.to_dict())) == "file" and "images[0]" in one._repr_html_()
-    folder = judge_images(detector, pictures, model=MODEL)
+    folder = judge_images(detector, photos, model=MODEL)
     assert len(folder) == 60 and set(folder.file) == set(names)
 
 
-def test_a_detector_that_was_saved_and_a_pipeline_judge_images_too(bank, pictures: Path):
+def test_a_detector_that_was_saved_and_a_pipeline_judge_images_too(bank, photos: Path):
     typica.CTM().fit(bank).save("ctm.safetensors")
-    photo = pictures / "red" / "07.png"
+    photo = photos / "red" / "07.png"
     loaded = typica.load("ctm.safetensors")
     direct = judge_images(typica.CTM().fit(bank), photo, model=MODEL)
     np.testing.assert_array_equal(judge_images(loaded, photo, model=MODEL).score, direct.score)
     energy = typica.Energy().fit(bank)
     logits = np.asarray(bank.logits, dtype=np.float64)
-    found = judge_images(energy, pictures, model=MODEL)
+    found = judge_images(energy, photos, model=MODEL)
     np.testing.assert_allclose(found.score, np.log(np.exp(logits).sum(1)), rtol=1e-5)
     pipeline = make_pipeline(StandardScaler(), typica.CTM())
     pipeline.fit(np.asarray(bank.features), bank.labels)
     pipeline[-1].origin_ = bank.origin
-    found = judge_images(pipeline, pictures, model=MODEL)
+    found = judge_images(pipeline, photos, model=MODEL)
     wanted = pipeline.score_samples(np.asarray(bank.features))
     np.testing.assert_allclose(found.score, wanted, rtol=1e-4)
 
 
-def test_code_runs_only_where_it_is_agreed_to(bank, pictures: Path):
-    photo = pictures / "red" / "07.png"
+def test_code_runs_only_where_it_is_agreed_to(bank, photos: Path):
+    photo = photos / "red" / "07.png"
     detector = typica.CTM().fit(bank)
     sys.modules.pop("tiny")
     agreements_file().unlink(missing_ok=True)  # as if somebody else had made the bank
@@ -106,26 +106,26 @@ def test_code_runs_only_where_it_is_agreed_to(bank, pictures: Path):
     assert "tiny" not in sys.modules
 
 
-def test_a_module_of_your_own_makes_banks_and_verdicts(here: Path, pictures: Path):
+def test_a_module_of_your_own_makes_banks_and_verdicts(here: Path, photos: Path):
     model = open_model(MODEL).extractor.model
     transform = Preprocessing(8, 8)
-    bank = extract(pictures, model, "m.bank", transform, settings=PLAIN)
+    bank = extract(photos, model, "m.bank", transform, settings=PLAIN)
     assert bank.origin.model == "torch.nn.modules.container.Sequential"
     detector = typica.CTM().fit(bank)
-    photo = pictures / "red" / "07.png"
+    photo = photos / "red" / "07.png"
     assert len(judge_images(detector, photo, model=model)) == 1
     other = open_model(MODEL, "1").extractor.model
     with pytest.raises(InputError, match="Sequential holds other weights than the detector"):
         judge_images(detector, photo, model=other)
     with pytest.raises(InputError, match="weights for a module, which has its own"):
-        extract(pictures, model, "n.bank", transform, weights="w.pth")
+        extract(photos, model, "n.bank", transform, weights="w.pth")
 
 
-def test_images_that_cannot_be_read(bank, pictures: Path, here: Path):
+def test_images_that_cannot_be_read(bank, photos: Path, here: Path):
     detector = typica.CTM().fit(bank)
     bad = here / "bad.png"
     bad.write_bytes(b"\x89PNG\r\n\x1a\nno")
-    good = pictures / "red" / "07.png"
+    good = photos / "red" / "07.png"
     with pytest.raises(InputError, match=r"bad\.png"):
         judge_images(detector, [good, bad], model=MODEL)
     skipping = Settings(on_error="skip")
@@ -178,10 +178,10 @@ def forwards(monkeypatch):
     return batches
 
 
-def test_one_image_is_decoded_once_and_run_once(bank, pictures: Path, monkeypatch, forwards):
+def test_one_image_is_decoded_once_and_run_once(bank, photos: Path, monkeypatch, forwards):
     detector = typica.CTM().fit(bank)
     detector.save("ctm.safetensors")
-    photo = pictures / "red" / "07.png"
+    photo = photos / "red" / "07.png"
     decodes = counted(monkeypatch, "typica.data._image_sets.decode")
     forwards.clear()
     judge_images(detector, photo, model=MODEL)
@@ -189,31 +189,31 @@ def test_one_image_is_decoded_once_and_run_once(bank, pictures: Path, monkeypatc
 
 
 def test_in_the_shell_one_image_is_decoded_once_and_run_once(
-    bank, pictures: Path, monkeypatch, forwards, capsys
+    bank, photos: Path, monkeypatch, forwards, capsys
 ):
     typica.CTM().fit(bank).save("ctm.safetensors")
-    photo = pictures / "red" / "07.png"
+    photo = photos / "red" / "07.png"
     decodes = counted(monkeypatch, "typica.data._image_sets.decode")
     forwards.clear()
     assert "1 images" in run(capsys, "score", "ctm.safetensors", str(photo), "--model", MODEL)
     assert decodes.calls == 1 and forwards == [1]
 
 
-def test_few_images_go_through_once_each(bank, pictures: Path, monkeypatch, forwards):
+def test_few_images_go_through_once_each(bank, photos: Path, monkeypatch, forwards):
     decodes = counted(monkeypatch, "typica.data._image_sets.decode")
     forwards.clear()
-    judge_images(typica.CTM().fit(bank), pictures, model=MODEL)
+    judge_images(typica.CTM().fit(bank), photos, model=MODEL)
     assert decodes.calls == 60 and sum(forwards) == 60
 
 
-def test_an_onnx_file_is_run_once_as_well(here: Path, pictures: Path, monkeypatch):
+def test_an_onnx_file_is_run_once_as_well(here: Path, photos: Path, monkeypatch):
     ort = pytest.importorskip("onnxruntime", reason="needs the extra 'onnx'")
     model = open_model(MODEL).extractor.model.eval()
     names = {"input_names": ["x"], "dynamic_axes": {"x": {0: "n"}}}
     with torch_is_talkative():
         example = (torch.zeros(4, 3, 8, 8),)
         torch.onnx.export(model, example, "net.onnx", dynamo=False, verbose=False, **names)
-    bank = extract(pictures, "net.onnx", "o.bank", Preprocessing(8, 8))
+    bank = extract(photos, "net.onnx", "o.bank", Preprocessing(8, 8))
     detector = typica.CTM().fit(bank)
     sizes: list[int] = []
 
@@ -223,7 +223,7 @@ def test_an_onnx_file_is_run_once_as_well(here: Path, pictures: Path, monkeypatc
             return super().run(outputs, given, *rest)
 
     monkeypatch.setattr(ort, "InferenceSession", Session)
-    photo = pictures / "red" / "07.png"
+    photo = photos / "red" / "07.png"
     found = judge_images(detector, photo)
     row = list(bank.names).index("red/07.png")
     np.testing.assert_allclose(

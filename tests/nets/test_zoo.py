@@ -63,9 +63,9 @@ def test_every_architecture_has_its_published_size():
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_features_and_logits_come_out(name):
     transform = zoo.transform(name)
-    pictures = np.random.default_rng(0).integers(256, size=(2, 40, 36, 3), dtype=np.uint8)
+    photos = np.random.default_rng(0).integers(256, size=(2, 40, 36, 3), dtype=np.uint8)
     side = min(transform.crop, 64)
-    x = dataclasses.replace(transform, resize=side, crop=side)(pictures)
+    x = dataclasses.replace(transform, resize=side, crop=side)(photos)
     batch = FeatureExtractor(random_model(name))(x)
     assert batch.features.shape == (2, PUBLISHED[name][1]) and batch.logits.shape == (
         2,
@@ -321,17 +321,17 @@ def test_bundled_weights_that_are_not_there(monkeypatch):
 # Preprocessing
 
 
-def torchvision_like(picture: Image.Image, p: zoo.Preprocessing) -> torch.Tensor:
+def torchvision_like(photo: Image.Image, p: zoo.Preprocessing) -> torch.Tensor:
     """Resize, CenterCrop, ToTensor and Normalize, as torchvision's source has them."""
-    w, h = picture.size
+    w, h = photo.size
     short, long = (w, h) if w <= h else (h, w)
     new_short, new_long = p.resize, int(p.resize * long / short)
     new_w, new_h = (new_short, new_long) if w <= h else (new_long, new_short)
     if short != p.resize:
-        picture = picture.resize((new_w, new_h), getattr(Image.Resampling, p.interpolation.upper()))
-    top, left = round((picture.size[1] - p.crop) / 2.0), round((picture.size[0] - p.crop) / 2.0)
-    picture = picture.crop((left, top, left + p.crop, top + p.crop))
-    x = torch.from_numpy(np.array(picture)).permute(2, 0, 1).contiguous().to(torch.float32).div(255)
+        photo = photo.resize((new_w, new_h), getattr(Image.Resampling, p.interpolation.upper()))
+    top, left = round((photo.size[1] - p.crop) / 2.0), round((photo.size[0] - p.crop) / 2.0)
+    photo = photo.crop((left, top, left + p.crop, top + p.crop))
+    x = torch.from_numpy(np.array(photo)).permute(2, 0, 1).contiguous().to(torch.float32).div(255)
     mean, std = torch.tensor(p.mean).view(-1, 1, 1), torch.tensor(p.std).view(-1, 1, 1)
     return x.sub_(mean).div_(std)
 
@@ -347,10 +347,10 @@ def test_preprocessing_is_torchvisions_bit_for_bit(name, size):
     if p.crop == 224:
         p = dataclasses.replace(p, resize=37, crop=32)
     pixels = np.random.default_rng(0).integers(256, size=(2, *size, 3), dtype=np.uint8)
-    pictures = [Image.fromarray(image) for image in pixels]
-    expected = torch.stack([torchvision_like(picture, p) for picture in pictures]).numpy()
+    photos = [Image.fromarray(image) for image in pixels]
+    expected = torch.stack([torchvision_like(photo, p) for photo in photos]).numpy()
     before = pixels.copy()
-    for given in (pixels, pictures, list(pixels)):
+    for given in (pixels, photos, list(pixels)):
         got = p(given)
         assert got.dtype == np.float32 and got.flags.c_contiguous
         assert np.array_equal(got, expected)
@@ -409,8 +409,8 @@ def test_the_real_checkpoint_gives_the_stored_features(checkpoint, real, one_thr
         ("cifar10-test-2000", "test.features"),
         ("svhn-2000", "ood.svhn.features"),
     ):
-        pictures = np.load(REAL / "images" / f"{name}.npz")["images"][:150]
-        batches = [extractor(transform(pictures[i : i + 25])) for i in range(0, 150, 25)]
+        photos = np.load(REAL / "images" / f"{name}.npz")["images"][:150]
+        batches = [extractor(transform(photos[i : i + 25])) for i in range(0, 150, 25)]
         features, expected = (
             torch.cat([batch.features for batch in batches]).numpy(),
             real[stored][:150],

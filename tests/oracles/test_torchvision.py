@@ -65,10 +65,10 @@ SIZES = [
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_preprocessing(p, size):
     pixels = np.random.default_rng(0).integers(256, size=(*size, 3), dtype=np.uint8)
-    picture = Image.fromarray(pixels)
-    expected = theirs(p)(picture).numpy()
+    photo = Image.fromarray(pixels)
+    expected = theirs(p)(photo).numpy()
     assert expected.dtype == np.float32
-    for image in (pixels, picture):
+    for image in (pixels, photo):
         assert np.array_equal(p([image])[0], expected)
 
 
@@ -85,12 +85,12 @@ def test_files_and_their_order(tmp_path):
     ]
     for k, name in enumerate(names):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        picture = Image.fromarray(rng.integers(256, size=(50 + k, 70 - k, 3), dtype=np.uint8))
-        picture = picture.quantize(8) if name == "dog/2.png" else picture
-        picture = picture.convert("CMYK") if name == "cat/z.jpeg" else picture
-        picture = picture.convert("LA") if name == "cat/deep/a.png" else picture
-        options = {"transparency": bytes(range(0, 160, 20))} if picture.mode == "P" else {}
-        picture.save(tmp_path / name, **options)
+        photo = Image.fromarray(rng.integers(256, size=(50 + k, 70 - k, 3), dtype=np.uint8))
+        photo = photo.quantize(8) if name == "dog/2.png" else photo
+        photo = photo.convert("CMYK") if name == "cat/z.jpeg" else photo
+        photo = photo.convert("LA") if name == "cat/deep/a.png" else photo
+        options = {"transparency": bytes(range(0, 160, 20))} if photo.mode == "P" else {}
+        photo.save(tmp_path / name, **options)
     (tmp_path / "cat" / "notes.txt").touch()
     p = Preprocessing(40, 32, (0.5, 0.4, 0.3), (0.2, 0.3, 0.1), exif=False)
     folder = ImageFolder(str(tmp_path), theirs(p))
@@ -108,9 +108,9 @@ def test_files_and_their_order(tmp_path):
 @pytest.mark.parametrize("mode", ["1", "L", "P", "LA", "RGBA", "CMYK", "YCbCr"])
 def test_modes(mode):
     pixels = np.random.default_rng(0).integers(256, size=(50, 41, 3), dtype=np.uint8)
-    picture = Image.fromarray(pixels).convert(mode)
+    photo = Image.fromarray(pixels).convert(mode)
     file = io.BytesIO()
-    picture.save(file, "tiff")
+    photo.save(file, "tiff")
     p = Preprocessing(37, 32, (0.5, 0.4, 0.3), (0.2, 0.3, 0.1))
     with Image.open(file) as image:
         assert np.array_equal(p([image])[0], theirs(p)(image.convert("RGB")).numpy())

@@ -332,7 +332,7 @@ class BankWriter:
 
 def _new_manifest(identity: Mapping[str, Any], dtype: str, shard_rows: int) -> Manifest:
     if dtype not in DTYPES:
-        raise InputError(f"dtype={dtype!r} is none of {', '.join(DTYPES)}; pass one of them.")
+        raise InputError(f"dtype={dtype!r} is not one of {', '.join(DTYPES)}; pass one of them.")
     if shard_rows < 1:
         raise InputError(f"shard_rows={shard_rows}; pass a number of rows, e.g. 4096.")
     return Manifest(json_values(identity, "identity"), {}, dtype, shard_rows)

@@ -11,11 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
 
 from typica.arrays import as_features, row_blocks, to_numpy
 from typica.bench._config import Protocol, Suite
@@ -33,10 +31,7 @@ from typica.progress import steps
 # The methods of the CTM paper's tables, and those of them that are detectors of features.
 PAPER_METHODS: Final = ("msp", "max_logit", "energy", "odin", "mahalanobis", "knn", "cw", "ctm")
 PAPER: Final = tuple(name for name in PAPER_METHODS if name not in IMAGE_METHODS)
-KEPT: Final = (
-    "ctm",
-    "cw",
-)  # detectors that are asked again after they have scored; these are small
+KEPT: Final = ("ctm", "cw")  # detectors that are asked again after they have scored: small ones
 
 
 class Scores(NamedTuple):
@@ -78,6 +73,12 @@ class Run:
         finally:
             self.fit_seconds += time.perf_counter() - began
 
+    def fit(self, train: Any, labels: Any) -> None:
+        """Fit the detector on its own."""
+        if not self.error:
+            with self.reporting(), self.timed():
+                self.detector.fit(train, labels)
+
     def score(self, test: Any, ood: Mapping[Any, Any], calibration: Any = None) -> None:
         """Score every set, and note what a row costs."""
         score = self.detector.score_samples
@@ -106,21 +107,17 @@ class Comparison(Run):
         return self.evaluation.to_dict() | times
 
 
-def fitted(
-    runs: Mapping[str, Run], train: Any, labels: Any, *, in_one_pass: bool
-) -> Iterator[tuple[str, Run]]:
+def fitted(runs: Mapping[str, Run], train: Any, labels: Any) -> Iterator[tuple[str, Run]]:
     """Fit the detectors of these runs and yield each when it is ready, in their order.
 
-    in_one_pass: whether those that can learn in a stream are fitted together. That reads the
-    features once, and rounds otherwise than a fit on its own does.
+    Those that can learn in a stream are fitted together. That reads the features once, and rounds
+    otherwise than a fit on its own does.
     """
-    streaming = [run for run in runs.values() if in_one_pass and run.detector.tags.mergeable]
-    if in_one_pass:
-        _fit_together(streaming, train, labels)
+    streaming = [run for run in runs.values() if run.detector.tags.mergeable]
+    _fit_together(streaming, train, labels)
     for name, run in runs.items():
-        if not run.error and run not in streaming:
-            with run.reporting(), run.timed():
-                run.detector.fit(train, labels)
+        if run not in streaming:
+            run.fit(train, labels)
         yield name, run
 
 
@@ -167,7 +164,7 @@ def compare(
     rate = false_alarm_rate(alpha, tpr)
     table = {name: Comparison(detector) for name, detector in detectors.items()}
     with steps("comparing", len(table)) as done:
-        for name, _ in fitted(table, train, labels, in_one_pass=True):
+        for name, _ in fitted(table, train, labels):
             row = table[name]
             if not row.error:
                 with row.reporting():
@@ -283,26 +280,31 @@ class Engine:
 
     def scored(self, methods: Mapping[str, Mapping[str, Any]]) -> dict[str, MethodScores]:
         """Return the scores of methods with these parameters; one that fails keeps its place."""
-        ready: dict[str, Run] = {}
-        to_fit: dict[str, Run] = {}
-        for name, params in methods.items():
-            key = _key(name, params)
-            if key not in self._scored and self._lacks_input(name):
-                self._scored[key] = self._without_fit(name, params)
-            if key in self._scored:
-                continue
-            if name in self._kept and not params:
-                ready[name] = Run(self._kept[name])
-            else:
-                to_fit[name] = self._run(name, params)
-        train, labels = self.sets.train, self.sets.train_labels
-        # Each on its own, so that its numbers do not depend on what else is measured.
-        fits = fitted(to_fit, train, labels, in_one_pass=False)
-        with steps("measuring", len(ready) + len(to_fit)) as done:
-            for name, run in chain(ready.items(), fits):
-                self._scored[_key(name, methods[name])] = self._finished(name, run, methods[name])
+        wanted = {_key(name, params): name for name, params in methods.items()}
+        to_measure = {key: name for key, name in wanted.items() if key not in self._scored}
+        with steps("measuring", len(to_measure)) as done:
+            for key, name in to_measure.items():
+                self._scored[key] = self._measured(name, methods[name])
                 done(name)
-        return {name: self._scored[_key(name, params)] for name, params in methods.items()}
+        return {name: self._scored[key] for key, name in wanted.items()}
+
+    def _measured(self, name: str, params: Mapping[str, Any]) -> MethodScores:
+        """Fit and score one method on its own, so that its numbers depend on no other.
+
+        The detector goes with it, unless it is asked again.
+        """
+        if self._lacks_input(name):
+            return self._without_fit(name, params)
+        sets, run = self.sets, self._fitted(name, params)
+        if not run.error:
+            with run.reporting():
+                run.score(sets.test, sets.ood, sets.calibration)
+        used = method_params(name) | dict(params) | run.chosen
+        if run.error:
+            return MethodScores(params=_plain(used), skipped=Skipped("failed", run.error))
+        if name in KEPT and not params:
+            self._kept[name] = run.detector
+        return MethodScores(run.scores, _plain(used))
 
     def _lacks_input(self, name: str) -> bool:
         """Tell whether a method needs more than features: images, or a head that is not known."""
@@ -324,35 +326,26 @@ class Engine:
         held_out = by_set.pop("calibration", None)
         return MethodScores(Scores(by_set.pop("test"), by_set, held_out), used)
 
-    def _run(self, name: str, params: Mapping[str, Any]) -> Run:
-        run = Run(self._made(name, params))
+    def _fitted(self, name: str, params: Mapping[str, Any]) -> Run:
+        if name in self._kept and not params:
+            return Run(self._kept[name])
+        sets, run = self.sets, Run(self._made(name, params))
         if params.get("k") == CHOSEN:
-            sets, protocol = self.sets, self.protocol
             with run.reporting():
-                k, by_k = choose_k(sets.train, sets.train_labels, protocol.knn_grid, protocol.seed)
-                run.detector.set_params(k=k)
-                grid = {str(k): auroc for k, auroc in by_k.items()}
-                run.chosen = {"k": k, "k_grid": grid}
+                self._choose_k(run)
+        run.fit(sets.train, sets.train_labels)
         return run
+
+    def _choose_k(self, run: Run) -> None:
+        sets, protocol = self.sets, self.protocol
+        k, by_k = choose_k(sets.train, sets.train_labels, protocol.knn_grid, protocol.seed)
+        run.detector.set_params(k=k)
+        run.chosen = {"k": k, "k_grid": {str(k): auroc for k, auroc in by_k.items()}}
 
     def _made(self, name: str, params: Mapping[str, Any]) -> Detector:
         """Make an unfitted detector with the suite's head where it needs one."""
         made = detector_class(name)(**params)
         return made.set_params(head=self.sets.head) if takes_head(made) else made
-
-    def _finished(self, name: str, run: Run, params: Mapping[str, Any]) -> MethodScores:
-        """Score the sets, and let go of the detector unless it is asked again."""
-        sets = self.sets
-        if not run.error:
-            with run.reporting():
-                run.score(sets.test, sets.ood, sets.calibration)
-        used = method_params(name) | dict(params) | run.chosen
-        if name in KEPT and not params and not run.error:
-            self._kept[name] = run.detector
-        else:
-            run.detector = clone(run.detector)
-        reason = Skipped("failed", run.error) if run.error else None
-        return MethodScores(run.scores, _plain(used), reason)
 
 
 def _key(name: str, params: Mapping[str, Any]) -> str:

@@ -290,20 +290,20 @@ class Calibration:
         return guaranteed_rank(size, levels.alpha, levels.confidence)
 
     def _thresholds_at(self, levels: Levels) -> dict[str, float]:
-        limits = {}
+        found = {}
         helpless = []
         for group, sample in self.samples.items():
             if sample.fixed is not None and levels == self.levels:
-                limits[group] = sample.fixed
+                found[group] = sample.fixed
                 continue
             sample.check_complete()
             k = self._rank(sample, levels)
-            limits[group] = sample.threshold(k)
+            found[group] = sample.threshold(k)
             if k == 0:
                 helpless.append(group)
         if helpless and levels.alpha:
             self._complain(helpless, levels)
-        return limits
+        return found
 
     def _complain(self, helpless: Iterable[str], levels: Levels) -> None:
         """Say that a group has too few scores to reject anything."""

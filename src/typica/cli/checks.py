@@ -22,7 +22,7 @@ TRANSFORM = '{"resize": 28, "crop": 28, "mode": "L", "mean": 0.5, "std": 0.5}'  
 
 
 def one_of(choices: Collection[str]) -> Callable[[typer.CallbackParam, str | None], str | None]:
-    """Return a callback that refuses what is none of the choices."""
+    """Return a callback that refuses what is not one of the choices."""
 
     def check(param: typer.CallbackParam, value: str | None) -> str | None:
         if value is not None and value not in choices:

@@ -1,4 +1,7 @@
-"""Run an extractor over many images by whatever is quickest here and gives the same numbers."""
+"""Run an extractor over many images by whatever is quickest here and gives the same numbers.
+
+Which that is, `typica.nets._trials` finds out.
+"""
 
 from __future__ import annotations
 

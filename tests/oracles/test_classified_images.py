@@ -13,11 +13,11 @@ CATS = {281: "tabby", 282: "tiger cat", 283: "Persian cat", 284: "Siamese cat", 
 CUPS = {504: "coffee mug", 967: "espresso", 968: "cup"}
 
 
-@pytest.mark.parametrize(("picture", "expected"), [("chelsea", CATS), ("coffee", CUPS)])
+@pytest.mark.parametrize(("photo", "expected"), [("chelsea", CATS), ("coffee", CUPS)])
 def test_efficientnet_knows_a_cat_and_a_cup_of_coffee(
-    picture: str, expected: dict[int, str], tmp_path
+    photo: str, expected: dict[int, str], tmp_path
 ) -> None:
-    images = open_images(np.asarray(getattr(data, picture)())[None])
+    images = open_images(np.asarray(getattr(data, photo)())[None])
     bank = extract(
         images,
         open_model("efficientnet-lite0"),
