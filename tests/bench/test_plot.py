@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -148,3 +150,16 @@ def test_command(folder, tmp_path, capsys):
     assert "--kind pie: unknown; choose one of histogram" in run(
         capsys, "plot", str(folder), "-o", "a.svg", "--kind", "pie", code=2
     )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the size of a file is limited by POSIX's means")
+def test_a_full_disk_is_said_with_the_path(folder, tmp_path):
+    script = (
+        "import resource, sys; from typica.bench import plot; "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500)); plot(*sys.argv[1:])"
+    )
+    target = tmp_path / "curves.pdf"
+    command = [sys.executable, "-c", script, str(folder), str(target)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert f"InputError: {target}: the disk is full" in run.stderr.splitlines()[-1]
+    assert not list(tmp_path.iterdir())

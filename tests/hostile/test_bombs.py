@@ -182,15 +182,48 @@ def test_two_that_unpack_to_one_folder_lose_nothing(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"x.zip", "out"}
 
 
-def test_a_constant_of_an_onnx_model_that_grows(tmp_path: Path) -> None:
+GROWING = {
+    "ConstantOfShape": ("int64[2] s = {100000, 100000}", "c = ConstantOfShape (s)"),
+    "Expand": ("float[1, 1] o = {1}, int64[2] s = {100000, 100000}", "c = Expand (o, s)"),
+    "Tile": ("float[1, 1] o = {1}, int64[2] s = {100000, 100000}", "c = Tile (o, s)"),
+    "Pad": ("float[1, 1] o = {1}, int64[4] s = {0, 0, 99999, 99999}", "c = Pad (o, s)"),
+    "RandomNormal": ("float o = {1}", "c = RandomNormal <shape = [100000, 100000]> ()"),
+    "Range": (
+        "int64 a = {0}, int64 b = {10000000000}, int64 d = {1}",
+        "i = Range (a, b, d) c = Cast <to = 1> (i)",
+    ),
+    "OneHot": (
+        "int64[1] o = {0}, int64 s = {10000000000}, float[2] v = {0, 1}", "c = OneHot (o, s, v)",
+    ),
+    "of computed shape": ("int64[2] s = {400, 250}", "t = Mul (s, s) u = Mul (t, s) c = ConstantOfShape (u)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", GROWING)
+def test_a_constant_of_an_onnx_model_that_grows(tmp_path: Path, kind: str) -> None:
     parser = pytest.importorskip("onnx.parser")
     pytest.importorskip("onnxruntime")
     path = tmp_path / "net.onnx"
+    stored, made = GROWING[kind]
     model = parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 17]> tiny (float[n, 2] x) => (float[n, 2] y) '
-        "<int64[2] s = {100000, 100000}, float[2, 2] w = {1, 0, 0, 2}> "
-        "{ c = ConstantOfShape (s) m = ReduceSum <keepdims = 0> (c) z = Add (x, m) y = MatMul (z, w) }"
+        f"<{stored}, float[2, 2] w = {{1, 0, 0, 2}}> "
+        f"{{ {made} m = ReduceSum <keepdims = 0> (c) z = Add (x, m) y = MatMul (z, w) }}"
     )
     path.write_bytes(model.SerializeToString())
-    with pytest.raises(FormatError, match=r"a constant of 40,000,000,000 bytes \(ConstantOfShape"):
+    with pytest.raises(FormatError, match=r"net.onnx: a constant of [0-9,]{13,} bytes .*a bomb"):
+        open_model(path)
+
+
+def test_a_constant_range_of_unknown_size_is_refused(tmp_path: Path) -> None:
+    parser = pytest.importorskip("onnx.parser")
+    path = tmp_path / "net.onnx"
+    model = parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> tiny (float[n, 2] x) => (float[n, 2] y) '
+        "<int64 a = {0}, int64 b = {100000}, int64 d = {1}, float[2, 2] w = {1, 0, 0, 2}> "
+        "{ e = Mul (b, b) i = Range (a, e, d) c = Cast <to = 1> (i) m = ReduceSum <keepdims = 0> (c) "
+        "z = Add (x, m) y = MatMul (z, w) }"
+    )
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(FormatError, match="a constant of unknown size"):
         open_model(path)

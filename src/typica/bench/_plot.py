@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -81,10 +82,12 @@ def plot(
         raise InputError(f"plot: {', '.join(unknown)} not in the result; choose from {known}.")
     with _style():
         figure = PLOTS[kind](result, list(methods or ()))
-        with atomic_path(out) as temporary:
-            figure.savefig(
-                temporary, format=out.suffix[1:], metadata=FORMATS[out.suffix], bbox_inches="tight"
-            )
+        drawn = io.BytesIO()
+        settings = {"metadata": FORMATS[out.suffix], "bbox_inches": "tight"}
+        figure.savefig(drawn, format=out.suffix[1:], **settings)
+    # Not by Matplotlib itself, which fails in its own ways where the disk is full.
+    with atomic_path(out) as temporary:
+        temporary.write_bytes(drawn.getvalue())
     return out
 
 

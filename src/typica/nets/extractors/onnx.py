@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import shutil
 import tempfile
 import weakref
@@ -20,6 +19,7 @@ from typica.files import allowance, existing, sha256
 from typica.head import Head
 from typica.nets._reduce import Reduction, check_reduction, reduced, reduced_logits
 from typica.nets._result import Extraction, closest, first_line, in_pieces, some, wanted_layers
+from typica.nets.extractors._onnx_constants import check_constants
 from typica.nets.extractors._onnx_graph import Graph, Linear
 from typica.nets.runtimes.ort import session
 from typica.origin import PENULTIMATE
@@ -30,7 +30,6 @@ _TYPES = {
     "tensor(double)": np.float64,
     "tensor(uint8)": np.uint8,
 }
-_SHAPED = {"ConstantOfShape": 0, "Expand": 1}  # operators, and which input is the shape they make
 _LARGEST = 2**31 - 2**20  # a protobuf message ends at 2 GiB
 
 
@@ -265,26 +264,9 @@ def _read(model: str | Path | bytes) -> tuple[Any, str, str]:
         onnx.external_data_helper.load_external_data_for_model(proto, str(path.parent))
     if proto.functions:
         proto = need("onnx.inliner", "onnx").inline_local_functions(proto)
-    _check_constants(onnx, proto, source, allowance(len(content)))
+    with about(source):
+        check_constants(proto, allowance(len(content)))
     return proto, digest, source
-
-
-def _check_constants(onnx: Any, proto: Any, source: str, allowed: int) -> None:
-    """Refuse constants that a few bytes make gigabytes of before any image is there."""
-    shapes = {}
-    for tensor in proto.graph.initializer:
-        if tensor.name and tensor.data_type == onnx.TensorProto.INT64 and len(tensor.dims) == 1:
-            shapes[tensor.name] = onnx.numpy_helper.to_array(tensor).tolist()
-    for node in proto.graph.node:
-        place = _SHAPED.get(node.op_type)
-        if place is None or len(node.input) <= place:
-            continue
-        size = 4 * math.prod(shapes.get(node.input[place], []))
-        if size > allowed:
-            raise FormatError(
-                f"{source}: a constant of {size:,} bytes ({node.op_type} {node.output[0]!r}), "
-                "maybe a bomb; store it in the file if you trust it."
-            )
 
 
 def _external(onnx: Any, proto: Any) -> list[str]:
