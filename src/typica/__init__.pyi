@@ -42,6 +42,7 @@ from .detectors.lts import LTS as LTS
 from .detectors.mahalanobis import Mahalanobis as Mahalanobis
 from .detectors.margin import Margin as Margin
 from .detectors.max_logit import MaxLogit as MaxLogit
+from .detectors.mds_pp import MDSpp as MDSpp
 from .detectors.msp import MSP as MSP
 from .detectors.nci import NCI as NCI
 from .detectors.nnguide import NNGuide as NNGuide
@@ -50,6 +51,7 @@ from .detectors.pca_reconstruction import PCAReconstruction as PCAReconstruction
 from .detectors.quorum import Quorum as Quorum
 from .detectors.relative_mahalanobis import RelativeMahalanobis as RelativeMahalanobis
 from .detectors.residual import Residual as Residual
+from .detectors.rmds_pp import RMDSpp as RMDSpp
 from .detectors.she import SHE as SHE
 from .detectors.vim import ViM as ViM
 from .errors import CalibrationWarning as CalibrationWarning
@@ -69,6 +71,7 @@ from .rectify import list_rectifiers as list_rectifiers
 from .rectify import make_rectifier as make_rectifier
 from .rectify import rectifier_class as rectifier_class
 from .rectify.ash import ASH as ASH
+from .rectify.bats import BATS as BATS
 from .rectify.centre import Centre as Centre
 from .rectify.dice import DICE as DICE
 from .rectify.normalise import L2Normalise as L2Normalise

@@ -103,6 +103,12 @@ def positive() -> Parameter:
     return number(lambda value: 0 < value < np.inf, "a positive number", complaint)
 
 
+def finite() -> Parameter:
+    """Declare a finite number of any sign."""
+    complaint = "{name}={value!r} is not a finite number; pass one, 0.5 say."
+    return number(lambda value: -np.inf < value < np.inf, "a finite number", complaint)
+
+
 def percentile() -> Parameter:
     """Declare a number from 0 to 100."""
     complaint = "{name}={value!r} is not a percentile; pass a number from 0 to 100."

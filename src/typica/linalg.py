@@ -47,6 +47,25 @@ def units(Z: Array) -> tuple[Array, Array]:
     return Z / xp.sqrt(xp.where(zero, one, xp.vecdot(Z, Z)))[:, None], zero
 
 
+def radial(Z: Array, exponent: float) -> Array:
+    """Return z / |z|^exponent for the rows z of Z (n, m); zero rows stay zero.
+
+    >>> radial(np.array([[3.0, 4.0], [0.0, 0.0]]), 0.5).round(3)
+    array([[1.342, 1.789],
+           [0.   , 0.   ]])
+    """
+    xp = namespace(Z)
+    largest = xp.max(xp.abs(Z), axis=1)
+    zero = largest == 0
+    one = xp.ones_like(largest)
+    largest = xp.where(zero, one, largest)
+    # Divided first, so that squares neither overflow nor underflow.
+    Z = Z / largest[:, None]
+    roots = xp.sqrt(xp.where(zero, one, xp.vecdot(Z, Z)))
+    lengths = largest * roots
+    return Z * (lengths ** (1.0 - float(exponent)) / roots)[:, None]
+
+
 def directed(Z: Array) -> tuple[Array, Array, Array]:
     """Return rows directed as those of Z, their lengths, and which are zero (of length 1 here).
 

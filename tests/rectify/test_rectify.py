@@ -24,6 +24,7 @@ import typica
 from typica.arrays import to_numpy
 from typica.rectify import _percentiles, list_rectifiers, make_rectifier, rectifier_class
 from typica.rectify.ash import ASH
+from typica.rectify.bats import BATS
 from typica.rectify.centre import Centre
 from typica.rectify.dice import DICE
 from typica.rectify.normalise import L2Normalise
@@ -48,6 +49,9 @@ CASES = {
     "whiten": lambda head: Whiten(),
     "whiten-within": lambda head: Whiten(within_classes=True),
     "normalise": lambda head: L2Normalise(),
+    "normalise-half": lambda head: L2Normalise(exponent=0.5),
+    "bats": lambda head: BATS(),
+    "bats-1": lambda head: BATS(sigmas=1),
     "pca": lambda head: PCA(),
     "pca-3": lambda head: PCA(n_components=3),
     "pca-share": lambda head: PCA(n_components=0.7),
@@ -143,11 +147,21 @@ def whiten(train, labels, head, rows, within=False):
     return (rows - train.mean(axis=0)) @ (U * roots @ U.T)
 
 
-def normalise(train, labels, head, rows):
-    lengths = [math.sqrt(math.fsum(float(v) ** 2 for v in row)) for row in rows]
+def normalise(train, labels, head, rows, exponent=1.0):
+    lengths = [math.sqrt(math.fsum(float(v) ** 2 for v in row)) ** exponent for row in rows]
     return np.array(
         [[float(v) / (length or 1) for v in row] for row, length in zip(rows, lengths, strict=True)]
     )
+
+
+def bats(train, labels, head, rows, sigmas=3.25):
+    out = np.zeros(rows.shape)
+    for j, column in enumerate(train.T):
+        mean = column[0] + math.fsum(column - column[0]) / len(column)
+        sigma = math.sqrt(math.fsum((float(v) - mean) ** 2 for v in column) / len(column))
+        for i, row in enumerate(rows):
+            out[i, j] = min(max(float(row[j]), mean - sigmas * sigma), mean + sigmas * sigma)
+    return out
 
 
 def pca(train, labels, head, rows, wanted=None):
@@ -191,6 +205,9 @@ REFERENCES = {
     "whiten": whiten,
     "whiten-within": lambda *args: whiten(*args, within=True),
     "normalise": normalise,
+    "normalise-half": lambda *args: normalise(*args, exponent=0.5),
+    "bats": bats,
+    "bats-1": lambda *args: bats(*args, sigmas=1),
     "pca": pca,
     "pca-3": lambda *args: pca(*args, wanted=3),
     "pca-share": lambda *args: pca(*args, wanted=0.7),
@@ -593,7 +610,7 @@ def test_names_tags_and_exports(name):
 
 def test_unknown_names_and_parameters_are_refused():
     with pytest.raises(
-        typica.InputError, match=r"rectifier 'nope' is unknown; choose one of ash, centre"
+        typica.InputError, match=r"rectifier 'nope' is unknown; choose one of ash, bats, centre"
     ):
         make_rectifier("nope")
     with pytest.raises(
@@ -671,6 +688,8 @@ HEAD = typica.Head(np.eye(2, 12))
         (VRA(low=-1), r"VRA.fit: low=-1 is not a percentile"),
         (VRA(high=200), r"VRA.fit: high=200 is not a percentile"),
         (VRA(low=80, high=20), r"VRA.fit: low=80 is above high=20; pass low<=high"),
+        (BATS(sigmas=0), r"BATS.fit: sigmas=0 is not a positive number; pass sigmas>0"),
+        (L2Normalise(exponent=np.inf), r"L2Normalise.fit: exponent=inf is not a finite number"),
         (DICE(), r"DICE.fit: no head; pass head=typica.Head"),
         (DICE([1]), r"DICE.fit: head is a list; pass typica.Head"),
         (

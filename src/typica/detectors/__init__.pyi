@@ -39,6 +39,7 @@ from .lts import LTS
 from .mahalanobis import Mahalanobis
 from .margin import Margin
 from .max_logit import MaxLogit
+from .mds_pp import MDSpp
 from .msp import MSP
 from .nci import NCI
 from .nnguide import NNGuide
@@ -47,6 +48,7 @@ from .pca_reconstruction import PCAReconstruction
 from .quorum import Quorum
 from .relative_mahalanobis import RelativeMahalanobis
 from .residual import Residual
+from .rmds_pp import RMDSpp
 from .she import SHE
 from .vim import ViM
 
@@ -76,6 +78,7 @@ __all__ = [
     "IsolationForest",
     "KLMatching",
     "KnownRows",
+    "MDSpp",
     "Mahalanobis",
     "Margin",
     "Matches",
@@ -84,6 +87,7 @@ __all__ = [
     "OpenMax",
     "PCAReconstruction",
     "Quorum",
+    "RMDSpp",
     "RelativeMahalanobis",
     "Residual",
     "Tags",

@@ -5,34 +5,27 @@
 
 Lee, Lee, Lee, Shin: A Simple Unified Framework for Detecting Out-of-Distribution Samples and
 Adversarial Attacks, NeurIPS 2018; here on one layer and without its step on the input. Higher =
-more typical; the score is the log density of the nearest class but for a constant.
+more typical; the score is the log density of the nearest class but for a constant. With
+`shrinkage=d` S becomes (1 - d) S + d tr(S)/m I, for few rows or nearly collinear features; d may be
+estimated from the rows, by "oas" (Chen et al. 2010) or "ledoit_wolf" (Ledoit & Wolf 2004).
 
-Fit: one pass, and the eigendecomposition of S. Score: one product with a factor of P, one with the
-class means. The class is found by expanding the square, its distance is then taken from the
-difference itself, which does not cancel.
+Fit: one pass (two for "ledoit_wolf", which therefore learns from all rows at once and does not
+merge), and the eigendecomposition of S. Score: one product with a factor of P, one with the class
+means. The class is found by expanding the square, its distance is then taken from the difference
+itself, which does not cancel.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Self
 
-from typica.arrays import Array, Labels, like, namespace
+from typica.arrays import Array, Labels, Rows, like, namespace
 from typica.detectors._bases import ScatterDetector, overflow_as_minus_infinity
+from typica.detectors._shrinkage import SHRINKAGE, fourth_powers, ledoit_wolf, oas, shrunk_factor
 from typica.detectors.base import Tags
 from typica.errors import InputError
-from typica.linalg import Floats, anchor, principal_axes
+from typica.linalg import Floats, anchor
 from typica.store import storable
-
-
-def whitener(scatter: Floats, n: int) -> Floats:
-    """Return F (m, r) with F Fᵀ = pinv(scatter / n), r being the rank.
-
-    >>> whitener(np.diag([8.0, 0.0]), n=2)
-    array([[0.5],
-           [0. ]])
-    """
-    variances, vectors = principal_axes(scatter, n)
-    return np.asarray(vectors[:, : len(variances)] / np.sqrt(variances))
 
 
 def nearest(U: Array, V: Array) -> Array:
@@ -62,6 +55,7 @@ class Mahalanobis(ScatterDetector):
     vary within any class (constant features, fewer rows than features) do not count in the
     distance, as in scikit-learn's EmpiricalCovariance: a variance of at most 2e-16 * max(m,
     sqrt(N)) times the largest is none. `Residual` and `PCAReconstruction` watch such directions.
+    With a shrinkage every direction counts.
 
     With v the ratio of the largest to the smallest variance of a direction, float32 scores err by
     about 2e-8 sqrt(v) of the largest (2e-5 at v = 1e6; less where features are uncorrelated),
@@ -85,14 +79,47 @@ class Mahalanobis(ScatterDetector):
         memory="O(m² + m C)",
         reference="Lee et al. 2018, NeurIPS",
     )
+    params = {"shrinkage": SHRINKAGE}
 
+    fourth_: float
     _center: Floats
     _factor: Floats
     _means: Floats
 
+    def __init__(self, shrinkage: float | str | None = None) -> None:
+        self.shrinkage = shrinkage
+
+    def _learn(self, Z: Rows, labels: Labels | None) -> None:
+        if self.shrinkage == "ledoit_wolf" and hasattr(self, "moments_"):
+            raise _needs_all_rows()
+        super()._learn(Z, labels)
+        if self.shrinkage == "ledoit_wolf":
+            self.fourth_ = fourth_powers(Z, labels, self.moments_)
+
+    def _absorb(self, other: Self) -> None:
+        if self.shrinkage == "ledoit_wolf" and self._has_learnt():
+            raise _needs_all_rows()
+        super()._absorb(other)
+        if self.shrinkage == "ledoit_wolf":
+            self.fourth_ = other.fourth_
+
+    def _shrinkage(self, S: Floats) -> float:
+        """Return how far the covariance S within classes is shrunk, from 0 to 1."""
+        n = self.moments_.n
+        if self.shrinkage == "oas":
+            return oas(S, n)
+        if self.shrinkage != "ledoit_wolf":
+            return float(self.shrinkage or 0.0)
+        if not hasattr(self, "fourth_"):
+            raise InputError("shrinkage='ledoit_wolf' was set after the fit; call fit again.")
+        return ledoit_wolf(S, n, self.fourth_)
+
     def _derive(self) -> None:
         moments = self.moments_
-        self._factor = whitener(moments.scatter_within(), moments.n)
+        scatter = moments.scatter_within()
+        varies = bool(scatter.any())
+        shrinkage = self._shrinkage(scatter / moments.n) if varies else 0.0
+        self._factor = shrunk_factor(scatter, moments.n, shrinkage)
         if not self._factor.shape[1]:
             found = f"n_samples={moments.n} in {len(moments.classes)} class(es)"
             raise InputError(
@@ -125,3 +152,10 @@ class Mahalanobis(ScatterDetector):
     def means_(self) -> Floats:
         """The class means (C, m), in the order of `classes_`."""
         return self.moments_.means
+
+
+def _needs_all_rows() -> InputError:
+    return InputError(
+        "shrinkage='ledoit_wolf' needs all rows at once; fit on all of them, or pass "
+        "shrinkage='oas', which merges."
+    )

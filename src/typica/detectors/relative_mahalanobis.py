@@ -13,7 +13,8 @@ S),
     score(z) = sum w² / (1 + g) - min_k |w - w_k|²
 
 Ren, Fort, Liu, Roy, Padhy, Lakshminarayanan: A Simple Fix to Mahalanobis Distance for Improving
-Near-OOD Detection, 2021. Higher = more typical. Fit: one pass, an eigendecomposition of S and one
+Near-OOD Detection, 2021. Higher = more typical. With a `shrinkage` S is the shrunk covariance of
+`Mahalanobis`, in S_0 = S + B too. Fit: one pass, an eigendecomposition of S and one
 of B. Score: a product with an (m, C - 1) matrix and one with the class means.
 """
 
@@ -35,8 +36,8 @@ class RelativeMahalanobis(Mahalanobis):
     """Mahalanobis distance to the nearest class mean, less that to the mean of all rows.
 
     Needs the labels of at least two classes. Directions in which the training features do not vary
-    within any class count in neither distance: in d_0 alone they would make a row the more typical
-    the farther it is. As to rounding, see `Mahalanobis`.
+    within any class count in neither distance, unless there is a shrinkage: in d_0 alone they would
+    make a row the more typical the farther it is. As to rounding, see `Mahalanobis`.
 
     >>> left, right = [[0.0, 1.0], [0.0, -1.0], [1.0, 0.0]], [[9.0, 1.0], [9.0, -1.0], [8.0, 0.0]]
     >>> train = np.array((left + right) * 5)

@@ -1,6 +1,7 @@
 from ._registry import list_rectifiers, make_rectifier, rectifier_class
 from .ash import ASH
 from .base import Rectifier
+from .bats import BATS
 from .centre import Centre
 from .dice import DICE
 from .normalise import L2Normalise
@@ -12,6 +13,7 @@ from .whiten import Whiten
 
 __all__ = [
     "ASH",
+    "BATS",
     "DICE",
     "PCA",
     "SCALE",

@@ -1,6 +1,12 @@
-"""L2Normalise: every row is brought to length 1.
+"""L2Normalise: every row is brought to length 1, or part of the way there.
 
-    rectified(z) = z / |z|;   a zero row stays zero
+    rectified(z) = z / |z|^beta;   a zero row stays zero
+
+With the exponent beta = 1 all rows have length 1, with 0 they stay as they are; below 0 lengths are
+drawn apart, above 1 they are turned round. Müller, Hein: Mahalanobis++: Improving OOD Detection via
+Feature Normalization, ICML 2025, put beta = 1 before Mahalanobis distances (`MDSpp`, `RMDSpp`);
+Janiak, Binkowski, Kajdanowicz: A Geometry-Based View of Mahalanobis OOD Detection, 2025, other
+exponents.
 
 Unlike scikit-learn's Normalizer it takes tensors, with gradients, and rows so long or short that
 their squares overflow or vanish. Nothing is learnt. Transform: one pass.
@@ -9,8 +15,9 @@ their squares overflow or vanish. Nothing is learnt. Transform: one pass.
 from __future__ import annotations
 
 from typica.arrays import Array
+from typica.checks import finite
 from typica.estimator import Tags
-from typica.linalg import directed
+from typica.linalg import directed, radial
 from typica.rectify.base import SameWidth
 from typica.store import storable
 
@@ -29,11 +36,13 @@ def unit_length(Z: Array) -> Array:
 
 @storable("normalise")
 class L2Normalise(SameWidth):
-    """Bring every row to length 1; ready without `fit`.
+    """Bring every row z to z / |z|^exponent; ready without `fit`.
 
     >>> import numpy as np
     >>> L2Normalise().transform(np.array([[3.0, 4.0]]))
     array([[0.6, 0.8]])
+    >>> L2Normalise(exponent=0.5).transform(np.array([[0.0, 4.0]]))
+    array([[0., 2.]])
     """
 
     tags = Tags(
@@ -41,8 +50,12 @@ class L2Normalise(SameWidth):
         fit_cost="none",
         score_cost="O(m)",
         memory="none",
-        reference="textbook",
+        reference="textbook; Müller & Hein 2025, ICML",
     )
+    params = {"exponent": finite()}
+
+    def __init__(self, exponent: float = 1.0) -> None:
+        self.exponent = exponent
 
     def _rectify(self, Z: Array) -> Array:
-        return unit_length(Z)
+        return unit_length(Z) if self.exponent == 1 else radial(Z, self.exponent)

@@ -1,0 +1,94 @@
+"""How far to shrink a covariance towards a multiple of the identity.
+
+    S_shrunk = (1 - d) S + d tr(S)/m I
+
+With d = 0 it stays what it is; any d > 0 gives every direction a variance, those included in which
+the training rows do not vary. d is a number, or estimated from the rows:
+
+    "oas"           Chen, Wiesel, Eldar, Hero: Shrinkage Algorithms for MMSE Covariance Estimation,
+                    IEEE Transactions on Signal Processing 2010. Needs S and n alone, so it merges.
+    "ledoit_wolf"   Ledoit, Wolf: A Well-Conditioned Estimator for Large-Dimensional Covariance
+                    Matrices, Journal of Multivariate Analysis 2004. Needs the sum of |z - mu|^4
+                    about the class means too, which takes a second pass over all rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from typica.arrays import Labels, Rows, row_blocks
+from typica.checks import Parameter, is_number
+from typica.linalg import Floats, principal_axes
+from typica.moments import Moments, encode_labels
+
+ESTIMATED = ("ledoit_wolf", "oas")
+
+
+def _is_shrinkage(value: Any) -> bool:
+    if value is None or isinstance(value, str):
+        return value is None or value in ESTIMATED
+    return is_number(value) and bool(0 <= value <= 1)
+
+
+SHRINKAGE = Parameter(
+    _is_shrinkage,
+    "a number from 0 to 1, 'ledoit_wolf', 'oas', or None",
+    "{name}={value!r} is no shrinkage; pass a number from 0 to 1, 'ledoit_wolf', 'oas' or None.",
+)
+
+
+def oas(S: Floats, n: int) -> float:
+    """Return the shrinkage of a covariance S (m, m) of n rows that suits Gaussian rows.
+
+    >>> round(oas(np.diag([3.0, 1.0]), n=40), 3)
+    0.317
+    """
+    m = len(S)
+    mean_square = float(np.mean(S**2))
+    square = float(np.trace(S) / m) ** 2
+    apart = (n + 1) * (mean_square - square / m)
+    return 1.0 if apart <= 0 else min((mean_square + square) / apart, 1.0)
+
+
+def ledoit_wolf(S: Floats, n: int, fourth: float) -> float:
+    """Return the shrinkage of a covariance S (m, m) of n rows whose |z - mu|^4 add up to `fourth`.
+
+    >>> rows = np.array([[3.0, 0.0], [-3.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    >>> round(ledoit_wolf(rows.T @ rows / 4, n=4, fourth=2 * 81 + 2 * 1), 3)
+    0.641
+    """
+    squares = float(np.sum(S**2))
+    apart = squares - float(np.trace(S)) ** 2 / len(S)
+    noise = max(fourth / n - squares, 0.0) / n
+    return 0.0 if apart <= 0 else min(noise / apart, 1.0)
+
+
+def fourth_powers(Z: Rows, labels: Labels | None, moments: Moments) -> float:
+    """Return the sum of |z - mu_class|^4 over the rows of Z (n, m), in float64."""
+    _, codes = encode_labels(labels, len(Z))
+    means = moments.means
+    total = 0.0
+    for block in row_blocks(len(Z), Z.shape[1], itemsize=8):
+        D = Z[block] - means[codes[block]]
+        total += float(np.sum(np.vecdot(D, D) ** 2))
+    return total
+
+
+def shrunk_factor(scatter: Floats, n: int, d: float) -> Floats:
+    """Return F (m, r) with F Fᵀ = inverse of the shrunk scatter / n; its pseudoinverse for d = 0.
+
+    >>> shrunk_factor(np.diag([8.0, 0.0]), n=2, d=0.0)
+    array([[0.5],
+           [0. ]])
+    >>> abs(shrunk_factor(np.diag([8.0, 0.0]), n=2, d=0.5)).round(3)
+    array([[0.577, 0.   ],
+           [0.   , 1.   ]])
+    """
+    variances, vectors = principal_axes(scatter, n)
+    if d > 0:
+        m = len(scatter)
+        everywhere = np.pad(variances, (0, m - len(variances)))
+        variances = (1 - d) * everywhere + d * np.trace(scatter) / n / m
+    return np.asarray(vectors[:, : len(variances)] / np.sqrt(variances))
