@@ -49,6 +49,14 @@ RECIPES: dict[str, tuple[str, Callable[[Head], object]]] = {
         "90 % of the variance, before CTM",
         lambda head: make_pipeline(typica.PCA(n_components=0.9), typica.CTM()),
     ),
+    "optfs": (
+        "before Energy",
+        lambda head: make_pipeline(typica.OptFS(head), typica.Energy(head)),
+    ),
+    "random_fourier": (
+        "before PCAReconstruction(share=0.8)",
+        lambda head: make_pipeline(typica.RandomFourier(), typica.PCAReconstruction(share=0.8)),
+    ),
     "dice": ("before Energy", lambda head: make_pipeline(typica.DICE(head), typica.Energy())),
 }
 

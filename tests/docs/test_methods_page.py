@@ -56,7 +56,8 @@ def test_the_page_tells_which_detectors_keep_training_rows(generator, name):
     line = next(
         row for row in generator.page().splitlines() if row.startswith(f"| [{cls.__name__}]")
     )
-    assert line.split(" | ")[4] == ("yes" if name in ("knn", "lof", "nnguide", "quorum") else "no")
+    keeps = ("knn", "lof", "nnguide", "quorum", "relation")
+    assert line.split(" | ")[4] == ("yes" if name in keeps else "no")
 
 
 def test_the_page_tells_what_parameters_may_be(generator):

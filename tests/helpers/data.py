@@ -49,6 +49,7 @@ SMALL: dict[str, dict[str, object]] = {
     "isolation_forest": {"trees": 30},
     "knn": {"k": 3},
     "nnguide": {"k": 3, "subsample": None},
+    "weiper": {"repeats": 5, "bins": 20, "smoothing": 4},
 }
 
 

@@ -28,7 +28,10 @@ from typica.rectify.bats import BATS
 from typica.rectify.centre import Centre
 from typica.rectify.dice import DICE
 from typica.rectify.normalise import L2Normalise
+from typica.rectify.optfs import OptFS
 from typica.rectify.pca import PCA
+from typica.rectify.random_fourier import RandomFourier
+from typica.rectify.ras import RAS
 from typica.rectify.react import ReAct
 from typica.rectify.scale import SCALE
 from typica.rectify.vra import VRA
@@ -52,6 +55,10 @@ CASES = {
     "normalise-half": lambda head: L2Normalise(exponent=0.5),
     "bats": lambda head: BATS(),
     "bats-1": lambda head: BATS(sigmas=1),
+    "ras": lambda head: RAS(),
+    "optfs": OptFS,
+    "optfs-7": lambda head: OptFS(head, bins=7),
+    "random_fourier": lambda head: RandomFourier(width=40),
     "pca": lambda head: PCA(),
     "pca-3": lambda head: PCA(n_components=3),
     "pca-share": lambda head: PCA(n_components=0.7),
@@ -164,6 +171,45 @@ def bats(train, labels, head, rows, sigmas=3.25):
     return out
 
 
+def ras(train, labels, head, rows):
+    profile = [math.fsum(column) / len(train) for column in np.array([sorted(z) for z in train]).T]
+    out = np.zeros(rows.shape)
+    for i, row in enumerate(rows):
+        order = sorted(range(len(row)), key=lambda j: (row[j], j))
+        for rank, j in enumerate(order):
+            out[i, j] = profile[rank]
+    return out
+
+
+def optfs(train, labels, head, rows, bins=100):
+    low, high = percentile(train.ravel(), 0.1), percentile(train.ravel(), 99.9)
+    W, b = head.weight.astype(np.float64), head.bias.astype(np.float64)
+
+    def place(v):
+        number = math.floor((v - low) * (bins / (high - low)))
+        return number if 0 <= number < bins else None
+
+    theta = [0.0] * bins
+    for z in train:
+        k = int(np.argmax(W @ z + b))
+        for j, v in enumerate(z):
+            if place(v) is not None:
+                theta[place(v)] += W[k, j] * v / len(train)
+    size = math.sqrt(math.fsum(t * t for t in theta) / bins)
+    weights = {number: t / size for number, t in enumerate(theta)} | {None: 0.0}
+    return np.array([[weights[place(v)] * v for v in row] for row in rows])
+
+
+def random_fourier(train, labels, head, rows, *, width=40, gamma=2.0):
+    rng = np.random.default_rng(0)
+    w = rng.normal(size=(width, train.shape[1])) * math.sqrt(2 * gamma)
+    u = rng.uniform(size=width) * 2 * math.pi
+    unit = normalise(train, labels, head, rows)
+    return np.array(
+        [[math.sqrt(2 / width) * math.cos(w[i] @ z + u[i]) for i in range(width)] for z in unit]
+    )
+
+
 def pca(train, labels, head, rows, wanted=None):
     _, s, V = np.linalg.svd(train - train.mean(axis=0), full_matrices=False)
     shares = np.cumsum(s**2) / (s**2).sum()
@@ -208,6 +254,10 @@ REFERENCES = {
     "normalise-half": lambda *args: normalise(*args, exponent=0.5),
     "bats": bats,
     "bats-1": lambda *args: bats(*args, sigmas=1),
+    "ras": ras,
+    "optfs": optfs,
+    "optfs-7": lambda *args: optfs(*args, bins=7),
+    "random_fourier": random_fourier,
     "pca": pca,
     "pca-3": lambda *args: pca(*args, wanted=3),
     "pca-share": lambda *args: pca(*args, wanted=0.7),
@@ -582,9 +632,11 @@ def test_feature_names(case, data: Data):
     frame = pd.DataFrame(data.train, columns=[f"f{j}" for j in range(12)])
     rectifier = made(case, data).set_output(transform="pandas").fit(frame, data.labels)
     out = rectifier.transform(frame)
-    same = not case.startswith(("pca", "dice"))
+    same = not case.startswith(("pca", "dice", "random"))
     assert list(out.columns) == (
-        list(frame.columns) if same else [f"{rectifier.kind}{j}" for j in range(out.shape[1])]
+        list(frame.columns)
+        if same
+        else [f"{type(rectifier).__name__.lower()}{j}" for j in range(out.shape[1])]
     )
     assert_close(rectifier, out.to_numpy(), fitted(case, data).transform(data.train))
     with pytest.raises(ValueError, match="feature names"):
@@ -690,6 +742,10 @@ HEAD = typica.Head(np.eye(2, 12))
         (VRA(low=80, high=20), r"VRA.fit: low=80 is above high=20; pass low<=high"),
         (BATS(sigmas=0), r"BATS.fit: sigmas=0 is not a positive number; pass sigmas>0"),
         (L2Normalise(exponent=np.inf), r"L2Normalise.fit: exponent=inf is not a finite number"),
+        (OptFS(), r"OptFS.fit: no head; pass head=typica.Head"),
+        (OptFS(HEAD, bins=0), r"OptFS.fit: bins=0 is not an integer of at least 1"),
+        (RandomFourier(gamma=-1), r"RandomFourier.fit: gamma=-1 is not a positive number"),
+        (RandomFourier(width=2.5), r"RandomFourier.fit: width=2.5 is not an integer"),
         (DICE(), r"DICE.fit: no head; pass head=typica.Head"),
         (DICE([1]), r"DICE.fit: head is a list; pass typica.Head"),
         (
@@ -736,7 +792,9 @@ def belongs_together(name, detector):
     tags = typica.detector_class(detector).tags
     if name == "dice":
         return tags.reads == "logits" and not tags.needs_head
-    return name != "pca" or (tags.reads == "features" and not tags.needs_head)
+    return name not in ("pca", "random_fourier") or (
+        tags.reads == "features" and not tags.needs_head
+    )
 
 
 @pytest.mark.filterwarnings("ignore::typica.CalibrationWarning")

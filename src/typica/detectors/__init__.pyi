@@ -42,15 +42,20 @@ from .max_logit import MaxLogit
 from .mds_pp import MDSpp
 from .msp import MSP
 from .nci import NCI
+from .neco import NECO
 from .nnguide import NNGuide
 from .openmax import OpenMax
 from .pca_reconstruction import PCAReconstruction
+from .pnml import PNML
+from .projection import Projection
 from .quorum import Quorum
+from .relation import Relation
 from .relative_mahalanobis import RelativeMahalanobis
 from .residual import Residual
 from .rmds_pp import RMDSpp
 from .she import SHE
 from .vim import ViM
+from .weiper import WeiPer
 
 __all__ = [
     "CTM",
@@ -64,6 +69,8 @@ __all__ = [
     "LTS",
     "MSP",
     "NCI",
+    "NECO",
+    "PNML",
     "SHE",
     "TRAINING_TPR",
     "CADRef",
@@ -86,12 +93,15 @@ __all__ = [
     "NNGuide",
     "OpenMax",
     "PCAReconstruction",
+    "Projection",
     "Quorum",
     "RMDSpp",
+    "Relation",
     "RelativeMahalanobis",
     "Residual",
     "Tags",
     "ViM",
+    "WeiPer",
     "describe_detector",
     "detector_class",
     "detector_input",

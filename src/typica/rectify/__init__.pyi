@@ -5,7 +5,10 @@ from .bats import BATS
 from .centre import Centre
 from .dice import DICE
 from .normalise import L2Normalise
+from .optfs import OptFS
 from .pca import PCA
+from .random_fourier import RandomFourier
+from .ras import RAS
 from .react import ReAct
 from .scale import SCALE
 from .vra import VRA
@@ -16,10 +19,13 @@ __all__ = [
     "BATS",
     "DICE",
     "PCA",
+    "RAS",
     "SCALE",
     "VRA",
     "Centre",
     "L2Normalise",
+    "OptFS",
+    "RandomFourier",
     "ReAct",
     "Rectifier",
     "Whiten",

@@ -1,0 +1,137 @@
+"""NECO: how much of a feature lies in the principal subspace, times its largest logit.
+
+    score(z) = |Vᵀ s| / |s| · max_k l_k,   s_j = (z_j - mean_j) / sigma_j
+
+with the mean and standard deviation of each feature over the training rows, the columns of V the
+leading directions of the standardised training rows, and l the logits of z. Under neural collapse
+known inputs lie in that subspace and others near its origin. The largest logit is left out where
+there is no head; the paper multiplies by it for transformers and not for ResNets.
+
+Ben Ammar, Belkhir, Popescu, Manzanera, Franchi: NECO: NEural Collapse Based Out-of-distribution
+detection, ICLR 2024. Higher = more typical, as printed. The paper prints z in place of s; its
+authors' code standardises. Without `standardise` it is |Vᵀ (z - mean)| / |z|, as there. By default
+the subspace holds 90 % of the variance, the paper's rule of thumb. Fit: one pass, and an
+eigendecomposition. Score: one product with V, one with the head.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from typica.arrays import Array, Labels, Rows, like, namespace
+from typica.checks import truth
+from typica.detectors._bases import DIM, ScatterDetector, check_dim
+from typica.detectors.base import Tags
+from typica.errors import InputError
+from typica.head import HEAD, Head
+from typica.linalg import Floats, principal_axes
+from typica.store import storable
+
+SHARE = 0.9  # of the variance, that the subspace holds by default
+
+
+def safe_root(squares: Array) -> Array:
+    """Return the roots of numbers >= 0, whose gradient at 0 is 0.
+
+    >>> safe_root(np.array([0.0, 4.0]))
+    array([0., 2.])
+    """
+    xp = namespace(squares)
+    zero = squares == 0
+    roots = xp.sqrt(xp.where(zero, xp.ones_like(squares), squares))
+    return xp.where(zero, xp.zeros_like(squares), roots)
+
+
+@storable("neco")
+class NECO(ScatterDetector):
+    """Share of a feature in the principal subspace, times the largest logit if there is a head.
+
+    dim: of the subspace; None: as few directions as hold 90 % of the variance, but not all.
+    standardise: bring every feature to mean 0 and variance 1 first; one that is constant in
+    training keeps its scale. A row at the mean of all scores 0.
+
+    >>> train = np.array([[4.0, 0.1], [-4.0, 0.2], [4.0, 0.0], [-4.0, -0.3]] * 5)
+    >>> detector = NECO(dim=1, standardise=False).fit(train)
+    >>> detector.score_samples(np.array([[9.0, 0.0], [9.0, 9.0]])).round(2)
+    array([1.  , 0.72])
+    """
+
+    tags = Tags(
+        uses_head=True,
+        mergeable=True,
+        tolerance=(1e-5, 1e-10),
+        fit_cost="O(N m² + m³)",
+        score_cost="O(m dim + m C)",
+        memory="O(m² + m C)",
+        reference="Ben Ammar et al. 2024, ICLR",
+    )
+    params = {"head": HEAD, "dim": DIM, "standardise": truth()}
+    _mean: Floats
+    _scale: Floats
+    _basis: Floats
+
+    def __init__(
+        self, head: Head | None = None, dim: int | None = None, standardise: bool = True
+    ) -> None:
+        self.head = head
+        self.dim = dim
+        self.standardise = standardise
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_dim(self.dim, self.n_features)
+
+    def _learn(self, Z: Rows, labels: Labels | None) -> None:
+        check_dim(self.dim, Z.shape[1])
+        super()._learn(Z, labels)
+
+    def _derive(self) -> None:
+        moments = self.moments_
+        self._mean = moments.mean
+        scatter = moments.scatter_about(self._mean)
+        sigma = np.sqrt(np.diag(scatter) / moments.n)
+        self._scale = np.where((sigma > 0) & self.standardise, sigma, 1.0)
+        scatter = scatter / np.outer(self._scale, self._scale)
+        variances, vectors = principal_axes(scatter, moments.n)
+        if not len(variances):
+            raise InputError(
+                f"the features do not vary over {moments.n} sample(s); "
+                "pass more, or other, training rows."
+            )
+        self._basis = np.ascontiguousarray(vectors[:, : self._dim(variances)])
+
+    def _dim(self, variances: Floats) -> int:
+        """Return how many of the directions with these variances the subspace holds."""
+        if self.dim is not None:
+            return min(int(self.dim), len(variances))
+        shares = np.cumsum(variances) / variances.sum()
+        count = int(np.searchsorted(shares, SHARE)) + 1
+        # One is left out, or every row would lie in the subspace.
+        return min(count, max(1, len(self._mean) - 1))
+
+    def _typicality(self, Z: Array) -> Array:
+        xp = namespace(Z)
+        S = (Z - like(self._mean, Z)) / like(self._scale, Z)
+        inside = S @ like(self._basis, Z)
+        whole = S if self.standardise else Z
+        squares = xp.vecdot(whole, whole)
+        none = squares == 0
+        ratio = xp.vecdot(inside, inside) / xp.where(none, xp.ones_like(squares), squares)
+        share = safe_root(xp.where(none, xp.zeros_like(squares), ratio))
+        if self.head is None:
+            return share
+        return share * xp.max(self.head.logits(Z), axis=1)
+
+    def _similarities(self, Z: Array) -> Array | None:
+        return None if self.head is None else self.head.logits(Z)
+
+    def _score_width(self) -> int:
+        classes = 0 if self.head is None else len(self.head.classes)
+        return max(int(self._basis.shape[1]), classes)
+
+    @property
+    def classes_(self) -> Labels:
+        """The classes of the head."""
+        if self.head is None:
+            raise AttributeError("NECO has no classes without a head")
+        return self.head.classes
