@@ -83,6 +83,7 @@ def _measured(figures: list[dict[str, str]], classes: list[Any]) -> str:
     names = {cls.kind: _link(cls) for cls in classes}
     columns = list(dict.fromkeys((line["suite"], line["set"]) for line in figures))
     columns = [key for key in columns if key != ("clinc150-minilm", "mean")]
+    columns.sort(key=lambda key: (key[0], key[1] == "mean"))
     cells: dict[str, dict[tuple[str, str], str]] = {}
     for line in figures:
         cell = f"{line['auroc']} / {line['fpr95']}"

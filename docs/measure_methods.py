@@ -44,7 +44,10 @@ RECIPES: dict[str, tuple[str, Callable[[Head], object]]] = {
         "within classes, before CTM",
         lambda head: make_pipeline(typica.Whiten(within_classes=True), typica.CTM()),
     ),
-    "normalise": ("before KNN", lambda head: make_pipeline(typica.L2Normalise(), typica.KNN())),
+    "normalise": (
+        "before PCAReconstruction",
+        lambda head: make_pipeline(typica.L2Normalise(), typica.PCAReconstruction()),
+    ),
     "pca": (
         "90 % of the variance, before CTM",
         lambda head: make_pipeline(typica.PCA(n_components=0.9), typica.CTM()),

@@ -33,7 +33,7 @@ def test_the_page_is_current(generator):
 def test_the_page_tells_of_every_method(generator):
     page = generator.page()
     for cls in [*map(detector_class, list_detectors()), *map(rectifier_class, list_rectifiers())]:
-        assert page.count(f"| [{cls.__name__}](#{cls.__name__.lower()}) |") == 2
+        assert page.count(f"| [{cls.__name__}](#{cls.__name__.lower()}) |") == 3
         assert f"\n### {cls.__name__}\n" in page and f"by name `{cls.kind}`" in page
         assert cls.tags.reference.replace("|", "\\|") in page
 
@@ -64,3 +64,14 @@ def test_the_page_tells_what_parameters_may_be(generator):
     page = generator.page()
     assert "| `k` | `50` | an integer of at least 1 |" in page
     assert "| `metric` | `'inner'` | 'inner' or 'cosine' |" in page
+
+
+def test_the_page_tells_what_was_measured_of_every_method(generator):
+    figures = generator.read_figures()
+    names = [*list_detectors(), *list_rectifiers()]
+    assert {line["method"] for line in figures} == set(names)
+    page = generator.page()
+    assert page.count("Measured here, AUROC / FPR95") == len(names)
+    ctm = next(line for line in figures if (line["method"], line["set"]) == ("ctm", "svhn"))
+    assert (ctm["auroc"], ctm["fpr95"]) == ("99.07", "5.39")  # README of the real features: CTM
+    assert f"svhn {ctm['auroc']} / {ctm['fpr95']} (rank " in page

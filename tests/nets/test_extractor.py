@@ -23,6 +23,7 @@ from torch.nn.functional import relu
 
 import typica
 from typica.nets import FeatureExtractor
+from typica.nets._reduce import reduced
 
 
 class Conv(networks.CNN):
@@ -319,6 +320,8 @@ def test_what_is_overwritten_after_the_head_is_kept_as_the_head_saw_it():
     [
         ("mean", lambda a: a.mean((2, 3))),
         ("max", lambda a: a.max((2, 3))),
+        ("mean+std", lambda a: a.mean((2, 3)) + a.std((2, 3))),
+        ("mean+0.5std", lambda a: a.mean((2, 3)) + 0.5 * a.std((2, 3))),
         ("flatten", lambda a: a.reshape(len(a), -1)),
         (lambda t: t[:, :, 0, 0], lambda a: a[:, :, 0, 0]),
     ],
@@ -331,11 +334,25 @@ def test_reductions_of_maps(conv, reduce, expected):
     assert batch.logits.shape == (4, 3)
 
 
+def test_the_spread_of_maps_and_tokens_of_both_backends():
+    rng = np.random.default_rng(0)
+    for shape, places in (((4, 3, 5, 2), (2, 3)), ((4, 3, 2, 2, 2), (2, 3, 4)), ((4, 6, 3), (1,))):
+        maps = rng.normal(size=shape)
+        wanted = maps.mean(places) + 2 * maps.std(places)
+        np.testing.assert_allclose(reduced(maps, "mean+2std"), wanted)
+        np.testing.assert_allclose(reduced(torch.asarray(maps), "mean+2std").numpy(), wanted)
+    flat = torch.ones((2, 3, 4, 4), requires_grad=True)
+    reduced(flat, "mean+std").sum().backward()
+    assert torch.isfinite(flat.grad).all()
+
+
 def test_reductions_that_cannot_be(conv):
     with pytest.raises(
         typica.InputError, match="reduce='median' is unknown; choose one of mean, max, cls, flatten"
     ):
         FeatureExtractor(conv, reduce="median")
+    with pytest.raises(typica.InputError, match=r"reduce='mean\+-1std' is unknown"):
+        FeatureExtractor(conv, reduce="mean+-1std")
     with pytest.raises(
         typica.InputError, match=r"layer 'conv': an output of shape \(4, 6, 3, 3\) has no tokens"
     ):

@@ -1,4 +1,5 @@
 from . import zoo
+from ._adascale import AdaSCALE
 from ._code import agreements_file, code_of, code_to_run, is_function
 from ._explaining import explain_images
 from ._extraction import extract
@@ -23,6 +24,7 @@ __all__ = [
     "BACKENDS",
     "ODIN",
     "REDUCTIONS",
+    "AdaSCALE",
     "Extraction",
     "FeatureExtractor",
     "GraphExtractor",

@@ -1,8 +1,15 @@
-"""From what a layer gives to one row per input: maps and tokens are averaged, or CLS is taken."""
+"""From what a layer gives to one row per input: maps and tokens are averaged, or CLS is taken.
+
+"max" and "mean+std" (or "mean+0.5std", with another factor than 1) of the last map, in place of the
+mean that the network itself takes, are the pooling of DAVIS: Hassan, Ngo, Shafiq, Medvidovic:
+DAVIS: OOD Detection via Dominant Activations and Variance for Increased Separation, 2026. The
+standard deviation is over the places of a map, divided by their number.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,12 +19,13 @@ from typica.errors import InputError
 
 Reduction = str | Callable[[Any], Any]
 
-REDUCTIONS = ("mean", "max", "cls", "flatten")
+REDUCTIONS = ("mean", "max", "cls", "flatten", "mean+std")
+_SPREAD = re.compile(r"mean\+(\d+(?:\.\d*)?|\.\d+)?std")  # the factor before std, 1 if absent
 
 
 def check_reduction(reduce: Any) -> None:
     """Raise unless `reduce` is a known name or a function."""
-    if not callable(reduce) and reduce not in REDUCTIONS:
+    if not callable(reduce) and not _SPREAD.fullmatch(str(reduce)) and reduce not in REDUCTIONS:
         raise InputError(
             f"reduce={reduce!r} is unknown; choose one of {', '.join(REDUCTIONS)}, "
             "or pass a function."
@@ -38,6 +46,13 @@ def reduced(x: Any, reduce: Reduction) -> Any:
         raise InputError(
             f"an output of shape {tuple(x.shape)} has no features; choose another layer."
         )
+    spread = _SPREAD.fullmatch(reduce)
+    if spread is not None:
+        return _mean_and_spread(x, float(spread[1] or 1))
+    return _by_name(x, reduce)
+
+
+def _by_name(x: Any, reduce: str) -> Any:
     match reduce:
         case "flatten":
             return _own(x.reshape(len(x), math.prod(x.shape[1:])))
@@ -61,6 +76,20 @@ def _by_function(x: Any, reduce: Callable[[Any], Any]) -> Any:
     raise InputError(
         f"reduce turned {tuple(x.shape)} into {found}; return one row per input, (n, m)."
     )
+
+
+def _mean_and_spread(x: Any, factor: float) -> Any:
+    """Return the mean over places plus `factor` standard deviations, whose gradient at 0 is 0."""
+    places = _places(x)
+    mean = x.mean(places)
+    shape = (len(x), 1, x.shape[2]) if x.ndim == 3 else (*x.shape[:2], *[1] * (x.ndim - 2))
+    apart = x - mean.reshape(shape)
+    variance = (apart * apart).mean(places)
+    if isinstance(x, np.ndarray):
+        return mean + factor * np.sqrt(variance)
+    constant = variance == 0
+    roots = variance.masked_fill(constant, 1).sqrt().masked_fill(constant, 0)
+    return mean + factor * roots
 
 
 def _class_token(x: Any) -> Any:

@@ -42,9 +42,9 @@ class FeatureExtractor:
     the module whose output is the feature ("" is the model itself); None takes the input of the
     head. layers: several names at once, "penultimate" for the head's input; the last of them gives
     `.features`. head: the dotted name of the head; None finds it. reduce: how outputs of more than
-    two dimensions become one row per input: "mean", "max", "flatten", "cls" (of tokens), or a
-    function from a tensor to rows; maps are (n, m, h, w), tokens (n, t, m). Of a module that runs
-    several times in a pass, the last run counts.
+    two dimensions become one row per input: "mean", "max", "mean+std", "flatten", "cls" (of
+    tokens), or a function from a tensor to rows; maps are (n, m, h, w), tokens (n, t, m). Of a
+    module that runs several times in a pass, the last run counts.
 
     The head is the last Linear module to run whose output the model returns, else the last to run.
     The first batch tells; where there is but one Linear module, `head` is there before. `describe`
