@@ -19,8 +19,8 @@ from __future__ import annotations
 import numpy as np
 
 from typica.arrays import Array, Labels, Rows, like, namespace
-from typica.checks import truth
-from typica.detectors._bases import DIM, ScatterDetector, check_dim
+from typica.checks import count, optional, truth
+from typica.detectors._bases import ScatterDetector
 from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.head import HEAD, Head
@@ -65,7 +65,7 @@ class NECO(ScatterDetector):
         memory="O(m² + m C)",
         reference="Ben Ammar et al. 2024, ICLR",
     )
-    params = {"head": HEAD, "dim": DIM, "standardise": truth()}
+    params = {"head": HEAD, "dim": optional(count()), "standardise": truth()}
     _mean: Floats
     _scale: Floats
     _basis: Floats
@@ -77,12 +77,12 @@ class NECO(ScatterDetector):
         self.dim = dim
         self.standardise = standardise
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_dim(self.dim, self.n_features)
-
     def _learn(self, Z: Rows, labels: Labels | None) -> None:
-        check_dim(self.dim, Z.shape[1])
+        m = Z.shape[1]
+        if self.dim is not None and self.dim >= m:
+            raise InputError(
+                f"dim={self.dim} leaves nothing outside of {m} features; pass dim<{m}."
+            )
         super()._learn(Z, labels)
 
     def _derive(self) -> None:
@@ -112,12 +112,15 @@ class NECO(ScatterDetector):
     def _typicality(self, Z: Array) -> Array:
         xp = namespace(Z)
         S = (Z - like(self._mean, Z)) / like(self._scale, Z)
-        inside = S @ like(self._basis, Z)
         whole = S if self.standardise else Z
-        squares = xp.vecdot(whole, whole)
-        none = squares == 0
-        ratio = xp.vecdot(inside, inside) / xp.where(none, xp.ones_like(squares), squares)
-        share = safe_root(xp.where(none, xp.zeros_like(squares), ratio))
+        largest = xp.max(xp.abs(whole), axis=1)
+        none = largest == 0
+        one = xp.ones_like(largest)
+        # Divided first, so that squares neither overflow nor underflow.
+        unit = xp.where(none, one, largest)[:, None]
+        inside, whole = (S / unit) @ like(self._basis, Z), whole / unit
+        ratio = xp.vecdot(inside, inside) / xp.where(none, one, xp.vecdot(whole, whole))
+        share = safe_root(xp.where(none, xp.zeros_like(ratio), ratio))
         if self.head is None:
             return share
         return share * xp.max(self.head.logits(Z), axis=1)

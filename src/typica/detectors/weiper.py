@@ -97,7 +97,7 @@ def divergence(Q: Array, p: Array, floor: float) -> Array:
     """
     xp = namespace(Q)
     Q, p = Q + floor, p + floor
-    Q, p = Q / xp.sum(Q, axis=1, keepdims=True), p / xp.sum(p)
+    Q, p = Q / xp.sum(Q, axis=1, keepdims=True), p / xp.sum(p, axis=0)
     return xp.sum((Q - p) * (xp.log(Q) - xp.log(p)), axis=1)
 
 

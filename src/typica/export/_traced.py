@@ -337,6 +337,12 @@ class _Namespace:
     def sqrt(self, x: Traced) -> Traced:
         return Traced(op.sqrt(x.var))
 
+    def floor(self, x: Traced) -> Traced:
+        return Traced(op.floor(x.var))
+
+    def cos(self, x: Traced) -> Traced:
+        return Traced(op.cos(x.var))
+
     def tanh(self, x: Traced) -> Traced:
         return Traced(op.tanh(x.var))
 
