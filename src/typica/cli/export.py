@@ -7,39 +7,82 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import RenderableType
+from rich.text import Text
 
 import typica
 from typica.cli.app import new_app
-from typica.cli.checks import out_file
-from typica.cli.options import Json
+from typica.cli.checks import out_file, out_folder, read_transform
+from typica.cli.options import Json, Transform, Trust
 from typica.cli.show import present, table
-from typica.export import describe_onnx, to_onnx
 
 app = new_app()
 
 
-@app.command(epilog="Example: typica export ctm.safetensors -o ctm.onnx")
+@app.command(
+    epilog="Example: typica export ctm.safetensors -o guarded.onnx --model net.onnx --uint8"
+)
 def export(
     detector: Annotated[Path, typer.Argument(help="A file that `typica fit` wrote.")],
     output: Annotated[
         Path, typer.Option("-o", "--output", callback=out_file, help="The ONNX file to write.")
     ],
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="The network, which becomes part of the file: a name of the zoo, an .onnx file, "
+            "or package.module:function. Features go in if not given."
+        ),
+    ] = None,
+    weights: Annotated[
+        str | None, typer.Option(help="The checkpoint, for a model of the zoo or a function.")
+    ] = None,
+    trust: Trust = False,
+    transform: Transform = None,
+    uint8: Annotated[
+        bool,
+        typer.Option(
+            "--uint8",
+            help="Take pixels of any size: the file resizes, crops and normalises them itself.",
+        ),
+    ] = False,
     calibration_size: Annotated[
         int | None,
         typer.Option(
             help="Calibration scores to keep at most, of each group; all if not given.", min=1
         ),
     ] = None,
+    triton: Annotated[
+        Path | None,
+        typer.Option(
+            callback=out_folder,
+            help="Write an entry of a Triton model repository too: config.pbtxt and the model.",
+        ),
+    ] = None,
     json_file: Json = None,
 ) -> None:
-    """Write a detector as one ONNX file, which runs without Typica.
+    """Write a detector, and its network, as one ONNX file, which runs without Typica.
 
-    It takes features, and a threshold where another than the detector's is wanted.
+    Features go in, or images with --model; a threshold too, where another than the detector's own
+    is wanted.
     """
+    from typica.export import describe_onnx, to_onnx, write_triton  # noqa: PLC0415 (needs onnx, an extra)
+
+    given = read_transform(transform)
     estimator = typica.load(detector)
-    model = to_onnx(estimator, path=output, calibration_size=calibration_size)
-    told = describe_onnx(model)
-    present({"file": str(output), **told}, json_file, _values(f"wrote {output}", told))
+    made = to_onnx(
+        estimator,
+        model,
+        path=output,
+        calibration_size=calibration_size,
+        weights=weights,
+        trust=trust,
+        transform=given,
+        uint8=uint8,
+    )
+    notes = [] if triton is None else [Text(f"wrote {write_triton(made, triton)} for Triton")]
+    told = describe_onnx(made)
+    summary = {"file": str(output), "triton": None if triton is None else str(triton), **told}
+    present(summary, json_file, _values(f"wrote {output}", told), *notes)
 
 
 def _values(title: str, told: dict[str, Any]) -> RenderableType:

@@ -1,4 +1,5 @@
 from ._describe import describe_onnx
 from ._export import to_onnx
+from ._triton import triton_config, write_triton
 
-__all__ = ["describe_onnx", "to_onnx"]
+__all__ = ["describe_onnx", "to_onnx", "triton_config", "write_triton"]

@@ -19,6 +19,8 @@ from typica.decide import fingerprint, origin_of
 from typica.detectors import Detector, final_detector, reads_logits
 from typica.errors import InputError
 from typica.estimator import NotFittedError
+from typica.export._front import Front
+from typica.export._network import Rows
 from typica.export._traced import Traced
 from typica.export._verdicts import Judged, Reference, judged
 from typica.head import Head
@@ -28,25 +30,34 @@ BATCH = "N"  # the name of the number of rows
 OUTPUTS = ("logits", "score", "p_value", "typical", "nearest", "runner_up")
 
 
-def detector_model(estimator: Any, calibration_size: int | None = None) -> onnx.ModelProto:
-    """Return a fitted detector, or a Pipeline that ends in one, as a model of features."""
+def detector_model(
+    estimator: Any, front: Front | None = None, calibration_size: int | None = None
+) -> onnx.ModelProto:
+    """Return a fitted detector, or a Pipeline that ends in one, as a model.
+
+    front: what makes features of images, where images go in.
+    """
     detector = final_detector(estimator)
     _check_fitted(estimator)
     reference = Reference.of(detector, calibration_size)
-    features = argument(Tensor(np.float32, (BATCH, input_width(estimator))))
-    inputs = {"features": features}
+    width = input_width(estimator)
+    inputs, rows = _features(width) if front is None else _images(front, estimator, width)
+    head = input_head(estimator)
+    if rows.logits is None and head is not None:
+        rows = rows._replace(logits=head.logits(rows.features))
     threshold = None
     if reference.thresholds is not None:
         threshold = argument(Tensor(np.float32, reference.thresholds.shape))
         inputs["threshold"] = threshold
-    said = judged(estimator, Traced(features), _traced(threshold), reference)
-    model: onnx.ModelProto = build(inputs, _outputs(said, input_head(estimator), Traced(features)))
+    said = judged(estimator, rows.features, _traced(threshold), reference)
+    model: onnx.ModelProto = build(inputs, _outputs(said, rows.logits))
     if reference.thresholds is not None:
         # An initializer of an input's name is its default.
         model.graph.initializer.append(numpy_helper.from_array(reference.thresholds, "threshold"))
     _name_batches(model)
-    helper.set_model_props(model, metadata(estimator, reference))
-    model.ir_version = IR
+    more = {} if front is None else front.facts
+    helper.set_model_props(model, metadata(estimator, reference) | more)
+    model.ir_version = max(IR, helper.find_min_ir_version_for(model.opset_import))
     model.producer_name, model.producer_version = "typica", typica.__version__
     model.graph.name = detector.kind
     return model
@@ -125,11 +136,29 @@ def _traced(var: Var | None) -> Traced | None:
     return None if var is None else Traced(var)
 
 
-def _outputs(said: Judged, head: Head | None, features: Traced) -> dict[str, Var]:
+def _features(width: int) -> tuple[dict[str, Var], Rows]:
+    """Return the input of a model of features, and the features."""
+    features = argument(Tensor(np.float32, (BATCH, width)))
+    return {"features": features}, Rows(Traced(features), None)
+
+
+def _images(front: Front, estimator: Any, width: int) -> tuple[dict[str, Var], Rows]:
+    """Return the input of a model of images, and what the detector reads of them."""
+    images, rows = front()
+    read = rows.logits if reads_logits(estimator) else rows.features
+    if read is None:
+        raise InputError("it reads logits, and the network has no head; pass another network.")
+    if read.shape[1] != width:
+        raise InputError(
+            f"the network gives {read.shape[1]} features, the detector was fitted on {width}; "
+            "pass the network and layer that it was fitted for."
+        )
+    return {"images": images}, Rows(read, rows.logits)
+
+
+def _outputs(said: Judged, logits: Traced | None) -> dict[str, Var]:
     """Return the outputs that there are, in their order."""
-    found = {name: getattr(said, name, None) for name in OUTPUTS}
-    if head is not None:
-        found["logits"] = head.logits(features)
+    found = {name: getattr(said, name, None) for name in OUTPUTS} | {"logits": logits}
     return {name: column.var for name, column in found.items() if column is not None}
 
 

@@ -290,6 +290,10 @@ class _Namespace:
     def reshape(self, x: Traced, shape: tuple[int, ...]) -> Traced:
         return Traced(op.reshape(x.var, _numbers(shape)))
 
+    def flattened(self, x: Traced) -> Traced:
+        """Return all but the first axis as one; not of the standard."""
+        return Traced(op.flatten(x.var, axis=1))
+
     def concat(self, arrays: Sequence[Traced], axis: int = 0) -> Traced:
         return Traced(op.concat([part.var for part in _promoted(*arrays)], axis=axis))
 

@@ -151,6 +151,20 @@ class OnnxExtractor:
                 layers[name] = reduced(self._value(name, found), self.reduce)
         return Extraction(layers[self.layers[-1]], self._logits(found), layers)
 
+    @property
+    def sources(self) -> dict[str, tuple[str, bool]]:
+        """The tensors behind "features" and "logits", each with whether it holds rows as columns.
+
+        A graph without a linear head has no logits here.
+        """
+        last = self.layers[-1]
+        if self._head is None:
+            return {"features": (last, False)}
+        features = (last, False)
+        if self._is_input(last):
+            features = (self._head.features, self._head.features_turned)
+        return {"features": features, "logits": (self._head.logits, self._head.logits_turned)}
+
     def _value(self, name: str, found: dict[str, AnyArray]) -> AnyArray:
         if not self._is_input(name) or self._head is None:
             return found[name]

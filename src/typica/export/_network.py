@@ -1,0 +1,216 @@
+"""The network before a detector, as a graph from images to features and logits."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+from onnx import helper
+from spox import Var, inline
+
+from typica.arrays import AnyArray
+from typica.errors import InputError, argument
+from typica.export._traced import Traced, xp
+from typica.extras import need
+from typica.nets.extractors.onnx import OnnxExtractor
+from typica.nets.runtimes.ort import session
+
+IMAGES = "images"
+OPSET = 18
+AGREES = 1e-3  # how far the graph may stray from the network, as a part of the largest number
+
+
+class Rows(NamedTuple):
+    """What a network makes of images: features (N, m), and logits (N, C) where it has a head."""
+
+    features: Traced
+    logits: Traced | None
+
+
+class Network(NamedTuple):
+    """A network as an ONNX model, with what it takes.
+
+    outputs: by name ("features", "logits") the tensor, and whether it holds one input per column.
+    shape: of one image, (channels, height, width).
+    """
+
+    model: onnx.ModelProto
+    outputs: dict[str, tuple[str, bool]]
+    shape: tuple[int, ...]
+    dtype: Any
+    reduce: str
+
+    @classmethod
+    def of(cls, extractor: Any, shape: tuple[int | None, ...] | None) -> Network:
+        """Write down what an extractor does to images of this shape; the number is left open."""
+        if isinstance(extractor, OnnxExtractor):
+            return _of_file(extractor, shape)
+        return _of_torch(extractor, _known_shape(shape))
+
+    def __call__(self, images: Var) -> Rows:
+        """Return what the network makes of images, inside the graph that these are in."""
+        found = inline(self.model)(images)
+        rows = {}
+        for name, (tensor, turned) in self.outputs.items():
+            x = Traced(found[tensor])
+            tokens = self.reduce == "cls" and x.ndim == 3
+            logits_by = "cls" if tokens else "mean"  # as the features, which the head relates
+            rows[name] = _reduced(x, turned, self.reduce if name == "features" else logits_by)
+        return Rows(rows["features"], rows.get("logits"))
+
+
+def _known_shape(shape: tuple[int | None, ...] | None) -> tuple[int, ...]:
+    if shape is None or None in shape:
+        raise InputError(
+            "the size of the images is not known; "
+            f"say it with {argument('transform')}, resize and crop."
+        )
+    return tuple(size for size in shape if size is not None)
+
+
+def _of_torch(extractor: Any, shape: tuple[int, ...]) -> Network:
+    """Write a PyTorch extractor to ONNX, and check that it takes any number of images."""
+    torch = need("torch", "torch")
+    two, three = (np.random.default_rng(0).random((n, *shape), dtype=np.float32) for n in (2, 3))
+    wanted = extractor(torch.from_numpy(three))  # which also settles what the head is
+    names = ["features"] if wanted.logits is None else ["features", "logits"]
+    model = _written(torch, extractor, two, names)
+    arrays = _run(model, names, three)
+    if arrays is not None and _agrees(arrays["features"], wanted.features.numpy()):
+        _declare(model, arrays)
+        outputs = {name: (name, False) for name in names}
+        return Network(model, outputs, shape, np.float32, "mean")  # rows come reduced
+    raise InputError(
+        "written to ONNX the network gives other features, as where its code takes the number of "
+        "images for a constant; write it to ONNX yourself with a dynamic batch size, and name that "
+        "file."
+    )
+
+
+def _written(torch: Any, extractor: Any, images: AnyArray, names: list[str]) -> onnx.ModelProto:
+    """Return what an extractor does as an ONNX model from IMAGES to `names`."""
+    # Its layers, the features last, and logits.
+    outputs = [*(f"layer.{i}" for i in range(len(extractor.layers) - 1)), *names]
+    # Needs torch, which is an extra.
+    from typica.nets.runtimes.torch import quiet, ready  # noqa: PLC0415
+
+    with quiet(), ready(extractor) as program, tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "network.onnx")
+        torch.onnx.export(
+            program,
+            (torch.from_numpy(images),),
+            path,
+            input_names=[IMAGES],
+            output_names=outputs,
+            dynamic_axes={name: {0: "N"} for name in (IMAGES, *outputs)},
+            opset_version=OPSET,
+            dynamo=False,
+            verbose=False,
+        )
+        return _pruned(onnx.load(path), names)
+
+
+def _run(model: onnx.ModelProto, names: list[str], images: AnyArray) -> dict[str, AnyArray] | None:
+    """Return what a model gives; None where it cannot take so many images."""
+    try:
+        found = session(model.SerializeToString(), 1).run(names, {IMAGES: images})
+    except Exception:  # ONNX Runtime's kinds of errors share no base
+        return None
+    return dict(zip(names, found, strict=True))
+
+
+def _agrees(found: AnyArray, wanted: AnyArray) -> bool:
+    if found.shape != wanted.shape:
+        return False
+    largest = float(np.abs(wanted).max())
+    return bool(np.abs(found - wanted).max() <= AGREES * largest)
+
+
+def _of_file(extractor: OnnxExtractor, shape: tuple[int | None, ...] | None) -> Network:
+    """Cut the graph of an ONNX file off behind its features and its logits."""
+    if not isinstance(extractor.reduce, str):
+        raise InputError(
+            "reduce is a function, which no graph has; pass mean, max, flatten or cls."
+        )
+    program = extractor.program
+    model = (
+        onnx.load_model_from_string(program) if isinstance(program, bytes) else onnx.load(program)
+    )
+    stated = [size if isinstance(size, int) else None for size in extractor.takes[1:]]
+    given = stated if shape is None or len(shape) != len(stated) else shape
+    whole = [own or other for own, other in zip(stated, given, strict=True)]
+    size = _known_shape(tuple(whole))
+    dtype = np.uint8 if extractor.takes_bytes else np.float32
+    outputs = extractor.sources
+    names = list(dict.fromkeys(tensor for tensor, _ in outputs.values()))
+    example = extractor.prepared(np.zeros((extractor.sizes[0], *size), dtype=dtype))
+    runtime = session(program, 1)
+    extractor(example)  # which says what is wrong with images of that shape
+    arrays = dict(zip(names, runtime.run(names, {extractor.input: example}), strict=True))
+    model = _pruned(model, names)
+    _declare(model, arrays, fixed=extractor.sizes[1])
+    return Network(model, outputs, size, example.dtype, extractor.reduce)
+
+
+def _pruned(model: onnx.ModelProto, names: list[str]) -> onnx.ModelProto:
+    """Return a model of these tensors alone, without what only other outputs need."""
+    needed, kept = set(names), []
+    for node in reversed(model.graph.node):
+        if needed.intersection(node.output):
+            kept.append(node)
+            needed.update(_read(node))
+    small = onnx.ModelProto()
+    small.CopyFrom(model)
+    for field, values in (("node", reversed(kept)), ("output", ()), ("value_info", ())):
+        del getattr(small.graph, field)[:]
+        getattr(small.graph, field).extend(values)
+    constants = [tensor for tensor in model.graph.initializer if tensor.name in needed]
+    del small.graph.initializer[:]
+    small.graph.initializer.extend(constants)
+    # What has a default is a constant: the graph around has no name for it.
+    fixed = {tensor.name for tensor in constants}
+    inputs = [value for value in model.graph.input if value.name not in fixed]
+    del small.graph.input[:]
+    small.graph.input.extend(inputs)
+    small.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in names)
+    return small
+
+
+def _read(node: Any) -> set[str]:
+    """Return the tensors that a node reads, inside its branches too."""
+    names = set(node.input)
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            for inner in graph.node:
+                names |= _read(inner)
+            names |= {value.name for value in graph.output}
+    return names
+
+
+def _declare(model: onnx.ModelProto, arrays: dict[str, AnyArray], fixed: int | None = None) -> None:
+    """Say of which type and shape the outputs are, as a run has shown."""
+    del model.graph.output[:]
+    for name, array in arrays.items():
+        kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+        shape = [fixed or "N", *array.shape[1:]]
+        model.graph.output.append(helper.make_tensor_value_info(name, kind, shape))
+
+
+def _reduced(x: Traced, turned: bool, reduce: str) -> Traced:
+    """Return one row per input, (N, m), as `typica.nets` reduces maps, tokens and rows."""
+    x = xp.astype(x, np.float32)
+    if turned and x.ndim == 2:
+        x = x.T
+    if x.ndim == 2:
+        return x
+    places = [1] if x.ndim == 3 else list(range(2, x.ndim))
+    if reduce == "cls":
+        return x[:, 0]
+    if reduce == "flatten":
+        return xp.flattened(x)
+    for axis in reversed(places):
+        x = xp.max(x, axis=axis) if reduce == "max" else xp.mean(x, axis=axis)
+    return x

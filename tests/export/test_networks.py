@@ -1,0 +1,221 @@
+"""Images in: the network inside the exported file, from PyTorch, the zoo and an ONNX file."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from helpers.export import session
+from helpers.networks import CNN, ViT
+
+from typica import CTM, Energy, Head, InputError
+from typica.data import Preprocessing
+from typica.export import to_onnx
+from typica.nets import open_model
+
+SIZE = Preprocessing(16, 16, mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.2))
+
+
+def noise(n: int, side: int = 16) -> np.ndarray:
+    return np.random.default_rng(n).random((n, 3, side, side), dtype=np.float32)
+
+
+def fitted(opened, n: int = 40):
+    """Return a calibrated detector of a network's features."""
+    rows = opened.extractor(torch.from_numpy(noise(n))).features.numpy()
+    detector = CTM().fit(rows, np.arange(n) % 4)
+    return detector.calibrate(opened.extractor(torch.from_numpy(noise(60))).features.numpy())
+
+
+def outputs(model: onnx.ModelProto, images: np.ndarray, **more) -> dict[str, np.ndarray]:
+    runtime = session(model)
+    names = [value.name for value in runtime.get_outputs()]
+    return dict(zip(names, runtime.run(None, {"images": images, **more}), strict=True))
+
+
+@pytest.fixture(scope="module")
+def network():
+    torch.manual_seed(0)
+    return CNN().eval()
+
+
+@pytest.fixture(scope="module")
+def file(network, tmp_path_factory):
+    path = tmp_path_factory.mktemp("net") / "net.onnx"
+    graph = {"input_names": ["x"], "dynamic_axes": {"x": {0: "batch"}}, "opset_version": 13}
+    with pytest.warns(DeprecationWarning):
+        torch.onnx.export(network, (torch.from_numpy(noise(2)),), path, dynamo=False, **graph)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["module", "file"])
+def test_the_network_is_part_of_the_file(kind, network, file):
+    opened = open_model(network)
+    detector = fitted(opened)
+    model = to_onnx(detector, opened if kind == "module" else file, transform=SIZE)
+    onnx.checker.check_model(model, full_check=True)
+    assert [value.name for value in model.graph.input] == ["images", "threshold"]
+    for n in (1, 5):
+        found = outputs(model, noise(n))
+        extraction = opened.extractor(torch.from_numpy(noise(n)))
+        wanted = detector.judge(extraction.features.numpy())
+        np.testing.assert_allclose(found["score"], wanted.score, atol=1e-5)
+        np.testing.assert_allclose(found["logits"], extraction.logits.numpy(), atol=1e-5)
+        assert np.array_equal(detector.classes_[found["nearest"]], wanted.nearest)
+        apart = abs(wanted.score - wanted.threshold) > 1e-6
+        assert np.array_equal(found["typical"][apart], wanted.typical[apart])
+    above = outputs(model, noise(5), threshold=np.array([2.0], dtype=np.float32))
+    assert not above["typical"].any()
+
+
+def test_a_detector_of_logits_reads_those_of_the_network(network):
+    opened = open_model(network)
+    logits = opened.extractor(torch.from_numpy(noise(40))).logits.numpy()
+    detector = Energy().fit(logits, np.arange(40) % 3)
+    found = outputs(to_onnx(detector, opened, transform=SIZE), noise(40))
+    np.testing.assert_allclose(found["score"], detector.score_samples(logits), atol=1e-5)
+
+
+def test_an_image_that_is_not_finite(network):
+    images = noise(3)
+    images[1, 0, 0, 0] = np.nan
+    model = to_onnx(fitted(open_model(network)), network, transform=SIZE)
+    found = outputs(model, images)
+    assert np.isnan(found["score"]).tolist() == [False, True, False]
+    assert not found["typical"][1] and found["nearest"][1] == -1
+    assert found["p_value"][1] == 1 / 61
+
+
+@pytest.mark.parametrize(
+    ("transform", "most"),
+    [
+        (SIZE, 1),
+        (Preprocessing(20, 16), 1),
+        (Preprocessing((20, 24), 16, interpolation="bicubic"), 7),
+        (Preprocessing(16, 16, interpolation="nearest"), 0),
+        (Preprocessing(19, 16, mode="BGR"), 1),
+    ],
+    ids=["resize", "crop", "bicubic", "nearest", "bgr"],
+)
+@pytest.mark.parametrize("size", [(16, 16), (33, 47), (50, 21), (11, 12)], ids=str)
+def test_pixels_are_prepared_as_pillow_does_to_a_level(transform, most, size, network):
+    """A network that hands on its input tells what the graph made of the pixels."""
+    same = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(768, 2))
+    opened = open_model(same)
+    rows = opened.extractor(torch.from_numpy(noise(20))).features.numpy()
+    detector = CTM().fit(rows, np.arange(20) % 2)
+    model = to_onnx(detector, opened, transform=transform, uint8=True)
+    model = with_tensor(model, 768)
+    rng = np.random.default_rng(0)
+    smooth = rng.integers(0, 256, (2, 4, 4, 3)).repeat(-(-size[0] // 4), 1)
+    pixels = smooth.repeat(-(-size[1] // 4), 2)[:, : size[0], : size[1]].astype(np.uint8)
+    pixels = np.concatenate([pixels, rng.integers(0, 256, (1, *size, 3), dtype=np.uint8)])
+    found = outputs(model, pixels)["features"].reshape(-1, 3, 16, 16)
+    wanted = transform(list(pixels))
+    level = (np.array(transform.std) * 255)[:, None, None]
+    assert np.abs((found - wanted) * level).max() <= most + 1e-3
+    assert np.abs((found - wanted) * level).mean() <= 0.2
+
+
+def with_tensor(model: onnx.ModelProto, width: int) -> onnx.ModelProto:
+    """Return a model that gives the features as well: the rows whose finiteness it looks at."""
+    (first,) = [node for node in model.graph.node if node.op_type == "Where"][:1]
+    kept = onnx.ModelProto()
+    kept.CopyFrom(model)
+    kept.graph.node.append(onnx.helper.make_node("Identity", [first.input[1]], ["features"]))
+    kind = onnx.TensorProto.FLOAT
+    kept.graph.output.append(onnx.helper.make_tensor_value_info("features", kind, ["N", width]))
+    return kept
+
+
+def test_grey_pixels(network):
+    grey = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 3))
+    opened = open_model(grey)
+    transform = Preprocessing(8, 8, mode="L")
+    pixels = np.random.default_rng(0).integers(0, 256, (30, 8, 8, 3), dtype=np.uint8)
+    images = transform(list(pixels))
+    rows = opened.extractor(torch.from_numpy(images)).features.numpy()
+    detector = CTM().fit(rows, np.arange(30) % 3)
+    model = to_onnx(detector, opened, transform=transform, uint8=True)
+    np.testing.assert_allclose(
+        outputs(model, pixels)["score"], detector.score_samples(rows), atol=1e-5
+    )
+
+
+def test_a_network_of_the_zoo_and_what_the_file_says_of_it():
+    opened = open_model("resnet-18-cifar", "random")
+    rows = opened.extractor(torch.from_numpy(noise(20, 32))).features.numpy()
+    detector = CTM().fit(rows, [0, 1] * 10)
+    model = to_onnx(detector, "resnet-18-cifar", weights="random")
+    found = outputs(model, noise(3, 32))
+    facts = {entry.key: entry.value for entry in model.metadata_props}
+    assert facts["model"] == "resnet-18-cifar" and len(facts["weights"]) == 64
+    assert json.loads(facts["transform"]) == opened.transform.to_dict()
+    assert found["logits"].shape == (3, 10)
+
+
+def test_a_network_that_takes_the_number_of_images_for_a_constant():
+    torch.manual_seed(0)
+    opened = open_model(ViT().eval())
+    with pytest.raises(InputError, match="write it to ONNX yourself with a dynamic batch size"):
+        to_onnx(fitted(opened), opened, transform=SIZE)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"uint8": True}, "without a network features go in"),
+        ({"weights": "net.pth"}, "without a network features go in"),
+        ({"network": "absent.onnx"}, "there is no such file"),
+    ],
+    ids=["uint8", "weights", "absent"],
+)
+def test_what_cannot_go_together(options, message, network):
+    with pytest.raises(InputError, match=message):
+        to_onnx(fitted(open_model(network)), **options)
+
+
+def test_a_network_that_does_not_fit(network):
+    opened = open_model(network)
+    with pytest.raises(InputError, match="the size of the images is not known"):
+        to_onnx(fitted(opened), opened)
+    with pytest.raises(InputError, match="6 features, the detector was fitted on 5"):
+        to_onnx(CTM().fit(np.tile(np.eye(5), (4, 1)), list(range(5)) * 4), opened, transform=SIZE)
+    with pytest.raises(InputError, match="how pixels become the network's input is not known"):
+        to_onnx(fitted(opened), opened, uint8=True)
+    with pytest.raises(InputError, match="does not resize by lanczos"):
+        lanczos = Preprocessing(16, 16, interpolation="lanczos")
+        to_onnx(fitted(opened), opened, transform=lanczos, uint8=True)
+
+
+def test_the_head_of_the_detector_gives_logits_where_the_network_has_none(network):
+    body = torch.nn.Sequential(torch.nn.Conv2d(3, 6, 3), torch.nn.ReLU())
+    opened = open_model(body, layer="1")
+    rows = opened.extractor(torch.from_numpy(noise(20))).features.numpy()
+    head = Head(np.eye(3, 6))
+    detector = Energy(head).fit(rows)
+    found = outputs(to_onnx(detector, opened, transform=SIZE), noise(20))
+    np.testing.assert_allclose(found["logits"], head.logits(rows), atol=1e-5)
+    np.testing.assert_allclose(found["score"], detector.score_samples(rows), atol=1e-5)
+
+
+def test_openvino_runs_the_same_file(network, file):
+    openvino = pytest.importorskip("openvino", reason="the extra openvino is not installed")
+    opened = open_model(network)
+    detector = fitted(opened)
+    model = to_onnx(detector, file)
+    compiled = openvino.Core().compile_model(
+        openvino.Core().read_model(model.SerializeToString()), "CPU", {"INFERENCE_NUM_THREADS": 1}
+    )
+    # What has a default is a constant to OpenVINO: the threshold is the detector's own.
+    assert [port.get_any_name() for port in compiled.inputs] == ["images"]
+    images = noise(5)
+    found = compiled({"images": images})
+    wanted = outputs(model, images)
+    for name in ("logits", "score", "p_value"):
+        np.testing.assert_allclose(found[name], wanted[name], atol=1e-5, err_msg=name)
+    for name in ("typical", "nearest", "runner_up"):
+        assert np.array_equal(found[name].astype(wanted[name].dtype), wanted[name]), name
