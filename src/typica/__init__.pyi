@@ -10,6 +10,7 @@ from .bank import write_bank as write_bank
 from .calibration import Calibration as Calibration
 from .decide import ConformalDetector as ConformalDetector
 from .decide import Monitor as Monitor
+from .decide import OpenSetClassifier as OpenSetClassifier
 from .decide import calibrate as calibrate
 from .decide import discoveries as discoveries
 from .decide import explain as explain

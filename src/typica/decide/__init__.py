@@ -13,12 +13,14 @@ from typica.decide._estimators import (
     partial_calibrate,
 )
 from typica.decide._monitor import Monitor, Rate
+from typica.decide._open_set import OpenSetClassifier
 from typica.decide._stream import read_scores
 
 __all__ = [
     "ConformalDetector",
     "Judgement",
     "Monitor",
+    "OpenSetClassifier",
     "Rate",
     "calibrate",
     "describe",

@@ -1,0 +1,100 @@
+"""A classifier that may say unknown."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris, make_blobs
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+import typica
+from typica import CTM, InputError, Mahalanobis, OpenSetClassifier
+
+# Checks that predictions are classes, and the most probable ones.
+REASON = "a share alpha of the known rows is called unknown, which is not a class"
+EXPECTED = dict.fromkeys(["check_classifiers_classes", "check_classifiers_train"], REASON)
+
+
+def blobs(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    return make_blobs(600, 4, centers=3, random_state=seed)
+
+
+def model(**options: object) -> OpenSetClassifier:
+    return OpenSetClassifier(LogisticRegression(max_iter=500), Mahalanobis(), **options)
+
+
+@pytest.mark.filterwarnings("ignore::typica.CalibrationWarning")  # of a few rows, which checks use
+@pytest.mark.parametrize(("alpha", "expected"), [(1e-6, {}), (0.05, EXPECTED)])
+def test_scikit_learns_own_checks_pass(alpha, expected):
+    """With an alpha so small that nothing is unknown all of them, else all but two."""
+    checked = model(alpha=alpha, unknown=-9)  # one check has a class -1
+    check_estimator(checked, expected_failed_checks=expected, on_skip=None)
+
+
+@pytest.mark.parametrize(
+    ("names", "unknown"), [([0, 1, 2], -1), (["a", "bb", "c"], "unknown"), ([0.0, 1.0, 2.0], -1)]
+)
+def test_far_rows_are_unknown_and_the_others_keep_their_class(names, unknown):
+    X, y = blobs()
+    classes = np.array(names)[y]
+    fitted = model().fit(X, classes)
+    own = LogisticRegression(max_iter=500).fit(X, classes)
+    said = fitted.predict(X)
+    known = said != unknown
+    assert 0.9 < known.mean() < 1
+    assert (said[known] == own.predict(X)[known]).all()
+    assert fitted.predict(X + 1000).tolist() == [unknown] * len(X)
+    assert (fitted.predict_proba(X) == own.predict_proba(X)).all()
+    assert (fitted.decision_function(X) == own.decision_function(X)).all()
+    assert fitted.classes_.tolist() == names
+
+
+def test_p_values_are_those_of_the_rows_held_out():
+    X, y = blobs()
+    fitted = model(held_out=0.25).fit(X, y)
+    assert fitted.detector_.calibration_.n == sum(int(0.25 * (y == k).sum()) for k in range(3))
+    fresh, _ = make_blobs(4000, 4, centers=3, random_state=0)
+    p = fitted.p_values(fresh[600:])
+    assert abs((p <= 0.2).mean() - 0.2) < 0.08
+    assert ((p <= 0.05) == (fitted.predict(fresh[600:]) == -1)).all()
+    assert fitted.judge(X[:3]).typical.tolist() == (fitted.predict(X[:3]) != -1).tolist()
+
+
+def test_without_rows_held_out_the_threshold_is_provisional():
+    X, y = blobs()
+    fitted = model(held_out=0).fit(X, y)
+    assert 0.9 < (fitted.predict(X) != -1).mean() < 1
+    with pytest.raises(InputError, match="calibrate"):
+        fitted.p_values(X)
+
+
+def test_pipelines_and_searches():
+    X, y = load_iris(return_X_y=True)
+    pipeline = make_pipeline(StandardScaler(), CTM())
+    search = GridSearchCV(
+        OpenSetClassifier(LogisticRegression(max_iter=500), pipeline),
+        {"alpha": [0.05, 0.4], "detector__ctm__correct_only": [False]},
+    )
+    assert search.fit(X, y).best_params_["alpha"] == 0.05
+
+
+def test_bad_input_is_named():
+    X, y = blobs()
+    for wrong, message in (
+        (model(unknown=1), "unknown=1 is one of the classes; pass another word"),
+        (model(alpha=2), "alpha"),
+        (model(held_out=1.0), "held_out"),
+        (model(seed=-1), "seed"),
+        (OpenSetClassifier(LogisticRegression(), StandardScaler()), "is not a detector"),
+    ):
+        with pytest.raises(InputError, match=message):
+            wrong.fit(X, y)
+    with pytest.raises(InputError, match="unknown='unknown' is one of the classes"):
+        model().fit(X, np.array(["known", "unknown", "other"])[y])
+    with pytest.raises(InputError, match="no usual word for unknown; pass one"):
+        model().fit(X, y == 1)
+    assert typica.OpenSetClassifier is OpenSetClassifier
