@@ -8,6 +8,7 @@ from . import nets as nets
 from .bank import Bank as Bank
 from .bank import write_bank as write_bank
 from .calibration import Calibration as Calibration
+from .combine import combine_p_values as combine_p_values
 from .decide import ConformalDetector as ConformalDetector
 from .decide import Monitor as Monitor
 from .decide import OpenSetClassifier as OpenSetClassifier
@@ -38,6 +39,7 @@ from .detectors.influence_kernel import InfluenceKernel as InfluenceKernel
 from .detectors.isolation_forest import IsolationForest as IsolationForest
 from .detectors.kl_matching import KLMatching as KLMatching
 from .detectors.knn import KNN as KNN
+from .detectors.layer_ensemble import LayerEnsemble as LayerEnsemble
 from .detectors.lof import LOF as LOF
 from .detectors.lts import LTS as LTS
 from .detectors.mahalanobis import Mahalanobis as Mahalanobis

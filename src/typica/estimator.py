@@ -38,7 +38,8 @@ class NotFittedError(InputError, exceptions.NotFittedError):
 class Tags:
     """What a method needs and promises. Drives the checks, the documentation and the command line.
 
-    uses_head: a head is used if given. keeps_rows: it holds training rows, and so does its file: to
+    reads: features, logits, or layers (features of several side by side). uses_head: a head is used
+    if given. keeps_rows: it holds training rows, and so does its file: to
     compare with when it scores, or to go on fitting. tolerance: how far results may stray from a
     float64 reference, relative to their scale, (float32, float64). The last four are for people:
     costs in n rows, m features, C classes, N training rows.

@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +18,10 @@ from helpers.shell import run
 from helpers.tinynet import MODEL, SOURCE, write_images, write_noise
 
 from typica.bank import Bank
-from typica.bench import load_suite, prepare
+from typica.bench import load_suite, prepare, run_experiment
+from typica.detectors import LayerEnsemble
 from typica.errors import InputError
-from typica.nets import ODIN, Settings, _start, code_to_run, open_model
+from typica.nets import ODIN, LayerPerturb, Settings, _start, code_to_run, open_model
 
 SUITE = f"""
 title = "Colours"
@@ -111,11 +113,33 @@ def test_a_step_is_divided_by_what_the_suite_says(here: Path, written, meant):
     np.testing.assert_allclose(sets.scores["odin"]["noise"], expected, rtol=1e-5)
 
 
+def test_mahalanobis_over_layers_from_images(here: Path):
+    """Weights from training images and copies of them that mislead; no OOD image is looked at."""
+    step = "[methods.mahalanobis_layers]\nepsilon = 0.01\nimages = 24\n[methods.layer_ensemble]\n"
+    Path("colours.toml").write_text(SUITE + step)
+    suite = load_suite("colours.toml")
+    sets = prepare(suite, None, settings=PLAIN, trust=True)
+    bank = Bank.open(next(Path("home/banks").glob("train-*")))
+    opened = open_model(MODEL, layers=["0.0", "penultimate"])
+    ensemble = LayerEnsemble(combine="linear").fit(bank)
+    detector = LayerPerturb(opened.extractor, ensemble, 0.01, opened.transform.std)
+    rows = np.linspace(0, 35, 24).round().astype(int)
+    known = opened.transform([sets.images["train"][row][1] for row in rows.tolist()])
+    pixels = opened.transform([sets.images["noise"][row][1] for row in range(30)])
+    expected = detector.learn(known, steps=None).score_samples(pixels)
+    np.testing.assert_allclose(sets.scores["mahalanobis_layers"]["noise"], expected, rtol=1e-3)
+    record = run_experiment("main", suite, sets, suite.methods).record
+    assert {"mahalanobis_layers", "layer_ensemble"} <= set(record.rows)
+    without = run_experiment("main", suite, replace(sets, layers={}, scores={}), suite.methods)
+    assert without.record.skipped["layer_ensemble"].tag == "needs layers"
+    assert without.record.skipped["mahalanobis_layers"].tag == "needs images"
+
+
 def test_a_second_run_opens_the_banks(here: Path, monkeypatch):
     suite = load_suite("colours.toml")
     first = prepare(suite, None, cache=Path("cache"), settings=PLAIN, trust=True)
     monkeypatch.setattr("typica.nets._extraction.make_runner", None)  # nothing may be run
-    monkeypatch.setattr("typica.bench._prepare.ODIN.score_samples", None)
+    monkeypatch.setattr("typica.nets.ODIN.score_samples", None)
     again = prepare(suite, None, cache=Path("cache"), settings=PLAIN, trust=True)
     for name in ("train", "test"):
         np.testing.assert_array_equal(getattr(again, name), getattr(first, name))

@@ -14,7 +14,7 @@ FLOORS = [  # from the top
     "cards errors exact extras files checks progress",
     "arrays linalg",
     "store",
-    "head moments metrics explanation calibration origin verdicts fdr",
+    "head moments metrics explanation calibration origin verdicts fdr combine",
     "estimator registry",
     "detectors",
     "rectify",

@@ -273,7 +273,7 @@ def test_parameters_of_members_are_reached_by_name(data: Data):
     params = ensemble.get_params()
     names = {"ctm-1", "ctm-2", "msp", "react+cw", "ensemble"}
     assert names <= set(params) and params["react+cw__react__percentile"] == 95
-    assert ensemble.get_params(deep=False) == {"members": ensemble.members}
+    assert ensemble.get_params(deep=False) == {"members": ensemble.members, "combine": "mean"}
     other = MSP(data.head)
     ensemble.set_params(
         **{
@@ -340,3 +340,144 @@ def test_fusion_on_real_features_beats_the_mean_of_its_members(real):
         ]
         together = typica.evaluate(fused.score_samples(test), fused.score_samples(ood)).auroc
         assert together > np.mean(alone)
+
+
+# Other ways to make one score of several
+
+
+def p_value(observed, score):
+    """The p-value of one score and how it goes on below, by the text at the head of the method's file."""
+    ordered = sorted(float(s) for s in observed)
+    n, lowest = len(ordered), min(ordered)
+
+    def level(value):
+        return (1 + sum(s <= value for s in ordered)) / (n + 1)
+
+    w = quantile(ordered, 0.5) - quantile(ordered, 0.05)
+    if score < lowest:
+        return level(lowest) / (1 + (lowest - score) / w)
+    a = max(s for s in ordered if s <= score)
+    above = [s for s in ordered if s >= score]
+    if not above or min(above) == a:
+        return level(a)
+    share = (score - a) / (min(above) - a)
+    return level(a) ** (1 - share) * level(min(above)) ** share
+
+
+COMBINED = {
+    "fisher": lambda p: 2 * sum(map(math.log, p)),
+    "simes": lambda p: min(math.log(len(p) * v / (i + 1)) for i, v in enumerate(sorted(p))),
+    "twice_mean": lambda p: 2 * sum(p) / len(p),
+}
+WAYS = ["mean", *COMBINED, "stouffer", "linear"]
+
+
+@pytest.mark.parametrize("how", COMBINED)
+def test_p_values_of_members_are_combined(data: Data, how):
+    ensemble = Ensemble([CTM(), Mahalanobis()], combine=how).fit(data.train, data.labels)
+    ensemble.calibrate(data.held_out)
+    rows = np.concatenate([data.test[:20], data.ood[:20], 100 * data.ood[:3]])
+    columns = []
+    for member in (CTM(), Mahalanobis()):
+        member.fit(data.train, data.labels)
+        known = member.score_samples(data.held_out)
+        columns.append([p_value(known, float(score)) for score in member.score_samples(rows)])
+    wanted = [COMBINED[how](pair) for pair in zip(*columns, strict=True)]
+    np.testing.assert_allclose(ensemble.score_samples(rows), wanted, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("how", ["fisher", "stouffer", "simes", "twice_mean"])
+def test_combined_p_values_are_those_of_the_members(data: Data, how):
+    members = [CTM(), Mahalanobis()]
+    ensemble = Ensemble(members, combine=how).fit(data.train, data.labels)
+    ensemble.calibrate(data.held_out)
+    table = {}
+    for name, rows in (("known", data.held_out), ("test", data.held_out[::3])):
+        fitted = [m.fit(data.train, data.labels).calibrate(data.held_out) for m in members]
+        table[name] = np.stack([member.p_values(rows) for member in fitted], axis=1)
+    if how == "stouffer":  # whose deviate of a p-value of 1 is infinite
+        limit = 1 - 0.5 / (len(data.held_out) + 1)
+        table = {name: np.minimum(P, limit) for name, P in table.items()}
+    wanted = typica.combine_p_values(table["test"], how, table["known"])
+    got = ensemble.combined_p_values(data.held_out[::3])
+    np.testing.assert_allclose(got, wanted, rtol=0.02, atol=1e-3)
+    assert "; together " in ensemble.explain(data.ood[:1])[0].note
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_every_way_keeps_its_promise_and_tells_strangers(how):
+    rng = np.random.default_rng(1)
+    ensemble = Ensemble([CTM(), Mahalanobis()], combine=how).fit(rng.normal(size=(300, 4)) + 2)
+    kept = []
+    for _ in range(60):
+        ensemble.calibrate(rng.normal(size=(99, 4)) + 2, tpr=0.9)
+        kept.append(np.mean(ensemble.predict(rng.normal(size=(300, 4)) + 2) == 1))
+    error = np.std(kept) / np.sqrt(len(kept))
+    assert abs(np.mean(kept) - 0.9) < 1 / 99 + 3 * error
+    far = rng.normal(size=(300, 4)) - 2
+    known = rng.normal(size=(300, 4)) + 2
+    assert typica.evaluate(ensemble.score_samples(known), ensemble.score_samples(far)).auroc > 0.97
+    # Farther is stranger: p-values would end here, and scores do not.
+    further = ensemble.score_samples(np.array([[-9.0] * 4, [-90.0] * 4, [-9e5] * 4]))
+    assert (np.diff(further) < 0).all()
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_every_way_on_every_backend_and_from_disk(data: Data, tmp_path, how):
+    ensemble = Ensemble([CTM(), Mahalanobis()], combine=how).fit(data.train, data.labels)
+    ensemble.calibrate(data.held_out)
+    rows = np.concatenate([data.test[:9], data.ood[:9]])
+    scores = ensemble.score_samples(rows)
+    for xp in (torch, array_api_strict):
+        np.testing.assert_allclose(
+            to_numpy(ensemble.score_samples(xp.asarray(rows))), scores, rtol=1e-9, atol=1e-12
+        )
+    Z = torch.asarray(rows).requires_grad_()
+    (slope,) = torch.autograd.grad(ensemble.score_samples(Z).sum(), Z)
+    assert slope.isfinite().all() and (slope[9:] != 0).any(dim=1).all()
+    typica.save(ensemble, tmp_path / "e.safetensors")
+    again = typica.load(tmp_path / "e.safetensors")
+    np.testing.assert_array_equal(again.score_samples(rows), scores)
+    assert again.explain(rows[:1])[0].note == ensemble.explain(rows[:1])[0].note
+
+
+def test_weights_are_learnt_from_rows_that_were_moved(data: Data):
+    """Where strange rows have other lengths and the directions of known ones, distance gets the weight."""
+    ensemble = Ensemble([CTM(), Mahalanobis()], combine="linear").fit(data.train, data.labels)
+    known, longer = data.held_out, 1.6 * data.held_out
+    before = typica.evaluate(*map(ensemble.score_samples, (data.test, 1.6 * data.test))).auroc
+    ensemble.learn_weights(known, longer)
+    assert not hasattr(ensemble, "training_offset_")
+    after = typica.evaluate(*map(ensemble.score_samples, (data.test, 1.6 * data.test))).auroc
+    S = ensemble.member_scores(known)
+    share = np.abs(ensemble.weights_) * S.std(axis=0)
+    assert after > before and share[1] > 2 * share[0]
+    ensemble.calibrate(known)
+    assert np.mean(ensemble.predict(1.6 * data.test) == -1) > 0.9
+
+
+def test_scores_made_elsewhere_are_combined_alike(data: Data):
+    ensemble = Ensemble(combine="fisher").fit(data.train, data.labels).calibrate(data.held_out)
+    S = ensemble.member_scores(data.test)
+    np.testing.assert_array_equal(ensemble.combine_scores(S), ensemble.score_samples(data.test))
+    other = Ensemble(combine="fisher").fit(data.train, data.labels)
+    other.observe(other.member_scores(data.held_out))
+    np.testing.assert_array_equal(other.score_samples(data.test), ensemble.score_samples(data.test))
+
+
+def test_what_a_combination_refuses(data: Data):
+    ensemble = Ensemble().fit(data.train, data.labels)
+    for call, message in {
+        lambda: Ensemble(combine="harmonic").fit(data.train): "combine='harmonic' is unknown",
+        lambda: ensemble.combined_p_values(data.test): "combine='mean' makes no p-value; choose",
+        lambda: ensemble.learn_weights(data.test, data.ood): "combine='mean' has no weights",
+        lambda: ensemble.observe(np.zeros((3, 5))): r"shape \(3, 5\); pass \(n, 2\)",
+        lambda: ensemble.set_weights([1.0]): "pass 2 finite numbers, one per member",
+        lambda: (
+            Ensemble(combine="linear").fit(data.train).learn_weights(data.test[:3], data.test)
+        ): "3 known rows",
+    }.items():
+        with pytest.raises(typica.InputError, match=message):
+            call()
+    with pytest.raises(NotFittedError):
+        Ensemble().set_weights([1.0, 1.0])

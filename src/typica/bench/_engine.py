@@ -22,10 +22,18 @@ from typica.bench._schema import CHOSEN, IMAGE_METHODS, method_params
 from typica.bench._skipped import Skipped
 from typica.bench._suite import FeatureSuite
 from typica.checks import false_alarm_rate
-from typica.detectors import Detector, detector_class, list_detectors, takes_head, wants_head
+from typica.detectors import (
+    Detector,
+    detector_class,
+    list_detectors,
+    reads_layers,
+    takes_head,
+    wants_head,
+)
 from typica.errors import InputError, argument, border
 from typica.head import Head
 from typica.metrics import Evaluation, evaluate_many
+from typica.origin import PENULTIMATE
 from typica.progress import steps
 
 # The methods of the CTM paper's tables, and those of them that are detectors of features.
@@ -84,7 +92,7 @@ class Run:
         score = self.detector.score_samples
         began = time.perf_counter()
         known, strange = score(test), {name: score(rows) for name, rows in ood.items()}
-        count = len(test) + sum(len(rows) for rows in ood.values())
+        count = len(known) + sum(map(len, strange.values()))
         self.score_microseconds = 1e6 * (time.perf_counter() - began) / count
         held_out = None if calibration is None else score(calibration)
         self.scores = Scores(known, strange, held_out)
@@ -212,6 +220,15 @@ def accepted(suite: FeatureSuite, detector: Detector) -> dict[str, float]:
     return shares
 
 
+def of_features() -> list[str]:
+    """Return the names of all detectors but those that read several layers.
+
+    >>> "ctm" in of_features(), "layer_ensemble" in of_features()
+    (True, False)
+    """
+    return [name for name in list_detectors() if detector_class(name).tags.reads != "layers"]
+
+
 def make_detectors(
     names: Iterable[str] | None = None, head: Head | None = None
 ) -> dict[str, Detector]:
@@ -221,7 +238,7 @@ def make_detectors(
     ['ctm', 'msp']
     """
     made = {}
-    for name in list_detectors() if names is None else names:
+    for name in of_features() if names is None else names:
         detector = detector_class(name)()
         made[detector.kind] = detector.set_params(head=head) if takes_head(detector) else detector
     return made
@@ -295,10 +312,10 @@ class Engine:
         """
         if self._lacks_input(name):
             return self._without_fit(name, params)
-        sets, run = self.sets, self._fitted(name, params)
+        run = self._fitted(name, params)
         if not run.error:
             with run.reporting():
-                run.score(sets.test, sets.ood, sets.calibration)
+                self._score(run)
         used = method_params(name) | dict(params) | run.chosen
         if run.error:
             return MethodScores(params=_plain(used), skipped=Skipped("failed", run.error))
@@ -307,14 +324,34 @@ class Engine:
         return MethodScores(run.scores, _plain(used))
 
     def _lacks_input(self, name: str) -> bool:
-        """Tell whether a method needs more than features: images, or a head that is not known."""
-        return name in IMAGE_METHODS or (
-            self.sets.head is None and wants_head(detector_class(name)())
-        )
+        """Tell whether a method needs more than features: images, layers, or an unknown head."""
+        if name in IMAGE_METHODS:
+            return True
+        made = detector_class(name)()
+        if reads_layers(made) is not None and not self.sets.layers:
+            return True
+        return self.sets.head is None and wants_head(made)
+
+    def _rows(self, detector: Detector, name: str, features: Any) -> Any:
+        """Return what a detector reads of a set: its features, or those of all layers."""
+        if reads_layers(detector) is None:
+            return features
+        layers = {layer: by_set[name] for layer, by_set in self.sets.layers.items()}
+        return {**layers, PENULTIMATE: features}
+
+    def _score(self, run: Run) -> None:
+        """Score every set with a fitted detector; there are no layers of the held-out one."""
+        sets, detector = self.sets, run.detector
+        ood = {name: self._rows(detector, name, rows) for name, rows in sets.ood.items()}
+        held_out = sets.calibration if reads_layers(detector) is None else None
+        run.score(self._rows(detector, "test", sets.test), ood, held_out)
 
     def _without_fit(self, name: str, params: Mapping[str, Any]) -> MethodScores:
         """Return the scores that came with the images, or say what is needed."""
         used = method_params(name) | dict(params)
+        if name not in IMAGE_METHODS and reads_layers(detector_class(name)()) is not None:
+            how = f"name some in the suite, and run with {argument('data', 'DIR')}"
+            return MethodScores(params=_plain(used), skipped=Skipped("needs layers", how))
         if name not in IMAGE_METHODS:
             reason = Skipped("needs a head", "give head.weight.npy and head.bias.npy")
             return MethodScores(params=used, skipped=reason)
@@ -333,7 +370,7 @@ class Engine:
         if params.get("k") == CHOSEN:
             with run.reporting():
                 self._choose_k(run)
-        run.fit(sets.train, sets.train_labels)
+        run.fit(self._rows(run.detector, "train", sets.train), sets.train_labels)
         return run
 
     def _choose_k(self, run: Run) -> None:
@@ -354,5 +391,5 @@ def _key(name: str, params: Mapping[str, Any]) -> str:
 
 def _plain(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters as JSON types; what is not one (detectors inside an ensemble) as text."""
-    kinds = (str, int, float, bool, dict, type(None))
-    return {key: value if isinstance(value, kinds) else str(value) for key, value in params.items()}
+    plain: dict[str, Any] = json.loads(json.dumps(dict(params), default=str))
+    return plain

@@ -12,7 +12,7 @@ from sklearn.model_selection import train_test_split
 
 from typica.arrays import AnyArray
 from typica.bench._choose import Choice, leave_classes_out
-from typica.bench._engine import PAPER, Comparison, compare, make_detectors
+from typica.bench._engine import PAPER, Comparison, compare, make_detectors, of_features
 from typica.data import (
     FeatureFile,
     Images,
@@ -23,7 +23,7 @@ from typica.data import (
     read_labels,
     read_rows,
 )
-from typica.detectors import Detector, final_detector, list_detectors, wants_head
+from typica.detectors import Detector, final_detector, wants_head
 from typica.errors import InputError, argument
 from typica.head import Head
 from typica.metrics import Evaluation, evaluate_many
@@ -238,5 +238,5 @@ def _listed(names: str | Iterable[str]) -> Iterable[str]:
     if not isinstance(names, str):
         return names
     if names == "all":
-        return list_detectors()
+        return of_features()
     return PAPER if names == "paper" else names.split(",")

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from typica.arrays import AnyArray, as_floating
-from typica.bank import Bank, BankWriter
+from typica.bank import Bank
 from typica.bench._config import Source, Suite
 from typica.bench._image_banks import bank_identity, digest_of
-from typica.bench._schema import IMAGE_METHODS, OF_TRANSFORM, method_params
+from typica.bench._moved import Known, Moved
 from typica.bench._suite import FeatureSuite
 from typica.data import (
     FeatureFile,
@@ -27,17 +27,13 @@ from typica.data import (
     Preprocessing,
     check_origin,
     holds_images,
-    image_batches,
     open_features,
     open_images,
 )
 from typica.data.sets import find_set, how_to_get, set_home
 from typica.errors import InputError, about, argument
-from typica.extras import need
 from typica.head import Head
 from typica.nets import (
-    ODIN,
-    FeatureExtractor,
     Opened,
     Settings,
     code_to_run,
@@ -47,7 +43,7 @@ from typica.nets import (
     open_model,
     transform_for,
 )
-from typica.progress import advance, note, work
+from typica.progress import note, work
 
 Arrays = dict[str, AnyArray]
 UNIT = "images/s"
@@ -90,7 +86,7 @@ def prepare(
         classes=None,
         accuracy=None,
         layers=_layers(suite, sets),
-        scores=job.input_scores(suite, {name: sets[name] for name in ("test", *ood)}),
+        scores=job.input_scores(suite, {name: sets[name] for name in ("train", "test", *ood)}),
         missing=missing,
         left_out={name: list(entry.left_out) for name, entry in sets.items() if entry.left_out},
         images={name: entry for name, entry in sets.items() if entry.images is not None},
@@ -222,59 +218,15 @@ class _Job:
 
         None where the model has no gradients or a set has no images.
         """
-        images = {name: entry.images for name, entry in sets.items() if entry.images is not None}
-        if len(images) < len(sets) or not isinstance(self.opened.extractor, FeatureExtractor):
+        wanted = {name: sets[name].images for name in sets if name != "train"}
+        images = {name: found for name, found in wanted.items() if found is not None}
+        if len(images) < len(wanted):
             return {}
-        scores = {}
-        for method in suite.methods:
-            if method in IMAGE_METHODS:
-                params = method_params(method) | dict(suite.methods[method])
-                scores[method] = {name: self._odin(name, images[name], params) for name in images}
-        return scores
-
-    def _odin(self, name: str, images: Images, params: Mapping[str, Any]) -> AnyArray:
-        """Return one score per image, kept in a bank of one column."""
-        step = dict(params)
-        if step["std"] == OF_TRANSFORM:
-            del step["std"]  # the transform tells
-        identity = {**self._identity(images), "method": "odin", **step}
-        folder = self.cache / f"{name}-odin-{digest_of(identity)}"
-        torch = need("torch", "torch")
-        pinned = {
-            "batch": self.settings.batch or 50,
-            "threads": torch.get_num_threads(),
-            "torch": torch.__version__,
-        }
-        with BankWriter(folder, identity, settings=pinned, shard_rows=500) as writer:
-            if not writer.complete:
-                if writer.settings != pinned:
-                    raise InputError(
-                        f"{folder}: was begun with {writer.settings}, and this is {pinned}; "
-                        "go on as it was begun, or delete the folder."
-                    )
-                with work(f"{name}, ODIN", len(images), UNIT):
-                    self._write_odin(writer, images, params, pinned["batch"])
-            return np.asarray(writer.finish().features)[:, 0]
-
-    def _write_odin(
-        self, writer: BankWriter, images: Images, params: Mapping[str, Any], size: int
-    ) -> None:
-        step = dict(params)
-        if step["std"] == OF_TRANSFORM:
-            step["std"] = self.transform.std
-        detector = ODIN(self.opened.extractor, **step)
-        batches = image_batches(
-            images, self.transform, size, start=writer.done, on_error=self.settings.on_error
-        )
-        advance(writer.done)
-        for batch in batches:
-            columns = {}
-            if len(batch.indices):
-                inputs = self.transform.normalised(batch.pixels)
-                scores = detector.score_samples(inputs, batch_size=size)
-                columns = {"features": scores.numpy()[:, None]}
-            writer.write(columns, None, batch.stop - batch.start, batch.skipped)
-            advance(batch.stop - batch.start)
+        train, known = sets["train"], None
+        if train.images is not None and isinstance(train.file.bank, Bank):
+            known = Known(train, train.file.bank, train.images.fingerprint())
+        moved = Moved(self.opened, self.transform, self.settings, self.cache)
+        return moved.scores(suite, images, known)
 
     def _identity(self, images: Images) -> dict[str, Any]:
         return bank_identity(self.opened, self.transform, images)

@@ -9,18 +9,26 @@ from typing import Any
 
 from typica.bench._suite import RESERVED
 from typica.bench.published import printed_keys
-from typica.checks import Parameter, number, positive
+from typica.checks import Parameter, count, number, optional, positive
 from typica.data.sets import list_sets
 from typica.detectors import detector_class, list_detectors
 from typica.errors import InputError
 from typica.metrics import CONVENTIONS
 
 BUILTIN = ("digits",)
-CHOSEN = "grid"  # in place of KNN's k: it is chosen on training data
+CHOSEN = "grid"  # in place of KNN's k, or of a step: it is chosen on training data
 OF_TRANSFORM = "transform"  # in place of a step's std: what the preprocessing divides by
 # Methods that move the input, with their defaults.
 IMAGE_METHODS: Mapping[str, Mapping[str, Any]] = {
-    "odin": {"T": 1000.0, "epsilon": 0.0014, "std": OF_TRANSFORM}
+    "odin": {"T": 1000.0, "epsilon": 0.0014, "std": OF_TRANSFORM},
+    # `images` known ones, and copies of them that mislead the network, weigh the layers.
+    "mahalanobis_layers": {
+        "layers": None,
+        "epsilon": 0.0,
+        "std": OF_TRANSFORM,
+        "misleading": 0.05,
+        "images": 1000,
+    },
 }
 
 Check = Callable[[Any], bool]
@@ -72,17 +80,23 @@ def _divisor(value: Any) -> bool:
     return all(_number(entry) and 0 < entry < math.inf for entry in numbers)
 
 
+_SIZE = number(
+    lambda value: 0 <= value < math.inf,
+    "a number of at least 0",
+    "{name}={value!r} is not a step; pass a number of at least 0.",
+)
 _STEP = {
     "T": positive(),
-    "epsilon": number(
-        lambda value: 0 <= value < math.inf,
-        "a number of at least 0",
-        "{name}={value!r} is not a step; pass a number of at least 0.",
-    ),
+    "epsilon": _SIZE,
     "std": Parameter(
         _divisor,
         f"a positive number, three of them, or {OF_TRANSFORM!r}",
         f"{{name}}={{value!r}} cannot divide a step; pass 1, three numbers, or {OF_TRANSFORM!r}.",
+    ),
+    "misleading": _SIZE,
+    "images": count(20),
+    "layers": optional(
+        Parameter(_texts, "a list of texts", "{name}={value!r} is not a list of layers' names.")
     ),
 }
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-Tag = Literal["needs images", "needs a head", "absent", "failed"]
-_SAID: Final[tuple[Tag, ...]] = ("needs images", "needs a head", "absent")  # in the text itself
+Tag = Literal["needs images", "needs layers", "needs a head", "absent", "failed"]
+# Those that are in the text itself.
+_SAID: Final[tuple[Tag, ...]] = ("needs images", "needs layers", "needs a head", "absent")
 
 
 @dataclass(frozen=True)

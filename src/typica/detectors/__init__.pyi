@@ -1,11 +1,13 @@
 from ._banks import KnownRows
 from ._bases import CosineDetector
+from ._combination import logistic_weights
 from ._decisions import TRAINING_TPR
 from ._pipelines import (
     detector_input,
     feature_names,
     final_detector,
     known_rows,
+    reads_layers,
     reads_logits,
 )
 from ._registry import (
@@ -34,6 +36,7 @@ from .influence_kernel import InfluenceKernel
 from .isolation_forest import IsolationForest
 from .kl_matching import KLMatching
 from .knn import KNN
+from .layer_ensemble import LayerEnsemble
 from .lof import LOF
 from .lts import LTS
 from .mahalanobis import Mahalanobis
@@ -85,6 +88,7 @@ __all__ = [
     "IsolationForest",
     "KLMatching",
     "KnownRows",
+    "LayerEnsemble",
     "MDSpp",
     "Mahalanobis",
     "Margin",
@@ -109,8 +113,10 @@ __all__ = [
     "final_detector",
     "known_rows",
     "list_detectors",
+    "logistic_weights",
     "make_detector",
     "parse_params",
+    "reads_layers",
     "reads_logits",
     "takes_head",
     "wants_head",

@@ -61,3 +61,14 @@ def reads_logits(estimator: Any) -> bool:
     """
     detector = final_detector(estimator)
     return detector is estimator and detector._reads_logits()
+
+
+def reads_layers(estimator: Any) -> list[str] | None:
+    """Return the names of the layers whose features, side by side, are the input.
+
+    None for features of one layer, or logits.
+    """
+    detector = final_detector(estimator)
+    if detector is not estimator or detector.tags.reads != "layers":
+        return None
+    return list(getattr(detector, "layers_", []))

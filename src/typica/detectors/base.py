@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
 
 from typica.arrays import AnyArray, Array, as_features, as_floating, to_numpy
-from typica.detectors._banks import bank_labels, bank_rows, is_bank
+from typica.detectors._banks import FeatureBank, bank_labels, bank_rows, is_bank
 from typica.detectors._decisions import Decider
 from typica.detectors._scoring import Matches, top_two
 from typica.detectors._summary import fitted_card, summary
@@ -73,7 +73,7 @@ class Detector(OutlierMixin, Decider):
         if is_bank(X):
             origin = X.origin
             y = bank_labels(X) if y is None else y
-            X = bank_rows(X, self._reads_logits())
+            X = self._bank_rows(X)
         self._set_provisional_threshold(self._fit(X, y))
         if y is not None:
             self._warn_of_labels(y)
@@ -140,12 +140,16 @@ class Detector(OutlierMixin, Decider):
         """Tell whether the input is logits."""
         return self.tags.reads == "logits" and getattr(self, "head", None) is None
 
+    def _bank_rows(self, bank: FeatureBank) -> Any:
+        """Return what is read of a bank."""
+        return bank_rows(bank, self._reads_logits())
+
     def _ready(self, X: Any) -> Array:
         if is_bank(X):
             origin = getattr(self, "origin_", None)
             if origin is not None:
                 origin.check_same(X.origin)
-            X = bank_rows(X, self._reads_logits())
+            X = self._bank_rows(X)
         return super()._ready(X)
 
     def _explained(self, z: AnyArray, i: int, verdicts: Verdicts, known: Known) -> Explanation:

@@ -1,7 +1,12 @@
-"""Ensemble: the mean of its members' scores, each as its rank among in-distribution scores.
+"""Ensemble: the scores of its members made one, each as it stands among in-distribution scores.
 
-    score(z) = mean_i F_i(score_i(z))
-    F_i = distribution function of member i's scores of in-distribution rows
+    mean:        score(z) = mean_i F_i(score_i(z))
+                 F_i = distribution function of member i's scores of in-distribution rows
+    fisher:      2 sum_i ln p_i(z)
+    stouffer:    sum_i Phi^-1(p_i(z)) / sqrt(m)
+    simes:       min_j ln(m p_(j)(z) / j)
+    twice_mean:  2 mean_i p_i(z)
+    linear:      sum_i w_i score_i(z), by `learn_weights`
 
 F rises through the observed scores, of which at most 2,048 order statistics are kept: at each of
 them it is the share of scores below plus half the share of equal ones, and linear in between. It
@@ -10,6 +15,11 @@ score v it falls without bound, as F(v) - 0.45 log(1 + (v - s) / w), w being wha
 scores' 5 % quantile and their median: it sets out at the mean slope between these two, and no
 member can outweigh the others by its scale alone. Above the highest score V it rises towards 1, as
 1 - (1 - F(V)) / (1 + (s - V) / w): being far above all that is known is no reason for more trust.
+
+p_i is the conformal p-value by the same scores, which goes on below them in the same manner: one
+member that finds a row strange decides in Simes', several that find it a little strange add up in
+Fisher's and Stouffer's, and twice the mean asks for all of them. `combined_p_values` gives the
+combination as a p-value: see `typica.combine` for when it is valid.
 
 No out-of-distribution data is used. `fit` takes the ranks among a sample of the training rows,
 which a member may remember too well; `calibrate` takes them, and then the threshold, from held-out
@@ -23,25 +33,15 @@ In the manner of Kriegel, Kröger, Schubert, Zimek: Interpreting and Unifying Ou
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
-from typica.arrays import (
-    AnyArray,
-    Array,
-    Labels,
-    Rows,
-    check_rows,
-    like,
-    map_rows,
-    namespace,
-    to_numpy,
-)
+from typica.arrays import Array, Labels, Rows, check_rows, namespace
 from typica.checks import Parameter
+from typica.detectors._combination import COMBINE, Combination
 from typica.detectors._pipelines import final_detector
+from typica.detectors._ranks import Ranks
 from typica.detectors.base import Detector, Tags
 from typica.detectors.ctm import CTM
 from typica.detectors.mahalanobis import Mahalanobis
@@ -49,63 +49,7 @@ from typica.errors import CalibrationWarning, InputError, about
 from typica.estimator import is_pipeline
 from typica.store import storable
 
-Floats = NDArray[np.float64]
-QUANTILES = 2048  # order statistics that are kept of each member
-
-
-class Ranks(NamedTuple):
-    """The distribution function F of observed scores, continued beyond them.
-
-    knots (u,): the distinct observed scores, rising; levels (u,): F there; gaps and rises (u,): how
-    far the next knot is and by how much F rises to it, 1 and 0 for the last; unit: the w of the
-    tails.
-    """
-
-    knots: Floats
-    levels: Floats
-    gaps: Floats
-    rises: Floats
-    unit: float
-
-    @classmethod
-    def of(cls, scores: Floats) -> Self:
-        """Make F from finite scores (n,), sorted.
-
-        >>> Ranks.of(np.array([1.0, 2.0, 2.0, 5.0])).levels.tolist()
-        [0.125, 0.5, 0.875]
-        """
-        knots, counts = np.unique(scores, return_counts=True)
-        levels = (np.cumsum(counts) - counts / 2) / len(scores)
-        low, middle = np.quantile(scores, [0.05, 0.5])
-        unit = (middle - low) or (knots[-1] - knots[0]) or abs(knots[0]) or 1.0
-        return cls(
-            knots,
-            levels,
-            np.append(np.diff(knots), 1.0),
-            np.append(np.diff(levels), 0.0),
-            float(unit),
-        )
-
-    def __call__(self, scores: Array) -> Array:
-        """Return F of scores (n,) of any backend, in float64."""
-        xp = namespace(scores)
-        scores = xp.astype(scores, xp.float64)
-        knots, levels, gaps, rises = (like(a, scores) for a in self[:4])
-        lowest, highest, zero = knots[:1], knots[-1:], xp.zeros_like(scores)
-        inside = xp.minimum(xp.maximum(scores, lowest), highest)
-        at = xp.searchsorted(knots, inside, side="right") - 1
-        along = (inside - xp.take(knots, at)) / xp.take(gaps, at)
-        with np.errstate(over="ignore"):  # infinitely far is far enough
-            below = xp.maximum(lowest - scores, zero) / self.unit
-            above = xp.maximum(scores - highest, zero) / self.unit
-        left = 1.0 - float(self.levels[-1])
-        return (
-            xp.take(levels, at)
-            + xp.take(rises, at) * along
-            - 0.45 * xp.log1p(below)
-            + left * (1 - 1 / (1 + above))
-        )
-
+__all__ = ["Ensemble", "Ranks"]
 
 MEMBERS = Parameter(
     lambda value: value is None or (isinstance(value, list | tuple) and len(value) > 0),
@@ -115,14 +59,15 @@ MEMBERS = Parameter(
 
 
 @storable("ensemble")
-class Ensemble(Detector):
-    """The mean rank of the scores of several detectors.
+class Ensemble(Combination):
+    """The scores of several detectors made one.
 
     members: unfitted detectors, or scikit-learn Pipelines that end in one; `fit` fits copies of
     them, `members_`, on the same features. None: CTM and Mahalanobis. A member's parameters are
     reached by its name, that of its class (two of a kind: ctm-1, ctm-2; a Pipeline: react+energy),
-    as in `set_params(ctm__correct_only=True)`.
+    as in `set_params(ctm__correct_only=True)`. combine: how their scores become one.
 
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> y = np.arange(200) % 2
     >>> train = rng.normal(size=(200, 4)) + 5 * np.eye(4)[y]
@@ -131,6 +76,9 @@ class Ensemble(Detector):
     array([ 1.  , -0.91])
     >>> print(ensemble.explain(np.array([[5.0, 0.0, 0.0, 0.0]]))[0].note)
     ranks: ctm 1.00, mahalanobis 1.00
+    >>> fisher = Ensemble([CTM(), Mahalanobis()], combine="fisher").fit(train, y)
+    >>> fisher.combined_p_values(np.array([[5.0, 0.0, 0.0, 0.0], [0.0, 0.0, 5.0, 0.0]])).round(3)
+    array([1.   , 0.005])
     """
 
     tags = Tags(
@@ -141,14 +89,13 @@ class Ensemble(Detector):
         memory="sum of the members'",
         reference="in the manner of Kriegel et al. 2011, SDM",
     )
-    params = {"members": MEMBERS}
-    _ranks: list[Ranks]
+    params = {"members": MEMBERS, "combine": COMBINE}
 
     members_: list[Any]
-    observed_: list[Floats]
 
-    def __init__(self, members: list[Any] | None = None) -> None:
+    def __init__(self, members: list[Any] | None = None, combine: str = "mean") -> None:
         self.members = members
+        self.combine = combine
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -177,28 +124,12 @@ class Ensemble(Detector):
             final_detector(member)._prepare()
         super()._prepare()
 
-    def _derive(self) -> None:
-        self._ranks = [Ranks.of(scores) for scores in getattr(self, "observed_", [])]
-
-    def _before_calibration(self, Z: Array) -> None:
-        """Take the ranks among the held-out rows, for which the threshold is then set."""
-        S = to_numpy(map_rows(self._member_scores, Z, self._score_width()))
-        names = [name for name, _ in _named(self.members_)]
-        self.observed_ = [_observed(S[:, i], name) for i, name in enumerate(names)]
-        self._ranks = [Ranks.of(scores) for scores in self.observed_]
-
-    def _score(self, Z: Array) -> Array:
-        return _mean_rank(self._member_scores(Z), self._ranks)
+    def _member_names(self) -> list[str]:
+        return [name for name, _ in _named(self.members_)]
 
     def _score_width(self) -> int:
         widths = [final_detector(member)._score_width() for member in self.members_]
         return max(*widths, len(widths))
-
-    def _note(self, z: AnyArray) -> str:
-        scores = self._member_scores(z[None])
-        ranks = [float(rank(scores[:, i])[0]) for i, rank in enumerate(self._ranks)]
-        named = zip(_named(self.members_), ranks, strict=True)
-        return "ranks: " + ", ".join(f"{name} {rank:.2f}" for (name, _), rank in named)
 
     def _named_members(self) -> list[tuple[str, Any]]:
         """Return the unfitted members with their names; none of what is not an estimator."""
@@ -228,24 +159,6 @@ class Ensemble(Detector):
 def _fitted(name: str, member: Any, Z: Rows, labels: Labels | None) -> Any:
     with about(f"member {name}"):
         return clone(member).fit(Z, labels)
-
-
-def _mean_rank(S: Array, ranks: list[Ranks]) -> Array:
-    """Return the mean (n,) over the members of the ranks of their scores S (n, members)."""
-    total = sum(rank(S[:, i]) for i, rank in enumerate(ranks))
-    return namespace(S).astype(total / len(ranks), S.dtype)
-
-
-def _observed(scores: AnyArray, name: str) -> Floats:
-    """Return a member's finite in-distribution scores, sorted, evenly thinned to `QUANTILES`."""
-    finite = np.sort(scores[np.isfinite(scores)].astype(np.float64))
-    if len(finite) == 0:
-        raise InputError(
-            f"member {name} gives no finite score; rescale the features, or leave it out."
-        )
-    if len(finite) <= QUANTILES:
-        return finite
-    return np.asarray(finite[np.linspace(0, len(finite) - 1, QUANTILES).round().astype(int)])
 
 
 def _named(members: list[Any]) -> list[tuple[str, Any]]:

@@ -6,6 +6,7 @@ from ._extraction import extract
 from ._guard import Guard, Guarded
 from ._inputs import InputReader, are_images
 from ._judging import Seen, features_of, judge_images
+from ._layers import LayerPerturb, mislead
 from ._models import Opened, open_model
 from ._perturb import ODIN, Perturb
 from ._reduce import REDUCTIONS
@@ -31,6 +32,7 @@ __all__ = [
     "Guard",
     "Guarded",
     "InputReader",
+    "LayerPerturb",
     "OnnxExtractor",
     "Opened",
     "Perturb",
@@ -50,6 +52,7 @@ __all__ = [
     "is_function",
     "judge_images",
     "make_runner",
+    "mislead",
     "one_backend",
     "open_model",
     "reopen",

@@ -7,7 +7,7 @@ from typing import Any
 
 from typica.data import open_images
 from typica.decide import explain, origin_of
-from typica.detectors import final_detector
+from typica.detectors import final_detector, reads_layers
 from typica.errors import about, border
 from typica.explanation import Explanation
 from typica.nets._judging import features_of
@@ -39,7 +39,13 @@ def explain_images(
     found = open_images(images)
     say_left_out(found)
     with about(type(final_detector(estimator)).__name__):
-        opened, transform = reopen(origin_of(estimator), model=model, weights=weights, trust=trust)
+        opened, transform = reopen(
+            origin_of(estimator),
+            model=model,
+            weights=weights,
+            trust=trust,
+            layers=reads_layers(estimator),
+        )
     with work("looking", len(found), unit="images/s"):
         seen = features_of(opened, found, transform, estimator, settings)
     say_skipped(seen.skipped)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from typica.detectors import final_detector
 from typica.errors import InputError
 from typica.estimator import is_pipeline
@@ -29,8 +31,10 @@ def steps(estimator: Any) -> list[Any]:
     return [step for _, step in estimator.steps if step not in (None, "passthrough")]
 
 
-def chosen(extraction: Extraction, logits: bool) -> Any:
-    """Return the logits or the features of a batch."""
+def chosen(extraction: Extraction, logits: bool, layers: list[str] | None = None) -> Any:
+    """Return the logits or the features of a batch, or those of several layers side by side."""
+    if layers is not None:
+        return np.concatenate([extraction.layers[name] for name in layers], axis=1)
     if logits and extraction.logits is None:
         raise InputError("the model gives no logits; pass a detector of features.")
     return extraction.logits if logits else extraction.features

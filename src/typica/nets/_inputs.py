@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from typica.arrays import AnyArray
 from typica.data import Images, holds_images, open_images, read_rows
 from typica.decide import origin_of
-from typica.detectors import final_detector, reads_logits
+from typica.detectors import final_detector, reads_layers, reads_logits
 from typica.errors import InputError, about
 from typica.nets._left_out import say_left_out, say_skipped
 from typica.nets._settings import Settings
@@ -33,13 +33,14 @@ class InputReader:
     The network is opened for the first images; all that are read at once go through one backend.
 
     origin: the network that made the features, None where it is not known. logits: whether logits
-    are wanted in place of features. model, weights, trust: as `reopen` takes them. transform: as
+    are wanted in place of features. layers: those that are wanted side by side, of images. model, weights, trust: as `reopen` takes them. transform: as
     `extract` takes it; a network that the detector remembers has its own. whose: the name that
     errors begin with.
     """
 
     origin: Origin | None
     logits: bool = False
+    layers: list[str] | None = None
     model: Any = None
     weights: Any = None
     transform: Any = None
@@ -53,7 +54,8 @@ class InputReader:
         """Return a reader for a detector, or for a Pipeline that ends in one."""
         whose = type(final_detector(estimator)).__name__
         origin = origin_of(estimator)
-        return cls(origin, reads_logits(estimator), **network, whose=whose)
+        layers = reads_layers(estimator)
+        return cls(origin, reads_logits(estimator), layers, **network, whose=whose)
 
     @property
     def opened_origin(self) -> Origin | None:
@@ -100,9 +102,11 @@ class InputReader:
                 trust=self.trust,
                 transform=self.transform,
                 images=first,
+                layers=self.layers,
             )
         opened, transform = self._network
-        return Look(opened, transform, self.logits, self.settings or Settings(), total)
+        settings = self.settings or Settings()
+        return Look(opened, transform, self.logits, settings, total, self.layers)
 
     @staticmethod
     def _seen(look: Look, images: Images) -> AnyArray:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from typica.arrays import AnyArray
 from typica.data import Batch, Images, Preprocessing, image_batches, open_images
 from typica.decide import judge, origin_of
-from typica.detectors import final_detector, reads_logits
+from typica.detectors import final_detector, reads_layers, reads_logits
 from typica.errors import about, border
 from typica.nets._input import chosen
 from typica.nets._left_out import none_readable, say_left_out, say_skipped
@@ -81,6 +81,7 @@ def judge_images(
             trust=trust,
             transform=transform,
             images=found,
+            layers=reads_layers(estimator),
         )
     with work("looking", len(found), unit="images/s"):
         seen = features_of(opened, found, known, estimator, settings)
@@ -114,14 +115,17 @@ def features_of(
     Few images are run as they are, each decoded once and run once; of many, a faster backend is
     looked for first.
     """
-    return Look(opened, transform, reads_logits(estimator), settings or Settings()).at(images)
+    look = Look(opened, transform, reads_logits(estimator), settings or Settings())
+    look.layers = reads_layers(estimator)
+    return look.at(images)
 
 
 @dataclass
 class Look:
     """Shows sets of images to a network, all by one backend.
 
-    total: how many images there will be in all, where there are more sets than one.
+    layers: those that are read side by side, where there are several. total: how many images there
+    will be in all, where there are more sets than one.
     """
 
     opened: Opened
@@ -129,6 +133,7 @@ class Look:
     logits: bool
     settings: Settings
     total: int | None = None
+    layers: list[str] | None = None
     _runner: Runner | None = None
 
     def at(self, images: Images) -> Seen:
@@ -137,7 +142,7 @@ class Look:
         for batch, extraction in self._run(images):
             skipped += batch.skipped
             if len(batch.indices):
-                rows.append(chosen(extraction, self.logits))
+                rows.append(chosen(extraction, self.logits, self.layers))
                 indices.append(batch.indices)
         if not rows:
             raise none_readable(images)

@@ -47,10 +47,8 @@ class Perturb:
         self, extractor: FeatureExtractor | Any, detector: Any, epsilon: float, std: Any = 1.0
     ) -> None:
         _check_gradient(detector)
-        _check_step(epsilon)
-        self.std = torch.as_tensor(std, dtype=torch.float64)
-        if self.std.ndim > 1 or not bool(((self.std > 0) & self.std.isfinite()).all()):
-            raise InputError(f"std={std!r}; pass one positive number, or one per channel.")
+        check_step(epsilon)
+        self.std = divisor(std)
         self.extractor = as_extractor(extractor)
         self.detector = detector
         self.epsilon = float(epsilon)
@@ -60,26 +58,16 @@ class Perturb:
     def __call__(self, images: Any) -> Any:
         """Return the batch (n, c, ...), moved; on the model's device and in its precision."""
         with torch.inference_mode(False):
-            x = self._floating(images).detach().clone().requires_grad_(True)
+            x = floating(self.extractor, images).detach().clone().requires_grad_(True)
             (gradient,) = torch.autograd.grad(self._score(x, gradients=True).sum(), x)
             up = 2 * (gradient > 0).to(x.dtype) - 1
-            return x.detach() + self.epsilon * up / self._scale(x)
+            return x.detach() + self.epsilon * up / scaled(self.std, x)
 
     @border
     def score_samples(self, images: Any, batch_size: int = 64) -> Any:
         """Return the scores (n,) of the moved inputs, batch by batch."""
-        batches = torch.split(self._floating(images), batch_size)
+        batches = torch.split(floating(self.extractor, images), batch_size)
         return torch.cat([self._score(self(batch), gradients=False) for batch in batches])
-
-    def _floating(self, images: Any) -> Any:
-        prepared = self.extractor.prepared(images)
-        if not prepared.is_floating_point():
-            kind = str(prepared.dtype).removeprefix("torch.")
-            raise InputError(
-                f"images of type {kind}, in which no step can be made; preprocess them as the "
-                "network takes them, zoo.transform(NAME), or pass floats."
-            )
-        return prepared
 
     def _score(self, x: Any, gradients: bool) -> Any:
         extraction = self.extractor(x, gradients=gradients)
@@ -92,13 +80,35 @@ class Perturb:
             )
         return score
 
-    def _scale(self, x: Any) -> Any:
-        if self.std.ndim and self.std.shape != x.shape[1:2]:
-            raise InputError(
-                f"{len(self.std)} values of std for inputs of shape {tuple(x.shape)}; "
-                "pass one number, or one per channel."
-            )
-        return self.std.to(x.device, x.dtype).reshape(-1, *[1] * (x.ndim - 2))
+
+def floating(extractor: FeatureExtractor, images: Any) -> Any:
+    """Return a batch as the model takes it, refusing whole numbers."""
+    prepared = extractor.prepared(images)
+    if not prepared.is_floating_point():
+        kind = str(prepared.dtype).removeprefix("torch.")
+        raise InputError(
+            f"images of type {kind}, in which no step can be made; preprocess them as the "
+            "network takes them, zoo.transform(NAME), or pass floats."
+        )
+    return prepared
+
+
+def divisor(std: Any) -> Any:
+    """Return what a step is divided by, as a tensor: one number, or one per channel."""
+    made = torch.as_tensor(std, dtype=torch.float64)
+    if made.ndim > 1 or not bool(((made > 0) & made.isfinite()).all()):
+        raise InputError(f"std={std!r}; pass one positive number, or one per channel.")
+    return made
+
+
+def scaled(std: Any, x: Any) -> Any:
+    """Return a divisor in the form of a batch x (n, c, ...)."""
+    if std.ndim and std.shape != x.shape[1:2]:
+        raise InputError(
+            f"{len(std)} values of std for inputs of shape {tuple(x.shape)}; "
+            "pass one number, or one per channel."
+        )
+    return std.to(x.device, x.dtype).reshape(-1, *[1] * (x.ndim - 2))
 
 
 def _check_gradient(detector: Any) -> None:
@@ -110,7 +120,8 @@ def _check_gradient(detector: Any) -> None:
             )
 
 
-def _check_step(epsilon: Any) -> None:
+def check_step(epsilon: Any) -> None:
+    """Raise unless a step is a finite number of at least 0."""
     number = isinstance(epsilon, int | float) and not isinstance(epsilon, bool)
     if not number or not 0 <= epsilon < math.inf:
         raise InputError(f"epsilon={epsilon!r} is not a step; pass a number of at least 0.")

@@ -31,6 +31,7 @@ def reopen(
     trust: bool = False,
     transform: Any = None,
     images: Images | None = None,
+    layers: list[str] | None = None,
 ) -> Reopened:
     """Open the network of `origin` again and check that it is the same.
 
@@ -38,10 +39,10 @@ def reopen(
     owner's code; a file alone cannot ask for that, so the user must have named it, in `model` or
     before. A TorchScript or .pt2 file can run code as well, and needs `trust`. Where there is no
     origin, `model` names the network, and `transform` and `images` tell the preprocessing as they
-    do for `transform_for`.
+    do for `transform_for`. layers: those to read, in place of the one that the features are of.
     """
     if origin is None:
-        return _first_opened(model, weights, trust, transform, images)
+        return _first_opened(model, weights, transform, images, layers=layers, trust=trust)
     spec = _remembered_model(origin) if model is None else model
     file = _remembered_weights(origin) if weights is None else _existing(weights)
     _check_program(spec, origin)
@@ -49,7 +50,13 @@ def reopen(
     if model is None:
         _check_agreed(spec, file)
     opened = open_model(
-        spec, file, layer=origin.layer, head=origin.head, reduce=origin.reduce, trust=trust
+        spec,
+        file,
+        layer=origin.layer if layers is None else None,
+        layers=layers,
+        head=origin.head,
+        reduce=origin.reduce,
+        trust=trust,
     )
     if opened.identity["weights"] != origin.weights:
         raise _other_weights(file or spec)
@@ -60,7 +67,11 @@ def reopen(
 
 
 def _first_opened(
-    model: Any, weights: Any, trust: bool, transform: Any, images: Images | None
+    model: Any,
+    weights: Any,
+    transform: Any,
+    images: Images | None,
+    **how: Any,
 ) -> Reopened:
     """Open the network that somebody says has made the features of a detector."""
     if model is None or images is None:
@@ -69,7 +80,7 @@ def _first_opened(
             f"{argument('model')} and {argument('transform')}, "
             "fit it on a bank of `typica extract`, or pass features."
         )
-    opened = open_model(model, weights, trust=trust)
+    opened = open_model(model, weights, **how)
     return Reopened(opened, transform_for(opened, images, transform))
 
 

@@ -1,0 +1,222 @@
+"""What detectors that combine others share: how the members' scores become one."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+
+from typica.arrays import AnyArray, Array, like, map_rows, namespace, to_numpy
+from typica.checks import choice
+from typica.combine import COMBINATIONS, Null, of_deviates, of_logs, p_of, raw_sums
+from typica.detectors._ranks import Deviates, LogP, Ranks, observed
+from typica.detectors.base import Detector
+from typica.errors import InputError, border
+
+Floats = NDArray[np.float64]
+COMBINE = choice("mean", *COMBINATIONS, "linear")
+_PENALTIES = np.logspace(-4, 4, 10).tolist()
+
+
+class Combination(Detector):
+    """A detector whose score is made of those of its members.
+
+    Subclasses give `_member_scores`, `_member_names` and `_member_count`. observed_: the members'
+    scores of in-distribution rows. null_: mean and variance of Fisher's or Stouffer's sum over
+    them. weights_: those of the members' scores, once `learn_weights` was called.
+    """
+
+    combine: str
+    observed_: list[Floats]
+    null_: tuple[float, float]
+    weights_: Floats
+    _ranks: list[Ranks]
+    _tails: list[LogP | Deviates]
+
+    # What a combination supplies
+
+    def _member_scores(self, Z: Array) -> Array:
+        """Return the members' scores (n, members) of one block."""
+        raise InputError("this detector has no members.")
+
+    def _member_names(self) -> list[str]:
+        """Return the names of the fitted members."""
+        raise InputError("this detector has no members.")
+
+    # What users call
+
+    @border
+    def member_scores(self, X: Any) -> Array:
+        """Return the scores (n, members) of each member, as it makes them."""
+        return map_rows(self._member_scores, self._ready(X), self._score_width())
+
+    @border
+    def combine_scores(self, S: Any) -> Array:
+        """Return the scores (n,) of rows whose members' scores S (n, members) are known."""
+        self._check_fitted()
+        self._prepare()
+        return self._combined(S)
+
+    @border
+    def combined_p_values(self, X: Any) -> Floats:
+        """Return the members' p-values of each row, made one as `combine` says.
+
+        They need no calibration of the combination, but its members' p-values, by the rows that
+        `calibrate` was given. After `calibrate`, `p_values` is exact whatever the members'
+        dependence, as these are for "twice_mean" alone.
+        """
+        if self.combine not in COMBINATIONS:
+            raise InputError(
+                f"combine={self.combine!r} makes no p-value; "
+                f"choose one of {', '.join(COMBINATIONS)}, or call p_values."
+            )
+        return self._p_of(to_numpy(self.member_scores(X)))
+
+    @border
+    def learn_weights(self, known: Any, strange: Any) -> Self:
+        """Learn by logistic regression how much each member says, for combine="linear".
+
+        known: held-out rows. strange: rows that should be told from them, e.g. of copies of the
+        same images that were changed a little to mislead the network: no out-of-distribution data
+        is needed. The penalty is chosen by five-fold cross-validation. The threshold is void then:
+        call `calibrate`.
+        """
+        if self.combine != "linear":
+            raise InputError(f"combine={self.combine!r} has no weights; make it with 'linear'.")
+        S = [to_numpy(self.member_scores(rows)) for rows in (known, strange)]
+        self.set_weights(logistic_weights(*S))
+        return self
+
+    @border
+    def observe(self, S: Any) -> Self:
+        """Compare with these members' scores S (n, members) of in-distribution inputs.
+
+        `fit` and `calibrate` do so by themselves; this is for scores that were made elsewhere. The
+        threshold is void then.
+        """
+        self._check_fitted()
+        table = to_numpy(S)
+        count = len(self._member_names())
+        if table.ndim != 2 or table.shape[1] != count or not len(table):
+            raise InputError(f"scores of shape {table.shape}; pass (n, {count}), one per member.")
+        self._learnt_more()
+        self._prepare()
+        self._observe(table)
+        return self
+
+    @border
+    def set_weights(self, weights: Any) -> Self:
+        """Weigh the members' scores so, for combine="linear"; the threshold is void then."""
+        self._check_fitted()
+        given = np.asarray(weights, dtype=np.float64)
+        count = len(self._member_names())
+        if given.shape != (count,) or not np.isfinite(given).all():
+            raise InputError(f"weights={weights!r}; pass {count} finite numbers, one per member.")
+        self._learnt_more()
+        self.weights_ = given
+        return self
+
+    # How it is done
+
+    def _observe(self, S: AnyArray) -> None:
+        """Take the scores S (n, members) of in-distribution rows as those to compare with."""
+        names = self._member_names()
+        self.observed_ = [observed(S[:, i], name) for i, name in enumerate(names)]
+        self._derive()
+        if self.combine in ("fisher", "stouffer"):
+            sums = raw_sums(to_numpy(self._combined(S)), self.combine, S.shape[1])
+            null = Null.of(sums.astype(np.float64))
+            self.__dict__.pop("null_", None)
+            if null is not None:
+                self.null_ = (null.mean, null.variance)
+
+    def _derive(self) -> None:
+        known = getattr(self, "observed_", [])
+        self._ranks = [Ranks.of(scores) for scores in known]
+        kind: type[LogP] | type[Deviates] = Deviates if self.combine == "stouffer" else LogP
+        self._tails = [kind.of(scores) for scores in known]
+
+    def _before_calibration(self, Z: Array) -> None:
+        """Compare with the held-out rows, for which the threshold is then set."""
+        self._observe(to_numpy(map_rows(self._member_scores, Z, self._score_width())))
+
+    def _score(self, Z: Array) -> Array:
+        return self._combined(self._member_scores(Z))
+
+    def _combined(self, S: Array, ending: bool = False) -> Array:
+        """Return the score (n,) of members' scores S (n, members), in the precision of S."""
+        xp = namespace(S)
+        if self.combine == "mean":
+            total = sum(rank(S[:, i]) for i, rank in enumerate(self._ranks))
+            return xp.astype(total / len(self._ranks), S.dtype)
+        if self.combine == "linear":
+            return self._weighed(S)
+        columns = [tail(S[:, i], ending) for i, tail in enumerate(self._tails)]
+        table = xp.stack(columns, axis=1)
+        if self.combine == "stouffer":
+            return xp.astype(of_deviates(table), S.dtype)
+        return xp.astype(of_logs(table, self.combine), S.dtype)
+
+    def _weighed(self, S: Array) -> Array:
+        """Return the sum of the scores by their weights; without any, in units of their tails."""
+        xp = namespace(S)
+        weights = getattr(self, "weights_", None)
+        if weights is None:
+            weights = np.array([1 / rank.unit for rank in self._ranks])
+        wide = xp.astype(S, xp.float64)
+        centre = like(np.array([np.median(scores) for scores in self.observed_]), wide)
+        # One by one: a member without weight must not make NaN of its infinity.
+        total = xp.zeros_like(wide[:, 0])
+        for i, weight in enumerate(weights.tolist()):
+            if weight:
+                total = total + weight * (wide[:, i] - centre[i])
+        return xp.astype(total, S.dtype)
+
+    def _p_of(self, S: AnyArray) -> Floats:
+        """Return the combined p-values (n,) of members' scores; those of each member end."""
+        statistics = to_numpy(self._combined(S.astype(np.float64), ending=True))
+        null = getattr(self, "null_", None)
+        return p_of(statistics, self.combine, S.shape[1], None if null is None else Null(*null))
+
+    def _note(self, z: AnyArray) -> str:
+        S = to_numpy(self._member_scores(z[None]))
+        names = self._member_names()
+        if self.combine == "mean":
+            values = [float(rank(S[:, i])[0]) for i, rank in enumerate(self._ranks)]
+            return "ranks: " + _listed(names, [f"{value:.2f}" for value in values])
+        p = [LogP.of(scores)(S[:, i], True) for i, scores in enumerate(self.observed_)]
+        shown = "p-values: " + _listed(names, [f"{np.exp(log[0]):.2g}" for log in p])
+        if self.combine == "linear":
+            return shown
+        return f"{shown}; together {self._p_of(S)[0]:.2g}"
+
+
+def logistic_weights(known: AnyArray, strange: AnyArray) -> Floats:
+    """Return the weights (m,) of scores that tell the rows `known` (n, m) from `strange` best.
+
+    >>> known = np.array([[1.0, 5.0], [2.0, -5.0], [3.0, 5.0], [2.5, -5.0], [1.5, 5.0]])
+    >>> w = logistic_weights(known, known - [9.0, 0.0])
+    >>> bool(w[0] > 10 * abs(w[1]))
+    True
+    """
+    for name, rows in (("known", known), ("strange", strange)):
+        if len(rows) < 5 or not np.isfinite(rows).all():
+            raise InputError(
+                f"{len(rows)} {name} rows, with finite scores or not; "
+                "pass at least 5 whose scores are finite."
+            )
+    S = np.concatenate([known, strange]).astype(np.float64)
+    is_known = np.arange(len(S)) < len(known)
+    spread = known.astype(np.float64).std(axis=0)
+    spread = np.where(spread > 0, spread, 1.0)
+    centred = (S - known.mean(axis=0)) / spread
+    search = GridSearchCV(LogisticRegression(max_iter=1000), {"C": _PENALTIES}, cv=5)
+    best = search.fit(centred, is_known).best_estimator_
+    return np.asarray(best.coef_[0] / spread)
+
+
+def _listed(names: list[str], texts: list[str]) -> str:
+    return ", ".join(f"{name} {text}" for name, text in zip(names, texts, strict=True))
