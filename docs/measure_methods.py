@@ -39,6 +39,10 @@ RECIPES: dict[str, tuple[str, Callable[[Head], object]]] = {
         "Ensemble of CTM, KNN, Energy",
         lambda head: typica.Ensemble([typica.CTM(), typica.KNN(), typica.Energy(head)]),
     ),
+    "layer_ensemble": (
+        "with Mahalanobis on these features alone, which are of one layer",
+        lambda head: typica.LayerEnsemble(),
+    ),
     "centre": ("before CTM", lambda head: make_pipeline(typica.Centre(), typica.CTM())),
     "whiten": (
         "within classes, before CTM",

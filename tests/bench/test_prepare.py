@@ -138,7 +138,7 @@ def test_mahalanobis_over_layers_from_images(here: Path):
 def test_a_second_run_opens_the_banks(here: Path, monkeypatch):
     suite = load_suite("colours.toml")
     first = prepare(suite, None, cache=Path("cache"), settings=PLAIN, trust=True)
-    monkeypatch.setattr("typica.nets._extraction.make_runner", None)  # nothing may be run
+    monkeypatch.setattr("typica.nets._start.make_runner", None)  # nothing may be run
     monkeypatch.setattr("typica.nets.ODIN.score_samples", None)
     again = prepare(suite, None, cache=Path("cache"), settings=PLAIN, trust=True)
     for name in ("train", "test"):

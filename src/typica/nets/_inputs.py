@@ -33,7 +33,8 @@ class InputReader:
     The network is opened for the first images; all that are read at once go through one backend.
 
     origin: the network that made the features, None where it is not known. logits: whether logits
-    are wanted in place of features. layers: those that are wanted side by side, of images. model, weights, trust: as `reopen` takes them. transform: as
+    are wanted in place of features. layers: those that are wanted side by side, of images. model,
+    weights, trust: as `reopen` takes them. transform: as
     `extract` takes it; a network that the detector remembers has its own. whose: the name that
     errors begin with.
     """
