@@ -447,3 +447,57 @@ def test_command(folder, tmp_path, capsys):
     run(capsys, "report", str(folder), "-o", str(tmp_path / "report.html"))
     assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
     assert "there is no such file" in run(capsys, "report", str(tmp_path), "-o", "x.html", code=2)
+
+
+def test_the_papers_sets_lead_where_they_are_asked_for(folder, tmp_path, capsys):
+    def tables(text: str) -> list[str]:
+        return re.findall(r'id="table-(main|paper)"', text)
+
+    plain = write_report(folder, tmp_path / "a.html").read_text()
+    led = write_report(folder, tmp_path / "b.html", against_paper=True).read_text()
+    assert tables(plain) == ["main", "paper"] and tables(led) == ["paper", "main"]
+    assert "mean of 1 of 5 OOD sets" in re.search(r'<dl class="tiles">.*?</dl>', led, re.S).group(0)
+    said = re.search(r'<p class="headline">.*?</p>', led, re.S).group(0)
+    assert "tested on 1 OOD set (photos, which the paper has too)" in said
+    run(capsys, "report", str(folder), "-o", str(tmp_path / "c.html"), "--against", "paper")
+    assert (tmp_path / "c.html").read_text() == led
+    assert "--against nobody: unknown; choose one of paper" in run(
+        capsys, "report", str(folder), "-o", "x.html", "--against", "nobody", code=2
+    )
+
+
+def test_what_stands_beside_a_number_is_explained_there(folder, tmp_path):
+    text = page_of(folder, tmp_path).text
+    assert "over the random subsets that large sets are cut to, which is not the error of" in text
+    assert "by cosine to its weights (CW)" in text and "by cosine to the class means (CM)" in text
+    results = json.loads((folder / "result.json").read_text())["results"]
+    for entry in results.values():
+        entry["average"] |= {"auroc_interval": [0.5, 0.75], "fpr_interval": [0.125, 0.25]}
+    page = page_of(copy(folder, tmp_path / "r", results=results), tmp_path)
+    assert "its 95 % bootstrap interval" in page.text and "± is" not in page.text
+    assert "50.00–75.00" in page.text and "12.50–25.00" in page.text  # noqa: RUF001 (dashes)
+
+
+def test_an_image_that_several_methods_show_is_in_the_page_once(folder, tmp_path):
+    copied = copy(folder, tmp_path / "r")
+    entries = json.loads((copied / "gallery.json").read_text())
+    (copied / "gallery.json").write_text(
+        json.dumps(entries + [entry | {"method": "msp"} for entry in entries])
+    )
+    page = page_of(copied, tmp_path)
+    images = page.data["images"]
+    assert len(images) == len(entries) and all(uri.startswith("data:image/") for uri in images)
+    later = [image for image in page.all("img") if "data-image" in image]
+    assert [int(image["data-image"]) for image in later] == list(range(len(entries)))
+    assert {image["src"] for image in later} == {"data:,"}
+
+
+def test_a_benchmarks_gallery_has_the_images_of_every_method(tmp_path, capsys):
+    arguments = ("bench", "digits", "--methods", "ctm,msp", "-o", str(tmp_path / "r"))
+    for _ in range(2):  # the second takes the place of the first
+        run(capsys, *arguments)
+        entries = json.loads((tmp_path / "r" / "gallery.json").read_text())
+        assert {entry["method"] for entry in entries} == {"ctm", "msp"}
+        named = {entry["file"] for entry in entries}
+        there = {f"gallery/{path.name}" for path in (tmp_path / "r" / "gallery").iterdir()}
+        assert named == there and len(named) < len(entries)

@@ -224,6 +224,7 @@ def test_sorting_by_click_and_by_keyboard(page):
     assert headers[1].get_attribute("aria-sort") == "descending"
     values = [float(text.removeprefix("★").split()[-3]) for text in column(1)[:-1]]
     assert values == sorted(values, reverse=True) and column(0)[-1] == "odin"
+    page.execute_script("arguments[0].scrollIntoView({behavior: 'instant'})", headers[1])
     headers[1].find_element(By.TAG_NAME, "button").click()
     assert headers[1].get_attribute("aria-sort") == "ascending"
     assert [float(text.removeprefix("★").split()[-3]) for text in column(1)[:-1]] == sorted(values)
@@ -231,6 +232,66 @@ def test_sorting_by_click_and_by_keyboard(page):
     headers[0].find_element(By.TAG_NAME, "button").send_keys(Keys.ENTER)
     assert column(0) == sorted(column(0))
     assert [header.get_attribute("aria-sort") for header in headers][:2] == ["ascending", "none"]
+
+
+def test_every_orange_number_leads_to_why(page):
+    colour = "return getComputedStyle(arguments[0]).color"
+    orange = [
+        cell
+        for cell in page.find_elements(By.CSS_SELECTOR, "td a, td span")
+        if page.execute_script(colour, cell) == "rgb(194, 86, 10)"
+    ]
+    assert len(orange) >= 3
+    for number in orange:
+        target = page.execute_script(
+            "return document.getElementById(arguments[0].hash.slice(1))?.textContent", number
+        )
+        row = number.find_element(By.XPATH, "./ancestor::tr").find_element(By.TAG_NAME, "th")
+        assert row.get_attribute("textContent") in target and len(target) > 40
+    assert page.find_element(By.CSS_SELECTOR, "#why").is_displayed()
+
+
+def test_the_first_screen_begins_with_the_sentence(page, folder):
+    results = json.loads((folder / "result.json").read_text())["results"]
+    take = min(results, key=lambda name: results[name]["average"]["fpr"])
+    said = page.find_element(By.CLASS_NAME, "headline")
+    assert "4 methods were tested on 5 OOD sets" in said.text
+    assert f"Take {take}: it lets " in said.text and "at a false-alarm rate of 5 %" in said.text
+    assert said.rect["y"] + said.rect["height"] < 500
+    assert Select(page.find_element(By.ID, "method")).first_selected_option.text == take
+
+
+def test_the_gallery_follows_the_method(chromium, folder, tmp_path):
+    copied = copy(folder, tmp_path / "r")
+    entries = json.loads((copied / "gallery.json").read_text())
+    for entry in entries[:2]:
+        entries.append(entry | {"method": "energy", "score": -7.5})
+    (copied / "gallery.json").write_text(json.dumps(entries))
+    show(chromium, copied, tmp_path)
+    choose(chromium, "msp", "photos")
+    assert "No images were kept for msp." in chromium.find_element(By.ID, "gallery").text
+    for method, count in (("ctm", len(entries) - 2), ("energy", 2), ("ctm", len(entries) - 2)):
+        choose(chromium, method, "photos")
+        images = chromium.find_elements(By.CSS_SELECTOR, ".gallery-of:not([hidden]) img")
+        assert len(images) == count
+        loaded = "return arguments[0].complete && arguments[0].naturalWidth > 0"
+        assert all(chromium.execute_script(loaded, image) for image in images)
+    Select(chromium.find_element(By.ID, "gallery-method")).select_by_visible_text("energy")
+    assert Select(chromium.find_element(By.ID, "method")).first_selected_option.text == "energy"
+    shown_text = chromium.find_element(By.ID, "gallery").text
+    assert "Scores of energy." in shown_text and "7.5" in shown_text
+    assert chromium.get_log("browser") == []
+
+
+def test_the_analysis_is_folded_and_unfolds_where_it_is_asked_for(page):
+    charts = page.find_element(By.ID, "analysis-charts")
+    assert not charts.is_displayed()
+    assert "how long their features are" in page.find_element(By.ID, "analysis").text
+    page.execute_script("document.querySelector('nav a[href=\"#analysis\"]').click()")
+    page.execute_script("return new Promise(done => setTimeout(done, 300))")
+    assert charts.is_displayed()
+    width = "return document.querySelector('#analysis-charts svg[role=img]').viewBox.baseVal.width"
+    assert page.execute_script(width) > 300  # drawn to the room that it has now
 
 
 def test_depths_are_drawn_with_the_names_of_layers(page):

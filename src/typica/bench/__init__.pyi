@@ -16,6 +16,7 @@ from ._experiments import EXPERIMENTS, Outcome, run_experiment
 from ._features import builtin_features, read_features_folder
 from ._from_files import choose_files, compare_files, evaluate_files
 from ._gallery import write_gallery
+from ._headline import Headline, headline
 from ._narrow import NarrowTable
 from ._near import near_features
 from ._plot import PLOTS, plot
@@ -37,6 +38,7 @@ __all__ = [
     "Comparison",
     "Engine",
     "FeatureSuite",
+    "Headline",
     "NarrowTable",
     "Outcome",
     "Record",
@@ -51,6 +53,7 @@ __all__ = [
     "compare_on",
     "digits",
     "evaluate_files",
+    "headline",
     "init_text",
     "leave_classes_out",
     "list_suites",

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from typica.bench._record import Record, mapping, number
+from typica.bench._measures import mapping, number
+from typica.bench._record import Record
 from typica.metrics import METRICS
 
 

@@ -14,6 +14,7 @@ from typica.bench import published
 from typica.bench._analysis import analyse
 from typica.bench._config import Suite
 from typica.bench._engine import Engine, MethodScores, Scores
+from typica.bench._intervals import with_intervals
 from typica.bench._misclassification import aurc, e_aurc
 from typica.bench._protocol import Measured, measure
 from typica.bench._record import Common, Printed, Record, Row, Stated
@@ -81,7 +82,7 @@ def run_experiment(
         published=_published(experiment, suite, sets),
         analysis=analyse(engine) if experiment == "analysis" else None,
     )
-    return Outcome(record, found)
+    return Outcome(with_intervals(record, found), found)
 
 
 def accuracies(engine: Engine) -> dict[str, float]:

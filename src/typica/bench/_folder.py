@@ -14,7 +14,8 @@ from typica.bench._charts import Chart, curve_charts, histogram_charts
 from typica.bench._engine import Scores
 from typica.bench._findings import Analysis
 from typica.bench._gallery import Shown
-from typica.bench._record import Record, mapping
+from typica.bench._measures import mapping
+from typica.bench._record import Record
 from typica.bench._results import not_written, read_result, read_scores, result_file
 from typica.errors import FormatError
 from typica.files import reading

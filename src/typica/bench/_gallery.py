@@ -1,11 +1,11 @@
-"""Images for the report, as CTM sees them: typical, borderline, missed, and false alarms."""
+"""Images for the report, as each method sees them: typical, borderline, missed, false alarms."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from typica.arrays import AnyArray
-from typica.bench._engine import Engine
+from typica.bench._engine import Engine, Scores
 from typica.bench._suite import FeatureSuite
 from typica.calibration import guaranteed_rank
 from typica.detectors import Detector
@@ -27,9 +27,10 @@ SIDE = 128  # of an image's longer side, at most, in pixels
 
 @dataclass(frozen=True)
 class Shown:
-    """An image of the gallery: its file and set, and what CTM makes of it.
+    """An image of the gallery: its file and set, and what a method makes of it.
 
-    kind: typical, borderline, missed or false alarm. label: what it is, where that is known.
+    kind: typical, borderline, missed or false alarm. nearest: the class whose mean is nearest, as
+    CTM has it. label: what it is, where that is known.
     """
 
     file: str
@@ -62,42 +63,75 @@ class Shown:
 
 
 def write_gallery(
-    folder: str | Path, sets: FeatureSuite, tpr: float, engine: Engine | None = None
+    folder: str | Path,
+    sets: FeatureSuite,
+    tpr: float,
+    engine: Engine | None = None,
+    scores: Mapping[str, Scores] | None = None,
 ) -> int:
-    """Write the images that CTM finds most telling to `folder`; return how many.
+    """Write the images that each method finds most telling to `folder`; return how many.
 
     Sets without images are left out. The threshold keeps a share `tpr` of the calibration inputs,
-    or of the test inputs where there are none. engine: one that has fitted CTM already.
+    or of the test inputs where there are none. engine: one that has fitted CTM already. scores:
+    those of each method; of CTM alone if there are none.
     """
     folder = Path(folder)
     _remove(folder)
     if "test" not in sets.images:
         return 0
-    detector = (engine or Engine(sets)).detector("ctm")
-    held_out = sets.test if sets.calibration is None else sets.calibration
-    cut = _threshold(np.asarray(detector.score_samples(held_out), dtype=np.float64), tpr)
-    features = {"test": sets.test}
-    features |= {name: Z for name, Z in sets.ood.items() if name in sets.images}
-    scores = {name: np.asarray(detector.score_samples(Z)) for name, Z in features.items()}
+    engine = engine or Engine(sets)
+    images = _Images(folder, sets, engine.detector("ctm"))
     (folder / "gallery").mkdir(parents=True, exist_ok=True)
     entries = []
-    for number, (kind, name, row) in enumerate(_chosen(scores, cut)):
-        title, image = sets.images[name][row]
-        _thumbnail(image).save(folder / _file(number))
-        shown = Shown(
-            file=_file(number),
-            set=name,
-            name=title,
-            method="ctm",
-            score=float(scores[name][row]),
-            nearest=_nearest(detector, features[name][row : row + 1]),
-            label=str(sets.test_labels[row]) if name == "test" else None,
-            kind=kind,
-        )
-        entries.append(shown.to_dict())
+    for method, found in (scores or _of_ctm(engine)).items():
+        cut = _threshold(_held_out(found), tpr)
+        by_set = {"test": np.asarray(found.test)}
+        for name, strange in found.ood.items():
+            if name in sets.images:
+                by_set[name] = np.asarray(strange)
+        for kind, name, row in _chosen(by_set, cut):
+            shown = images.shown(name, row)
+            scored = replace(shown, method=method, kind=kind, score=float(by_set[name][row]))
+            entries.append(scored.to_dict())
     with atomic_path(folder / "gallery.json") as temporary:
         temporary.write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
-    return len(entries)
+    return len(images.files)
+
+
+def _of_ctm(engine: Engine) -> dict[str, Scores]:
+    found = engine.scored({"ctm": {}})["ctm"].scores
+    return {} if found is None else {"ctm": found}
+
+
+def _held_out(scores: Scores) -> NDArray[np.float64]:
+    held_out = scores.test if scores.calibration is None else scores.calibration
+    return np.asarray(held_out, dtype=np.float64)
+
+
+class _Images:
+    """The images that are written, each once, whichever methods show it."""
+
+    def __init__(self, folder: Path, sets: FeatureSuite, detector: Detector) -> None:
+        self._folder = folder
+        self._sets = sets
+        self._detector = detector
+        self.files: dict[tuple[str, int], Shown] = {}
+
+    def shown(self, name: str, row: int) -> Shown:
+        """Return what is known of a row of a set, whose image is then in the folder."""
+        if (name, row) not in self.files:
+            sets, file = self._sets, _file(len(self.files))
+            title, image = sets.images[name][row]
+            _thumbnail(image).save(self._folder / file)
+            features = sets.test if name == "test" else sets.ood[name]
+            self.files[name, row] = Shown(
+                file=file,
+                set=name,
+                name=title,
+                nearest=_nearest(self._detector, features[row : row + 1]),
+                label=str(sets.test_labels[row]) if name == "test" else None,
+            )
+        return self.files[name, row]
 
 
 def _threshold(scores: NDArray[np.float64], tpr: float) -> float:
@@ -119,11 +153,13 @@ def _remove(folder: Path) -> None:
     if not listing.is_file():
         return
     try:
-        count = len(json.loads(listing.read_text(encoding="utf-8")))
-    except (ValueError, TypeError):
-        count = 0
-    for number in range(count):
-        (folder / _file(number)).unlink(missing_ok=True)
+        entries = json.loads(listing.read_text(encoding="utf-8"))
+        named = {entry["file"] for entry in entries}
+    except (ValueError, TypeError, KeyError):
+        named = set()
+    for number in range(len(named)):
+        if _file(number) in named:
+            (folder / _file(number)).unlink(missing_ok=True)
     listing.unlink()
 
 

@@ -20,7 +20,8 @@ import numpy as np
 
 from typica.arrays import AnyArray
 from typica.bench._config import Protocol
-from typica.bench._record import Measure, OnSet
+from typica.bench._measures import Measure
+from typica.bench._record import OnSet
 from typica.exact import json_number
 from typica.metrics import METRICS, Evaluation, Result, evaluate
 

@@ -4,8 +4,9 @@ As JSON, which `to_dict` gives and `from_dict` reads:
 
     {"suite", "title", "experiment", "protocol", "accuracy": {"standard", "cw", "cm"},
      "near": [SETS], "n": {SET: rows},
-     "results": {ROW: {"ood": {SET: {"fpr", "fpr_std", "auroc", ...}}, "average": {...},
-                       "near": ..., "far": ..., "params": {...}, "aurc", "e_aurc"}},
+     "results": {ROW: {"ood": {SET: {"fpr", "fpr_std", "fpr_interval", "auroc", ...}},
+                       "average": {...}, "near": ..., "far": ..., "common": ..., "params": {...},
+                       "aurc", "e_aurc"}},
      "skipped": {ROW or SET: why, and what to do}, "absent": [SETS of these],
      "skipped_as": {ROW or SET: the same in a word or two},
      "left_out": {SET: [reasons]},
@@ -20,29 +21,29 @@ averages alone, it says which these are, and "of" how many it has.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from typica.bench._findings import Analysis
+from typica.bench._measures import (
+    Measure,
+    Measures,
+    Numbers,
+    mapping,
+    mean,
+    measures_of,
+    measures_to_dict,
+    metrics_of,
+    number,
+    numbers_of,
+    std_of_mean,
+)
 from typica.bench._skipped import Skipped
 from typica.errors import FormatError
 from typica.metrics import CONVENTIONS, METRICS, Metric
 
 ID_SETS: Final = ("train", "test")
-Numbers = Mapping[str, float]  # metric -> number
-
-
-@dataclass(frozen=True)
-class Measure:
-    """A number, and its standard deviation over random subsets where there is one."""
-
-    value: float
-    std: float | None = None
-
-
-Measures = Mapping[str, Measure]  # metric -> measure
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,8 @@ class OnSet:
 
     def to_dict(self) -> dict[str, Any]:
         """Give plain JSON types."""
-        values = {name: measure.value for name, measure in self.measures.items()}
-        stds = {f"{name}_std": measure.std for name, measure in self.measures.items()}
-        numbers = {"n": self.n, **values, "threshold": self.threshold, **stds}
-        return _known(numbers | {"subsets": self.subsets})
+        others = {"n": self.n, "threshold": self.threshold, "subsets": self.subsets}
+        return _known(others) | measures_to_dict(self.measures)
 
     @classmethod
     def from_dict(cls, document: Any) -> OnSet:
@@ -73,13 +72,15 @@ class Row:
     """What was measured of one row, e.g. a method: on each OOD set, and on average.
 
     average, near, far: over all OOD sets and over those of a kind, with the deviation of the mean
-    of one draw of each. aurc, e_aurc: how well the row ranks the network's own mistakes.
+    of one draw of each. common: over those that the paper has too, where these are not all. aurc,
+    e_aurc: how well the row ranks the network's own mistakes.
     """
 
     ood: Mapping[str, OnSet]
     average: Measures = field(default_factory=dict)
     near: Measures = field(default_factory=dict)
     far: Measures = field(default_factory=dict)
+    common: Measures = field(default_factory=dict)
     params: Mapping[str, Any] = field(default_factory=dict)
     aurc: float | None = None
     e_aurc: float | None = None
@@ -96,7 +97,7 @@ class Row:
 
         >>> ood = {"a": {"auroc": 0.5, "auroc_std": 0.03}, "b": {"auroc": 0.75, "auroc_std": 0.04}}
         >>> Row.from_dict({"ood": ood}).means(["a", "b"])
-        {'auroc': Measure(value=0.625, std=0.025)}
+        {'auroc': Measure(value=0.625, std=0.025, interval=None)}
         """
         if self.average and set(sets) == set(self.ood):
             return self.average
@@ -105,8 +106,8 @@ class Row:
         for metric in METRICS:
             here = [measures[metric] for measures in by_set if metric in measures]
             if by_set and len(here) == len(by_set):
-                mean = _mean(measure.value for measure in here)
-                found[metric] = Measure(mean, _std_of_mean([measure.std for measure in here]))
+                middle = mean(measure.value for measure in here)
+                found[metric] = Measure(middle, std_of_mean([measure.std for measure in here]))
         return found
 
     def to_dict(self) -> dict[str, Any]:
@@ -114,9 +115,9 @@ class Row:
         document: dict[str, Any] = {
             "ood": {name: found.to_dict() for name, found in self.ood.items()}
         }
-        for kind in ("average", "near", "far"):
+        for kind in ("average", "near", "far", "common"):
             if measures := getattr(self, kind):
-                document[kind] = _with_stds(measures)
+                document[kind] = measures_to_dict(measures)
         document["params"] = dict(self.params)
         return document | _known({"aurc": self.aurc, "e_aurc": self.e_aurc})
 
@@ -128,6 +129,7 @@ class Row:
             average=measures_of(document.get("average")),
             near=measures_of(document.get("near")),
             far=measures_of(document.get("far")),
+            common=measures_of(document.get("common")),
             params=mapping(document.get("params")),
             aurc=number(document.get("aurc")),
             e_aurc=number(document.get("e_aurc")),
@@ -150,7 +152,7 @@ class Common:
     def from_dict(cls, document: Any) -> Common:
         """Read what `to_dict` gave."""
         entry = mapping(document)
-        return cls(tuple(entry.get("sets", ())), _metrics_of(entry), entry.get("of"))
+        return cls(tuple(entry.get("sets", ())), metrics_of(entry), entry.get("of"))
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,7 @@ class Printed:
         for metric in METRICS:
             here = [numbers[metric] for numbers in by_set if metric in numbers]
             if by_set and len(here) == len(by_set):
-                found[metric] = _mean(here)
+                found[metric] = mean(here)
         return found
 
     def to_dict(self) -> dict[str, Any]:
@@ -195,8 +197,8 @@ class Printed:
         sets = {}
         for name, entry in document.items():
             if name not in ("average", "common"):
-                sets[name] = _metrics_of(mapping(entry))
-        average = _numbers_of(document.get("average"))
+                sets[name] = metrics_of(mapping(entry))
+        average = numbers_of(document.get("average"))
         return cls(sets, average, Common.from_dict(document.get("common")))
 
 
@@ -279,12 +281,14 @@ class Record:
         return (self.in_common if against else []) or self.sets
 
     def means(self, name: str, sets: Sequence[str]) -> Measures:
-        """Return the means of a row over these OOD sets; near and far ones as they were drawn."""
+        """Return the means of a row over these OOD sets; those of a kind as they were drawn."""
         row, chosen, near = self.rows[name], set(sets), set(self.near)
         if row.near and chosen == near:
             return row.near
         if row.far and chosen == set(self.sets) - near:
             return row.far
+        if row.common and chosen == set(self.in_common):
+            return row.common
         return row.means(sets)
 
     def measured(self, metrics: Iterable[Metric]) -> list[Metric]:
@@ -336,7 +340,7 @@ class Record:
             title=str(document.get("title") or suite),
             experiment=str(document.get("experiment") or "main"),
             protocol=Stated.from_dict(mapping(document.get("protocol"))),
-            accuracy=_numbers_of(document.get("accuracy")),
+            accuracy=numbers_of(document.get("accuracy")),
             near=tuple(document.get("near") or ()),
             n=mapping(document.get("n")),
             rows={name: Row.from_dict(row) for name, row in document["results"].items()},
@@ -361,65 +365,11 @@ def coverage(names: Sequence[str], measured: Sequence[str], kind: str = "OOD") -
     return f"mean of {share} {kind} {noun} ({', '.join(names)})"
 
 
-def number(value: Any) -> float | None:
-    """Return a finite JSON number as a float, and None for anything else.
-
-    >>> number(1), number("inf"), number(None)
-    (1.0, None, None)
-    """
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        return float(value)
-    return None
-
-
-def mapping(value: Any) -> Mapping[str, Any]:
-    """Return a JSON object, and an empty one for anything else."""
-    return value if isinstance(value, Mapping) else {}
-
-
-def measures_of(document: Any) -> dict[str, Measure]:
-    """Read {"auroc", "auroc_std", ...}, passing over what is not a number."""
-    entry = mapping(document)
-    found = {}
-    for metric, value in _metrics_of(entry).items():
-        found[metric] = Measure(value, number(entry.get(f"{metric}_std")))
-    return found
-
-
 def _skipped_of(document: Mapping[str, Any]) -> dict[str, Skipped]:
     tags = mapping(document.get("skipped_as"))
     reasons = mapping(document.get("skipped")).items()
     return {name: Skipped.from_text(str(text), tags.get(name)) for name, text in reasons}
 
 
-def _metrics_of(entry: Mapping[str, Any]) -> dict[str, float]:
-    return _numbers_of({metric: entry.get(metric) for metric in METRICS})
-
-
-def _numbers_of(document: Any) -> dict[str, float]:
-    found = {key: number(value) for key, value in mapping(document).items()}
-    return {key: value for key, value in found.items() if value is not None}
-
-
-def _with_stds(measures: Measures) -> dict[str, float]:
-    document = {}
-    for name, measure in measures.items():
-        document[name] = measure.value
-        if measure.std is not None:
-            document[f"{name}_std"] = measure.std
-    return document
-
-
 def _known(entries: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in entries.items() if value is not None}
-
-
-def _std_of_mean(stds: Sequence[float | None]) -> float | None:
-    """Return the deviation of the mean of independent numbers; None where none is known."""
-    known = [std for std in stds if std is not None]
-    return math.hypot(*known) / len(stds) if known else None
-
-
-def _mean(values: Iterable[float]) -> float:
-    listed = list(values)
-    return math.fsum(listed) / len(listed)

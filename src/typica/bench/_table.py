@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
-from typica.bench._record import Measure
+from typica.bench._measures import Interval, Measure
 
 Kind = Literal["text", "percent", "milli", "number", "difference"]
 Better = Literal["higher", "lower"]
@@ -24,12 +24,16 @@ CLOSE, NEAR = 0.005, 0.015  # differences of half a point, and of one and a half
 
 @dataclass(frozen=True)
 class Cell:
-    """A value, its standard deviation if there is one, whether it is the best, a word beside it."""
+    """A value, its standard deviation if there is one, whether it is the best, a word beside it.
+
+    interval: where the value may lie, where that is known.
+    """
 
     value: float | str | None = None
     std: float | None = None
     best: bool = False
     tag: str = ""
+    interval: Interval | None = None
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,11 @@ class Column:
         return any(cell.value is not None for cell in self.cells)
 
     @property
+    def has_interval(self) -> bool:
+        """Whether a cell knows where its value may lie."""
+        return any(cell.interval is not None for cell in self.cells)
+
+    @property
     def has_spread(self) -> bool:
         """Whether a cell has a standard deviation; one of 0 is not worth showing."""
         return any(cell.std for cell in self.cells)
@@ -66,7 +75,8 @@ class Table:
     """Columns of equal length, the first of which names the rows; a title above, notes below.
 
     sections: (heading, how many rows) from the first row on; one without a heading, mostly.
-    sorted: the column that the rows are sorted by, if any.
+    sorted: the column that the rows are sorted by, if any. why: where a page explains the large
+    differences of a row, by its name.
     """
 
     def __init__(self, heading: str, names: Iterable[str], title: str = "") -> None:
@@ -76,6 +86,7 @@ class Table:
         self.notes: list[str] = []
         self.sections: list[tuple[str, int]] = [("", len(cells))]
         self.sorted: int | None = None
+        self.why: dict[str, str] = {}
 
     def add(
         self,
@@ -217,7 +228,7 @@ def tone(size: float) -> Literal["close", "some", "far"]:
 
 def _cell(value: Value, tags: Mapping[str, str]) -> Cell:
     if isinstance(value, Measure):
-        return Cell(value.value, value.std)
+        return Cell(value.value, value.std, interval=value.interval)
     if isinstance(value, str):
         return Cell(value, tag=tags.get(value, ""))
     return Cell(value)

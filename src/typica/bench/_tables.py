@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from typica.bench import _analysis_tables
-from typica.bench._record import Measures, Numbers, Record, coverage
+from typica.bench._measures import Measures, Numbers
+from typica.bench._record import Record, coverage
 from typica.bench._table import Table, stacked
 from typica.metrics import CONVENTIONS, METRICS, Metric
 
@@ -89,7 +90,8 @@ def fpr_note(record: Record) -> str:
     if not protocol.full and largest > n.get("test", 0):
         parts = (
             f"OOD sets larger than the ID test set: mean of {protocol.subsets} random subsets of "
-            f"its size (seed {protocol.seed}), ± their deviation"
+            f"its size (seed {protocol.seed}), ± their deviation, which is not the error of the "
+            "result"
         )
     return (
         f"In percent. {parts}. FPR: share of OOD inputs accepted when {100 * protocol.tpr:g} % of "

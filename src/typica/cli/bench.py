@@ -18,6 +18,7 @@ from typica.bench import (
     Suite,
     Table,
     builtin_features,
+    headline,
     list_suites,
     load_suite,
     named_methods,
@@ -126,13 +127,15 @@ def bench(
     if not printed:
         if against == "paper" and measures and not record.published:
             note("the paper printed nothing that this can be compared with")
+        if found := headline(record, against_paper=against == "paper"):
+            console.print(f"{found}\n", markup=False)
         for made in tables:
             console.print(to_terminal(made))
     if json_file is not None:
         write_json(record.to_dict(), json_file)
     _write(tables, {to_csv: csv_file, to_markdown: markdown, to_latex: latex})
     if folder is not None:
-        _keep(folder, report, outcome, described, engine)
+        _keep(folder, report, outcome, described, engine, against == "paper")
     if measures and not record.rows:
         reason = next(iter(record.skipped.values()), "name methods")
         raise InputError(f"bench: nothing could be measured; {reason}.")
@@ -175,21 +178,25 @@ def _write(
             write_text(rendered(tables), target)
 
 
-def _keep(folder: Path, report: bool, outcome: Outcome, suite: Suite, engine: Engine) -> None:
+def _keep(
+    folder: Path, report: bool, outcome: Outcome, suite: Suite, engine: Engine, against_paper: bool
+) -> None:
     """Write the result, its images where there are any, and the report with all that it shows."""
     written = write_result(folder, outcome)
     error_console.print(f"wrote {written}")
     sets = engine.sets
-    write_gallery(folder, sets, suite.protocol.tpr, engine)
-    if not report:
-        return
+    scores = None if outcome.record.experiment in APART else outcome.scores
     full = bool(outcome.record.protocol.full)
     shown = ["main"] if sets.head is None else ["main", "analysis"]
-    for experiment in shown:
+    for experiment in shown if report else []:
         if result_file(folder, experiment) != written:
             more = run_experiment(experiment, suite, sets, suite.methods, full=full, engine=engine)
             write_result(folder, more)
-    error_console.print(f"wrote {write_report(folder, folder / 'report.html')}")
+            scores = more.scores or scores
+    write_gallery(folder, sets, suite.protocol.tpr, engine, scores)
+    if report:
+        page = write_report(folder, folder / "report.html", against_paper=against_paper)
+        error_console.print(f"wrote {page}")
 
 
 def _sets(

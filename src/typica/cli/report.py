@@ -9,7 +9,7 @@ import typer
 
 from typica.bench import write_report
 from typica.cli.app import new_app
-from typica.cli.checks import out_file
+from typica.cli.checks import one_of, out_file
 from typica.cli.show import error_console
 
 Result = Annotated[
@@ -25,7 +25,13 @@ def report(
     output: Annotated[
         Path, typer.Option("--output", "-o", callback=out_file, help="The page to write.")
     ] = Path("report.html"),
+    against: Annotated[
+        str | None,
+        typer.Option(
+            callback=one_of(("paper",)), help="paper: lead with the sets that the paper has too."
+        ),
+    ] = None,
 ) -> None:
     """Write a benchmark's report: one page that needs no network, with a threshold to move."""
-    written = write_report(result, output)
+    written = write_report(result, output, against_paper=against == "paper")
     error_console.print(f"wrote {written}, {written.stat().st_size / 1e6:.1f} MB")

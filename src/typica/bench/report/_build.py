@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from PIL import Image, UnidentifiedImageError
-
 import typica
 from typica.bench._folder import ResultFolder, open_result
-from typica.bench._gallery import Shown
-from typica.bench._record import Record, number
+from typica.bench._headline import headline
+from typica.bench._record import Record, coverage
 from typica.bench._render import to_html
-from typica.bench._templates import percent, render, short, source
+from typica.bench._table import Table
+from typica.bench._templates import percent, render, source
 from typica.bench.report._experiments import Section, analysis_sections, experiment_sections
+from typica.bench.report._gallery import gallery_of
 from typica.bench.report._payload import EXACT_UP_TO, payload, script_json
 from typica.bench.report._tables import (
     best_row,
@@ -28,23 +26,27 @@ from typica.bench.report._tables import (
     paper_table,
     parameter_table,
 )
-from typica.errors import InputError
+from typica.bench.report._why import link_differences
 from typica.files import atomic_path
 from typica.metrics import CONVENTIONS
 
-KINDS: Final = {  # of a gallery's images -> heading, and what they are
-    "typical": ("Most typical", "In-distribution images with the highest scores."),
-    "borderline": ("Borderline", "Images whose scores lie nearest to the threshold."),
-    "missed": ("Missed", "OOD images that are accepted as typical."),
-    "false alarm": ("False alarms", "In-distribution images that are rejected."),
+ACCURACY: Final = {  # what the accuracies of a record are those of
+    "standard": "",
+    "cw": "by cosine to its weights (CW)",
+    "cm": "by cosine to the class means (CM)",
 }
-LARGEST_IMAGE = 256  # pixels a side; larger ones are scaled down, as they are shown at half of it
 
 
-def write_report(result_folder: str | os.PathLike[str], out_html: str | os.PathLike[str]) -> Path:
+def write_report(
+    result_folder: str | os.PathLike[str],
+    out_html: str | os.PathLike[str],
+    *,
+    against_paper: bool = False,
+) -> Path:
     """Write the report of a result folder as one HTML file that needs no network; return its path.
 
-    The same folder gives the same bytes.
+    against_paper: lead with the OOD sets that the paper has too. The same folder gives the same
+    bytes.
 
     >>> import json, tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -54,25 +56,31 @@ def write_report(result_folder: str | os.PathLike[str], out_html: str | os.PathL
     >>> write_report(folder, folder / "report.html").name
     'report.html'
     """
-    page = build(open_result(result_folder))
+    page = build(open_result(result_folder), against_paper=against_paper)
     with atomic_path(out_html) as temporary:
         temporary.write_text(page, encoding="utf-8")
     return Path(out_html)
 
 
-def build(result: ResultFolder) -> str:
+def build(result: ResultFolder, *, against_paper: bool = False) -> str:
     """Return the page of a result."""
     record, data = result.record, payload(result)
-    gallery, analysis = _gallery(result), analysis_sections(result)
+    found = headline(record, against_paper=against_paper)
+    take = "" if found is None else found.take
+    gallery, analysis = gallery_of(result, take), analysis_sections(result)
     experiments = experiment_sections(result)
+    detail = detail_table(record)
+    tables = _main_tables(record, against_paper)
+    whys = link_differences(result, [*tables.values(), detail], experiments)
+    data |= {"start": _place(data["methods"], take), "images": gallery.uris}
     filled = {
         "threshold": data["methods"],
         "calibration": data["methods"],
-        "gallery": gallery.kinds,
+        "gallery": gallery.methods,
+        "why": whys,
         "analysis": data["histograms"] or data["curves"] or analysis,
     }
     hidden = {key for key, content in filled.items() if not content}
-    tables = [("main", main_table(record)), ("paper", paper_table(record))]
     parameters = parameter_table(record)
     return render(
         "report.html",
@@ -81,8 +89,9 @@ def build(result: ResultFolder) -> str:
         css=source("report.css"),
         js=source("report.js"),
         data=script_json(data),
-        tiles=list(_tiles(record)),
-        main_tables=[to_html(table, key) for key, table in tables if table is not None],
+        headline=found,
+        tiles=list(_tiles(record, record.covered(against=against_paper))),
+        main_tables=[to_html(table, key) for key, table in tables.items()],
         main_note=_main_note(record),
         heat_maps=[heat_map(record, "auroc"), heat_map(record, "fpr")],
         hidden=hidden,
@@ -90,12 +99,26 @@ def build(result: ResultFolder) -> str:
         score_note=_score_note(record, data),
         gallery=gallery,
         experiments=experiments,
+        whys=whys,
         analysis=analysis,
         to_html=to_html,
-        detail_table=to_html(detail_table(record), "detail"),
+        detail_table=to_html(detail, "detail"),
         parameter_table=to_html(parameters, "params") if parameters is not None else "",
         facts=_facts(record),
     )
+
+
+def _main_tables(record: Record, against_paper: bool) -> dict[str, Table]:
+    """Return the averages over all OOD sets and beside the published ones, what leads first."""
+    tables = {"main": main_table(record), "paper": paper_table(record)}
+    order = ["paper", "main"] if against_paper else ["main", "paper"]
+    return {key: table for key in order if (table := tables[key]) is not None}
+
+
+def _place(methods: Sequence[Mapping[str, Any]], name: str) -> int:
+    """Return the place of the method of this name, 0 where it is not there."""
+    names = [method["name"] for method in methods]
+    return names.index(name) if name in names else 0
 
 
 def _navigation(experiments: Sequence[Section], hidden: set[str]) -> dict[str, str]:
@@ -103,7 +126,8 @@ def _navigation(experiments: Sequence[Section], hidden: set[str]) -> dict[str, s
     names = {"results": "Results", "map": "Heat map", "threshold": "Threshold"}
     names |= {"calibration": "Calibration", "gallery": "Gallery"}
     names |= {section.key: section.name for section in experiments}
-    names |= {"analysis": "Analysis", "detail": "Details", "protocol": "Protocol"}
+    names |= {"detail": "Details", "why": "Differences", "analysis": "Analysis"}
+    names |= {"protocol": "Protocol"}
     return {key: name for key, name in names.items() if key not in hidden}
 
 
@@ -116,21 +140,26 @@ class Tile:
     note: str
 
 
-def _tiles(record: Record) -> Iterator[Tile]:
+def _tiles(record: Record, sets: Sequence[str]) -> Iterator[Tile]:
+    """Yield the best means over these OOD sets, the accuracy, and how much was measured."""
     count = len(record.sets)
-    covered = f"mean of {count} OOD {'set' if count == 1 else 'sets'}"
+    covered = coverage(sets, record.sets).partition(" (")[0]
     for metric, label in {"auroc": "Best AUROC", "fpr": f"Lowest {record.fpr_name}"}.items():
-        if found := best_row(record, metric):
+        if found := best_row(record, metric, sets):
             row, value = found
             yield Tile(label, f"{percent(value)} %", f"{row}, {covered}")
     if record.accuracy:
         first, *others = record.accuracy
-        beside = [f"{name} {percent(record.accuracy[name])} %" for name in others]
+        beside = [f"{percent(record.accuracy[name])} % {_accuracy(name)}" for name in others]
         accuracy = f"{percent(record.accuracy[first])} %"
         yield Tile("Accuracy of the network", accuracy, ", ".join(beside) or first)
     test = record.n.get("test")
     known = f"{test:,} ID test inputs" if isinstance(test, int) else ", ".join(record.sets)
     yield Tile("Methods and OOD sets", f"{len(record.rows)} on {count}", known)
+
+
+def _accuracy(name: str) -> str:
+    return ACCURACY.get(name, name)
 
 
 def _main_note(record: Record) -> str:
@@ -139,14 +168,29 @@ def _main_note(record: Record) -> str:
         f"{record.fpr_name}: share of OOD inputs accepted where {kept}.",
         CONVENTIONS[record.protocol.convention],
         "★ marks the best of its column.",
+        *_spread_notes(record),
     ]
-    spreads = [row.average["auroc"].std for row in record.rows.values() if "auroc" in row.average]
-    if any(spread is not None for spread in spreads):
-        notes.append("± is the standard deviation over random subsets.")
+    if "cw" in record.rows:
+        notes.append("cw: largest cosine to the head's weights; ctm: to the class means.")
     if record.in_common:
         notes.append("Published means cover the same OOD sets as ours beside them.")
         notes.append("Differences are in percentage points, ours minus published.")
     return " ".join(notes)
+
+
+def _spread_notes(record: Record) -> Iterator[str]:
+    """Explain what stands beside a number: an interval, or else a deviation."""
+    means = [row.average["auroc"] for row in record.rows.values() if "auroc" in row.average]
+    if any(mean.interval is not None for mean in means):
+        yield (
+            "Small beside a number: its 95 % bootstrap interval, where other inputs of the same "
+            "kind might put it."
+        )
+    elif any(mean.std is not None for mean in means):
+        yield (
+            "± is the standard deviation over the random subsets that large sets are cut to, which "
+            "is not the error of the result."
+        )
 
 
 def _score_note(record: Record, data: Mapping[str, Any]) -> str:
@@ -180,97 +224,10 @@ def _thinned(data: Mapping[str, Any]) -> list[str]:
 def _facts(record: Record) -> dict[str, Any]:
     """Return what the numbers were measured on and how, by what it is called."""
     facts = {"suite": record.suite, **record.protocol.to_dict()}
-    facts |= {f"accuracy, {key}": f"{percent(v)} %" for key, v in record.accuracy.items()}
+    for key, share in record.accuracy.items():
+        facts[f"accuracy {_accuracy(key)}".strip()] = f"{percent(share)} %"
     for key, n in record.n.items():
         facts[f"inputs in {key}"] = f"{n:,}" if isinstance(n, int) else n
     if record.near:
         facts["near OOD sets"] = record.near
     return facts
-
-
-@dataclass(frozen=True)
-class Figure:
-    """An image of the gallery as the page shows it.
-
-    small: whether it has so few pixels that they should stay visible.
-    """
-
-    shown: Shown
-    uri: str
-    small: bool
-
-    @property
-    def set_name(self) -> str:
-        """The set of the image."""
-        return "ID test" if self.shown.set == "test" else self.shown.set
-
-    @property
-    def facts(self) -> dict[str, str]:
-        """What is known of the image."""
-        score = number(self.shown.score)
-        facts = {
-            "is": self.shown.label or "",
-            "nearest": self.shown.nearest or "",
-            "score": "" if score is None else short(score),
-        }
-        return {key: value for key, value in facts.items() if value}
-
-    @property
-    def alt(self) -> str:
-        """The image in words."""
-        taken_from = "the ID test set" if self.shown.set == "test" else self.shown.set
-        known = ", ".join(f"{key} {value}" for key, value in self.facts.items())
-        return f"{self.shown.kind} from {taken_from}: {known}"
-
-
-@dataclass
-class Gallery:
-    """The images by kind, and the methods whose scores they have."""
-
-    methods: list[str]
-    kinds: list[tuple[str, str, list[Figure]]] = field(default_factory=list)
-
-
-def _gallery(result: ResultFolder) -> Gallery:
-    groups: dict[str, list[Figure]] = {}
-    for shown in result.gallery:
-        uri, small = _data_uri(result.path, shown.file)
-        groups.setdefault(shown.kind, []).append(Figure(shown, uri, small))
-    gallery = Gallery(sorted({shown.method for shown in result.gallery if shown.method}))
-    known = [kind for kind in KINDS if kind in groups]
-    others = [kind for kind in groups if kind not in KINDS]
-    for kind in known + others:
-        heading, note = KINDS.get(kind, (kind, ""))
-        gallery.kinds.append((heading, note, groups[kind]))
-    return gallery
-
-
-def _data_uri(folder: Path, name: str) -> tuple[str, bool]:
-    """Return an image as a data URI, and whether it is small."""
-    path = folder / name
-    if not path.resolve().is_relative_to(folder.resolve()):
-        raise InputError(
-            f"{folder}/gallery.json: names {name!r}, which lies outside; copy it into the folder."
-        )
-    try:
-        with Image.open(path) as image:
-            image.load()
-            small = max(image.size) < LARGEST_IMAGE // 4
-            mime, content = _encoded(image, path)
-    except (OSError, UnidentifiedImageError, ValueError) as error:
-        raise InputError(
-            f"{path}: the gallery's image cannot be read ({error}); run the benchmark again."
-        ) from None
-    return f"data:{mime};base64,{base64.b64encode(content).decode('ascii')}", small
-
-
-def _encoded(image: Image.Image, path: Path) -> tuple[str, bytes]:
-    """Return the MIME type and bytes of an image: its file's own, or of a smaller JPEG."""
-    is_known = image.format in ("PNG", "JPEG", "WEBP", "GIF")
-    if is_known and max(image.size) <= LARGEST_IMAGE:
-        return f"image/{str(image.format).lower()}", path.read_bytes()
-    reduced = image.convert("RGB")
-    reduced.thumbnail((LARGEST_IMAGE, LARGEST_IMAGE))
-    buffer = io.BytesIO()
-    reduced.save(buffer, "JPEG", quality=85)
-    return "image/jpeg", buffer.getvalue()

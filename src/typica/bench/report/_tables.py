@@ -140,11 +140,14 @@ def _heat_cell(value: float | None, worst: float, best: float, top: float | None
     return HeatCell(value, good, value == top)
 
 
-def best_row(record: Record, name: str) -> tuple[str, float] | None:
-    """Return the row with the best mean of a metric, and that mean; None if there is no number."""
+def best_row(record: Record, name: str, sets: Sequence[str]) -> tuple[str, float] | None:
+    """Return the row with the best mean of a metric over these OOD sets, and that mean.
+
+    None if there is no number.
+    """
     better: Better = METRICS[name].better
-    values = {row: record.value(row, None, name) for row in record.ranked}
-    known = {row: value for row, value in values.items() if value is not None}
+    means = {row: record.means(row, sets).get(name) for row in record.ranked}
+    known = {row: mean.value for row, mean in means.items() if mean is not None}
     if not known:
         return None
     choose = max if better == "higher" else min

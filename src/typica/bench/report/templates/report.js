@@ -363,8 +363,23 @@
       drawCalibration();
     }
     for (const select of document.querySelectorAll(".method-select")) select.value = state.method;
+    showGallery();
     at("ood").value = state.set;
     update();
+  }
+
+  /** Show the images of the chosen method, which are fetched from the data when first asked for. */
+  function showGallery() {
+    const galleries = [...document.querySelectorAll(".gallery-of")];
+    const chosen = galleries.find((gallery) => gallery.dataset.method === method().name);
+    for (const gallery of galleries) gallery.hidden = gallery !== chosen;
+    for (const image of chosen?.querySelectorAll("img[data-image]") ?? []) {
+      image.src = data.images[image.dataset.image];
+      image.removeAttribute("data-image");
+    }
+    if (!at("gallery-none")) return;
+    at("gallery-none").hidden = Boolean(chosen);
+    at("gallery-none").textContent = `No images were kept for ${method().name}.`;
   }
 
   function drawCalibration() {
@@ -465,7 +480,15 @@
     header.querySelector("button").addEventListener("click", () => sortBy(header));
   }
   drawExperiments();
+  const analysis = document.querySelector("#analysis details");
+  // What is folded has no width to draw to.
+  analysis.addEventListener("toggle", () => drawExperiments());
+  const unfold = () => { if (location.hash === "#analysis") analysis.open = true; };
+  addEventListener("hashchange", unfold);
+  addEventListener("beforeprint", () => { analysis.open = true; });
+  unfold();
   if (!data.methods.length) return;
+  for (const label of document.querySelectorAll(".scripted")) label.hidden = false;
 
   for (const select of document.querySelectorAll(".method-select")) {
     select.append(...data.methods.map(({ name }, i) => make("option", { value: i }, name)));
@@ -488,7 +511,7 @@
       setThreshold(id[Math.floor(((100 - button.dataset.keep) * id.length) / 100)]);
     });
   }
-  choose(0, 0, true);
+  choose(data.start, 0, true);
 
   let width = document.body.clientWidth;
   addEventListener("resize", () => {
