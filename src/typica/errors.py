@@ -82,6 +82,11 @@ def given(name: str, value: object) -> str:
     return f"{argument(name)} {value}" if _typed.get() else f"{name}={value!r}"
 
 
+def by_caller(python: str, shell: str) -> str:
+    """Return what to do in the words of whoever called: of Python, or of the shell."""
+    return shell if _typed.get() else python
+
+
 @contextlib.contextmanager
 def in_shell() -> Iterator[None]:
     """Let messages within the block name the options of the command line."""

@@ -35,9 +35,10 @@ from safetensors.numpy import save_file
 
 import typica
 from typica.arrays import AnyArray
-from typica.errors import FormatError, InputError, border
+from typica.errors import FormatError, InputError, border, by_caller
 from typica.exact import json_number
 from typica.files import allowance, atomic_path, existing, reading, reason_of
+from typica.kinds import kind_of, wrong_kind
 
 FORMAT = 2
 _ZEROS = "0" * 64
@@ -153,20 +154,21 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
     """Return the checked JSON document and the tensors of a file."""
     path = Path(path)
     if path.is_dir():
-        raise InputError(
-            f"{path}: is a folder, as a bank is, not a detector's file; open a bank with "
-            "typica.Bank.open, and fit a detector on it with fit(bank) or `typica fit`."
+        fit = by_caller(
+            "fit one on a bank, fit(typica.Bank.open(FOLDER))", "`typica fit` makes one"
         )
+        raise wrong_kind(path, "a detector", fit)
     existing(path)
+    again = f"pass one that {by_caller('typica.save', '`typica fit`')} wrote"
+    if path.suffix.lower() != ".safetensors":
+        _check_start(path, again)
     with (
         reading(path, "not a whole safetensors file", "save the detector again"),
         safe_open(path, framework="numpy") as file,
     ):
         text = (file.metadata() or {}).get("typica")
         if text is None:
-            raise FormatError(
-                f"{path}: not a Typica file; pass one that typica.save or `typica fit` wrote."
-            )
+            raise wrong_kind(path, "a detector", again)
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
     document = _parse(text)
     if document.get("format", 0) > FORMAT:
@@ -180,6 +182,14 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
             f"{path}: the checksum does not match, the file was altered; save the detector again."
         )
     return document, tensors
+
+
+def _check_start(path: Path, again: str) -> None:
+    """Refuse what is known as another kind of file, unless it begins as safetensors files do."""
+    with path.open("rb") as file:
+        start = file.read(9)
+    if start[8:] != b"{" and kind_of(path) is not None:
+        raise wrong_kind(path, "a detector", again)
 
 
 def _with_digest(text: str, digest: str) -> str:

@@ -725,7 +725,7 @@ def test_foreign_folders_and_damaged_manifests(folder: Path, tmp_path: Path) -> 
     assert not Bank.is_bank(tmp_path / "nowhere")
     with pytest.raises(FormatError, match="there is no such folder"):
         Bank.open(tmp_path / "nowhere")
-    with pytest.raises(FormatError, match="a file, and a bank is a folder"):
+    with pytest.raises(FormatError, match="holds features, not a bank; a bank is a folder"):
         Bank.open(folder / "features.npy")
 
 

@@ -149,7 +149,7 @@ def test_monitor_says_what_is_wrong_with_a_line(folder, capsys, monkeypatch):
         feed(monkeypatch, lines)
         assert message in run(capsys, "monitor", "ctm.safetensors", code=2)
     feed(monkeypatch, ["0.5"])
-    assert "holds no monitor" in run(
+    assert "holds a detector, not a monitor's state" in run(
         capsys, "monitor", "ctm.safetensors", "--state", "ctm.safetensors", code=2
     )
 

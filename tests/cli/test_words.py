@@ -9,9 +9,13 @@ import numpy as np
 import pytest
 from helpers.data import Data
 from helpers.shell import run
+from PIL import Image
+from safetensors.numpy import save_file
 
 import typica
+from typica import Monitor
 from typica.cli import main
+from typica.kinds import kind_of
 
 
 @pytest.fixture
@@ -83,3 +87,80 @@ def test_alpha_and_tpr_are_one_choice_in_every_command(folder, capsys, command):
     assert "--alpha 0.2 and --tpr 0.8 are one choice; pass one of them." in error
     error = run(capsys, *arguments, "--alpha", "7", code=2)
     assert "--alpha 7 is not a share; pass a number at least 0 and below 1." in error
+
+
+@pytest.fixture
+def files(folder: Path, data: Data, capsys, monkeypatch) -> Path:
+    """One file of every kind."""
+    Image.new("RGB", (8, 8)).save("photo.png")
+    np.save("photos.npy", np.zeros((2, 8, 8, 3), dtype=np.uint8))
+    typica.write_bank("train.bank", data.train.astype(np.float32), labels=data.labels)
+    typica.save(data.head, "head.safetensors")
+    save_file({"weight": data.head.weight, "bias": data.head.bias}, "layer.safetensors")
+    Monitor(typica.load("ctm.safetensors")).save("watch.safetensors")
+    run(capsys, "suite", "init", "my.toml")
+    run(capsys, "score", "ctm.safetensors", "test.npy", "-o", "rows.csv")
+    (folder / "results").mkdir()
+    (folder / "results" / "result.json").write_text('{"suite": "x", "protocol": {}, "results": {}}')
+    (folder / "photos").mkdir()
+    (folder / "net.onnx").write_bytes(b"\x08\x07")
+    return folder
+
+
+KINDS = {  # what each of the files is called
+    "train.npy": "holds features",
+    "labels.npy": "holds labels",
+    "test.npy": "holds features",
+    "photos.npy": "holds images",
+    "photo.png": "is an image",
+    "train.bank": "is a bank",
+    "head.safetensors": "holds a head",
+    "layer.safetensors": "holds a head",
+    "ctm.safetensors": "holds a detector",
+    "watch.safetensors": "holds a monitor's state",
+    "my.toml": "is a suite",
+    "rows.csv": "holds verdicts",
+    "results": "is the result of a benchmark",
+    "photos": "is a folder",
+    "net.onnx": "holds a network",
+}
+
+
+def test_every_kind_of_file_is_known(files):
+    assert {name: kind_of(name) for name in KINDS} == KINDS
+    Path("odd.npy").write_bytes(b"\x93NUMPY")
+    Path("odd.safetensors").write_bytes(b"\xff" * 64)
+    assert kind_of("odd.npy") is kind_of("odd.safetensors") is kind_of("absent") is None
+
+
+WRONG = [  # a command with {} for the file, what it wants there, and files that are something else
+    ("score {} test.npy", "a detector", [name for name in KINDS if name != "ctm.safetensors"]),
+    ("calibrate {} held_out.npy", "a detector", ["train.npy", "watch.safetensors"]),
+    ("evaluate {} test.npy --ood ood.npy", "a detector", ["train.npy", "train.bank"]),
+    ("explain {} test.npy", "a detector", ["test.npy", "head.safetensors"]),
+    ("monitor {}", "a detector", ["train.npy", "head.safetensors"]),
+    ("info {}", "a detector", ["train.npy", "photo.png", "my.toml", "watch.safetensors"]),
+    ("fit {} -o x.safetensors", "features", ["ctm.safetensors", "labels.npy", "photos.npy"]),
+    ("fit {} -o x.safetensors", "features", ["photo.png", "my.toml", "results", "net.onnx"]),
+    ("score ctm.safetensors {}", "features", ["ctm.safetensors", "labels.npy"]),
+    ("fit train.npy --labels {} -o x.safetensors", "labels", ["train.npy", "ctm.safetensors"]),
+    (
+        "fit train.npy --detector msp --head {} -o x.safetensors",
+        "a head",
+        ["ctm.safetensors", "train.npy"],
+    ),
+    ("bench {}", "a suite", ["train.npy", "ctm.safetensors", "train.bank"]),
+    ("report {}", "the result of a benchmark", ["train.bank", "train.npy"]),
+    ("extract {} --model nowhere:f -o x.bank", "images", ["ctm.safetensors", "train.npy"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("command", "wanted", "file"),
+    [(command, wanted, file) for command, wanted, files in WRONG for file in files],
+)
+def test_the_wrong_kind_of_file_is_called_what_it_is(files, capsys, command, wanted, file):
+    before = {path.name for path in files.iterdir()}
+    error = " ".join(run(capsys, *command.format(file).split(), code=2).split())
+    assert error.startswith(f"error: {file} {KINDS[file]}, not {wanted}; "), error
+    assert {path.name for path in files.iterdir()} == before

@@ -11,7 +11,7 @@ import typica
 
 SRC = Path(typica.__file__).parent
 FLOORS = [  # from the top
-    "cards errors exact extras files checks progress",
+    "cards errors exact extras files checks kinds progress",
     "arrays linalg",
     "store",
     "head moments metrics explanation calibration origin verdicts fdr combine",

@@ -264,7 +264,9 @@ def test_foreign_files_are_refused(tmp_path):
             typica.load(foreign)
     assert not (tmp_path / "executed").exists()
     save_file({"weight": np.ones(3)}, foreign)
-    with pytest.raises(typica.FormatError, match="not a Typica file"):
+    with pytest.raises(
+        typica.FormatError, match=r"holds a head, not a detector; pass one that typica\.save"
+    ):
         typica.load(foreign)
     with pytest.raises(typica.InputError, match="there is no such file"):
         typica.load(tmp_path / "absent.safetensors")
@@ -398,7 +400,5 @@ def test_killed_at_any_moment_a_whole_file_is_there(tmp_path):
 
 def test_a_folder_is_named_for_what_it_is(tmp_path, data):
     typica.write_bank(tmp_path / "x.bank", data.train)
-    with pytest.raises(
-        typica.InputError, match=r"x\.bank: is a folder, as a bank is, .*Bank\.open"
-    ):
+    with pytest.raises(typica.InputError, match=r"x\.bank is a bank, not a detector; .*Bank\.open"):
         typica.load(tmp_path / "x.bank")

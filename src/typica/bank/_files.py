@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from typica.arrays import AnyArray
 from typica.errors import FormatError, InputError
 from typica.files import check_lock, reading, sync_folder
+from typica.kinds import wrong_kind
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -110,7 +111,7 @@ def read_manifest(folder: Path) -> Manifest:
             f"{folder}: {what}; pass a folder that `typica extract` or write_bank wrote."
         ) from None
     except NotADirectoryError:
-        raise FormatError(f"{folder}: a file, and a bank is a folder; pass the folder.") from None
+        raise wrong_kind(folder, "a bank", "a bank is a folder, pass that") from None
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{folder}: the manifest is damaged ({error}); {again}.") from None
     if not isinstance(document, dict) or not isinstance(document.get("bank"), int):

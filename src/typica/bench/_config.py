@@ -18,6 +18,7 @@ from typing import Any
 from typica.bench._schema import Problems, read_suite
 from typica.errors import InputError, argument
 from typica.files import read_text, reading
+from typica.kinds import SUITE, check_kind
 
 GRID = (10, 20, 50, 100, 200, 400)  # the numbers of neighbours that the paper tried
 
@@ -116,6 +117,7 @@ def suite_text(name: str) -> str:
     if name in list_suites():
         return str((_shipped() / f"{name}.toml").read_text(encoding="utf-8"))
     path = Path(name)
+    check_kind(path, SUITE, "a suite", "pass a TOML file, or start from `typica suite init`")
     if not path.is_file():
         known = ", ".join(list_suites())
         raise InputError(

@@ -21,6 +21,7 @@ from typica.bench._experiments import Outcome
 from typica.bench._record import Record
 from typica.errors import FormatError, InputError, about
 from typica.files import atomic_path, check_growth, existing, reading
+from typica.kinds import BANK, kind_of, wrong_kind
 
 APART = ("ablation", "layers", "analysis")  # experiments with rows of their own
 _PARTS = {"accuracy", "n", "published", "skipped"}  # of these, which their tables need
@@ -71,6 +72,9 @@ def read_result(folder: str | Path, experiment: str = "main") -> Record:
 
 def read_json(path: Path, experiment: str) -> Any:
     """Read the JSON file of an experiment; what is missing or damaged is named."""
+    folder, wanted = path.parent, "the result of a benchmark"
+    if folder.is_file() or (not path.is_file() and kind_of(folder) == BANK):
+        raise wrong_kind(folder, wanted, "pass a folder that `typica bench -o` wrote")
     option = f" --experiment {experiment}" if experiment in APART else ""
     existing(path, f"make it with `typica bench SUITE -o FOLDER{option}`")
     with reading(path, "not a whole JSON file", "run the benchmark again"):

@@ -24,6 +24,7 @@ from typica.cli.options import (
     Trust,
 )
 from typica.cli.show import present, table
+from typica.decide import load_detector
 from typica.detectors import final_detector
 from typica.nets import InputReader, Settings
 from typica.progress import work
@@ -69,7 +70,7 @@ def calibrate(
     """Give a detector p-values from held-out inputs, and reject at a level that holds."""
     target = output or detector
     check_file(target)
-    estimator = typica.load(detector)
+    estimator = load_detector(detector)
     reader = InputReader.of(
         estimator,
         model=model,

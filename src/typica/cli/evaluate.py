@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 from rich.console import RenderableType
 
-import typica
 from typica.bench import evaluate_files
 from typica.cli.app import new_app
 from typica.cli.checks import argument_of, named_files, one_of, read_transform
@@ -27,6 +26,7 @@ from typica.cli.options import (
     Trust,
 )
 from typica.cli.show import footnote, percent, present, table
+from typica.decide import load_detector
 from typica.metrics import CONVENTIONS, METRICS, Evaluation
 from typica.nets import Settings
 
@@ -66,7 +66,7 @@ def evaluate(
     """Measure how well a detector tells in-distribution from OOD features."""
     known = argument_of(test, in_distribution, "--id", "TEST")
     evaluation = evaluate_files(
-        typica.load(detector),
+        load_detector(detector),
         known,
         named_files(ood),
         alpha=alpha,

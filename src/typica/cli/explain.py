@@ -22,7 +22,7 @@ from typica.cli.options import (
 )
 from typica.cli.show import present
 from typica.data import holds_images, read_features, read_known
-from typica.decide import judge, origin_of
+from typica.decide import judge, load_detector, origin_of
 from typica.detectors import reads_logits
 from typica.errors import InputError
 from typica.explanation import Explanation
@@ -54,7 +54,7 @@ def explain(
     json_file: Json = None,
 ) -> None:
     """Tell one input's story: why it was accepted or rejected, what it looks like."""
-    estimator = typica.load(detector)
+    estimator = load_detector(detector)
     logits = reads_logits(estimator)
     known = None if bank is None else read_known(bank, origin_of(estimator), logits=logits)
     levels = {"alpha": alpha, "tpr": tpr, "confidence": confidence}

@@ -15,7 +15,7 @@ from typica.cli.app import new_app
 from typica.cli.options import Json
 from typica.cli.show import present, table
 from typica.decide import describe_file
-from typica.errors import InputError
+from typica.kinds import wrong_kind
 from typica.progress import work
 
 SHOWN = 8  # names of classes that are printed
@@ -38,10 +38,7 @@ def info(
     if Bank.is_bank(path):
         description = _bank(path, verify)
     elif path.is_dir():
-        raise InputError(
-            f"{path}: a folder, but not a bank; pass a bank of `typica extract`, or a detector's "
-            "file."
-        )
+        raise wrong_kind(path, "a bank", "pass a bank of `typica extract`, or a detector's file")
     else:
         description = _file(path, verify)
     present(description, json_file, pairs(str(path), description))

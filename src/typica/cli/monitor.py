@@ -13,9 +13,10 @@ from typica.cli.app import new_app
 from typica.cli.checks import out_file, out_text, prints
 from typica.cli.options import Json
 from typica.cli.show import complain, console, error_console, percent, write_json, write_text
-from typica.decide import Monitor, read_scores
+from typica.decide import Monitor, load_detector, read_scores
 from typica.detectors import final_detector
 from typica.errors import InputError
+from typica.kinds import MONITOR, kind_of, wrong_kind
 
 ALARM = 3  # the exit code
 
@@ -77,22 +78,26 @@ def monitor(
 def _opened(detector: Path | None, state: Path | None, alpha: str) -> Monitor:
     """Return the monitor that a file holds, or a new one of a calibrated detector."""
     if state is not None and state.exists():
-        kept = typica.load(state)
-        if isinstance(kept, Monitor):
-            return kept
-        raise InputError(f"{state}: holds no monitor; name a file that --state wrote.")
+        return _kept(state)
     if detector is None:
         absent = "" if state is None else f"{state}: there is no such file yet; "
         raise InputError(f"{absent}name a detector that `typica calibrate` wrote.")
-    source = typica.load(detector)
-    if isinstance(source, Monitor):
-        return source
+    if kind_of(detector) == MONITOR:
+        return _kept(detector)
+    source = load_detector(detector)
     if not hasattr(final_detector(source), "calibration_"):
         raise InputError(
             f"{detector}: has no calibration scores; run `typica calibrate` with held-out inputs "
             "first."
         )
     return Monitor(source, alpha=alpha)
+
+
+def _kept(path: Path) -> Monitor:
+    kept = typica.load(path)
+    if not isinstance(kept, Monitor):
+        raise wrong_kind(path, "a monitor's state", "name a file that --state wrote")
+    return kept
 
 
 def _watch(watch: Monitor, *, stop: bool, printed: bool) -> None:

@@ -14,7 +14,6 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-import typica
 from typica.arrays import AnyArray
 from typica.bench import NarrowTable
 from typica.calibration import Levels
@@ -49,7 +48,7 @@ from typica.data import (
     read_features,
     write_verdicts,
 )
-from typica.decide import describe, judge, origin_of
+from typica.decide import describe, judge, load_detector, origin_of
 from typica.detectors import final_detector, reads_logits
 from typica.errors import InputError
 from typica.progress import work
@@ -120,7 +119,7 @@ def score(
 
     Images go through the model that the detector remembers from the bank it was fitted on.
     """
-    estimator = typica.load(detector)
+    estimator = load_detector(detector)
     levels = {"alpha": alpha, "tpr": tpr, "confidence": confidence}
     _check_levels(estimator, detector, [*levels.values(), fdr])
     printed = prints(json=json_file, output=None if output is None else str(output))

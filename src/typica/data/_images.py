@@ -42,6 +42,7 @@ from typica.data._packs import open_mat, open_npy, open_npz, open_parquet
 from typica.data.features import read_labels
 from typica.errors import InputError, about
 from typica.files import FULL, reading, reason_of
+from typica.kinds import NO_IMAGES, kind_of, wrong_kind
 
 _PACKS: dict[str, Callable[[Path, str], Images]] = {
     ".mat": open_mat,
@@ -152,6 +153,8 @@ def _open_folder(path: Path, split: str | None, prefix: str) -> Images:
 
 def _open_file(path: Path, name: str) -> Images:
     """Open a file of many images, or of one."""
+    if kind_of(path) in NO_IMAGES:
+        raise wrong_kind(path, "images", "pass images, folders or archives of them")
     if path.suffix.lower() in _PACKS:
         return _PACKS[path.suffix.lower()](path, name)
     if is_cifar(path):

@@ -10,6 +10,7 @@ import numpy as np
 
 from typica.arrays import AnyArray
 from typica.errors import FormatError
+from typica.kinds import FEATURES, check_kind
 
 LABELS = ("labels", "label")
 _INT64 = np.iinfo(np.int64)
@@ -27,6 +28,7 @@ class Features:
         """Raise if the features are not a matrix of numbers, or the labels not one per row."""
         features, labels = self.features, self.labels
         if features.ndim != 2 or not features.size or features.dtype.kind not in "fiub":
+            check_kind(path, FEATURES, "features", "expected numbers of shape (rows, features)")
             raise FormatError(
                 f"{path}: features of shape {features.shape} and type {features.dtype}; "
                 "expected numbers of shape (rows, features)."

@@ -1,7 +1,7 @@
 """Decisions: calibrate, judge and explain, for detectors and Pipelines; watch a stream."""
 
 from typica.decide._conformal import ConformalDetector, Judgement
-from typica.decide._describe import describe, describe_file
+from typica.decide._describe import describe, describe_file, load_detector
 from typica.decide._estimators import (
     calibrate,
     discoveries,
@@ -29,6 +29,7 @@ __all__ = [
     "explain",
     "fingerprint",
     "judge",
+    "load_detector",
     "origin_of",
     "p_values",
     "partial_calibrate",

@@ -8,7 +8,19 @@ from typing import Any
 from typica import store
 from typica.arrays import AnyArray
 from typica.detectors import TRAINING_TPR, Detector, final_detector
+from typica.errors import InputError
 from typica.exact import json_number
+from typica.kinds import wrong_kind
+
+
+def load_detector(path: str | Path) -> Any:
+    """Read a detector, or a Pipeline that ends in one; what else a file holds is named."""
+    loaded = store.load(path)
+    try:
+        final_detector(loaded)
+    except InputError:
+        raise wrong_kind(path, "a detector", "pass one that `typica fit` wrote") from None
+    return loaded
 
 
 def describe(estimator: Any) -> dict[str, Any]:
@@ -35,7 +47,7 @@ def describe_file(path: str | Path) -> dict[str, Any]:
     """Return what a file of a detector holds, and what wrote it, as JSON values."""
     path = Path(path)
     document, _ = store.read(path)
-    return describe(store.load(path)) | {
+    return describe(load_detector(path)) | {
         "written by": f"typica {document['library']}, format {document['format']}",
         "bytes": path.stat().st_size,
     }

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, cast
 from typica.data import Preprocessing
 from typica.errors import FormatError, InputError, about, argument, border
 from typica.files import reading
+from typica.kinds import kind_of
 from typica.nets import zoo
 from typica.nets._code import FILES, code_of, code_to_run, is_function
 from typica.nets._reduce import Reduction
@@ -143,6 +144,9 @@ def _open(spec: str, weights: Any, asked: _Asked, trust: bool) -> Opened:
         return opened._replace(weights_file=_absolute(weights))
     if path.is_file() and (other := _other_file(path)) is not None:
         raise other
+    found = kind_of(path)
+    if found is not None:
+        raise FormatError(f"{found}, not a network; pass {_FORMS}.")
     raise FormatError(f"not a model; pass {_FORMS}.")
 
 
