@@ -10,6 +10,7 @@ from rich.text import Text
 
 import typica
 from typica.cli.app import new_app
+from typica.cli.checks import read_transform
 from typica.cli.options import (
     Alpha,
     Backend,
@@ -18,6 +19,7 @@ from typica.cli.options import (
     MovedModel,
     MovedWeights,
     Tpr,
+    Transform,
     Trust,
 )
 from typica.cli.show import present
@@ -49,6 +51,7 @@ def explain(
     confidence: Confidence = None,
     model: MovedModel = None,
     weights: MovedWeights = None,
+    transform: Transform = None,
     trust: Trust = False,
     backend: Backend = "auto",
     json_file: Json = None,
@@ -59,8 +62,11 @@ def explain(
     known = None if bank is None else read_known(bank, origin_of(estimator), logits=logits)
     levels = {"alpha": alpha, "tpr": tpr, "confidence": confidence}
     if holds_images(file):
-        network = {"model": model, "weights": weights, "trust": trust, "backend": backend}
-        place, told = _of_images(estimator, file, row, known, levels, network)
+        from typica.nets import Settings  # noqa: PLC0415 (needs torch, which is an extra)
+
+        network: dict[str, Any] = {"model": model, "weights": weights, "trust": trust}
+        network |= {"transform": read_transform(transform), "settings": Settings(backend)}
+        place, told = _of_images(estimator, file, row, known, levels | network)
     else:
         place, told = _of_features(estimator, file, row, known, levels)
     title = f"{file}, row {place}" if told.file is None else told.file
@@ -82,19 +88,12 @@ def _of_features(
 
 
 def _of_images(
-    estimator: Any,
-    file: Path,
-    row: int | None,
-    known: Any,
-    levels: dict[str, Any],
-    network: dict[str, Any],
+    estimator: Any, file: Path, row: int | None, known: Any, options: dict[str, Any]
 ) -> tuple[int, Explanation]:
     """Return which image it is, and its story."""
-    # Needs torch, which is an extra.
-    from typica.nets import Settings, explain_images  # noqa: PLC0415
+    from typica.nets import explain_images  # noqa: PLC0415 (needs torch, which is an extra)
 
-    settings = Settings(backend=network.pop("backend"))
-    every = explain_images(estimator, file, known, **network, settings=settings, **levels)
+    every = explain_images(estimator, file, known, **options)
     _check_row(row, len(every), file)
     if row is None:
         row = min(range(len(every)), key=lambda i: every[i].rank)

@@ -9,11 +9,11 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-import typica
 from typica.cli.app import new_app
 from typica.cli.checks import out_file, out_folder, read_transform
 from typica.cli.options import Json, Transform, Trust
 from typica.cli.show import present, table
+from typica.decide import load_detector
 
 app = new_app()
 
@@ -68,7 +68,7 @@ def export(
     from typica.export import describe_onnx, to_onnx, write_triton  # noqa: PLC0415 (needs onnx, an extra)
 
     given = read_transform(transform)
-    estimator = typica.load(detector)
+    estimator = load_detector(detector)
     made = to_onnx(
         estimator,
         model,

@@ -25,6 +25,7 @@ def explain_images(
     *,
     model: Any = None,
     weights: Any = None,
+    transform: Any = None,
     trust: bool = False,
     settings: Settings | None = None,
     **options: Any,
@@ -34,20 +35,22 @@ def explain_images(
         explain_images(detector, "photo.jpg", bank=Bank.open("train.bank"))[0]
 
     bank: known inputs, of which each explanation names the nearest. The other options are those of
-    `typica.explain`; model, weights, trust and settings are those of `judge_images`.
+    `typica.explain`; model, weights, transform, trust and settings are those of `judge_images`.
     """
     found = open_images(images)
     say_left_out(found)
     with about(type(final_detector(estimator)).__name__):
-        opened, transform = reopen(
+        opened, known = reopen(
             origin_of(estimator),
             model=model,
             weights=weights,
             trust=trust,
             layers=reads_layers(estimator),
+            transform=transform,
+            images=found,
         )
     with work("looking", len(found), unit="images/s"):
-        seen = features_of(opened, found, transform, estimator, settings)
+        seen = features_of(opened, found, known, estimator, settings)
     say_skipped(seen.skipped)
     told = explain(estimator, seen.rows, bank, **options)
     numbers = seen.indices.tolist()
