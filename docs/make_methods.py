@@ -1,7 +1,8 @@
 """Write docs/methods.md, the page of all methods, from what their files and Tags say.
 
 Run it after a method was added or changed: python docs/make_methods.py. What was measured comes
-from docs/measured.csv, which docs/measure_methods.py writes.
+from docs/measured.csv, which docs/measure_methods.py writes; what others call a method from
+docs/elsewhere.csv.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typica.rectify import list_rectifiers, rectifier_class
 
 PAGE = Path(__file__).with_name("methods.md")
 MEASURED = Path(__file__).with_name("measured.csv")
+ELSEWHERE = Path(__file__).with_name("elsewhere.csv")
 BASELINE = "msp"
 BEST = 3  # ranks that count as won
 SUITES = {
@@ -58,6 +60,13 @@ which is best: `typica choose` tells that of your own data. Rectifiers stand bef
 their section says otherwise.
 """
 
+NAMES = """\
+## What OpenOOD and pytorch-ood call it
+
+Every postprocessor of OpenOOD v1.5 and every detector of pytorch-ood, and where it is here. `nets`
+needs the network itself.
+"""
+
 
 def page() -> str:
     """Return the whole page as Markdown."""
@@ -66,16 +75,29 @@ def page() -> str:
     parts = [INTRODUCTION]
     for title, classes in (("Detectors", detectors), ("Rectifiers", rectifiers)):
         parts += [f"## {title}\n", _needs(classes), _costs(classes)]
-    figures = read_figures()
-    parts += [FIGURES, _measured(figures, [*detectors, *rectifiers])]
+    figures = read_lines(MEASURED)
+    parts += [FIGURES, _measured(figures, [*detectors, *rectifiers]), NAMES, _elsewhere()]
     parts += [_section(cls, figures) for cls in [*detectors, *rectifiers]]
     return "\n".join(parts)
 
 
-def read_figures() -> list[dict[str, str]]:
-    """Return the lines of docs/measured.csv."""
-    with MEASURED.open(newline="", encoding="utf-8") as file:
+def read_lines(path: Path) -> list[dict[str, str]]:
+    """Return the lines of a table, by the names of its columns."""
+    with path.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
+
+
+def _elsewhere() -> str:
+    """Return what others call the methods that are here, and why the others are not."""
+    found, absent = [], []
+    for line in read_lines(ELSEWHERE):
+        if line["here"]:
+            found.append((line["openood"], line["pytorch_ood"], line["here"]))
+        else:
+            absent.append((line["openood"], line["pytorch_ood"], line["why"]))
+    first = _table(("OpenOOD", "pytorch-ood", "here"), found)
+    second = _table(("OpenOOD", "pytorch-ood", "why not"), absent)
+    return f"{first}\nLeft out:\n\n{second}"
 
 
 def _measured(figures: list[dict[str, str]], classes: list[Any]) -> str:
@@ -110,7 +132,7 @@ def _findings(kind: str, figures: list[dict[str, str]]) -> str:
         rank = 1 + sum(float(other["auroc"]) > float(line["auroc"]) for other in others)
         baseline = next(float(x["auroc"]) for x in others if x["method"] == BASELINE)
         told.setdefault(line["suite"], []).append(
-            f"{line['set']} {line['auroc']} / {line['fpr95']} (rank {rank} of {len(others)})"
+            f"{line['set']} {line['auroc']} / {line['fpr95']}"
         )
         if rank <= BEST:
             won.append(line["set"])

@@ -47,6 +47,7 @@ from .detectors.margin import Margin as Margin
 from .detectors.max_logit import MaxLogit as MaxLogit
 from .detectors.mds_pp import MDSpp as MDSpp
 from .detectors.msp import MSP as MSP
+from .detectors.nac import NAC as NAC
 from .detectors.nci import NCI as NCI
 from .detectors.neco import NECO as NECO
 from .detectors.nnguide import NNGuide as NNGuide

@@ -1,4 +1,4 @@
-"""pNML, NECO, Projection, Relation, WeiPer and CoRP against float64 loops, and on real features."""
+"""pNML, NECO, Projection, Relation, WeiPer, NAC and CoRP against float64 loops, and on real features."""
 
 from __future__ import annotations
 
@@ -11,7 +11,17 @@ from helpers.data import Data
 from sklearn.pipeline import make_pipeline
 
 import typica
-from typica import NECO, PNML, Head, PCAReconstruction, Projection, RandomFourier, Relation, WeiPer
+from typica import (
+    NAC,
+    NECO,
+    PNML,
+    Head,
+    PCAReconstruction,
+    Projection,
+    RandomFourier,
+    Relation,
+    WeiPer,
+)
 from typica.detectors.weiper import histogram
 
 
@@ -209,6 +219,30 @@ def test_weiper_weighs_its_terms_and_draws_by_its_seed(data: Data, head, rows):
     assert np.abs(scores(seed=1) - both).max() > 1e-3
     with pytest.raises(typica.InputError, match=r"WeiPer.fit: the features do not vary over 4"):
         WeiPer(head).fit(np.ones((4, 12)))
+
+
+@pytest.mark.parametrize("parameters", [(100.0, 50, 50), (2.0, 7, 3)])
+def test_nac_counts_how_often_a_state_was_seen(data: Data, head, rows, parameters):
+    W, b = head.weight, head.bias
+    alpha, bins, enough = parameters
+
+    def numbers(z):
+        z = torch.asarray(z.copy()).requires_grad_()
+        logits = torch.asarray(W.copy()) @ z + torch.asarray(b.copy())
+        (-torch.log_softmax(logits, 0).mean()).backward()  # KL(uniform || p) but for a constant
+        values = [1 / (1 + math.exp(-alpha * v)) for v in (z * z.grad).tolist()]
+        return [min(math.floor(v * bins), bins - 1) for v in values]
+
+    seen = [numbers(z) for z in data.train]
+    wanted = []
+    for z in rows:
+        parts = []
+        for j, number in enumerate(numbers(z)):
+            parts.append(min(sum(row[j] == number for row in seen) / enough, 1))
+        wanted.append(sum(parts) / len(parts))
+    detector = NAC(head, alpha=alpha, bins=bins, enough=enough).fit(data.train)
+    np.testing.assert_allclose(detector.score_samples(rows), wanted, rtol=1e-12)
+    assert detector.counts_.sum() == data.train.size
 
 
 def test_histograms_of_all_backends_are_alike():

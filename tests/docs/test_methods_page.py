@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
 
+import typica
 from typica.detectors import detector_class, list_detectors
 from typica.rectify import list_rectifiers, rectifier_class
 
@@ -67,11 +69,23 @@ def test_the_page_tells_what_parameters_may_be(generator):
 
 
 def test_the_page_tells_what_was_measured_of_every_method(generator):
-    figures = generator.read_figures()
+    figures = generator.read_lines(generator.MEASURED)
     names = [*list_detectors(), *list_rectifiers()]
     assert {line["method"] for line in figures} == set(names)
     page = generator.page()
     assert page.count("Measured here, AUROC / FPR95") == len(names)
     ctm = next(line for line in figures if (line["method"], line["set"]) == ("ctm", "svhn"))
     assert (ctm["auroc"], ctm["fpr95"]) == ("99.07", "5.39")  # README of the real features: CTM
-    assert f"svhn {ctm['auroc']} / {ctm['fpr95']} (rank " in page
+    assert f"svhn {ctm['auroc']} / {ctm['fpr95']}" in page
+
+
+def test_what_others_call_a_method_is_here(generator):
+    lines = generator.read_lines(generator.ELSEWHERE)
+    assert all(bool(line["here"]) != bool(line["why"]) for line in lines)
+    for line in lines:
+        for code in re.findall(r"`([^`]*)`", line["here"]):
+            name = re.match(r"(?:nets\.)?(\w+)", code)[1]
+            assert hasattr(typica.nets if code.startswith("nets.") else typica, name), code
+    theirs = " ".join(line["pytorch_ood"] for line in lines)
+    for name in ("MaxSoftmax", "MCD", "NACUE", "RankFeat", "WeightedEBO", "MultiMahalanobis"):
+        assert name in theirs.replace(",", "").split()

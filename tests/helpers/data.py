@@ -48,6 +48,7 @@ def make(name: str, data: Data) -> typica.Detector:
 SMALL: dict[str, dict[str, object]] = {
     "isolation_forest": {"trees": 30},
     "knn": {"k": 3},
+    "nac": {"alpha": 0.3, "bins": 50, "enough": 5},
     "nnguide": {"k": 3, "subsample": None},
     "weiper": {"repeats": 5, "bins": 20, "smoothing": 4},
 }

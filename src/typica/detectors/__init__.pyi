@@ -44,6 +44,7 @@ from .margin import Margin
 from .max_logit import MaxLogit
 from .mds_pp import MDSpp
 from .msp import MSP
+from .nac import NAC
 from .nci import NCI
 from .neco import NECO
 from .nnguide import NNGuide
@@ -71,6 +72,7 @@ __all__ = [
     "LOF",
     "LTS",
     "MSP",
+    "NAC",
     "NCI",
     "NECO",
     "PNML",

@@ -1,0 +1,124 @@
+"""NAC, neuron activation coverage: how often training rows put each feature in the state it is in.
+
+    score(z) = mean_j min(O_j[b(s_j)] / O, 1)
+    s_j = sigmoid(alpha z_j g_j),   g = d KL(u || p) / dz = Wᵀ (p - 1/C)
+
+with p the softmax of the logits of z, u uniform, W the head's weight, b(s) the one of M bins
+between 0 and 1 in which s lies, and O_j[b] how many training rows put feature j in bin b. A state
+counts as covered from O training rows on.
+
+Liu, Tian, Li, Ma, Wang: Neuron Activation Coverage: Rethinking Out-of-distribution Detection and
+Generalization, ICLR 2024 (NAC-UE), here on the last layer, where the gradient has the closed form
+above; the paper adds up such scores of several layers and tunes alpha, M and O for each on
+out-of-distribution images, which is not done here. Higher = more typical, as printed. Counts add
+up: it streams and merges exactly. Fit: one pass, with two products with the head. Score: the same,
+and one look-up per feature.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.arrays import (
+    Array,
+    Labels,
+    Rows,
+    as_floating,
+    check_finite,
+    like,
+    namespace,
+    row_blocks,
+)
+from typica.checks import count, positive
+from typica.detectors._bases import HeadedDetector
+from typica.detectors.base import Tags
+from typica.head import HEAD, Head
+from typica.linalg import surplus
+from typica.store import storable
+
+
+def states(Z: Array, head: Head, alpha: float) -> Array:
+    """Return sigmoid(alpha z_j g_j) (n, m), g the gradient of KL(uniform || softmax of logits).
+
+    >>> states(np.array([[1.0, 0.0]]), Head(np.eye(2)), alpha=1.0).round(3)
+    array([[0.558, 0.5  ]])
+    """
+    gradients = surplus(head.logits(Z)) @ like(head.weight, Z)
+    # sigmoid(a) = (1 + tanh(a / 2)) / 2, which overflows nowhere.
+    return (1 + namespace(Z).tanh(Z * gradients * (float(alpha) / 2))) / 2
+
+
+@storable("nac")
+class NAC(HeadedDetector):
+    """Neuron activation coverage of the last layer.
+
+    alpha: steepness of the states, which must suit the scale of the features: where all states
+    fall in one bin the score says nothing. bins: M; enough: the O of the formula.
+
+    >>> train = np.array([[4.0, 0.0], [0.0, 4.0]] * 50)
+    >>> detector = NAC(Head(np.eye(2))).fit(train)
+    >>> detector.score_samples(np.array([[4.0, 0.0], [0.0, 0.1]]))
+    array([1. , 0.5])
+    """
+
+    tags = Tags(
+        needs_head=True,
+        mergeable=True,
+        differentiable=False,
+        tolerance=(2e-2, 1e-10),
+        fit_cost="O(N m C)",
+        score_cost="O(m C)",
+        memory="O(m (C + M))",
+        reference="Liu et al. 2024, ICLR",
+    )
+    params = {"head": HEAD, "alpha": positive(), "bins": count(2), "enough": count()}
+    counts_: NDArray[np.int64]
+    _covered: NDArray[np.float64]
+
+    def __init__(
+        self, head: Head | None = None, alpha: float = 100.0, bins: int = 50, enough: int = 50
+    ) -> None:
+        self.head = head
+        self.alpha = alpha
+        self.bins = bins
+        self.enough = enough
+
+    def _learn(self, Z: Rows, labels: Labels | None) -> None:
+        m = Z.shape[1]
+        total = np.zeros(m * self.bins, np.int64)
+        for block in row_blocks(len(Z), max(m, self._score_width()), itemsize=8):
+            rows = as_floating(Z[block])
+            check_finite(rows, block.start)
+            total += np.bincount(self._places(rows).ravel(), minlength=m * self.bins)
+        self._add(total.reshape(m, self.bins))
+
+    def _absorb(self, other: Self) -> None:
+        self._add(other.counts_)
+
+    def _add(self, counts: NDArray[np.int64]) -> None:
+        self.counts_ = counts + getattr(self, "counts_", 0)
+
+    def _derive(self) -> None:
+        # Whole numbers, whose sum is exact in any order: equal rows tie in every backend.
+        self._covered = np.minimum(self.counts_, self.enough).ravel().astype(np.float64)
+
+    def _places(self, Z: Array) -> Array:
+        """Return where in the flat table the count of each feature's state is, (n, m)."""
+        xp = namespace(Z)
+        numbers = xp.floor(states(Z, self._head, self.alpha) * self.bins)
+        last = xp.full_like(numbers, self.bins - 1.0)
+        numbers = xp.where(numbers > last, last, numbers)  # a state of 1 is in the last bin
+        first = like(self.bins * np.arange(self._head.n_features, dtype=np.float64), Z)
+        return xp.astype(numbers + first, xp.int64)
+
+    def _score(self, Z: Array) -> Array:
+        xp = namespace(Z)
+        flat = xp.take(like(self._covered, Z), xp.reshape(self._places(Z), (-1,)), axis=0)
+        m = self._head.n_features
+        return xp.sum(xp.reshape(flat, (-1, m)), axis=1) / float(m * self.enough)
+
+    def _score_width(self) -> int:
+        return max(self._head.n_features, super()._score_width())
