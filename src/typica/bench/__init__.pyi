@@ -1,5 +1,6 @@
 from . import digits, published
-from ._choose import Choice, leave_classes_out
+from ._choice import CANNOT_SEE, Choice
+from ._choose import leave_classes_out
 from ._config import Suite, init_text, list_suites, load_suite, suite_text
 from ._engine import (
     PAPER,
@@ -31,6 +32,7 @@ from .report import write_report
 
 __all__ = [
     "APART",
+    "CANNOT_SEE",
     "EXPERIMENTS",
     "PAPER",
     "PLOTS",

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 from typica.arrays import AnyArray
-from typica.bench._choose import Choice, leave_classes_out
+from typica.bench._choice import Choice
+from typica.bench._choose import leave_classes_out
 from typica.bench._engine import PAPER, Comparison, compare, make_detectors, of_features
 from typica.data import (
     FeatureFile,

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import AnyArray
 from typica.bank import Bank
 from typica.data import Images, Preprocessing, in_order
-from typica.data.corrupt import CORRUPTIONS, mixed
+from typica.data.corrupt import versions
 from typica.errors import InputError, argument, border
 from typica.nets import Runner, make_runner, reopen
 from typica.progress import advance, note
@@ -55,7 +54,7 @@ def near_features(
     labels = None if bank.labels is None else np.asarray(bank.labels[chosen])
     runner = _runner(opened.extractor, bank, backend, transform.normalised(pixels[:32]))
     features = {}
-    for name, changed in _versions(pixels, labels, seed).items():
+    for name, changed in versions(pixels, labels, seed).items():
         parts = []
         for extraction in runner(_batches(changed, transform, runner.batch)):
             parts.append(np.asarray(extraction.features))
@@ -71,17 +70,6 @@ def _rows_of(bank: Bank, images: Images, chosen: NDArray[np.int64]) -> list[int]
         return list(chosen.tolist())
     position = {name: place for place, name in enumerate(images.names)}
     return [position[names[row]] for row in chosen.tolist()]
-
-
-def _versions(
-    pixels: NDArray[np.uint8], labels: AnyArray | None, seed: int
-) -> dict[str, NDArray[np.uint8]]:
-    """Return the images corrupted and, where labels are known, mixed with others, by kind."""
-    versions = {name: corrupted(pixels, seed) for name, corrupted in CORRUPTIONS.items()}
-    if labels is not None:
-        versions["mixed"] = mixed(pixels, labels, seed)
-        versions["halves"] = mixed(pixels, labels, seed, how="halves")
-    return versions
 
 
 def _batches(

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from typica.bench import Choice, choose_files
+from typica.bench import CANNOT_SEE, Choice, choose_files
 from typica.cli.app import new_app
 from typica.cli.checks import argument_of, read_transform
 from typica.cli.options import Classes, Detectors, Json, Split, Transform, Trust
@@ -44,7 +43,7 @@ def choose(
     ] = None,
     images: Annotated[
         Path | None,
-        typer.Option(help="The bank's images: corrupted and mixed ones play the unknown as well."),
+        typer.Option(help="The bank's images: changed ones play the unknown as well."),
     ] = None,
     split: Split = None,
     model: Annotated[
@@ -62,7 +61,7 @@ def choose(
     ] = 0,
     json_file: Json = None,
 ) -> None:
-    """Choose a detector with no OOD data: each class in turn plays the unknown."""
+    """Choose a detector with no OOD data: known inputs play the unknown."""
     choice = choose_files(
         argument_of(data, bank, "--bank", "DATA"),
         labels=labels,
@@ -83,29 +82,33 @@ def choose(
 
 def shown_choice(choice: Choice) -> list[RenderableType]:
     """Return the verdict, one row per detector with what it rests on, and how to read it."""
-    headings = ["classes left out", "near"] if choice.near else []
-    columns = ["detector", "AUROC ↑", *headings, "best in %", "ahead in %"]
+    columns = ["detector", "AUROC ↑", *choice.kinds, "best in %", "ahead in %"]
     rows = [_row(choice, name) for name in choice.means]
-    parts = [Text(choice.verdict, style="bold"), Text(), table("", columns, rows)]
+    shown = table("", columns, rows, keep=("AUROC ↑", *choice.kinds))
+    parts = [Text(choice.verdict, style="bold"), Text(), shown]
     parts += failures(choice.failed)
+    parts.append(dim(_reading(choice)))
+    return [*parts, dim(CANNOT_SEE)]
+
+
+def _reading(choice: Choice) -> str:
+    kinds = {
+        "classes": "each class left out",
+        "neighbours": "neighbouring classes left out together",
+        "swapped": "features swapped with those of a neighbouring class",
+    }
     if choice.near:
-        names = ", ".join(next(iter(choice.near.values())))
-        near = f"near: images corrupted or mixed ({names})"
-        parts.append(dim(f"{near}; the two kinds of unknown weigh the same."))
-    reading = (
-        "Mean AUROC with each class in turn as the unknown. When unknowns and rows are resampled: "
-        "how often a detector is best of all, and how often ahead of "
-        f"{choice.best} (a tie is half). The network has seen the class that plays the unknown, so "
-        "all AUROCs are too high: read the order."
+        kinds["images"] = f"images changed ({', '.join(next(iter(choice.near.values())))})"
+    told = "; ".join(f"{kind}: {what}" for kind, what in kinds.items() if kind in choice.kinds)
+    return (
+        f"AUROC against unknowns made of known rows, all kinds weigh the same. {told}. "
+        "When unknowns and rows are resampled: how often a detector is best of all, and how often "
+        f"ahead of {choice.leader} (a tie is half)."
     )
-    return [*parts, dim(reading)]
 
 
 def _row(choice: Choice, name: str) -> list[str]:
-    cells = [name, percent(choice.means[name])]
-    if choice.near:
-        kinds = [choice.auroc[name], choice.near[name]]
-        cells += [percent(float(np.mean(list(kind.values())))) for kind in kinds]
-    cells.append(percent(choice.certainty[name]))
+    shares = [choice.means[name], *choice.by_kind(name).values(), choice.certainty[name]]
+    cells = [name, *map(percent, shares)]
     cells.append(percent(choice.ahead[name]) if name in choice.ahead else "")
     return cells

@@ -117,6 +117,23 @@ def patch_shuffle(pixels: Pixels, seed: int = 0) -> Pixels:
     return _each(pixels, seed, one)
 
 
+def rotated(pixels: Pixels, seed: int = 0) -> Pixels:
+    """Turn the image a quarter to the left; upside down where it is not square.
+
+    >>> corner = np.zeros((1, 2, 2, 3), dtype=np.uint8)
+    >>> corner[0, 0, 0] = 255
+    >>> rotated(corner)[0, :, :, 0]
+    array([[  0,   0],
+           [255,   0]], dtype=uint8)
+    """
+
+    def one(image: Pixels, _: np.random.Generator) -> Pixels:
+        height, width = image.shape[:2]
+        return np.rot90(image, 1 if height == width else 2)
+
+    return _each(pixels, seed, one)
+
+
 @border
 def mixed(pixels: Pixels, labels: Any, seed: int = 0, how: str = "mean") -> Pixels:
     """Join each image with one of another class: their mean, or a left half and a right half.
@@ -151,7 +168,17 @@ CORRUPTIONS: dict[str, Corruption] = {
     "jpeg": jpeg,
     "patch_shuffle": patch_shuffle,
     "pixelate": pixelate,
+    "rotated": rotated,
 }
+
+
+def versions(pixels: Pixels, labels: AnyArray | None, seed: int = 0) -> dict[str, Pixels]:
+    """Return the images corrupted and, where labels are known, mixed with others, by kind."""
+    made = {name: corrupted(pixels, seed) for name, corrupted in CORRUPTIONS.items()}
+    if labels is not None:
+        made["mixed"] = mixed(pixels, labels, seed)
+        made["halves"] = mixed(pixels, labels, seed, how="halves")
+    return made
 
 
 def _partners(labels: AnyArray, seed: int) -> NDArray[np.int64]:

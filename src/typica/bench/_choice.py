@@ -1,0 +1,236 @@
+"""What `choose` found, and what it says about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from typica.bench._resampling import Floats
+
+NOISE = 0.05  # one that is ahead of the first in this share of resamples is not clearly behind it
+LEAST = 0.002  # nor is one whose mean AUROC is less than this behind: unknowns that were made up
+TIE = 1e-6  # means that differ by no more are equal: no test could tell them apart
+MOST_NAMES = 3  # of such detectors in one sentence
+DEFAULTS = ("quorum", "ctm")  # what to take where the unknowns do not tell, the first that is there
+CANNOT_SEE = (
+    "What this cannot see: unknowns made of known rows are not strangers. The network was trained "
+    "on the classes that are left out, so all AUROCs are too high; and inputs from elsewhere "
+    "(other sensors, other domains, noise) can leave features that nothing here resembles. Read "
+    "the order, and measure with `typica compare` as soon as there are real unknowns."
+)
+
+Aurocs = Mapping[str, Mapping[Any, float]]  # {detector: {set: AUROC}}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which detector to take, told by unknowns that were made of known rows, and how sure that is.
+
+    auroc: {detector: {class: AUROC with that class left out}}; neighbours, swapped, near: the same
+    for groups of neighbouring classes, for rows with swapped features and for corrupted images,
+    empty where there were none. certainty: {detector: share of resamples on which it has the best
+    mean}; ahead: {detector: share of resamples on which its mean exceeds that of `leader`}, ties
+    counted as half; failed: {detector: why it could not take part}.
+    """
+
+    auroc: Aurocs
+    certainty: Mapping[str, float]
+    failed: Mapping[str, str]
+    near: Aurocs = field(default_factory=dict)
+    ahead: Mapping[str, float] = field(default_factory=dict)
+    neighbours: Aurocs = field(default_factory=dict)
+    swapped: Aurocs = field(default_factory=dict)
+
+    @property
+    def kinds(self) -> dict[str, Aurocs]:
+        """The AUROCs by kind of unknowns, of the kinds that there are."""
+        every = {
+            "classes": self.auroc,
+            "neighbours": self.neighbours,
+            "swapped": self.swapped,
+            "images": self.near,
+        }
+        return {kind: aurocs for kind, aurocs in every.items() if aurocs}
+
+    @property
+    def means(self) -> dict[str, float]:
+        """The mean AUROC of each detector, best first; all kinds of unknowns weigh the same."""
+        return mean_aurocs(list(self.kinds.values()))
+
+    def by_kind(self, name: str) -> dict[str, float]:
+        """Return the mean AUROC of a detector on each kind of unknowns."""
+        return {kind: _mean(aurocs[name]) for kind, aurocs in self.kinds.items()}
+
+    @property
+    def leader(self) -> str:
+        """The detector with the largest mean AUROC."""
+        return next(iter(self.means))
+
+    @property
+    def rivals(self) -> list[str]:
+        """The detectors that are not clearly behind the leader, the nearest first."""
+        means = self.means
+        close = []
+        for name, share in self.ahead.items():
+            if share >= NOISE or means[self.leader] - means[name] < LEAST:
+                close.append(name)
+        return sorted(close, key=lambda name: -self.ahead[name])
+
+    @property
+    def default(self) -> str | None:
+        """What to take where the unknowns do not tell: Quorum, else CTM, if they took part."""
+        return next((name for name in DEFAULTS if name in self.auroc), None)
+
+    @property
+    def told(self) -> bool:
+        """Whether the unknowns tell which to take: the leader, clearly ahead of the default."""
+        return not self.rivals or self.default not in (None, self.leader, *self.rivals)
+
+    @property
+    def best(self) -> str:
+        """The detector that is recommended: the leader, or the default if they do not tell."""
+        if self.told or self.default is None:
+            return self.leader
+        return self.default
+
+    @property
+    def verdict(self) -> str:
+        """Which detector to take, why, and how clear that is, in a few sentences.
+
+        >>> auroc = {"ctm": {0: 0.9, 1: 0.8}, "knn": {0: 0.8, 1: 0.8}}
+        >>> choice = Choice(auroc, {"ctm": 0.99, "knn": 0.01}, {}, ahead={"knn": 0.01})
+        >>> print(choice.verdict)  # doctest: +NORMALIZE_WHITESPACE
+        ctm is recommended: it has the best mean AUROC, 85.00 %, and is ahead of knn in 99 % of
+        resamples.
+        """
+        merit = f"{100 * self.means[self.leader]:.2f} %"
+        if len(self.means) == 1:
+            only = f"{self.leader} is the only detector that took part"
+            return f"{only}, with a mean AUROC of {merit}.{self._others_to_take()}"
+        if not self.told:
+            return f"{self._why_it_cannot_tell(merit)} {self._what_to_do()}"
+        reason = f"{self.leader} is recommended: it has the best mean AUROC, {merit}"
+        if not self.rivals:
+            return f"{reason}, and is ahead of {self._how_clearly()}."
+        beyond = _share(1 - self.ahead[self.default or ""])
+        doubt = f"There is no clear winner between {_listed([self.leader, *self.rivals])}"
+        return f"{reason}, and is ahead of {self.default} in {beyond} of resamples. {doubt}."
+
+    def _why_it_cannot_tell(self, merit: str) -> str:
+        means, leader = self.means, self.leader
+        others = [name for name in means if name != leader]
+        equal = [name for name in others if means[leader] - means[name] <= TIE]
+        who = _listed([leader, *self.rivals])
+        if equal:
+            tied = f"{_listed([leader, *equal])} have the same mean AUROC, {merit}"
+        else:
+            tied = f"{leader} has the best mean AUROC, {merit}, but not clearly"
+        return f"Cannot tell which is best of {who}: {tied}{self._how_close(equal)}."
+
+    def _what_to_do(self) -> str:
+        if self.default is None:
+            return f"{self.leader} may do.{self._others_to_take()}"
+        return f"Take {self.default}, which leans on no single sign of the unknown."
+
+    def _others_to_take(self) -> str:
+        if self.default is not None:
+            return ""
+        return f" Or take {' or '.join(DEFAULTS)}, which did not take part."
+
+    def _how_clearly(self) -> str:
+        nearest = max(self.ahead, key=lambda name: self.ahead[name])
+        other = nearest if len(self.means) == 2 else "every other"
+        return f"{other} in {_share(1 - self.ahead[nearest])} of resamples"
+
+    def _how_close(self, equal: Sequence[str]) -> str:
+        close = next((name for name in self.rivals if name not in equal), None)
+        if close is None:
+            return ""
+        gap = 100 * (self.means[self.leader] - self.means[close])
+        share = _share(self.ahead[close])
+        return f" ({close} is {gap:.2f} points behind, and ahead in {share} of resamples)"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the choice as plain JSON types."""
+        return {
+            "best": self.best,
+            "told": self.told,
+            "leader": self.leader,
+            "verdict": self.verdict,
+            "cannot_see": CANNOT_SEE,
+            "rivals": self.rivals,
+            "certainty": dict(self.certainty),
+            "ahead": dict(self.ahead),
+            "mean_auroc": self.means,
+            "auroc": _plain(self.auroc),
+            "neighbours": _plain(self.neighbours),
+            "swapped": _plain(self.swapped),
+            "near": _plain(self.near),
+            "failed": dict(self.failed),
+        }
+
+
+def mean_aurocs(kinds: Sequence[Aurocs]) -> dict[str, float]:
+    """Return the mean AUROC of each detector, best first; kinds of unknowns weigh the same."""
+    means = {}
+    for name in kinds[0]:
+        means[name] = float(np.mean([_mean(kind[name]) for kind in kinds]))
+    return dict(sorted(means.items(), key=lambda item: -item[1]))
+
+
+def certainties(names: Sequence[str], means: Floats) -> dict[str, float]:
+    """Return how often each detector has the best of the means (resamples, detectors).
+
+    Ties are shared.
+    """
+    best = np.isclose(means, means.max(axis=1, keepdims=True), rtol=0, atol=TIE)
+    shares = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
+    return dict(zip(names, shares.tolist(), strict=True))
+
+
+def shares_ahead(names: Sequence[str], means: Floats, leader: str) -> dict[str, float]:
+    """Return how often the mean of each of the others exceeds the leader's; a tie is half."""
+    beyond = means - means[:, [names.index(leader)]]
+    shares = np.where(np.abs(beyond) <= TIE, 0.5, beyond > 0).mean(axis=0)
+    ahead = dict(zip(names, shares.tolist(), strict=True))
+    del ahead[leader]
+    return ahead
+
+
+def _mean(by_set: Mapping[Any, float]) -> float:
+    return float(np.mean(list(by_set.values())))
+
+
+def _plain(aurocs: Aurocs) -> dict[str, dict[str, float]]:
+    plain = {}
+    for name, by_set in aurocs.items():
+        plain[name] = {str(key): value for key, value in by_set.items()}
+    return plain
+
+
+def _share(value: float) -> str:
+    """Return a share in whole percent, with no 100 % that is not one.
+
+    >>> _share(0.421), _share(0.9996), _share(0.0004)
+    ('42 %', 'over 99 %', 'under 1 %')
+    """
+    if 0.99 < value < 1:
+        return "over 99 %"
+    return "under 1 %" if 0 < value < 0.01 else f"{100 * value:.0f} %"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return names as a sentence has them, the first few of many.
+
+    >>> _listed(["ctm", "knn"]), _listed(["ctm", "knn", "msp", "cw", "energy"])
+    ('ctm and knn', 'ctm, knn, msp and 2 others')
+    """
+    shown = list(names[:MOST_NAMES])
+    if len(names) > MOST_NAMES + 1:
+        return f"{', '.join(shown)} and {len(names) - MOST_NAMES} others"
+    if len(names) == 1:
+        return names[0]
+    return f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,197 @@
+"""Unknowns made of known rows, to choose a detector with: classes left out, and rows mixed.
+
+*Classes*: each class is left out once. That is often easy: the network was trained on it and holds
+it apart. *Neighbours*: classes whose means point the same way are left out together, so that none
+of them stays to be the nearest. *Swapped*: a row takes each of its features either from itself or
+from a row of a neighbouring class, by lot; every feature has been seen, but not together. (The mean
+of two such rows was tried in its place, and misleads: it only asks who sees a tie of two classes.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.arrays import AnyArray
+from typica.errors import InputError
+from typica.linalg import unit_rows
+
+TRAIN_ROWS = 4000  # to fit on, where there are more
+TRAIN_ROWS_OF_CLASS = 20  # but so many of each class
+HELD_OUT_ROWS = 1500
+HELD_OUT_ROWS_OF_CLASS = 5
+FITS = 10  # at most, with single classes left out: where classes are more, several at a time
+GROUPS = 5  # of neighbouring classes, about
+FEWEST = 6  # classes of which groups are left out; of fewer, too few would stay
+NEAREST = 3  # classes from which a row's partner is drawn
+NAMED = 3  # classes in the name of a group
+
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Known:
+    """Training and held-out features with their labels."""
+
+    train: AnyArray
+    labels: AnyArray
+    held_out: AnyArray
+    held_out_labels: AnyArray
+
+    @property
+    def classes(self) -> AnyArray:
+        """The classes of the training rows, sorted."""
+        return np.unique(self.labels)
+
+    def bounded(self, rng: np.random.Generator) -> Known:
+        """Return at most so many rows as it takes to choose, evenly over the classes' shares."""
+        train = some_rows(self.labels, TRAIN_ROWS, TRAIN_ROWS_OF_CLASS, rng)
+        held_out = some_rows(self.held_out_labels, HELD_OUT_ROWS, HELD_OUT_ROWS_OF_CLASS, rng)
+        return Known(
+            self.train[train],
+            self.labels[train],
+            self.held_out[held_out],
+            self.held_out_labels[held_out],
+        )
+
+    def without(self, left_out: Sequence[Any]) -> Known:
+        """Return the rows of the classes that are not left out."""
+        train = ~np.isin(self.labels, left_out)
+        held_out = ~np.isin(self.held_out_labels, left_out)
+        return Known(
+            self.train[train],
+            self.labels[train],
+            self.held_out[held_out],
+            self.held_out_labels[held_out],
+        )
+
+    def check(self) -> None:
+        """Raise where there are too few classes, or some without held-out rows."""
+        classes = self.classes
+        if len(classes) < 3:
+            raise InputError(f"{len(classes)} classes; at least 3 are needed to leave one out.")
+        strange = np.setdiff1d(self.held_out_labels, classes)
+        if len(strange):
+            raise InputError(
+                f"held-out rows are of class {strange[0]}, which the training rows lack; "
+                "leave them out, or name the classes alike."
+            )
+        absent = np.setdiff1d(classes, self.held_out_labels)
+        if len(absent):
+            raise InputError(
+                f"class {absent[0]} has no held-out rows; hold some of every class out."
+            )
+
+
+@dataclass(frozen=True)
+class Round:
+    """One fit of each detector: the classes it does not know, and the held-out rows of these.
+
+    unknown: {key: places of the rows}.
+    """
+
+    kind: str
+    left_out: Sequence[Any]
+    unknown: Mapping[Any, Places]
+
+
+def some_rows(labels: AnyArray, most: int, most_of_class: int, rng: np.random.Generator) -> Places:
+    """Return the places of at most about `most` rows, in order, each class with its share.
+
+    Of each class at least `most_of_class` stay, or all.
+
+    >>> labels = np.repeat(["a", "b"], [90, 10])
+    >>> kept = some_rows(labels, 20, 5, np.random.default_rng(0))
+    >>> np.unique(labels[kept], return_counts=True)[1]
+    array([18,  5])
+    """
+    if len(labels) <= most:
+        return np.arange(len(labels))
+    kept = []
+    for label in np.unique(labels):
+        places = np.flatnonzero(labels == label)
+        share = max(round(most * len(places) / len(labels)), most_of_class)
+        kept.append(rng.permutation(places)[:share])
+    return np.sort(np.concatenate(kept))
+
+
+def rounds(known: Known, rng: np.random.Generator) -> Iterator[Round]:
+    """Yield the rounds that leave out classes: each once alone, then with its neighbours."""
+    classes, labels = known.classes, known.held_out_labels
+    count = min(len(classes), FITS)
+    for part in np.array_split(rng.permutation(len(classes)), count):
+        left_out = classes[np.sort(part)].tolist()
+        unknown = {label: np.flatnonzero(labels == label) for label in left_out}
+        yield Round("classes", left_out, unknown)
+    if len(classes) < FEWEST:
+        return
+    for group in neighbours(class_means(known)):
+        left_out = classes[group].tolist()
+        unknown = {joined(left_out): np.flatnonzero(np.isin(labels, left_out))}
+        yield Round("neighbours", left_out, unknown)
+
+
+def neighbours(means: AnyArray) -> list[list[int]]:
+    """Part the classes with these means (C, m) into groups whose means point the same way.
+
+    >>> means = np.array([[1.0, 0.0], [0.0, 1.0], [0.9, 0.1], [0.1, 0.9]])
+    >>> neighbours(means)
+    [[0, 2], [1, 3]]
+    """
+    centred = unit_rows(means - means.mean(axis=0))
+    likeness = centred @ centred.T
+    size = max(2, -(-len(means) // GROUPS))
+    left = list(range(len(means)))
+    groups = []
+    while len(left) >= 2 * size:
+        # The one that stands apart first: else it would be left over with strangers.
+        apart = min(left, key=lambda row: likeness[row, left].sum())
+        nearest = sorted(left, key=lambda row: -likeness[apart, row])
+        groups.append(sorted(nearest[:size]))
+        left = sorted(nearest[size:])
+    return [*groups, left]
+
+
+def class_means(known: Known) -> AnyArray:
+    """Return the mean training row of each class (C, m), in the order of `classes`."""
+    means = [known.train[known.labels == label].mean(axis=0) for label in known.classes]
+    return np.stack(means).astype(np.float64)
+
+
+def swapped_rows(known: Known, rng: np.random.Generator) -> AnyArray:
+    """Return as many unknowns as held-out rows: each with some features of a neighbouring class."""
+    partners = known.held_out[partner_rows(known, rng)]
+    theirs = rng.random(partners.shape) < 0.5
+    return np.where(theirs, partners, known.held_out)
+
+
+def partner_rows(known: Known, rng: np.random.Generator) -> Places:
+    """Return for each held-out row the place of one of a class near to its own."""
+    means = class_means(known)
+    squares = (means * means).sum(axis=1)
+    distances = squares[:, None] + squares - 2 * means @ means.T
+    np.fill_diagonal(distances, np.inf)
+    nearest = np.argsort(distances, axis=1)[:, : min(NEAREST, len(means) - 1)]
+    own = np.searchsorted(known.classes, known.held_out_labels)
+    drawn = nearest[own, rng.integers(nearest.shape[1], size=len(own))]
+    partners = np.empty(len(own), dtype=np.int64)
+    for place in np.unique(drawn):
+        wanted = np.flatnonzero(drawn == place)
+        partners[wanted] = rng.choice(np.flatnonzero(own == place), size=len(wanted))
+    return partners
+
+
+def joined(classes: Sequence[Any]) -> str:
+    """Return the name of a group of classes.
+
+    >>> joined([3, 5]), joined(list("abcdef"))
+    ('3+5', 'a+b+c+3 more')
+    """
+    shown = [str(label) for label in classes[:NAMED]]
+    if len(classes) > NAMED:
+        shown.append(f"{len(classes) - NAMED} more")
+    return "+".join(shown)
