@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,8 +15,9 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import roc_auc_score
 
 import typica
-from typica.bench import Choice, compare, leave_classes_out
+from typica.bench import Choice, compare, digits, leave_classes_out, make_detectors
 from typica.bench._resampling import redrawn_aurocs, row_draws, unknown_draws
+from typica.bench._unknowns import Known, groups, neighbours, parts, some_rows, swapped_rows
 from typica.cli.choose import shown_choice
 from typica.cli.show import console
 from typica.progress import watched_by
@@ -33,8 +35,8 @@ def test_each_class_in_turn_plays_the_unknown(data: Data):
     watcher = Watcher()
     with watched_by(watcher):
         choice = choose(data, typica.CTM(), typica.MSP(data.head))
-    assert watcher.begun == [("leaving classes out", 4), *[("comparing", 2)] * 4]
-    assert watcher.done == [4, 2, 2, 2, 2] and choice.failed == {}
+    assert watcher.begun == [("leaving classes out", 5), *[("comparing", 2)] * 5]
+    assert watcher.done == [5, 2, 2, 2, 2, 2] and choice.failed == {}
     held_out_labels = np.arange(len(data.held_out)) % 4
     for k in range(4):
         means = np.array([data.train[data.labels == j].mean(axis=0) for j in range(4) if j != k])
@@ -55,12 +57,12 @@ def test_a_detector_that_fails_counts_as_done(data: Data):
     with watched_by(watcher):
         choice = choose(data, typica.CTM(), typica.KNN(k=10_000))
     assert list(choice.failed) == ["knn"]
-    assert watcher.done == [4, 2, 2, 2, 2]
+    assert watcher.done == [5, 2, 2, 2, 2, 2]
 
 
-def test_the_best_has_the_largest_mean_and_says_how_sure_it_is(data: Data):
+def test_the_leader_has_the_largest_mean_and_says_how_sure_it_is(data: Data):
     choice = choose(data, typica.CTM(), typica.MSP(data.head), typica.CW(data.head))
-    assert choice.best == max(choice.means, key=choice.means.get) == next(iter(choice.means))
+    assert choice.leader == max(choice.means, key=choice.means.get) == next(iter(choice.means))
     assert sum(choice.certainty.values()) == pytest.approx(1)
     clear = choose(data, typica.CTM())
     assert clear.certainty == {"ctm": 1.0}
@@ -102,7 +104,7 @@ def test_bad_input_is_refused(data: Data):
         choose(data, typica.MSP(named))
 
 
-def test_near_sets_meet_detectors_of_all_classes_and_weigh_as_much_as_the_classes(data: Data):
+def test_near_sets_meet_detectors_of_all_classes_and_weigh_as_much_as_every_kind(data: Data):
     rng = np.random.default_rng(0)
     near = {
         "noisy": data.held_out + rng.normal(scale=2, size=data.held_out.shape),
@@ -122,10 +124,9 @@ def test_near_sets_meet_detectors_of_all_classes_and_weigh_as_much_as_the_classe
     plain = choose(data, typica.CTM(), typica.MSP(data.head))
     assert plain.near == {} and plain.auroc == choice.auroc
     for name in ("ctm", "msp"):
-        both = (
-            np.mean(list(choice.auroc[name].values())) + np.mean(list(choice.near[name].values()))
-        ) / 2
-        assert choice.means[name] == pytest.approx(both, abs=1e-12)
+        kinds = [choice.auroc[name], choice.swapped[name], choice.near[name]]
+        all_kinds = np.mean([np.mean(list(kind.values())) for kind in kinds])
+        assert choice.means[name] == pytest.approx(all_kinds, abs=1e-12)
     assert choice.to_dict()["near"]["msp"] == choice.near["msp"]
 
 
@@ -255,50 +256,179 @@ def choice_of(certainty: dict[str, float], ahead: dict[str, float]) -> Choice:
 
 def test_the_verdict_names_one_detector_and_says_why():
     clear = choice_of({"ctm": 0.98, "knn": 0.015, "msp": 0.005}, {"knn": 0.02, "msp": 0.001})
-    assert clear.rivals == []
+    assert clear.rivals == [] and clear.told and clear.best == "ctm"
     assert clear.verdict == (
         "ctm is recommended: it has the best mean AUROC, 90.00 %, and is ahead of every other in 98 % of resamples."
     )
     assert choice_of({"ctm": 1.0}, {}).verdict == (
         "ctm is the only detector that took part, with a mean AUROC of 90.00 %."
     )
-
-
-def test_the_verdict_says_when_the_difference_is_within_the_noise():
-    close = choice_of({"ctm": 0.6, "knn": 0.38, "msp": 0.02}, {"knn": 0.4, "msp": 0.03})
-    assert close.rivals == ["knn"]
-    assert close.verdict == (
-        "ctm is recommended: it has the best mean AUROC, 90.00 %. But there is no clear winner between ctm and knn: the "
-        "difference is within the noise (knn is ahead of ctm in 40 % of resamples)."
+    assert choice_of({"knn": 1.0}, {}).verdict == (
+        "knn is the only detector that took part, with a mean AUROC of 90.00 %. Or take quorum or ctm, which did not "
+        "take part."
     )
+
+
+def test_within_the_noise_it_cannot_tell_and_names_the_default():
+    close = choice_of({"knn": 0.6, "ctm": 0.38, "msp": 0.02}, {"ctm": 0.4, "msp": 0.03})
+    assert close.rivals == ["ctm"] and not close.told
+    assert close.leader == "knn" and close.best == "ctm"
+    assert close.verdict == (
+        "Cannot tell which is best of knn and ctm: knn has the best mean AUROC, 90.00 %, but not clearly (ctm is 1.00 "
+        "points behind, and ahead in 40 % of resamples). Take ctm, which leans on no single sign of the unknown."
+    )
+    both = choice_of({"ctm": 0.6, "quorum": 0.4}, {"quorum": 0.4})
+    assert both.best == both.default == "quorum" and not both.told
     many = choice_of(
         dict.fromkeys("abcdef", 1 / 6), {"b": 0.3, "c": 0.1, "d": 0.45, "e": 0.2, "f": 0.05}
     )
     assert many.rivals == ["d", "b", "e", "c", "f"]
-    assert "no clear winner between a, d, b and 3 others" in many.verdict
+    assert many.verdict.startswith("Cannot tell which is best of a, d, b and 3 others: a has")
+    assert many.verdict.endswith("a may do. Or take quorum or ctm, which did not take part.")
+    assert many.best == "a" and not many.told and many.to_dict()["told"] is False
 
 
-def test_the_verdict_says_when_means_are_equal():
-    auroc = {name: {0: 1.0, 1: 1.0} for name in ("ctm", "knn")} | {"msp": {0: 1.0, 1: 0.99}}
-    tied = Choice(auroc, {"ctm": 0.4, "knn": 0.4, "msp": 0.2}, {}, ahead={"knn": 0.5, "msp": 0.2})
+def test_it_departs_from_ctm_where_others_are_clearly_ahead():
+    ahead = choice_of({"vim": 0.7, "gmm": 0.29, "ctm": 0.01}, {"gmm": 0.3, "ctm": 0.01})
+    assert ahead.told and ahead.best == "vim" and ahead.rivals == ["gmm"]
+    assert ahead.verdict == (
+        "vim is recommended: it has the best mean AUROC, 90.00 %, and is ahead of ctm in 99 % of resamples. There is "
+        "no clear winner between vim and gmm."
+    )
+
+
+def test_it_departs_from_quorum_only_by_a_lead_on_every_kind_with_images_among_them():
+    close = choice_of({"vim": 0.99, "quorum": 0.01}, {"quorum": 0.01})
+    assert close.leader == "vim" and close.best == "quorum" and not close.told
+    assert close.verdict == (
+        "Cannot tell: vim has the best mean AUROC, 90.00 %, but against unknowns made of features alone, which is no "
+        "reason to leave quorum; with the images, changed ones can say more. Take quorum, which leans on no single "
+        "sign of the unknown."
+    )
+    near = {"vim": {"blur": 0.7}, "quorum": {"blur": 0.705}}
+    behind = replace(close, near=near)
+    assert behind.leader == "vim" and behind.best == "quorum" and not behind.told
+    assert "is behind quorum on some kinds of unknowns (images)" in behind.verdict
+    leads = replace(close, near={"vim": {"blur": 0.72}, "quorum": {"blur": 0.7}})
+    assert leads.told and leads.best == "vim"
+    assert leads.verdict == (
+        "vim is recommended: it has the best mean AUROC, 81.00 %, and is ahead of quorum in 99 % of resamples."
+    )
+    assert replace(leads, ahead={"quorum": 0.2}).best == "quorum"
+
+
+def test_a_tie_at_the_ceiling_tells_nothing():
+    auroc = {name: {0: 1.0, 1: 1.0} for name in ("knn", "msp")} | {"ctm": {0: 1.0, 1: 0.999}}
+    tied = Choice(auroc, {"knn": 0.5, "msp": 0.5, "ctm": 0}, {}, ahead={"msp": 0.5, "ctm": 0.0})
+    # However sure resampling is, a twentieth of a point between made-up unknowns is no evidence.
+    assert tied.rivals == ["msp", "ctm"] and not tied.told and tied.best == "ctm"
     assert tied.verdict == (
-        "ctm is recommended: it has the best mean AUROC, 100.00 %, as has knn. But there is no clear winner between ctm, "
-        "knn and msp: the difference is within the noise (msp is ahead of ctm in 20 % of resamples)."
+        "Cannot tell which is best of knn, msp and ctm: knn and msp have the same mean AUROC, 100.00 % (ctm is 0.05 "
+        "points behind, and ahead in 0 % of resamples). Take ctm, which leans on no single sign of the unknown."
     )
-    del auroc["msp"]
-    tied = Choice(auroc, {"ctm": 0.5, "knn": 0.5}, {}, ahead={"knn": 0.5})
-    assert tied.verdict.endswith(
-        "no clear winner between ctm and knn: the difference is within the noise."
+    del auroc["ctm"]
+    tied = Choice(auroc, {"knn": 0.5, "msp": 0.5}, {}, ahead={"msp": 0.5})
+    assert tied.verdict == (
+        "Cannot tell which is best of knn and msp: knn and msp have the same mean AUROC, 100.00 %. knn may do. Or take "
+        "quorum or ctm, which did not take part."
     )
 
 
-def test_the_verdict_says_when_another_is_best_more_often():
-    apart = choice_of({"ctm": 0.3, "knn": 0.28, "msp": 0.42}, {"knn": 0.45, "msp": 0.44})
-    assert apart.verdict.endswith(
-        "msp is best of all more often than ctm (42 % of resamples against 30 %; detectors that are nearly alike share "
-        "theirs), but the mean decides."
+def test_on_the_demos_features_no_detector_wins_by_a_tie():
+    suite = digits.load()
+    names = ["nnguide", "nci", "msp", "energy", "vim", "quorum", "ctm"]
+    choice = leave_classes_out(
+        make_detectors(names, suite.head),
+        suite.train,
+        suite.train_labels,
+        suite.calibration,
+        suite.calibration_labels,
     )
-    assert "more often" not in choice_of({"ctm": 0.5, "knn": 0.5}, {"knn": 0.5}).verdict
+    assert choice.best == "quorum" and set(list(choice.means)[:2]) == {"quorum", "vim"}
+    classes = {name: np.mean(list(choice.auroc[name].values())) for name in names}
+    assert max(classes, key=classes.get) == "nnguide"  # which real unknowns then defeat
+    assert set(choice.kinds) == {"classes", "neighbours", "swapped"}
+
+
+def known_rows(classes: int, rows: int = 12) -> Known:
+    rng = np.random.default_rng(0)
+    labels = np.arange(rows * classes) % classes
+    centres = rng.normal(size=(classes, 5))
+    train, held_out = (centres[labels] + rng.normal(size=(len(labels), 5)) for _ in range(2))
+    return Known(train, labels, held_out, labels)
+
+
+@pytest.mark.parametrize(
+    ("classes", "fits", "together"), [(4, 4, 0), (7, 7, 3), (10, 10, 5), (33, 10, 4)]
+)
+def test_every_class_is_left_out_once_alone_and_once_with_its_neighbours(classes, fits, together):
+    known = known_rows(classes)
+    alone, grouped = parts(known.classes, np.random.default_rng(0)), groups(known)
+    assert (len(alone), len(grouped)) == (fits, together)
+    assert sorted(label for part in alone for label in part) == list(range(classes))
+    if together:
+        assert sorted(label for group in grouped for label in group) == list(range(classes))
+        assert all(2 <= len(group) <= max(3, classes // 2) for group in grouped)
+
+
+def test_of_many_classes_each_has_its_own_auroc():
+    known = known_rows(12)
+    choice = leave_classes_out(
+        {"ctm": typica.CTM()}, known.train, known.labels, known.held_out, known.held_out_labels
+    )
+    assert set(choice.auroc["ctm"]) == set(choice.swapped["ctm"]) == set(range(12))
+    (left_out,) = [part for part in parts(known.classes, draws_after(known)) if 0 in part]
+    assert len(choice.neighbours["ctm"]) == 4
+    kept = ~np.isin(known.labels, left_out)
+    scores = typica.CTM().fit(known.train[kept], known.labels[kept]).score_samples(known.held_out)
+    inside, zero = ~np.isin(known.held_out_labels, left_out), known.held_out_labels == 0
+    truth = np.repeat([1, 0], [inside.sum(), zero.sum()])
+    expected = roc_auc_score(truth, np.concatenate([scores[inside], scores[zero]]))
+    assert choice.auroc["ctm"][0] == pytest.approx(expected, abs=1e-9)
+
+
+def draws_after(known: Known) -> np.random.Generator:
+    """The generator as it is once rows and classes are drawn."""
+    rng = np.random.default_rng(0)
+    row_draws(known.held_out_labels, rng)
+    unknown_draws(len(known.classes), rng)
+    return rng
+
+
+def test_neighbours_are_those_whose_means_point_the_same_way():
+    angles = np.radians([0, 90, 180, 270, 5, 95, 185, 275])
+    means = np.stack([np.cos(angles), np.sin(angles)], axis=1) + 7
+    assert sorted(neighbours(means)) == [[0, 4], [1, 5], [2, 6], [3, 7]]
+
+
+def test_swapped_rows_have_each_feature_from_the_row_or_from_one_of_a_class_nearby():
+    known = known_rows(6)
+    swapped = swapped_rows(known, np.random.default_rng(3))
+    means = np.array([known.train[known.labels == k].mean(axis=0) for k in range(6)])
+    for row, own, label in zip(swapped, known.held_out, known.held_out_labels, strict=True):
+        distances = np.linalg.norm(means - means[label], axis=1)
+        near = np.argsort(distances)[1:4]
+        others = known.held_out[np.isin(known.held_out_labels, near)]
+        taken = row != own
+        assert np.any(np.all(others[:, taken] == row[taken], axis=1))
+    assert 0.3 < np.mean(swapped != known.held_out) < 0.7
+
+
+def test_rows_are_bounded_and_every_class_stays(monkeypatch):
+    labels = np.repeat([0, 1, 2], [9000, 900, 3])
+    kept = some_rows(labels, 1000, 20, np.random.default_rng(0))
+    assert np.all(np.diff(kept) > 0)
+    assert np.unique(labels[kept], return_counts=True)[1].tolist() == [909, 91, 3]
+    monkeypatch.setattr("typica.bench._unknowns.TRAIN_ROWS", 20)
+    monkeypatch.setattr("typica.bench._unknowns.TRAIN_ROWS_OF_CLASS", 2)
+    known = known_rows(4).bounded(np.random.default_rng(0))
+    assert len(known.train) == 20 and len(known.held_out) == 48
+
+
+def test_held_out_rows_of_another_class_are_refused(data: Data):
+    labels = np.arange(len(data.held_out)) % 5
+    with pytest.raises(typica.InputError, match="held-out rows are of class 4, which the training"):
+        leave_classes_out({"ctm": typica.CTM()}, data.train, data.labels, data.held_out, labels)
 
 
 def test_what_is_shown(capsys):
@@ -311,12 +441,13 @@ def test_what_is_shown(capsys):
     out = capsys.readouterr().out
     text = " ".join(out.split())
     assert text.startswith(
-        "ctm is recommended: it has the best mean AUROC, 80.00 %. But there is no clear winner"
+        "Cannot tell which is best of ctm and knn: ctm has the best mean AUROC, 80.00 %, but not"
     )
     assert (
         "msp: failed [so]" in text
-        and "corrupted or mixed (blur)" in text
+        and "images: images changed (blur)" in text
         and "how often ahead of ctm" in text
+        and "What this cannot see" in text
     )
     rows = {
         line.split()[0]: line.split()[1:]
@@ -351,8 +482,10 @@ def test_every_row_counts_wherever_it_plays_a_part(monkeypatch):
         "typica.bench._choose.unknown_draws", lambda n, rng: np.full((resamples, n), 1 / n)
     )
     monkeypatch.setattr(
-        "typica.bench._choose._certainty", lambda names, found: means.append(found) or {}
+        "typica.bench._choose.certainties", lambda names, found: means.append(found) or {}
     )
+    swapped = rng.permuted(held_out, axis=0)
+    monkeypatch.setattr("typica.bench._choose.swapped_rows", lambda known, rng: swapped)
     leave_classes_out(
         {"one": ByColumns(0, 4), "two": ByColumns(0, 2)}, train, y, held_out, y, near=near
     )
@@ -367,11 +500,19 @@ def test_every_row_counts_wherever_it_plays_a_part(monkeypatch):
                 )
             )
         whole = ByColumns(0, columns).fit(train, y)
+        scores, strange = whole.score_samples(held_out), whole.score_samples(swapped)
+        by_swapped = []
+        for k in range(3):  # the same rows are on both sides, so that the two factor
+            beyond = strange[None, y == k] - scores[:, None]
+            wrong = (beyond > 0) + (beyond == 0) / 2
+            of_known = weights[:24] @ wrong.mean(axis=1) / weights[:24].sum()
+            of_unknown = weights[:24][y == k] @ wrong.mean(axis=0) / weights[:24][y == k].sum()
+            by_swapped.append(1 - of_known * of_unknown / wrong.mean())
         for rows in near.values():
-            scores, strange = whole.score_samples(held_out), whole.score_samples(rows)
+            strange = whole.score_samples(rows)
             own = weights[24:30] if len(rows) == 6 else weights[30:]
             by_set.append(weighted_auroc(scores, strange, weights[:24], own))
-        return (np.mean(by_class) + np.mean(by_set)) / 2
+        return (np.mean(by_class) + np.mean(by_swapped) + np.mean(by_set)) / 3
 
     expected = [[mean(columns, 1 + row) for columns in (4, 2)] for row in np.eye(resamples)]
     np.testing.assert_allclose(means[0], expected, atol=1e-12)

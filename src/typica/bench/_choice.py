@@ -15,6 +15,7 @@ LEAST = 0.002  # nor is one whose mean AUROC is less than this behind: unknowns 
 TIE = 1e-6  # means that differ by no more are equal: no test could tell them apart
 MOST_NAMES = 3  # of such detectors in one sentence
 DEFAULTS = ("quorum", "ctm")  # what to take where the unknowns do not tell, the first that is there
+SEVERAL = "quorum"  # stands on several signs of the unknown: what sees one better is no reason yet
 CANNOT_SEE = (
     "What this cannot see: unknowns made of known rows are not strangers. The network was trained "
     "on the classes that are left out, so all AUROCs are too high; and inputs from elsewhere "
@@ -86,8 +87,15 @@ class Choice:
 
     @property
     def told(self) -> bool:
-        """Whether the unknowns tell which to take: the leader, clearly ahead of the default."""
-        return not self.rivals or self.default not in (None, self.leader, *self.rivals)
+        """Whether the unknowns tell which to take: the leader, clearly ahead of the default.
+
+        To depart from Quorum takes more than a mean: a lead on every kind of unknowns, changed
+        images among them. Where features alone said so, real unknowns said otherwise as often.
+        """
+        if self.default in (None, self.leader):
+            return not self.rivals
+        clear = self.default not in self.rivals
+        return clear and (self.default != SEVERAL or self._leads_on_every_kind())
 
     @property
     def best(self) -> str:
@@ -95,6 +103,16 @@ class Choice:
         if self.told or self.default is None:
             return self.leader
         return self.default
+
+    def _leads_on_every_kind(self) -> bool:
+        return bool(self.near) and not self._kinds_behind()
+
+    def _kinds_behind(self) -> list[str]:
+        """Return the kinds of unknowns on which the leader is behind the default."""
+        if self.default is None:
+            return []
+        leads, default = self.by_kind(self.leader), self.by_kind(self.default)
+        return [kind for kind in leads if leads[kind] < default[kind] - TIE]
 
     @property
     def verdict(self) -> str:
@@ -120,15 +138,31 @@ class Choice:
         return f"{reason}, and is ahead of {self.default} in {beyond} of resamples. {doubt}."
 
     def _why_it_cannot_tell(self, merit: str) -> str:
-        means, leader = self.means, self.leader
-        others = [name for name in means if name != leader]
-        equal = [name for name in others if means[leader] - means[name] <= TIE]
-        who = _listed([leader, *self.rivals])
+        leader, default = self.leader, self.default
+        if default not in (None, leader, *self.rivals):
+            best = f"{leader} has the best mean AUROC, {merit}"
+            return f"Cannot tell: {best}, but {self._why_it_is_no_reason()}."
+        equal = self._equals()
         if equal:
             tied = f"{_listed([leader, *equal])} have the same mean AUROC, {merit}"
         else:
             tied = f"{leader} has the best mean AUROC, {merit}, but not clearly"
+        who = _listed([leader, *self.rivals])
         return f"Cannot tell which is best of {who}: {tied}{self._how_close(equal)}."
+
+    def _why_it_is_no_reason(self) -> str:
+        behind = self._kinds_behind()
+        if behind:
+            return f"is behind {self.default} on some kinds of unknowns ({', '.join(behind)})"
+        return (
+            f"against unknowns made of features alone, which is no reason to leave {self.default}; "
+            "with the images, changed ones can say more"
+        )
+
+    def _equals(self) -> list[str]:
+        """Return the other detectors whose mean is that of the leader."""
+        means, leader = self.means, self.leader
+        return [name for name in means if name != leader and means[leader] - means[name] <= TIE]
 
     def _what_to_do(self) -> str:
         if self.default is None:

@@ -15,7 +15,8 @@ at most 4,000 rows (20 of each class, where classes are many).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,13 +33,11 @@ from typica.bench._resampling import (
     row_draws,
     unknown_draws,
 )
-from typica.bench._unknowns import Known, Round, rounds, swapped_rows
+from typica.bench._unknowns import Known, groups, joined, parts, swapped_rows
 from typica.detectors import Detector
 from typica.errors import InputError, border
 from typica.head import Head
 from typica.progress import steps
-
-Drawn = tuple[Counts, Floats]  # draws of the rows of a set of unknowns, and its weights
 
 
 @border
@@ -60,129 +59,156 @@ def leave_classes_out(
     rng = np.random.default_rng(seed)
     every = Known(train, labels, held_out, held_out_labels)
     every.check()
-    known = every.bounded(rng)
-    planned = list(rounds(known, rng))
-    strange = {"swapped": {"swapped": swapped_rows(known, rng)}}
-    if near:
-        strange["near"] = dict(near)
-    rows = row_draws(known.held_out_labels, rng)
-    tally = _Tally(detectors, [*dict.fromkeys(each.kind for each in planned), *strange])
-    weights = _weights(planned, rng)
-    with steps("leaving classes out", len(planned) + 1) as done:
+    draws = _Draws(every.bounded(rng), rng)
+    planned = [*draws.without_classes(), draws.with_all_classes(near or {})]
+    tally = _Tally(detectors)
+    with steps("leaving classes out", len(planned)) as done:
         for each in planned:
-            table = _without_classes(each, detectors, known)
-            inside = ~np.isin(known.held_out_labels, each.left_out)
-            drawn = {}
-            for key, places in each.unknown.items():
-                drawn[key] = (rows[:, places], weights[each.kind, key])
-            tally.add(each.kind, table, rows[:, inside], drawn)
+            tally.add(each, _compared(each, detectors, draws.known), draws.of_known(each))
             done(", ".join(map(str, each.left_out)))
-        table = _with_all_classes(detectors, known, strange)
-        for kind, sets in strange.items():
-            tally.add(kind, table, rows, _draws_of(sets, rows, rng))
-        done("all known")
     return tally.choice()
 
 
-def _weights(planned: Sequence[Round], rng: np.random.Generator) -> dict[tuple[str, Any], Floats]:
-    """Return the weight of each unknown in the resampled means of its kind, (resamples, 1)."""
-    keys: dict[str, list[Any]] = {}
-    for each in planned:
-        keys.setdefault(each.kind, []).extend(each.unknown)
-    weights = {}
-    for kind, of_kind in keys.items():
-        drawn = unknown_draws(len(of_kind), rng)
-        for place, key in enumerate(of_kind):
-            weights[kind, key] = drawn[:, [place]]
-    return weights
+@dataclass(frozen=True)
+class _Unknown:
+    """Rows that play the unknown, with draws of them and the set's weight on every resample."""
+
+    kind: str
+    key: Any
+    features: AnyArray
+    draws: Counts
+    weights: Floats
+
+    @property
+    def name(self) -> str:
+        """What tells it from the others of its round."""
+        return f"{self.kind} {self.key}"
 
 
-def _without_classes(
-    each: Round, detectors: Mapping[str, Detector], known: Known
-) -> dict[str, Comparison]:
-    """Compare detectors that do not know some classes, which play the unknown."""
-    kept = known.without(each.left_out)
-    made = {name: _without(detector, each.left_out) for name, detector in detectors.items()}
-    unknown = {key: known.held_out[places] for key, places in each.unknown.items()}
-    return compare(made, kept.train, kept.labels, kept.held_out, unknown, keep_scores=True)
+@dataclass(frozen=True)
+class _Round:
+    """One fit of each detector: the classes it does not know, and the unknowns it meets."""
+
+    left_out: Sequence[Any]
+    unknowns: Sequence[_Unknown]
 
 
-def _with_all_classes(
-    detectors: Mapping[str, Detector], known: Known, strange: Mapping[str, Mapping[str, AnyArray]]
-) -> dict[str, Comparison]:
-    """Compare detectors that know all classes, on rows that were made strange."""
-    made = {name: clone(detector) for name, detector in detectors.items()}
-    unknown: dict[str, AnyArray] = {}
-    for sets in strange.values():
-        unknown |= sets
-    return compare(made, known.train, known.labels, known.held_out, unknown, keep_scores=True)
+class _Draws:
+    """What is drawn anew on every resample: held-out rows, classes, and sets of changed images.
 
-
-def _draws_of(
-    sets: Mapping[str, AnyArray], rows: Counts, rng: np.random.Generator
-) -> dict[str, Drawn]:
-    """Return the draws of the rows of each set, and its weights.
-
-    Row i of sets of one size is a version of the same row in each: they are drawn together. So are
-    those that are as many as the held-out rows, and these.
+    A class that is drawn counts wherever it plays a part: alone, in its group, and swapped.
     """
-    weights = unknown_draws(len(sets), rng)
-    by_size = {rows.shape[1]: rows}
-    draws = {}
-    for place, (name, features) in enumerate(sets.items()):
-        size = len(features)
-        if size not in by_size:
-            by_size[size] = row_draws(np.zeros(size), rng)
-        draws[name] = (by_size[size], weights[:, [place]])
-    return draws
+
+    def __init__(self, known: Known, rng: np.random.Generator) -> None:
+        self.known = known
+        self.rng = rng
+        self.rows = row_draws(known.held_out_labels, rng)
+        self.weights = unknown_draws(len(known.classes), rng)
+
+    def without_classes(self) -> Iterator[_Round]:
+        """Yield the rounds in which classes are left out: each alone, then with its neighbours."""
+        held_out = self.known.held_out
+        for left_out in parts(self.known.classes, self.rng):
+            unknowns = [self._of("classes", label, [label], held_out) for label in left_out]
+            yield _Round(left_out, unknowns)
+        for left_out in groups(self.known):
+            unknown = self._of("neighbours", joined(left_out), left_out, held_out)
+            yield _Round(left_out, [unknown])
+
+    def with_all_classes(self, near: Mapping[str, AnyArray]) -> _Round:
+        """Return the round of rows that were made strange.
+
+        Row i of near sets of one size is a version of the same image in each: they are drawn
+        together.
+        """
+        swapped, classes = swapped_rows(self.known, self.rng), self.known.classes.tolist()
+        unknowns = [self._of("swapped", label, [label], swapped) for label in classes]
+        weights = unknown_draws(max(len(near), 1), self.rng)
+        sizes = sorted({len(features) for features in near.values()})
+        by_size = {size: row_draws(np.zeros(size), self.rng) for size in sizes}
+        for place, (name, features) in enumerate(near.items()):
+            drawn = by_size[len(features)]
+            unknowns.append(_Unknown("near", name, features, drawn, weights[:, place]))
+        return _Round([], unknowns)
+
+    def of_known(self, each: _Round) -> Counts:
+        """Return the draws of the held-out rows that are known in a round."""
+        return self.rows[:, ~np.isin(self.known.held_out_labels, each.left_out)]
+
+    def _of(self, kind: str, key: Any, labels: Sequence[Any], features: AnyArray) -> _Unknown:
+        """Return what rows of these classes, or made of them, are as unknowns."""
+        places = np.isin(self.known.held_out_labels, labels)
+        weights = self.weights[:, np.isin(self.known.classes, labels)].mean(axis=1)
+        return _Unknown(kind, key, features[places], self.rows[:, places], weights)
+
+
+def _compared(
+    each: _Round, detectors: Mapping[str, Detector], known: Known
+) -> dict[str, Comparison]:
+    """Compare detectors that do not know some classes on the unknowns of a round."""
+    kept = known.without(each.left_out)
+    return compare(
+        {name: _without(detector, each.left_out) for name, detector in detectors.items()},
+        kept.train,
+        kept.labels,
+        kept.held_out,
+        {unknown.name: unknown.features for unknown in each.unknowns},
+        keep_scores=True,
+    )
 
 
 class _Tally:
-    """What the rounds leave behind: AUROCs, the mean on every resample, and who failed."""
+    """What the rounds leave behind: AUROCs, sums on every resample, and who failed."""
 
-    def __init__(self, names: Iterable[str], kinds: Sequence[str]) -> None:
-        self.resampled = {name: np.zeros(RESAMPLES) for name in names}
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = list(names)
         self.aurocs: dict[str, dict[str, dict[Any, float]]] = {}
-        for kind in kinds:
-            self.aurocs[kind] = {name: {} for name in self.resampled}
+        self.sums: dict[str, dict[str, Floats]] = {}
+        self.weights: dict[str, Floats] = {}
         self.failed: dict[str, str] = {}
 
-    def add(
-        self,
-        kind: str,
-        table: Mapping[str, Comparison],
-        known: Counts,
-        unknown: Mapping[Any, Drawn],
-    ) -> None:
-        """Add a round to the resampled means and to the AUROCs of this kind.
-
-        known: draws of the held-out rows. unknown: draws and weights of each set of unknown rows.
-        """
+    def add(self, each: _Round, table: Mapping[str, Comparison], known: Counts) -> None:
+        """Add a round. known: draws of the held-out rows that were known in it."""
         scores: dict[str, Scores] = {}
         for name, row in table.items():
-            if row.evaluation is None or row.scores is None:
+            if row.scores is None:
                 self.failed[name] = row.error
-                continue
-            scores[name] = row.scores
-            found = row.evaluation.ood
-            self.aurocs[kind][name] |= {key: found[key].auroc for key in unknown}
-        if not scores:
-            return
+            else:
+                scores[name] = row.scores
+        for unknown in each.unknowns:
+            self._begin(unknown.kind)
+            self.weights[unknown.kind] += unknown.weights
+            for name in scores:
+                found = table[name].evaluation
+                if found is not None:
+                    auroc = found.ood[unknown.name].auroc
+                    self.aurocs[unknown.kind][name][unknown.key] = auroc
+            if scores:
+                self._add_resampled(unknown, scores, known)
+
+    def _begin(self, kind: str) -> None:
+        if kind not in self.weights:
+            self.weights[kind] = np.zeros(RESAMPLES)
+            self.aurocs[kind] = {name: {} for name in self.names}
+            self.sums[kind] = {name: np.zeros(RESAMPLES) for name in self.names}
+
+    def _add_resampled(
+        self, unknown: _Unknown, scores: Mapping[str, Scores], known: Counts
+    ) -> None:
         of_known = [found.test for found in scores.values()]
-        for key, (draws, weights) in unknown.items():
-            of_unknown = [found.ood[key] for found in scores.values()]
-            redrawn = weights * redrawn_aurocs(of_known, of_unknown, known, draws)
-            for name, column in zip(scores, redrawn.T, strict=True):
-                self.resampled[name] += column / len(self.aurocs)
+        of_unknown = [found.ood[unknown.name] for found in scores.values()]
+        redrawn = redrawn_aurocs(of_known, of_unknown, known, unknown.draws)
+        for name, column in zip(scores, redrawn.T, strict=True):
+            self.sums[unknown.kind][name] += unknown.weights * column
 
     def choice(self) -> Choice:
         """Return what the rounds amount to, of the detectors that took part in all of them."""
-        names = [name for name in self.resampled if name not in self.failed]
+        names = [name for name in self.names if name not in self.failed]
         if not names:
             example = next(iter(self.failed.items()))
             raise InputError(f"every detector failed, e.g. {example}; see their needs.")
-        kinds = {kind: self._of(kind, names) for kind in self.aurocs}
-        means = np.stack([self.resampled[name] for name in names], axis=1)
+        kinds = {kind: self._aurocs_of(kind, names) for kind in self.aurocs}
+        means = np.stack([self._resampled(name) for name in names], axis=1)
         leader = next(iter(mean_aurocs(list(kinds.values()))))
         return Choice(
             auroc=kinds["classes"],
@@ -194,8 +220,13 @@ class _Tally:
             swapped=kinds["swapped"],
         )
 
-    def _of(self, kind: str, names: Sequence[str]) -> Aurocs:
+    def _aurocs_of(self, kind: str, names: Sequence[str]) -> Aurocs:
         return {name: self.aurocs[kind][name] for name in names}
+
+    def _resampled(self, name: str) -> Floats:
+        """Return a detector's mean on every resample; all kinds weigh the same."""
+        by_kind = [self.sums[kind][name] / self.weights[kind] for kind in self.sums]
+        return np.asarray(np.mean(by_kind, axis=0))
 
 
 def _without(detector: Detector, left_out: Sequence[Any]) -> Detector:

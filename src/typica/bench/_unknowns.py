@@ -9,7 +9,7 @@ of two such rows was tried in its place, and misleads: it only asks who sees a t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,18 +87,6 @@ class Known:
             )
 
 
-@dataclass(frozen=True)
-class Round:
-    """One fit of each detector: the classes it does not know, and the held-out rows of these.
-
-    unknown: {key: places of the rows}.
-    """
-
-    kind: str
-    left_out: Sequence[Any]
-    unknown: Mapping[Any, Places]
-
-
 def some_rows(labels: AnyArray, most: int, most_of_class: int, rng: np.random.Generator) -> Places:
     """Return the places of at most about `most` rows, in order, each class with its share.
 
@@ -119,20 +107,23 @@ def some_rows(labels: AnyArray, most: int, most_of_class: int, rng: np.random.Ge
     return np.sort(np.concatenate(kept))
 
 
-def rounds(known: Known, rng: np.random.Generator) -> Iterator[Round]:
-    """Yield the rounds that leave out classes: each once alone, then with its neighbours."""
-    classes, labels = known.classes, known.held_out_labels
-    count = min(len(classes), FITS)
-    for part in np.array_split(rng.permutation(len(classes)), count):
-        left_out = classes[np.sort(part)].tolist()
-        unknown = {label: np.flatnonzero(labels == label) for label in left_out}
-        yield Round("classes", left_out, unknown)
-    if len(classes) < FEWEST:
-        return
-    for group in neighbours(class_means(known)):
-        left_out = classes[group].tolist()
-        unknown = {joined(left_out): np.flatnonzero(np.isin(labels, left_out))}
-        yield Round("neighbours", left_out, unknown)
+def parts(classes: AnyArray, rng: np.random.Generator) -> list[list[Any]]:
+    """Return which classes are left out together though each counts alone: one at a time, if few.
+
+    >>> parts(np.array(["a", "b", "c"]), np.random.default_rng(0))
+    [['a'], ['b'], ['c']]
+    """
+    if len(classes) <= FITS:
+        return [[label] for label in classes.tolist()]
+    by_lot = np.array_split(rng.permutation(len(classes)), FITS)
+    return [classes[np.sort(part)].tolist() for part in by_lot]
+
+
+def groups(known: Known) -> list[list[Any]]:
+    """Return the groups of neighbouring classes; none where too few classes would stay."""
+    if len(known.classes) < FEWEST:
+        return []
+    return [known.classes[group].tolist() for group in neighbours(class_means(known))]
 
 
 def neighbours(means: AnyArray) -> list[list[int]]:
