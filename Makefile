@@ -3,7 +3,7 @@ PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 BIN = .venv/bin
 
-.PHONY: help demo test test-all test-bare browser bench lint clean
+.PHONY: help demo test test-all test-bare browser web bench lint clean
 
 help:
 	@echo "make demo       install and run the demonstration (offline after the install)"
@@ -27,7 +27,7 @@ demo: .venv/demo
 	$(BIN)/typica bench digits --report -o demo-result
 
 # One thread a process: the tests run side by side, and threads of small matrices get in each other's way.
-test: lint test-bare browser
+test: lint test-bare browser web
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal \
 		--cov --cov-report=term
 
@@ -41,6 +41,15 @@ browser:
 	else echo "installing system packages as root: chromium chromium-driver (BROWSER=none leaves them out)"; \
 		{ apt-get update -qq && apt-get install -y -qq chromium chromium-driver; } >/dev/null 2>&1 \
 			|| echo "Chromium could not be installed: $(SKIPPED)"; \
+	fi
+
+# The runtime of browsers, for one test: where npm is there and may install it.
+web: .web/ready
+.web/ready: tests/export/web/package.json
+	@if ! command -v npm >/dev/null; then echo "no npm: the test of onnxruntime-web will be skipped"; \
+	else mkdir -p .web && cp tests/export/web/package.json .web/ && \
+		{ npm install --prefix .web --ignore-scripts --no-audit --no-fund --silent >/dev/null 2>&1 && touch $@ \
+			|| echo "onnxruntime-web could not be installed: its test will be skipped"; } \
 	fi
 
 # What other people's code needs must not reach the other tests.
@@ -75,4 +84,4 @@ bench: .venv/dev
 	$(BIN)/python benchmarks/run.py
 
 clean:
-	rm -rf demo-result .venv .bare .oracles .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf demo-result .venv .web .bare .oracles .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist

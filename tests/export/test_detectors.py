@@ -184,3 +184,26 @@ assert not {"typica", "torch", "onnx"} & set(sys.modules)
     assert done.returncode == 0, done.stderr
     expected = calibrated(CTM(), data).judge(rows_of(data)).typical.sum()
     assert int(done.stdout) == expected
+
+
+@pytest.mark.parametrize("name", ["ctm", "knn", "ensemble", "lof"])
+def test_openvino_says_the_same(name, data):
+    openvino = pytest.importorskip("openvino", reason="the extra openvino is not installed")
+    detector, rows = calibrated(make(name, data), data), rows_of(data)
+    model = to_onnx(detector)
+    core = openvino.Core()
+    compiled = core.compile_model(
+        core.read_model(model.SerializeToString()), "CPU", {"INFERENCE_NUM_THREADS": 1}
+    )
+    found, wanted = compiled({"features": rows}), run(model, rows)
+    np.testing.assert_allclose(
+        found["score"], wanted["score"], rtol=0, atol=1e-5 * abs(wanted["score"]).max()
+    )
+    assert np.array_equal(found["typical"].astype(bool), wanted["typical"])
+
+
+@pytest.mark.parametrize("package", ["onnx", "spox"])
+def test_a_missing_package_is_named_with_its_extra(package, data, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(InputError, match=rf"{package} is not installed; .* 'typica\[onnx\]'"):
+        to_onnx(calibrated(CTM(), data))
