@@ -76,7 +76,7 @@ def checkpoint() -> Path:
     return path
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def one_thread() -> Iterator[None]:
     """Small layers on a busy machine: threads that wait for each other cost ten times what they save."""
     before = torch.get_num_threads()

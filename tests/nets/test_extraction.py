@@ -109,7 +109,7 @@ def test_the_same_again_is_opened_and_anything_else_refused(here: Path, photos: 
     first = extract(images, open_model(MODEL), "a.bank", settings=PLAIN)
     before = tree(Path("a.bank"))
     with monkeypatch.context() as patch:
-        patch.setattr("typica.nets._extraction.make_runner", None)  # nothing may be run
+        patch.setattr("typica.nets._start.make_runner", None)  # nothing may be run
         again = extract(images, open_model(MODEL), "a.bank", settings=Settings(backend="openvino"))
     assert again.fingerprint() == first.fingerprint() and tree(Path("a.bank")) == before
     with pytest.raises(InputError, match="weights is"):

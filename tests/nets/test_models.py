@@ -135,6 +135,13 @@ def with_weights(path):
 def with_transform():
     return plain(), Preprocessing(8, 8)
 
+class Net(nn.Sequential):
+    def __init__(self, width=3):
+        super().__init__(nn.Linear(4, width), nn.ReLU(), nn.Linear(width, 2))
+
+def two(one, other):
+    return plain()
+
 def wrong():
     return "a model"
 
@@ -156,6 +163,11 @@ def test_functions_of_the_users(here):
     opened = open_model("my_models:with_weights", str(here / "w.pth"), layer="0")
     assert torch.equal(opened.extractor(x).features, other[0](torch.from_numpy(x)).detach())
     assert open_model("my_models:with_transform").transform.crop == 8
+    # What takes no weights is given them afterwards.
+    for spec in ("my_models:plain", "my_models:Net"):
+        opened = open_model(spec, str(here / "w.pth"), layer="0")
+        assert torch.equal(opened.extractor(x).features, other[0](torch.from_numpy(x)).detach())
+    torch.save(nn.Linear(4, 2).state_dict(), here / "other.pth")
     for spec, weights, message in (
         ("my_models:plane", None, r"has no function 'plane'; it has 'plain'"),
         ("my_models:NUMBER", None, r"has no function 'NUMBER'"),
@@ -164,7 +176,15 @@ def test_functions_of_the_users(here):
             None,
             "cannot be called with no arguments .*missing a required argument",
         ),
-        ("my_models:plain", "w.pth", "cannot be called with the weights alone"),
+        ("my_models:two", "w.pth", "cannot be called with the weights alone"),
+        ("my_models:Net", "other.pth", r"other.pth does not fit; 4 key\(s\) missing: 0.weight"),
+        ("my_models:plain", "gone.pth", "gone.pth: there is no such file"),
+        ("my_models.plain", None, r"not a model \(did you mean my_models:plain\?\); pass"),
+        (
+            "my_models.py",
+            None,
+            r"name the class or function in it .* \(it has 'plain', .*: model='my_models:broken'",
+        ),
         ("my_models:wrong", None, "returned str; return an nn.Module"),
         ("my_models:broken", None, r"it raised KeyError \('layers'\); fix the function"),
         (

@@ -18,6 +18,7 @@ from ._features import builtin_features, read_features_folder
 from ._from_files import choose_files, compare_files, evaluate_files
 from ._gallery import write_gallery
 from ._headline import Headline, headline
+from ._image_banks import banked
 from ._narrow import NarrowTable
 from ._near import near_features
 from ._plot import PLOTS, plot
@@ -48,6 +49,7 @@ __all__ = [
     "Suite",
     "Table",
     "accepted",
+    "banked",
     "builtin_features",
     "choose_files",
     "compare",

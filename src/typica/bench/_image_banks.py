@@ -43,6 +43,8 @@ def banked(
     if not holds_images(path):
         return path
     if origin is None and network.get("model") is None:
+        if not _has_images(path):
+            return path  # for its reader to complain about
         raise InputError(
             f"{path}: holds images; name the network that is to see them, {argument('model')}, "
             "or pass a bank of `typica extract`."
@@ -56,3 +58,10 @@ def banked(
     folder = set_home() / "banks" / name
     extract(images, opened, folder, transform, settings=settings)
     return folder
+
+
+def _has_images(path: Path) -> bool:
+    try:
+        return len(open_images(path)) > 0
+    except InputError:
+        return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -15,6 +15,7 @@ from typica.cli.checks import check_file, out_file, read_transform
 from typica.cli.options import (
     Alpha,
     Backend,
+    Classes,
     Json,
     Labels,
     MovedModel,
@@ -25,7 +26,14 @@ from typica.cli.options import (
     Trust,
 )
 from typica.cli.show import error_console, present
-from typica.data import FeatureFile, find_head, open_features, read_labels
+from typica.data import (
+    FeatureFile,
+    find_head,
+    holds_images,
+    open_features,
+    read_classes,
+    read_labels,
+)
 from typica.decide import describe
 from typica.detectors import (
     Detector,
@@ -47,7 +55,11 @@ app = new_app()
 )
 def fit(
     features: Annotated[
-        Path, typer.Argument(help="A bank, or features: .npy, .npz, .safetensors, .parquet, .csv.")
+        Path,
+        typer.Argument(
+            help="A bank, features (.npy, .npz, .safetensors, .parquet, .csv), or images in one "
+            "folder per class, with --model."
+        ),
     ],
     output: Annotated[
         Path | None,
@@ -83,6 +95,7 @@ def fit(
     model: MovedModel = None,
     weights: MovedWeights = None,
     transform: Transform = None,
+    classes: Classes = None,
     trust: Trust = False,
     backend: Backend = "auto",
     on_error: OnError = "stop",
@@ -91,20 +104,24 @@ def fit(
     """Fit a detector on training features and set its threshold on held-out ones."""
     _check(output, calibrate, {"--alpha": alpha, "--tpr": tpr})
     target = _beside(features) if output is None else output
+    network: dict[str, Any] = {
+        "model": model,
+        "weights": weights,
+        "transform": read_transform(transform),
+        "trust": trust,
+        "settings": Settings(backend=backend, on_error=on_error),  # type: ignore[arg-type]
+    }
+    if holds_images(features):
+        # Needs torch, which is an extra.
+        from typica.bench import banked  # noqa: PLC0415
+
+        names = None if classes is None else read_classes(classes)
+        features = banked(features, classes=names, **network)
     opened = open_features(features)
     made = _make(detector, param or [], head, opened)
     logits = reads_logits(made)
     train, origin = opened.read(logits=logits), opened.origin
-    reader = InputReader(
-        origin,
-        logits,
-        model=model,
-        weights=weights,
-        transform=read_transform(transform),
-        trust=trust,
-        settings=Settings(backend=backend, on_error=on_error),  # type: ignore[arg-type]
-        whose=str(features),
-    )
+    reader = InputReader(origin, logits, whose=str(features), **network)
     held_out = reader.rows(calibrate) if calibrate else None
     targets = train.labels if labels is None else read_labels(labels)
     if logits:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib
 import inspect
@@ -19,7 +20,7 @@ from typica.kinds import kind_of
 from typica.nets import zoo
 from typica.nets._code import FILES, code_of, code_to_run, is_function
 from typica.nets._reduce import Reduction
-from typica.nets._result import closest
+from typica.nets._result import closest, some
 from typica.origin import Origin
 
 PROGRAMS = FILES[1:]  # files of PyTorch, which can run code
@@ -98,7 +99,8 @@ def open_model(
       weights="random";
     - an ONNX file (.onnx);
     - "package.module:function", called with no arguments, or with `weights`, which returns an
-      nn.Module, or a pair of one and its Preprocessing. This runs the code of that module and
+      nn.Module, or a pair of one and its Preprocessing; a class, or a function that takes no
+      weights, is given those of a checkpoint afterwards. This runs the code of that module and
       function; the current directory is searched. To name it is to agree, which is remembered, so
       that a detector fitted on its features may open it again;
     - a file of TorchScript (.pt, .pth, .torchscript, .ts) or torch.export (.pt2), with trust=True:
@@ -142,12 +144,35 @@ def _open(spec: str, weights: Any, asked: _Asked, trust: bool) -> Opened:
         if (code := code_to_run(spec, weights)) is not None:
             code.agree()
         return opened._replace(weights_file=_absolute(weights))
+    if path.suffix == ".py" and path.is_file():
+        raise _python_file(path)
     if path.is_file() and (other := _other_file(path)) is not None:
         raise other
     found = kind_of(path)
     if found is not None:
         raise FormatError(f"{found}, not a network; pass {_FORMS}.")
-    raise FormatError(f"not a model; pass {_FORMS}.")
+    raise FormatError(f"not a model{_meant(spec)}; pass {_FORMS}.")
+
+
+def _meant(spec: str) -> str:
+    """Return a question about a function that is named with a dot in place of the colon."""
+    module, _, name = spec.rpartition(".")
+    return f" (did you mean {module}:{name}?)" if module and code_of(module) is not None else ""
+
+
+def _python_file(path: Path) -> FormatError:
+    """Return the error about a file of code, with the names in it; none of it is run."""
+    try:
+        body = ast.parse(path.read_bytes()).body
+    except (SyntaxError, ValueError, RecursionError):
+        body = []
+    names = [node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    named = f"{path.stem}:{names[-1] if names else 'FUNCTION'}"
+    has = f" (it has {some(names)})" if names else ""
+    return FormatError(
+        f"a file of Python; name the class or function in it that makes the network{has}, from "
+        f"the folder it lies in: {argument('model', named)}."
+    )
 
 
 def _absolute(name: Any) -> str | None:
@@ -220,16 +245,19 @@ def _other_file(path: Path) -> FormatError | None:
     return FormatError(
         "holds weights, not a program; name their architecture and pass the file as its weights: "
         f"{argument('model', 'ZOO_NAME')} {argument('weights', str(path))} "
-        f"(zoo: {', '.join(zoo.names())}), "
-        "or pass package.module:function."
+        f"(zoo: {', '.join(zoo.names())}), or the class of a network of your own, from the folder "
+        f"of its code: {argument('model', 'FILE:CLASS')} {argument('weights', str(path))}."
     )
 
 
 def _from_function(spec: str, weights: Any) -> tuple[Any, Preprocessing | None]:
     module, _, name = spec.rpartition(":")
-    arguments = () if weights is None else (weights,)
     with _code_of_the_user():
-        made = _function(module, name, arguments)(*arguments)
+        function = _function(module, name)
+        given = weights is not None and _takes_weights(function, weights)
+        arguments = (weights,) if given else ()
+        _check_call(function, arguments)
+        made = function(*arguments)
     model, transform = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
     from typica.nets._torch import nn  # noqa: PLC0415 (needs torch, which is an extra)
 
@@ -238,7 +266,33 @@ def _from_function(spec: str, weights: Any) -> tuple[Any, Preprocessing | None]:
             f"returned {type(model).__name__}; "
             "return an nn.Module, or a pair of one and its Preprocessing."
         )
+    if weights is not None and not given:
+        # Needs torch, which is an extra.
+        from typica.nets.zoo.checkpoint import fill, read_state  # noqa: PLC0415
+
+        fill(model, read_state(weights), str(weights), copy=True)
     return model, transform
+
+
+def _takes_weights(function: Callable[..., Any], weights: Any) -> bool:
+    """Tell whether weights are what a function is called with.
+
+    A class or function without parameters, or whose first is a number such as a count of classes,
+    is called with none, and the network is given the weights afterwards.
+    """
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())
+    if not parameters or isinstance(parameters[0].default, int | float):
+        return False
+    return _binds(signature, (weights,)) or not _binds(signature, ())
+
+
+def _binds(signature: inspect.Signature, arguments: tuple[Any, ...]) -> bool:
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        return False
+    return True
 
 
 @contextlib.contextmanager
@@ -259,7 +313,7 @@ def _code_of_the_user() -> Iterator[None]:
             sys.path.remove(here)
 
 
-def _function(module: str, name: str, arguments: tuple[Any, ...]) -> Callable[..., Any]:
+def _function(module: str, name: str) -> Callable[..., Any]:
     importlib.invalidate_caches()
     try:
         home = importlib.import_module(module)
@@ -278,6 +332,10 @@ def _function(module: str, name: str, arguments: tuple[Any, ...]) -> Callable[..
         raise InputError(
             f"{module} has no function {name!r}; it has {closest(name, names) or 'none'}."
         )
+    return cast("Callable[..., Any]", function)
+
+
+def _check_call(function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
     try:
         inspect.signature(function).bind(*arguments)
     except TypeError as error:
@@ -285,4 +343,3 @@ def _function(module: str, name: str, arguments: tuple[Any, ...]) -> Callable[..
         raise InputError(
             f"it cannot be called with {how} ({error}); write a function that can."
         ) from None
-    return cast("Callable[..., Any]", function)
