@@ -483,3 +483,15 @@ def test_parameters_are_checked_as_the_method_declares_them(tmp_path):
     said = " ".join(str(caught.value).split())
     assert "methods.knn: k=0 is not an integer of at least 1; pass k>=1." in said
     assert "methods.energy: temperature='hot' is not a positive number" in said
+
+
+def test_the_printed_row_of_mahalanobis_stands_beside_both_of_ours(data, tmp_path):
+    """On the CIFARs it is one of four layers; on ImageNet of the last."""
+    described = load_suite("cifar10-densenet")
+    sets = read_features_folder(described, fill(tmp_path, data))
+    for name, both in (("cifar10-densenet", True), ("imagenet-resnet50", False)):
+        outcome = run_experiment("main", load_suite(name), sets, {"mahalanobis": {}})
+        printed = outcome.record.published
+        assert "mahalanobis" in printed and ("mahalanobis_layers" in printed) == both
+        if both:
+            assert printed["mahalanobis_layers"] == printed["mahalanobis"]

@@ -76,7 +76,7 @@ def _table(value: Any) -> bool:
 def _divisor(value: Any) -> bool:
     if value == OF_TRANSFORM:
         return True
-    numbers = value if isinstance(value, list) else [value]
+    numbers = value if _numbers(value) else [value]
     return all(_number(entry) and 0 < entry < math.inf for entry in numbers)
 
 
