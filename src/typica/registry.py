@@ -1,4 +1,4 @@
-"""Methods by name, in a package of one method per file: a file added is added everywhere."""
+"""Methods by name: a file added to their package, or a plugin that is installed, is everywhere."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 from typing import Any, Generic, TypeVar
 
+from typica import plugins
 from typica.errors import InputError
 
 T = TypeVar("T")
@@ -14,8 +15,9 @@ T = TypeVar("T")
 class Registry(Generic[T]):
     """The methods of one package: each the class whose `kind` is the name of its module.
 
-    package: the package's dotted name; what: the word for its methods in messages. Modules whose
-    names start with an underscore, and `base`, hold no methods.
+    package: the package's dotted name, and the group of entry points by which other packages add to
+    it; what: the word for its methods in messages. Modules whose names start with an underscore,
+    and `base`, hold no methods.
 
     >>> Registry("typica.detectors", "detector").find("CTM").__name__
     'CTM'
@@ -27,9 +29,12 @@ class Registry(Generic[T]):
 
     def names(self) -> list[str]:
         """Return the names of all methods, sorted."""
+        return sorted({*self._own(), *plugins.installed(self.package)})
+
+    def _own(self) -> list[str]:
         path = importlib.import_module(self.package).__path__
         names = (module.name for module in pkgutil.iter_modules(path))
-        return sorted(name for name in names if not name.startswith("_") and name != "base")
+        return [name for name in names if not name.startswith("_") and name != "base"]
 
     def find(self, name: str) -> type[T]:
         """Return the class of a method by its name, in any case and with - for _."""
@@ -38,12 +43,19 @@ class Registry(Generic[T]):
             raise InputError(
                 f"{self.what} {name!r} is unknown; choose one of {', '.join(self.names())}."
             )
+        if wanted not in self._own():
+            return self._plugin(wanted)
         module = importlib.import_module(f"{self.package}.{wanted}")
-        found: type[T] = next(
-            item
-            for item in vars(module).values()
-            if getattr(item, "kind", None) == wanted and isinstance(item, type)
-        )
+        found: type[T] = next(item for item in vars(module).values() if _is_kind(item, wanted))
+        return found
+
+    def _plugin(self, name: str) -> type[T]:
+        found: type[T] = plugins.load(plugins.installed(self.package)[name])
+        if not _is_kind(found, name):
+            raise InputError(
+                f"{self.what} {name!r}: the package that brings it has no class of that name; "
+                f"write @storable({name!r}) above it."
+            )
         return found
 
     def make(self, name: str, **params: Any) -> T:
@@ -58,3 +70,7 @@ class Registry(Generic[T]):
             )
         made: T = cls(**params)
         return made
+
+
+def _is_kind(item: Any, kind: str) -> bool:
+    return isinstance(item, type) and getattr(item, "kind", None) == kind

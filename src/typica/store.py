@@ -34,6 +34,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 import typica
+from typica import plugins
 from typica.arrays import AnyArray
 from typica.errors import FormatError, InputError, border, by_caller
 from typica.exact import json_number
@@ -402,14 +403,21 @@ def fitted_state(estimator: Any) -> dict[str, Any]:
     return {key: value for key, value in vars(estimator).items() if _is_fitted_name(key)}
 
 
+def _load_method(kind: str) -> None:
+    """Import the module of a detector or rectifier of this kind, ours or a plugin's."""
+    for floor in _FLOORS:
+        if importlib.util.find_spec(f"typica.{floor}.{kind}") is not None:
+            importlib.import_module(f"typica.{floor}.{kind}")
+        elif kind in plugins.installed(f"typica.{floor}"):
+            plugins.load(plugins.installed(f"typica.{floor}")[kind])
+
+
 def _reader_of(kind: str) -> Callable[[dict[str, Any]], Any]:
     """Return what rebuilds a kind, loading the module that registers it."""
     if kind not in _KINDS and kind in _MODULES:
         importlib.import_module(f"typica.{_MODULES[kind]}")
     if not {kind} & {*_KINDS, *_READERS} and re.fullmatch(r"[a-z][a-z0-9_]*", kind):
-        for floor in _FLOORS:
-            if importlib.util.find_spec(f"typica.{floor}.{kind}") is not None:
-                importlib.import_module(f"typica.{floor}.{kind}")
+        _load_method(kind)
     if kind in _READERS:
         return _READERS[kind]
     if kind not in _KINDS:

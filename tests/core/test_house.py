@@ -11,14 +11,14 @@ import typica
 
 SRC = Path(typica.__file__).parent
 FLOORS = [  # from the top
-    "cards errors exact extras files checks kinds progress",
+    "cards errors exact extras files checks kinds plugins progress",
     "arrays linalg",
     "store",
     "head moments metrics explanation calibration origin verdicts fdr combine",
     "estimator registry",
     "detectors",
     "rectify",
-    "decide",
+    "decide testing",
     "conformal monitor",  # the names of version 0.1
     "bank",
     "data",

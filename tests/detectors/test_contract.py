@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from helpers.data import SMALL, Data, fitted, make
+from helpers.data import SMALL, Data, case, fitted, make
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
@@ -18,6 +18,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import typica
+from typica.testing import CHECKS
 
 # scikit-learn's checks that a detector may fail, with the reason.
 LABELS = dict.fromkeys(
@@ -87,24 +88,9 @@ def test_name_is_the_file_and_the_class_is_exported(name):
     assert cls.__name__ in typica.__all__ and cls.__name__ in typica.detectors.__all__
 
 
-def test_tags_are_complete(name):
-    tags = typica.detector_class(name).tags
-    assert tags.reference and tags.score_cost and tags.memory and tags.fit_cost
-
-
-def test_higher_is_typical(name, data: Data):
-    detector = fitted(name, data)
-    assert (
-        typica.evaluate(detector.score_samples(data.test), detector.score_samples(data.ood)).auroc
-        > 0.7
-    )
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_dtype_is_kept(name, data: Data, dtype):
-    scores = fitted(name, data).score_samples(data.test.astype(dtype))
-    assert scores.dtype == dtype
-    assert scores.shape == (len(data.test),)
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_contract(name, data: Data, check):
+    check(case(name, data))
 
 
 def test_half_precision_is_computed_in_single(name, data: Data):
@@ -121,15 +107,6 @@ def test_integers_are_computed_in_double(name, data: Data):
     np.testing.assert_array_equal(
         detector.score_samples(whole), detector.score_samples(whole.astype(np.float64))
     )
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_batches_do_not_matter(name, data: Data, dtype):
-    detector = fitted(name, data)
-    test = data.test.astype(dtype)
-    whole = detector.score_samples(test)
-    one_by_one = np.concatenate([detector.score_samples(row[None]) for row in test])
-    assert_close(detector, one_by_one, whole, dtype)
 
 
 def test_small_blocks_do_not_matter(name, data: Data, monkeypatch):
@@ -239,23 +216,6 @@ def test_a_data_frame_is_explained_by_the_names_of_its_columns(name, data: Data)
             assert "petal_" in str(answer)
 
 
-def test_decision_is_score_minus_threshold(name, data: Data):
-    detector = fitted(name, data).calibrate(data.held_out, tpr=0.9)
-    scores = detector.score_samples(data.test)
-    np.testing.assert_allclose(detector.decision_function(data.test), scores - detector.offset_)
-    np.testing.assert_array_equal(
-        detector.predict(data.test), np.where(scores >= detector.offset_, 1, -1)
-    )
-    assert detector.predict(data.test).dtype == np.int64
-
-
-def test_calibrate_sets_the_kth_smallest_score(name, data: Data):
-    detector = fitted(name, data).calibrate(data.held_out, tpr=0.9)
-    scores = np.sort(detector.score_samples(data.held_out))
-    assert detector.offset_ == scores[12 - 1]  # 120 rows, k = floor(121 * 0.1)
-    assert detector.calibration_.k == 12 and detector.calibration_.n == 120
-
-
 def test_save_and_load_give_the_same_detector(name, data: Data, tmp_path):
     detector = fitted(name, data).calibrate(data.held_out)
     path = tmp_path / "detector.safetensors"
@@ -333,13 +293,6 @@ def test_merge_refuses_what_does_not_fit(name, data: Data):
 def test_fit_predict_uses_the_labels(name, data: Data):
     wanted = fitted(name, data).predict(data.train)
     np.testing.assert_array_equal(make(name, data).fit_predict(data.train, data.labels), wanted)
-
-
-def test_fit_forgets_an_earlier_fit(name, data: Data):
-    detector = fitted(name, data)
-    once = detector.score_samples(data.test)
-    detector.fit(data.ood, np.arange(len(data.ood)) % 4).fit(data.train, data.labels)
-    np.testing.assert_array_equal(detector.score_samples(data.test), once)
 
 
 def test_pipeline_is_calibrated_explained_and_stored(name, data: Data, tmp_path):

@@ -11,15 +11,18 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from importlib.metadata import EntryPoint
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from typica import plugins
 from typica.bench._schema import Problems, read_suite
 from typica.errors import InputError, argument
 from typica.files import read_text, reading
 from typica.kinds import SUITE, check_kind
 
+PLUGINS = "typica.suites"  # the group of entry points by which packages add suites
 GRID = (10, 20, 50, 100, 200, 400)  # the numbers of neighbours that the paper tried
 
 
@@ -99,23 +102,29 @@ class Suite:
 
 
 def list_suites() -> list[str]:
-    """Return the names of the suites that come with Typica.
+    """Return the names of the suites that come with Typica, or with a plugin that is installed.
 
     >>> list_suites()[0]
     'cifar10-densenet'
     """
+    return sorted({*_own_suites(), *plugins.installed(PLUGINS)})
+
+
+def _own_suites() -> list[str]:
     names = [file.name for file in _shipped().iterdir()]
-    return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
+    return [name.removesuffix(".toml") for name in names if name.endswith(".toml")]
 
 
 def suite_text(name: str) -> str:
-    """Return the TOML text of a suite that comes with Typica, or of a file.
+    """Return the TOML text of a suite that comes with Typica or a plugin, or of a file.
 
     >>> suite_text("digits").splitlines()[0]
     'title = "Handwritten digits 0-6, multilayer perceptron"'
     """
-    if name in list_suites():
+    if name in _own_suites():
         return str((_shipped() / f"{name}.toml").read_text(encoding="utf-8"))
+    if name in plugins.installed(PLUGINS):
+        return _plugin_text(plugins.installed(PLUGINS)[name])
     path = Path(name)
     check_kind(path, SUITE, "a suite", "pass a TOML file, or start from `typica suite init`")
     if not path.is_file():
@@ -190,6 +199,12 @@ def _check_paths(
 def _found(path: str, *places: Path | None) -> Path | None:
     found = (place / path for place in places if place is not None)
     return next((place for place in found if place.exists()), None)
+
+
+def _plugin_text(point: EntryPoint) -> str:
+    """Return the suite of an entry point `package:stem`: the file stem.toml in that package."""
+    with reading(point.value, "not a suite of an installed package", "update the package"):
+        return (files(point.module) / f"{point.attr}.toml").read_text(encoding="utf-8")
 
 
 def _shipped() -> Any:

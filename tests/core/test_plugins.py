@@ -1,0 +1,183 @@
+"""Detectors and suites of other people's packages, and the checks that they can run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import numpy as np
+import pytest
+from helpers.data import make_data
+from helpers.shell import run
+
+import typica
+from typica.bench import list_suites, load_suite
+from typica.detectors import Tags
+from typica.testing import check_detector
+
+MODULE = '''
+"""A detector of another package: minus the distance to the mean of all rows."""
+
+import numpy as np
+from typica.arrays import namespace
+from typica.detectors import Detector, Tags
+from typica.store import storable
+
+
+@storable("middle")
+class Middle(Detector):
+    """Minus the distance to the middle of the training rows, in the largest coordinate."""
+
+    tags = Tags(fit_cost="O(N m)", score_cost="O(m)", memory="O(m)", reference="nobody")
+    params = {}
+
+    def _learn(self, Z, labels):
+        self.middle_ = Z.astype(np.float64).mean(axis=0)
+        self.spread_ = Z.astype(np.float64).std(axis=0)
+
+    def _derive(self):
+        self._middle, self._spread = self.middle_, self.spread_
+
+    def _score(self, Z):
+        xp = namespace(Z)
+        middle, spread = self._like("_middle", Z), self._like("_spread", Z)
+        return -xp.max(xp.abs((Z - middle) / spread), axis=1)
+'''
+SUITE = """
+title = "Another package's"
+model = "densenet-bc-100"
+[id]
+train = { set = "cifar10", split = "train" }
+test = { set = "cifar10", split = "test" }
+[ood]
+svhn = { set = "svhn", split = "test" }
+[methods.ctm]
+"""
+POINTS = """
+[typica.detectors]
+middle = other_detectors:Middle
+
+[typica.suites]
+other-suite = other_detectors:medical
+"""
+BROKEN = """
+[typica.detectors]
+broken = other_detectors.missing:Nothing
+misnamed = other_detectors:Middle
+ctm = other_detectors:Middle
+
+[typica.suites]
+no-suite = other_detectors:missing
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package as pip installs it, where Python looks for packages."""
+    code, info = tmp_path / "other_detectors", tmp_path / "other_detectors-1.0.dist-info"
+    code.mkdir()
+    info.mkdir()
+    (code / "__init__.py").write_text(MODULE)
+    (code / "medical.toml").write_text(SUITE)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other-detectors\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(POINTS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "other_detectors", raising=False)
+    return tmp_path
+
+
+def test_an_installed_detector_is_one_like_any_other(package, tmp_path, capsys):
+    data = make_data()
+    assert "middle" in typica.list_detectors() and "other_detectors" not in sys.modules
+    detector = typica.make_detector("middle").fit(data.train).calibrate(data.held_out)
+    path = tmp_path / "middle.safetensors"
+    detector.save(path)
+    np.save(tmp_path / "test.npy", data.test)
+    code = (
+        f"import sys; sys.path.insert(0, {str(package)!r}); import numpy, typica; "
+        f"print(typica.load({str(path)!r}).score_samples(numpy.load({str(tmp_path / 'test.npy')!r}))[0])"
+    )
+    printed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert float(printed.stdout) == detector.score_samples(data.test)[0]
+    assert "middle" in run(capsys, "detectors")
+
+
+def test_it_keeps_the_contract(package):
+    # One box around all classes is no good detector: the strangers are further away than these.
+    check_detector(typica.make_detector("middle"))
+
+
+def test_ours_cannot_be_replaced_and_broken_ones_are_named(package):
+    (package / "other_detectors-1.0.dist-info" / "entry_points.txt").write_text(BROKEN)
+    assert typica.detector_class("ctm") is typica.CTM
+    with pytest.raises(typica.InputError, match=r"broken: the package other-detectors cannot be"):
+        typica.make_detector("broken")
+    with pytest.raises(typica.InputError, match="'misnamed': the package that brings it has no"):
+        typica.make_detector("misnamed")
+    with pytest.raises(typica.InputError, match="other_detectors:missing: not a suite"):
+        load_suite("no-suite")
+
+
+def test_an_installed_suite_is_one_like_any_other(package, capsys):
+    assert "other-suite" in list_suites()
+    assert load_suite("other-suite").title == "Another package's"
+    assert "other-suite" in run(capsys, "suite", "list")
+
+
+class Upside(typica.CTM):
+    """CTM with the wrong sign."""
+
+    kind = "ctm"
+
+    def _score(self, Z):
+        return -super()._score(Z)
+
+
+class Wide(typica.CTM):
+    """CTM that forgets the dtype."""
+
+    kind = "ctm"
+
+    def score_samples(self, X):
+        return super().score_samples(X).astype(np.float64)
+
+
+class Silent(typica.CTM):
+    """CTM that takes anything."""
+
+    kind = "ctm"
+
+    def score_samples(self, X):
+        return super().score_samples(np.nan_to_num(np.asarray(X)))
+
+
+class Vague(typica.CTM):
+    """CTM that does not say what it costs."""
+
+    kind = "ctm"
+    tags = Tags(reference="nobody")
+
+
+@pytest.mark.parametrize(
+    ("broken", "promise"),
+    [
+        (Upside, "higher is typical"),
+        (Wide, "dtype is kept"),
+        (Silent, "tensors are scored as arrays are"),
+        (Vague, "tags are complete"),
+    ],
+)
+def test_a_broken_promise_is_named(broken, promise):
+    pytest.importorskip("torch")
+    with pytest.raises(AssertionError, match=f"{broken.__name__}, {promise}: "):
+        check_detector(broken())
+
+
+def test_the_readme_of_contributors_says_it_as_it_is():
+    text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    block = text.partition("```toml\n")[2].partition("```")[0]
+    assert dedent(block).startswith('[project.entry-points."typica.detectors"]\n')
