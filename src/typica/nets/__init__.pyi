@@ -3,6 +3,7 @@ from ._adascale import AdaSCALE
 from ._code import agreements_file, code_of, code_to_run, is_function
 from ._explaining import explain_images
 from ._extraction import extract
+from ._gram import Gram
 from ._guard import Guard, Guarded
 from ._inputs import InputReader, are_images
 from ._judging import Seen, features_of, judge_images
@@ -28,6 +29,7 @@ __all__ = [
     "AdaSCALE",
     "Extraction",
     "FeatureExtractor",
+    "Gram",
     "GraphExtractor",
     "Guard",
     "Guarded",
