@@ -7,6 +7,7 @@ torch.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -45,8 +46,12 @@ def is_traced(x: Array) -> bool:
     """Tell whether `x` stands for an array to come: how many rows it has is not known yet.
 
     The form of such an array can be checked, its values cannot: what is exported checks them when
-    it runs.
+    it runs. So it is of every tensor while `torch.export` traces.
     """
+    if array_api_compat.is_torch_array(x):
+        # From torch 2.7 on; before, what is exported is looked at, which torch refuses.
+        exporting = getattr(sys.modules["torch"].compiler, "is_exporting", bool)
+        return bool(exporting())
     return x.shape[0] is None
 
 
@@ -83,6 +88,8 @@ def by_sklearn(model: Any, method: str, Z: Array, dtype: Any = None) -> Array:
     dtype: what the model is given, if not that of Z.
     """
     if is_traced(Z):
+        if not hasattr(Z, "by_sklearn"):
+            raise InputError(f"{type(model).__name__} of scikit-learn has no tensor code to trace.")
         return Z.by_sklearn(model, method)
     rows = to_numpy(Z)
     made = getattr(model, method)(rows.astype(dtype or rows.dtype, copy=False))

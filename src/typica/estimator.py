@@ -23,7 +23,16 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from typica import store
-from typica.arrays import Array, Labels, Rows, as_features, as_labels, like, to_numpy
+from typica.arrays import (
+    Array,
+    Labels,
+    Rows,
+    as_features,
+    as_labels,
+    is_traced,
+    like,
+    to_numpy,
+)
 from typica.checks import Parameter, check_parameters
 from typica.errors import InputError, border
 from typica.moments import Moments
@@ -201,17 +210,14 @@ class Estimator(BaseEstimator):
 
         Of a named tuple of arrays, each.
         """
+        if is_traced(Z):  # what a trace makes is of no use after it
+            return _moved(getattr(self, name), Z)
         place = (type(Z), Z.dtype, array_api_compat.device(Z))
         if not hasattr(self, "_moved"):
             self._moved = {}
         kept = self._moved.get(name)
         if kept is None or kept[0] != place:
-            derived = getattr(self, name)
-            if isinstance(derived, tuple):
-                moved = type(derived)(*(like(array, Z) for array in derived))
-            else:
-                moved = like(derived, Z)
-            kept = self._moved[name] = (place, moved)
+            kept = self._moved[name] = (place, _moved(getattr(self, name), Z))
         return kept[1]
 
     # How it is done
@@ -308,6 +314,13 @@ class Estimator(BaseEstimator):
         estimator = cls(**state["params"])
         store.set_state(estimator, state["fitted"])
         return estimator
+
+
+def _moved(derived: Any, Z: Array) -> Any:
+    """Return an array, or each of a named tuple of arrays, like Z."""
+    if isinstance(derived, tuple):
+        return type(derived)(*(like(array, Z) for array in derived))
+    return like(derived, Z)
 
 
 class LearnsMoments(Estimator):

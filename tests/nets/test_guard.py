@@ -253,6 +253,54 @@ def test_it_exports_with_any_batch_size(data):
     assert all(torch.allclose(a, b) for a, b in zip(got, expected, strict=True))
 
 
+def exported(guard: Guard, x: torch.Tensor) -> nn.Module:
+    """Export a guard for any number of rows, save it, and load it again."""
+    file = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's own, about itself
+        rows = {"images": {0: torch.export.Dim("n")}}
+        torch.export.save(torch.export.export(guard, (x[:4],), dynamic_shapes=rows), file)
+        file.seek(0)
+        return torch.export.load(file).module()
+
+
+@pytest.mark.parametrize("method", ["ctm", "energy", "mahalanobis", "knn", "vim", "quorum"])
+def test_an_exported_guard_can_be_saved_and_decides_alike(method, data):
+    guard = Guard(classifier(data), fitted(method, data).calibrate(data.held_out))
+    x = rows(data)
+    wanted, got = guard(x), exported(guard, x)(x)
+    scale = max(float(wanted.score.abs().max()), 1.0)
+    assert torch.allclose(got.score, wanted.score, rtol=1e-5, atol=1e-6 * scale)
+    assert torch.allclose(got.logits, wanted.logits)
+    assert (got.verdict == wanted.verdict).float().mean() > 0.95
+    assert (got.p_value - wanted.p_value).abs().max() < 1.5 / 121
+    # The detector itself is as it was.
+    assert torch.equal(guard(x).score, wanted.score)
+
+
+def test_an_exported_pipeline_and_rows_that_are_not_finite(data):
+    pipeline = make_pipeline(ReAct(), typica.make_detector("energy", head=data.head))
+    typica.calibrate(pipeline.fit(data.train, data.labels), data.held_out)
+    x = rows(data)
+    guard = Guard(classifier(data), pipeline)
+    program = exported(guard, x)
+    assert torch.allclose(program(x).score, guard(x).score, atol=1e-5)
+    x[0, 0], x[1, 0] = float("nan"), float("inf")
+    got = program(x)
+    assert got.verdict[:2].tolist() == [-1, -1]
+    assert torch.equal(got.verdict[2:], program(rows(data)).verdict[2:])
+
+
+@pytest.mark.parametrize("method", ["isolation_forest", "lof"])
+def test_a_guard_that_cannot_be_exported_says_so(method, data):
+    with pytest.raises(
+        typica.InputError,
+        match=r"Guard: (LOF|IsolationForest) cannot be traced by torch\.export \(.* of scikit-learn has "
+        r"no tensor code to trace.*guard the model with another detector, or export this one with",
+    ):
+        exported(Guard(classifier(data), fitted(method, data)), rows(data))
+
+
 def test_what_cannot_be(data):
     model = classifier(data)
     with pytest.raises(

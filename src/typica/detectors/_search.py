@@ -249,13 +249,12 @@ def kth_by_product(Q: Array, rows: Array, k: int) -> Array:
         S = Q @ rows[start : min(start + 16 * TILE, rows.shape[0]), :].T
         found = _largest(S, min(k, S.shape[1]))
         if values is None:
-            values, index = xp.take_along_axis(S, found, axis=1), found + start
+            values, index = _at(S, found), found + start
             continue
-        both = xp.concat([values, xp.take_along_axis(S, found, axis=1)], axis=1)
+        both = xp.concat([values, _at(S, found)], axis=1)
         places = xp.concat([index, found + start], axis=1)
         best = _largest(both, min(k, both.shape[1]))
-        values = xp.take_along_axis(both, best, axis=1)
-        index = xp.take_along_axis(places, best, axis=1)
+        values, index = _at(both, best), _at(places, best)
     return index[:, k - 1]
 
 
@@ -265,6 +264,14 @@ def _largest(S: Array, k: int) -> Array:
     if hasattr(xp, "topk"):
         return xp.topk(S, k, dim=1).indices
     return xp.argsort(S, axis=1, descending=True)[:, :k]
+
+
+def _at(S: Array, places: Array) -> Array:
+    """Return the numbers of each row of S at its places (n, k)."""
+    xp = namespace(S)
+    if hasattr(xp, "gather"):  # which torch.export traces for any number of rows
+        return xp.gather(S, 1, places)
+    return xp.take_along_axis(S, places, axis=1)
 
 
 def _squares(rows: Floats, q: Floats) -> Floats:

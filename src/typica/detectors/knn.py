@@ -19,7 +19,7 @@ import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import AnyArray, Array, Rows, like, namespace, to_numpy
+from typica.arrays import AnyArray, Array, Rows, is_traced, like, namespace, to_numpy
 from typica.checks import choice, count
 from typica.detectors._bases import SUBSAMPLE, RowsDetector, check_k
 from typica.detectors._search import Search, kth_by_product
@@ -129,7 +129,7 @@ class KNN(RowsDetector):
         xp = namespace(Z)
         if len(self._directions) < self.k:
             return xp.full_like(Z[:, 0], -FARTHEST)
-        near = "cpu" in str(array_api_compat.device(Z)).lower()
+        near = "cpu" in str(array_api_compat.device(Z)).lower() and not is_traced(Z)
         narrow = xp.float32 if self._directions.dtype == np.float32 else Z.dtype
         # In float64, so that a row has the same direction, to the last bit, kept and as a query.
         U, zero = units(xp.astype(Z, xp.float64) if near else Z)

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from typica.arrays import is_traced
 from typica.detectors import CosineDetector, final_detector, reads_logits
 from typica.errors import InputError, border
 from typica.linalg import NO_DIRECTION
 from typica.nets._input import as_extractor, chosen
-from typica.nets._result import Extraction, batch_of
+from typica.nets._result import Extraction, batch_of, first_line
 from typica.nets._torch import nn, torch
 from typica.nets.extractors.torch import FeatureExtractor
 
@@ -45,9 +46,11 @@ class Guard(nn.Module):
     model is put in eval mode. The verdict is `detector.predict`'s: +1 where the score is at least
     the threshold at the time of making the guard.
 
-    CTM and CW are copied into buffers and scored without a branch in Python, so that a guard with
-    one of them moves between devices whole, is saved with `state_dict`, and can be exported. Other
-    detectors are called as they are.
+    CTM and CW are copied into buffers, so that a guard with one of them moves between devices whole
+    and is saved with `state_dict`. Other detectors are called as they are. `torch.export` takes a
+    guard with any detector that is array code (all but LOF and the isolation forest, which are
+    scikit-learn's); what it exports gives a Guarded, and `torch.export.save` keeps it. To load it,
+    import `typica.nets` first. A row that is not finite is -1 there.
 
     >>> import numpy as np, typica
     >>> model = nn.Linear(2, 2)
@@ -109,7 +112,7 @@ class Guard(nn.Module):
 
     def _score(self, rows: Any) -> Any:
         if self.directions is None:
-            return self.detector.score_samples(rows)
+            return self._scored(rows)
         rows = rows if rows.dtype == torch.float64 else rows.float()
         if rows.shape[1] != self.directions.shape[1]:
             raise InputError(
@@ -117,6 +120,22 @@ class Guard(nn.Module):
                 f"gives {rows.shape[1]}; fit it on features of this model and layer."
             )
         return max_cosine(rows, self.directions.to(rows.dtype))
+
+    def _scored(self, rows: Any) -> Any:
+        """Return the scores of a detector as it is; say so if it cannot be exported."""
+        if not is_traced(rows):
+            return self.detector.score_samples(rows)
+        try:
+            scores = self.detector.score_samples(rows)
+        except Exception as error:  # of every kind: scikit-learn, NumPy and torch have their own
+            name = type(final_detector(self.detector)).__name__
+            raise InputError(
+                f"Guard: {name} cannot be traced by torch.export ({first_line(error)}); guard the "
+                "model with another detector, or export this one with typica.export.to_onnx."
+            ) from error
+        # A row that would be refused here is not typical there.
+        sound = torch.isfinite(rows).all(1) & (scores < torch.inf)
+        return torch.where(sound, scores, torch.nan)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Guard:
         """Move or convert the guard; beside a model in half its buffers stay in single."""
