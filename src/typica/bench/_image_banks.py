@@ -61,7 +61,9 @@ def banked(
 
 
 def _has_images(path: Path) -> bool:
+    """Tell whether the first of what may be images is one."""
     try:
-        return len(open_images(path)) > 0
+        open_images(path).read(0)
     except InputError:
         return False
+    return True
