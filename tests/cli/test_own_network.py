@@ -156,7 +156,7 @@ def test_a_bank_by_hand_and_the_order_of_the_classes(here: Path, capsys, model: 
     assert "e.g. --transform '{" in notes
     assert Bank.open("train.bank").origin.transform == Preprocessing(8, 8, mode="L").to_dict()
     order = re.search(r"if the outputs are (.*?); name them", notes)[1]
-    assert order.split(", ") == NAMES and "--classes FILE (--fresh" in notes
+    assert order.split(", ") == NAMES and "--classes FILE of `typica extract` (--fresh" in notes
     Path("classes.txt").write_text("\n".join(order.split(", ")))
     run(capsys, *asked, "--classes", "classes.txt", "--fresh")
     bank = Bank.open("train.bank")

@@ -131,8 +131,8 @@ def _say_if_doubtful(bank: Bank) -> None:
         note(
             f"labels and outputs disagree: {order.top_1:.1%} of the labels are predicted (top-1), "
             f"{order.best:.1%} if the outputs are {told_order(order, bank.classes)}; name them in "
-            f"that order with {argument('classes', 'FILE')} ({argument('fresh', True)} for the "
-            "same bank)"
+            f"that order, {argument('classes', 'FILE')} of `typica extract` "
+            f"({argument('fresh', True)} for the same bank)"
         )
 
 
