@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from helpers.data import Data, make, make_data
-from helpers.export import FAR, assert_alike, calibrated, calibrated_pair, rows_of, run
+from helpers.export import FAR, assert_alike, calibrated, calibrated_pair, rows_of, run, small
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
@@ -31,7 +31,7 @@ def data() -> Data:
 
 @pytest.mark.parametrize("name", DETECTORS)
 def test_every_detector_says_the_same_as_in_python(name, data):
-    detector = calibrated(make(name, data), data)
+    detector = calibrated(small(name, data), data)
     model = to_onnx(detector)
     onnx.checker.check_model(model, full_check=True)
     assert_alike(detector, model, rows_of(data), FAR.get(name, np.inf))
