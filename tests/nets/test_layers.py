@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.real import REAL
+from helpers.shell import run
 from helpers.tinynet import MODEL, SOURCE, write_images
 from torch import nn
 
@@ -167,6 +169,32 @@ def test_verdicts_on_images_by_several_layers(tmp_path: Path, monkeypatch: pytes
     expected = detector.judge({name: rows[row : row + 1] for name, rows in read(bank).items()})
     np.testing.assert_allclose(found.score, expected.score, rtol=1e-4)
     assert found.nearest[0] == "red"
+
+
+def test_layers_from_the_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
+    """A bank with layers is fitted, calibrated and scored by all of them."""
+    (tmp_path / "tiny.py").write_text(SOURCE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "tiny", raising=False)
+    plain = Settings(backend="torch", batch=4, threads=1)
+    banks = {}
+    for seed, name in enumerate(("train", "test")):
+        images = write_images(tmp_path / name, seed=seed)
+        layers = ["0.0", "penultimate"]
+        banks[name] = extract(images, MODEL, f"{name}.bank", layers=layers, settings=plain)
+    run(
+        capsys,
+        *("fit", "train.bank", "--detector", "layer_ensemble", "--param", "detector=ctm"),
+        *("--calibrate", "test.bank", "-o", "layers.safetensors"),
+    )
+    detector = typica.load("layers.safetensors")
+    assert detector.layers_ == ["0.0", "penultimate"] and detector.n_features_in_ == 24
+    expected = LayerEnsemble(CTM()).fit(banks["train"]).calibrate(banks["test"])
+    assert detector.threshold_ == pytest.approx(expected.threshold_)
+    told = run(capsys, "score", "layers.safetensors", "test.bank", "--json", "-")
+    scores = [row["score"] for row in json.loads(told)["rows"]]
+    assert sorted(scores) == pytest.approx(sorted(expected.score_samples(banks["test"]).tolist()))
 
 
 def read(bank: typica.Bank) -> dict[str, np.ndarray]:

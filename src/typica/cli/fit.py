@@ -10,6 +10,7 @@ import typer
 from rich.text import Text
 
 from typica.arrays import AnyArray
+from typica.bank import Bank
 from typica.cli.app import new_app
 from typica.cli.checks import check_file, out_file, read_transform
 from typica.cli.options import (
@@ -39,6 +40,7 @@ from typica.detectors import (
     Detector,
     make_detector,
     parse_params,
+    reads_layers,
     reads_logits,
     takes_head,
 )
@@ -122,7 +124,8 @@ def fit(
     logits = reads_logits(made)
     train, origin = opened.read(logits=logits), opened.origin
     reader = InputReader(origin, logits, whose=str(features), **network)
-    held_out = reader.rows(calibrate) if calibrate else None
+    layered = opened.bank if made.tags.reads == "layers" else None
+    held_out = reader.rows(calibrate) if calibrate and layered is None else None
     targets = train.labels if labels is None else read_labels(labels)
     if logits:
         _say_what_are_logits(opened)
@@ -130,7 +133,10 @@ def fit(
     if targets is None and made.tags.uses_labels:
         note("no labels: all rows count as one class (pass --labels for one mean per class)")
     with work("fitting", len(train.features)):
-        _fit(made, train.features, targets)
+        _fit(made, train.features if layered is None else layered, targets)
+    if calibrate and layered is not None:
+        reader.layers = reads_layers(made)  # which ones is known by now
+        held_out = reader.rows(calibrate)
     _set_threshold(made, held_out, alpha, tpr)
     if reader.opened_origin is not None:
         made.origin_ = origin or reader.opened_origin
@@ -183,7 +189,7 @@ def _to_check_by(
     return None if known else labels
 
 
-def _fit(detector: Detector, features: AnyArray, labels: AnyArray | None) -> None:
+def _fit(detector: Detector, features: AnyArray | Bank, labels: AnyArray | None) -> None:
     with warnings.catch_warnings():
         # What are logits was just said.
         warnings.filterwarnings("ignore", r".* is taken as logits", InputWarning)

@@ -49,8 +49,9 @@ from typica.data import (
     write_verdicts,
 )
 from typica.decide import describe, judge, load_detector, origin_of
-from typica.detectors import final_detector, reads_logits
+from typica.detectors import final_detector, reads_layers, reads_logits
 from typica.errors import InputError
+from typica.nets import InputReader
 from typica.progress import work
 from typica.verdicts import SORTS, WORDS, Verdicts
 
@@ -194,6 +195,8 @@ def _read(estimator: Any, inputs: list[Path]) -> AnyArray:
         )
     if inputs == [STANDARD]:
         return np.concatenate(list(read_arriving(cast(io.BufferedReader, sys.stdin.buffer))))
+    if reads_layers(estimator) is not None:
+        return InputReader.of(estimator).rows(inputs[0])
     logits = reads_logits(estimator)
     return read_features(inputs[0], origin_of(estimator), logits=logits).features
 

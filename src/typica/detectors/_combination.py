@@ -6,8 +6,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
 
 from typica.arrays import AnyArray, Array, like, map_rows, namespace, to_numpy
 from typica.checks import choice
@@ -202,6 +200,10 @@ def logistic_weights(known: AnyArray, strange: AnyArray) -> Floats:
     >>> bool(w[0] > 10 * abs(w[1]))
     True
     """
+    # They take long to load, and only this needs them.
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+    from sklearn.model_selection import GridSearchCV  # noqa: PLC0415
+
     for name, rows in (("known", known), ("strange", strange)):
         if len(rows) < 5 or not np.isfinite(rows).all():
             raise InputError(

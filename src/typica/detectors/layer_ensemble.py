@@ -142,9 +142,7 @@ class LayerEnsemble(Combination):
         """Return a bank's layers by name, its features under that of the layer they are of."""
         if not hasattr(bank, "layers"):  # rows that were read as this detector reads them
             return bank.features
-        origin = bank.origin
-        last = PENULTIMATE if origin is None or origin.layer is None else origin.layer
-        return {**bank.layers, last: bank.features}
+        return layers_of(bank)
 
     # One member per layer
 
@@ -202,6 +200,13 @@ class LayerEnsemble(Combination):
     def classes_(self) -> AnyArray:
         """The names of the classes that the last layer's detector knows."""
         return np.asarray(final_detector(self.members_[-1]).classes_)
+
+
+def layers_of(bank: Any) -> dict[str, AnyArray]:
+    """Return a bank's layers by name, its features under that of the layer they are of."""
+    origin = bank.origin
+    last = PENULTIMATE if origin is None or origin.layer is None else origin.layer
+    return {**bank.layers, last: bank.features}
 
 
 def is_table(X: Any) -> bool:

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from typica.arrays import AnyArray
+from typica.bank import Bank
 from typica.data import Images, holds_images, open_images, read_rows
 from typica.decide import origin_of
 from typica.detectors import final_detector, reads_layers, reads_logits
@@ -33,7 +36,7 @@ class InputReader:
     The network is opened for the first images; all that are read at once go through one backend.
 
     origin: the network that made the features, None where it is not known. logits: whether logits
-    are wanted in place of features. layers: those that are wanted side by side, of images. model,
+    are wanted in place of features. layers: those that are wanted side by side. model,
     weights, trust: as `reopen` takes them. transform: as
     `extract` takes it; a network that the detector remembers has its own. whose: the name that
     errors begin with.
@@ -84,9 +87,22 @@ class InputReader:
             if look is not None and name in images:
                 rows[name] = self._seen(look, images[name])
             else:
-                rows[name] = read_rows(_only(source), self.origin, width, logits=self.logits)
+                rows[name] = self._features(_only(source), width)
             width = rows[name].shape[1]
         return rows
+
+    def _features(self, path: Path, width: int | None) -> AnyArray:
+        """Return the rows of a file of features; of a bank's layers, side by side."""
+        if self.layers is None or not Bank.is_bank(path):
+            return read_rows(path, self.origin, width, logits=self.logits)
+        # Loads what combines detectors, which those of one layer do without.
+        from typica.detectors.layer_ensemble import joined, layers_of  # noqa: PLC0415
+
+        bank = Bank.open(path)
+        with about(str(path)):
+            if self.origin is not None:
+                self.origin.check_same(bank.origin)
+            return np.asarray(joined(layers_of(bank), self.layers))
 
     def _look(self, images: Mapping[str, Images]) -> Look:
         """Return what shows images to the network, opened and with its backend chosen by now."""
