@@ -89,3 +89,11 @@ def test_what_others_call_a_method_is_here(generator):
     theirs = " ".join(line["pytorch_ood"] for line in lines)
     for name in ("MaxSoftmax", "MCD", "NACUE", "RankFeat", "WeightedEBO", "MultiMahalanobis"):
         assert name in theirs.replace(",", "").split()
+
+
+def test_the_page_tells_of_what_needs_the_network(generator):
+    page = generator.page()
+    assert "\n### AdaSCALE\n" in page and "\n### Gram\n" in page
+    assert "Dominant Activations and Variance" in page
+    methods = {line["method"] for line in generator.read_lines(generator.NETWORKS)}
+    assert all(f"| {name} |" in page for name in methods) and "Energy" in methods
