@@ -24,7 +24,7 @@ GROUPS = {
     },
     "Fit and decide": {
         "extract": "Run images through a network and keep features, logits and labels in a bank.",
-        "choose": "Choose a detector with no OOD data: each class in turn plays the unknown.",
+        "choose": "Choose a detector with no OOD data: known inputs play the unknown.",
         "fit": "Fit a detector on training features and set its threshold on held-out ones.",
         "calibrate": "Give a detector p-values from held-out inputs, and reject at a level "
         "that holds.",
