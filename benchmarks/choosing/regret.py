@@ -8,7 +8,9 @@ wrote, so that several runs can be shown as one. Held-out inputs are its
 calibration rows, else one half of its test rows. For each folder: Spearman's rank correlation
 between the means of `choose` and the mean AUROCs on the OOD sets, the detector that it recommends,
 whether it could tell, and the regret: the AUROC of the best detector, known only now, minus that of
-the recommended one, in points. Below, what one answer for every folder would have cost.
+the recommended one, in points. Below, what other ways would have cost: to take the first of the
+list, or its first single method (not Quorum, nor Ensemble), or the first where classes are left out
+one by one and nothing else; and one answer for every folder.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ from typica.head import Head
 ROWS = 10_000  # of the training data, for the fits that the OOD sets judge
 SCORED = 3000  # rows of each set
 CONSTANTS = 6  # answers that are shown
+JOINT = ("quorum", "ensemble")  # detectors that are several in one
 Arrays = dict[str, np.ndarray]
 
 
@@ -57,7 +60,7 @@ def main() -> None:
             content = {"suites": results, "summary": summary}
             given.json.write_text(json.dumps(content, indent=1))
     for name, value in summary.items():
-        print(f"{name:<42} {value:6.2f}")
+        print(f"{name:<66} {value:6.2f}")
 
 
 def line(name: str, result: Mapping[str, Any]) -> str:
@@ -105,10 +108,8 @@ def measured(folder: Path, names: list[str] | None, given: argparse.Namespace) -
 
 def judged(choice: Choice, shown: Mapping[str, float]) -> dict[str, Any]:
     """Return how well a choice did, given the mean AUROC that each detector then had."""
-    common = [name for name in choice.means if name in shown]
-    said = [choice.means[name] for name in common]
     return {
-        "correlation": float(spearmanr(said, [shown[name] for name in common])[0]),
+        "correlation": rank_correlation(choice.means, shown),
         "pick": choice.best,
         "told": choice.told,
         "regret": max(shown.values()) - shown[choice.best],
@@ -117,24 +118,62 @@ def judged(choice: Choice, shown: Mapping[str, float]) -> dict[str, Any]:
     }
 
 
+def rank_correlation(said: Mapping[str, float], shown: Mapping[str, float]) -> float:
+    names = [name for name in said if name in shown]
+    return float(spearmanr([said[name] for name in names], [shown[name] for name in names])[0])
+
+
 def summarised(results: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-    """Return mean correlation and regret, and the mean regret of the best constant answers."""
-    common = set.intersection(*(set(result["shown"]) for result in results.values()))
-    costs = {name: [] for name in common}
-    for result in results.values():
-        best = max(result["shown"].values())
-        for name in common:
-            costs[name].append(best - result["shown"][name])
-    regrets = [result["regret"] for result in results.values()]
-    summary = {
-        "mean rank correlation": np.mean([result["correlation"] for result in results.values()]),
-        "mean regret of choose": np.mean(regrets),
-        "largest regret of choose": np.max(regrets),
-    }
-    for name in sorted(costs, key=lambda name: np.mean(costs[name]))[:CONSTANTS]:
-        summary[f"mean regret of always {name}"] = np.mean(costs[name])
-        summary[f"largest regret of always {name}"] = np.max(costs[name])
+    """Return means over the folders: of correlation and regret, and what other ways would cost."""
+    every = list(results.values())
+    summary = {"mean rank correlation": np.mean([result["correlation"] for result in every])}
+    alone = [rank_correlation(of_classes(result), result["shown"]) for result in every]
+    summary["mean rank correlation of classes one by one"] = np.mean(alone)
+    ways = {"choose": [result["regret"] for result in every]}
+    ways["the first of its list"] = [cost(of_kinds(result), result["shown"]) for result in every]
+    singles = [without(JOINT, result) for result in every]
+    ways["its first single method"] = [cost(of_kinds(one), one["shown"]) for one in singles]
+    ways["classes one by one"] = [cost(of_classes(result), result["shown"]) for result in every]
+    ways |= constants(every)
+    for name, costs in constants(singles).items():
+        ways[f"{name}, among single methods"] = costs
+    for name, costs in ways.items():
+        summary[f"mean regret of {name}"] = np.mean(costs)
+        summary[f"largest regret of {name}"] = np.max(costs)
     return {name: float(value) for name, value in summary.items()}
+
+
+def constants(results: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
+    """Return the regrets of the constant answers that cost least, by name."""
+    common = set.intersection(*(set(result["shown"]) for result in results))
+    costs = {}
+    for name in common:
+        shown = [result["shown"] for result in results]
+        costs[f"always {name}"] = [max(aurocs.values()) - aurocs[name] for aurocs in shown]
+    cheapest = sorted(costs, key=lambda name: np.mean(costs[name]))
+    return {name: costs[name] for name in cheapest[:CONSTANTS]}
+
+
+def without(names: Sequence[str], result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a result as if some detectors had not been there."""
+    shown = {name: auroc for name, auroc in result["shown"].items() if name not in names}
+    return {"shown": shown, "choice": result["choice"]}
+
+
+def of_kinds(result: Mapping[str, Any]) -> Mapping[str, float]:
+    return result["choice"]["mean_auroc"]
+
+
+def of_classes(result: Mapping[str, Any]) -> dict[str, float]:
+    """Return the mean AUROC with classes left out one by one."""
+    aurocs = result["choice"]["auroc"]
+    return {name: float(np.mean(list(by_class.values()))) for name, by_class in aurocs.items()}
+
+
+def cost(said: Mapping[str, float], shown: Mapping[str, float]) -> float:
+    """Return the regret of the first by what was said, of those that were shown."""
+    first = max(shown, key=lambda name: said[name])
+    return max(shown.values()) - shown[first]
 
 
 def read(folder: Path, seed: int) -> Arrays:

@@ -425,6 +425,11 @@ def test_rows_are_bounded_and_every_class_stays(monkeypatch):
     assert len(known.train) == 20 and len(known.held_out) == 48
 
 
+def test_no_detector_is_refused(data: Data):
+    with pytest.raises(typica.InputError, match="no detector to compare; name some"):
+        choose(data)
+
+
 def test_held_out_rows_of_another_class_are_refused(data: Data):
     labels = np.arange(len(data.held_out)) % 5
     with pytest.raises(typica.InputError, match="held-out rows are of class 4, which the training"):

@@ -56,6 +56,10 @@ def leave_classes_out(
     `detectors` are unfitted and stay so; their heads, where they have one, must name the labels'
     classes. near: features of corrupted or mixed inputs by name.
     """
+    if not detectors:
+        raise InputError(
+            "no detector to compare; name some, and pass a head for those that need one."
+        )
     rng = np.random.default_rng(seed)
     every = Known(train, labels, held_out, held_out_labels)
     every.check()
