@@ -18,8 +18,8 @@ from sklearn.pipeline import make_pipeline
 from torch import nn
 
 import typica
+from typica.linalg import max_cosine
 from typica.nets import FeatureExtractor, Guard
-from typica.nets._guard import max_cosine
 from typica.rectify.react import ReAct
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from typica.arrays import is_traced
 from typica.detectors import CosineDetector, final_detector, reads_logits
 from typica.errors import InputError, border
-from typica.linalg import NO_DIRECTION
+from typica.linalg import max_cosine
 from typica.nets._input import as_extractor, chosen
 from typica.nets._result import Extraction, batch_of, first_line
 from typica.nets._torch import nn, torch
@@ -172,19 +172,3 @@ def _directions(detector: Any) -> Any:
     detector._check_fitted()
     detector._prepare()
     return torch.tensor(detector._directions)
-
-
-def max_cosine(Z: Any, directions: Any) -> Any:
-    """Return max_k cos(directions_k, z) for each row z of Z (n, m), -1 where z is zero.
-
-    directions (C, m) are of length 1. There is no branch in Python, so that it can be exported.
-
-    >>> max_cosine(torch.tensor([[3.0, 4.0], [0.0, 0.0], [1e30, 0.0]]), torch.eye(2))
-    tensor([ 0.8000, -1.0000,  1.0000])
-    """
-    largest = Z.abs().amax(1, keepdim=True)
-    zero = largest == 0
-    Z = Z / torch.where(zero, 1.0, largest)  # so that squares neither overflow nor underflow
-    length = torch.where(zero, 1.0, torch.linalg.vector_norm(Z, dim=1, keepdim=True))
-    best = (Z @ directions.T).amax(1, keepdim=True) / length
-    return torch.where(zero, NO_DIRECTION, best).squeeze(1)
