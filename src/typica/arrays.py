@@ -260,7 +260,9 @@ def map_rows(
             check_finite(rows, block.start)
         blocks.append(values)
         advance(block.stop - block.start)
-    return blocks[0] if len(blocks) == 1 else xp.concat(blocks)
+    if len(blocks) == 1:
+        return blocks[0]
+    return xp.concat(blocks)
 
 
 def check_rows(Z: Array) -> None:

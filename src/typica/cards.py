@@ -40,7 +40,9 @@ def shown(value: Any) -> str:
     """Return a value as a person reads it: four digits of a number, nothing for None."""
     if value is None:
         return ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value)
 
 
 @functools.cache

@@ -185,7 +185,9 @@ def check_share(value: Any, name: str, zero: bool = False, one: bool = False) ->
     if not isinstance(value, float | np.floating):
         return share
     short = exact(round(float(value), 15))
-    return short if short and abs(short - share) < Fraction(1, 2**53) else share
+    if short and abs(short - share) < Fraction(1, 2**53):
+        return short
+    return share
 
 
 def false_alarm_rate(alpha: Any = None, tpr: Any = None) -> Fraction:

@@ -21,7 +21,9 @@ class Contribution(NamedTuple):
     name: str | None = None
 
     def __str__(self) -> str:
-        return str(self.feature) if self.name is None else self.name
+        if self.name is None:
+            return str(self.feature)
+        return self.name
 
 
 class Term(NamedTuple):

@@ -202,7 +202,9 @@ def plain_cell(text: str) -> str:
     >>> plain_cell("'=1+1"), plain_cell("'tis")
     ('=1+1', "'tis")
     """
-    return text[1:] if text.startswith("'") and _RUNS.match(text) else text
+    if text.startswith("'") and _RUNS.match(text):
+        return text[1:]
+    return text
 
 
 def existing(path: str | os.PathLike[str], advice: str = "check the path") -> Path:

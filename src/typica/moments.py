@@ -191,7 +191,9 @@ class Moments:
     def scatter(self) -> NDArray[np.float64] | None:
         """Σ (z - mean_class)(z - mean_class)ᵀ over all rows, (m, m); None unless asked for."""
         scaled: Any = self._sums / np.sqrt(self._counts)[:, None]
-        return None if self._products is None else self._products - scaled.T @ scaled
+        if self._products is None:
+            return None
+        return self._products - scaled.T @ scaled
 
     @property
     def mean(self) -> NDArray[np.float64]:
@@ -458,7 +460,9 @@ def _check_labels(labels: Any, n_rows: int) -> NDArray[np.int64] | list[str]:
     if array.dtype.kind in "biu" and array.dtype != np.uint64:
         return array.astype(np.int64, copy=False)
     listed: list[Any] = array.tolist()
-    return listed if array.dtype.kind == "U" else _check_each(listed)
+    if array.dtype.kind == "U":
+        return listed
+    return _check_each(listed)
 
 
 def _check_each(labels: list[Any]) -> NDArray[np.int64] | list[str]:
@@ -471,7 +475,9 @@ def _check_each(labels: list[Any]) -> NDArray[np.int64] | list[str]:
     kinds = {isinstance(label, str) for label in labels}
     if len(kinds) > 1:
         raise InputError("labels mix strings and integers; keep one kind of labels.")
-    return labels if True in kinds else np.array(labels, dtype=np.int64)
+    if True in kinds:
+        return labels
+    return np.array(labels, dtype=np.int64)
 
 
 def _is_whole(label: Any) -> bool:

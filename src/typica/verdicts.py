@@ -157,12 +157,16 @@ class Verdicts:
 
     def numbered(self) -> Verdicts:
         """Return the same with `row`, which is then known of every part of it."""
-        return self if self.row is not None else replace(self, row=np.arange(len(self)))
+        if self.row is not None:
+            return self
+        return replace(self, row=np.arange(len(self)))
 
     @property
     def n_atypical(self) -> int:
         """How many inputs are rejected."""
-        return 0 if self.typical is None else int(np.count_nonzero(~self.typical))
+        if self.typical is None:
+            return 0
+        return int(np.count_nonzero(~self.typical))
 
     def columns(self, names: Sequence[str] = COLUMNS) -> dict[str, AnyArray]:
         """Return those of the named columns that are known, by name."""
@@ -222,7 +226,9 @@ class Verdicts:
 
 def _sortable(column: AnyArray) -> AnyArray:
     """Return a column that NumPy can sort: names of several types by their texts; NaN is last."""
-    return column.astype(np.str_) if column.dtype.kind == "O" else column
+    if column.dtype.kind == "O":
+        return column.astype(np.str_)
+    return column
 
 
 def _item(column: AnyArray | None, i: int) -> Any:

@@ -106,7 +106,9 @@ def _type(dtype: np.dtype[Any], arrow: Any) -> Any:
         return arrow.list_(arrow.float64())
     if dtype.kind == "f":
         return arrow.list_(arrow.float32())
-    return arrow.int64() if dtype.kind == "i" else arrow.string()
+    if dtype.kind == "i":
+        return arrow.int64()
+    return arrow.string()
 
 
 def _name(column: str) -> str:

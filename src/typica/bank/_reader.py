@@ -135,7 +135,9 @@ class Bank:
     def source(self) -> dict[str, Any] | None:
         """The same as a plain dict; `origin` has taken its place."""
         warnings.warn("Bank.source is called origin now", DeprecationWarning, stacklevel=2)
-        return None if self.origin is None else self.origin.to_dict()
+        if self.origin is None:
+            return None
+        return self.origin.to_dict()
 
     @property
     def accuracy(self) -> float | None:

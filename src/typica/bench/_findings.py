@@ -32,7 +32,9 @@ class KernelForm:
     @property
     def rank_correlation(self) -> float | None:
         """Spearman's correlation with the cosine over all inputs."""
-        return None if self.correlation is None else self.correlation["all"]["spearman"]
+        if self.correlation is None:
+            return None
+        return self.correlation["all"]["spearman"]
 
 
 @dataclass(frozen=True)

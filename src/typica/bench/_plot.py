@@ -199,7 +199,9 @@ def _range(scores: Scores) -> tuple[float, float]:
     others = [ends(values, 0.005) for values in scores.ood.values()]
     low = max(min(id_low, *(low for low, _ in others)), id_low - 2 * width)
     high = min(max(id_high, *(high for _, high in others)), id_high + 2 * width)
-    return (low, high) if high > low else (low - 0.5, high + 0.5)
+    if high > low:
+        return (low, high)
+    return (low - 0.5, high + 0.5)
 
 
 def _roc(result: ResultFolder, methods: list[str]) -> Any:

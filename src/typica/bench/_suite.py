@@ -155,7 +155,9 @@ class FeatureSuite:
     @property
     def splits(self) -> tuple[str, ...]:
         """Names of the in-distribution sets that are there."""
-        return ("train", "test") if self.calibration is None else ("train", "calibration", "test")
+        if self.calibration is None:
+            return ("train", "test")
+        return ("train", "calibration", "test")
 
     @property
     def far(self) -> frozenset[str]:

@@ -107,9 +107,13 @@ def plain(value: Any) -> str:
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value)
 
 
 def _nested(value: Any) -> str:
     text = plain(value)
-    return f"({text})" if isinstance(value, Mapping | list | tuple) else text
+    if isinstance(value, Mapping | list | tuple):
+        return f"({text})"
+    return text

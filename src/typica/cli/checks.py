@@ -44,7 +44,9 @@ def out_file(param: typer.CallbackParam, value: Path | None) -> Path | None:
 
 def out_rows(param: typer.CallbackParam, value: Path | None) -> Path | None:
     """Refuse a file that could not be written; '-' is standard output."""
-    return value if value is None or str(value) == "-" else out_file(param, value)
+    if value is None or str(value) == "-":
+        return value
+    return out_file(param, value)
 
 
 def out_text(param: typer.CallbackParam, value: str | None) -> str | None:

@@ -106,7 +106,9 @@ def table(
         made.add_row(*map(one_line, row))
     # A title of its own: rich would fold it to the table's width.
     fitting = NarrowTable(made, keep)
-    return Group(Text(title, style="bold"), fitting) if title else fitting
+    if title:
+        return Group(Text(title, style="bold"), fitting)
+    return fitting
 
 
 def percent(share: float) -> str:

@@ -141,7 +141,9 @@ def _unpickle(path: Path) -> dict[str, Any]:
 
 
 def _text(key: Any) -> str:
-    return key.decode("latin1") if isinstance(key, bytes) else str(key)
+    if isinstance(key, bytes):
+        return key.decode("latin1")
+    return str(key)
 
 
 class _Array:

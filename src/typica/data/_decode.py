@@ -228,7 +228,9 @@ def _orientation(image: Image.Image) -> int:
 
 
 def _turn(image: Image.Image, orientation: int) -> Image.Image:
-    return image.transpose(_TURNS[orientation]) if orientation in _TURNS else image
+    if orientation in _TURNS:
+        return image.transpose(_TURNS[orientation])
+    return image
 
 
 def _bytes_of_integers(values: AnyArray, name: str) -> NDArray[np.uint8]:

@@ -88,7 +88,9 @@ def _kind(listed: Verdicts, total: int) -> str:
     """Say which of them are listed, where that is not all."""
     if listed.typical is None or len(listed) in (0, total):
         return "What was judged"
-    return "What was accepted" if listed.typical[0] else "What was rejected"
+    if listed.typical[0]:
+        return "What was accepted"
+    return "What was rejected"
 
 
 def _classes(verdicts: Verdicts) -> list[tuple[str, int]]:

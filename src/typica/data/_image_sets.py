@@ -158,7 +158,9 @@ class ArrayImages(Images):
 
     def read(self, i: int) -> NDArray[np.uint8]:
         image = np.asarray(self._array[i])
-        return image if image.shape[2] == 3 else np.repeat(image, 3, axis=2)
+        if image.shape[2] == 3:
+            return image
+        return np.repeat(image, 3, axis=2)
 
     def _content(self) -> Iterator[bytes | memoryview]:
         return array_content(self._array)
@@ -180,7 +182,9 @@ class LooseImages(Images):
         if isinstance(image, Image.Image):
             return loaded(image, self.names[i])
         channels = _with_channels(image[None])[0]
-        return channels if channels.shape[2] == 3 else np.repeat(channels, 3, axis=2)
+        if channels.shape[2] == 3:
+            return channels
+        return np.repeat(channels, 3, axis=2)
 
     def _content(self) -> Iterator[bytes | memoryview]:
         for i in range(len(self)):
@@ -222,7 +226,9 @@ class JoinedImages(Images):
 
 def joined(parts: Sequence[Images]) -> Images:
     """Return several sets as one; a single one is that."""
-    return parts[0] if len(parts) == 1 else JoinedImages(parts)
+    if len(parts) == 1:
+        return parts[0]
+    return JoinedImages(parts)
 
 
 class Numbered(Sequence[str]):

@@ -66,7 +66,9 @@ def _labels(column: Any, path: Path) -> AnyArray:
             f"{path}: {column.null_count} rows have no label; write one per row, or none at all."
         )
     labels: AnyArray = column.to_numpy(zero_copy_only=False)
-    return labels.astype(np.str_) if labels.dtype == object else labels
+    if labels.dtype == object:
+        return labels.astype(np.str_)
+    return labels
 
 
 def _matrix(column: Any, name: str, path: Path) -> AnyArray:

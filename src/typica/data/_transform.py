@@ -128,7 +128,9 @@ class Preprocessing:
         """Return the height and the width that every image comes to have, if they are one."""
         if self.crop is not None:
             return self.crop, self.crop
-        return self.resize if isinstance(self.resize, tuple) else None
+        if isinstance(self.resize, tuple):
+            return self.resize
+        return None
 
     def __call__(self, images: Any) -> NDArray[np.float32]:
         """Return (n, channels, height, width) float32 from uint8 images (n, h, w, 3).
@@ -177,7 +179,9 @@ class Preprocessing:
                 f"Preprocessing: an image of shape {array.shape}; pass (height, width, 3)."
             )
         _check_bytes(array)
-        return array if self._fits(array.shape) else self._made(Image.fromarray(array))
+        if self._fits(array.shape):
+            return array
+        return self._made(Image.fromarray(array))
 
     def _made(self, rgb: Image.Image) -> NDArray[np.uint8]:
         """Return an RGB image in the mode, resized and cropped."""
@@ -185,7 +189,9 @@ class Preprocessing:
         pixels = np.asarray(self._crop(self._resize(shown)))
         if self.mode == "L":
             return pixels[:, :, None]
-        return np.ascontiguousarray(pixels[:, :, ::-1]) if self.mode == "BGR" else pixels
+        if self.mode == "BGR":
+            return np.ascontiguousarray(pixels[:, :, ::-1])
+        return pixels
 
     def normalised(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Return what the network takes, (n, c, h, w) float32, of uint8 (n, h, w, c).
@@ -265,7 +271,9 @@ class Preprocessing:
 
     def _resize(self, image: Image.Image) -> Image.Image:
         size = self._resized(image)
-        return image if size == image.size else image.resize(size, _FILTERS[self.interpolation])
+        if size == image.size:
+            return image
+        return image.resize(size, _FILTERS[self.interpolation])
 
     def _resized(self, image: Image.Image) -> tuple[int, int]:
         """Return the width and the height that an image is brought to before it is cropped."""
@@ -284,7 +292,9 @@ class Preprocessing:
                 f"{self.resize} x {other} with its shorter side resized; "
                 "cut it to a less extreme shape."
             )
-        return (self.resize, other) if image.width <= image.height else (other, self.resize)
+        if image.width <= image.height:
+            return (self.resize, other)
+        return (other, self.resize)
 
     def _crop(self, image: Image.Image) -> Image.Image:
         if self.crop is None:

@@ -111,7 +111,9 @@ def explain(estimator: Any, X: Any, bank: Any = None, **options: Any) -> list[Ex
         options["bank"] = known_rows(estimator, bank)
     found = final_detector(estimator).explain(detector_input(estimator, X), **options)
     names = feature_names(estimator)
-    return found if names is None else [explanation.named(names) for explanation in found]
+    if names is None:
+        return found
+    return [explanation.named(names) for explanation in found]
 
 
 def origin_of(estimator: Any) -> Origin | None:

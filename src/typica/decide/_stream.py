@@ -121,7 +121,9 @@ def _record(line: str, header: list[str] | None) -> dict[str, Any]:
     if header is not None:
         return dict(zip(header, _fields(line), strict=True))
     record = json.loads(line)
-    return record if isinstance(record, dict) else {"score": record}
+    if isinstance(record, dict):
+        return record
+    return {"score": record}
 
 
 def _fields(line: str) -> list[str]:

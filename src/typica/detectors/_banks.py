@@ -62,4 +62,6 @@ def bank_rows(bank: FeatureBank, wants_logits: bool) -> AnyArray:
 
 def bank_labels(bank: FeatureBank) -> AnyArray | None:
     """Return the labels of a bank, by the names of its classes where it has any."""
-    return None if bank.labels is None else class_names(bank.labels, bank.classes)
+    if bank.labels is None:
+        return None
+    return class_names(bank.labels, bank.classes)

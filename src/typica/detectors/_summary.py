@@ -50,7 +50,9 @@ def threshold_line(detector: Detector) -> str:
     calibration = getattr(detector, "calibration_", None)
     if calibration is None:
         offset = getattr(detector, "training_offset_", None)
-        return "no threshold" if offset is None else f"threshold {offset:.4g} from training rows"
+        if offset is None:
+            return "no threshold"
+        return f"threshold {offset:.4g} from training rows"
     keeps = f"keeps {100 * calibration.tpr:g} % (n={calibration.n})"
     if calibration.by_class:
         return f"thresholds by class, {keeps}"

@@ -144,7 +144,9 @@ class KNN(RowsDetector):
         return xp.where(zero, xp.full_like(scores, -FARTHEST), scores)
 
     def _note(self, z: AnyArray) -> str:
-        return "" if z.any() else "the feature vector is zero and has no direction, so it scores -2"
+        if z.any():
+            return ""
+        return "the feature vector is zero and has no direction, so it scores -2"
 
 
 class Cells:

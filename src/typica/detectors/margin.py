@@ -76,4 +76,6 @@ class Margin(LogitDetector):
         self.of = of
 
     def _score_logits(self, L: Array) -> Array:
-        return logit_margin(L) if self.of == "logits" else probability_margin(L)
+        if self.of == "logits":
+            return logit_margin(L)
+        return probability_margin(L)

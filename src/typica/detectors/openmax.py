@@ -107,7 +107,9 @@ def distances(a: Array, A: Array, b: Array, B: Array, kind: str) -> Array:
     longer = xp.where(longer > 0, longer, xp.ones_like(longer))
     square = ((a - b) / longer) ** 2 + (a / longer) * (b / longer) * chord
     euclidean = longer * xp.sqrt(xp.clip(square, min=float(xp.finfo(square.dtype).smallest_normal)))
-    return euclidean if kind == "euclidean" else euclidean / EUCLIDEAN_UNIT + chord / 2
+    if kind == "euclidean":
+        return euclidean
+    return euclidean / EUCLIDEAN_UNIT + chord / 2
 
 
 def revise(L: Array, models: ClassModels, alpha: int, kind: str) -> tuple[Array, Array, Array]:

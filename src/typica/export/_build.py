@@ -92,7 +92,9 @@ def input_head(estimator: Any) -> Head | None:
 
 
 def _steps(estimator: Any) -> list[Any]:
-    return [step for _, step in estimator.steps] if isinstance(estimator, Pipeline) else [estimator]
+    if isinstance(estimator, Pipeline):
+        return [step for _, step in estimator.steps]
+    return [estimator]
 
 
 def metadata(estimator: Any, reference: Reference) -> dict[str, str]:
@@ -124,7 +126,9 @@ def metadata(estimator: Any, reference: Reference) -> dict[str, str]:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    if isinstance(value, str):
+        return value
+    return json.dumps(value)
 
 
 def _names(detector: Detector) -> list[Any]:

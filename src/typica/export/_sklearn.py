@@ -36,4 +36,6 @@ def converted(model: Any, method: str, rows: Var) -> Var:
     output = made.graph.output[-1]
     output.CopyFrom(helper.make_tensor_value_info(output.name, TensorProto.FLOAT, ["N", width]))
     found = inline(made)(rows=rows)[output.name]
-    return op.reshape(found, op.constant(value=np.array([-1]))) if scores else found
+    if scores:
+        return op.reshape(found, op.constant(value=np.array([-1])))
+    return found

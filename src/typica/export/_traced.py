@@ -191,7 +191,9 @@ def _promoted(*parts: Any) -> list[Traced]:
 
 
 def _as_traced(part: Any, dtype: np.dtype[Any]) -> Traced:
-    return part if isinstance(part, Traced) else Traced.constant(part, dtype)
+    if isinstance(part, Traced):
+        return part
+    return Traced.constant(part, dtype)
 
 
 def _cast(x: Traced, dtype: Any) -> Traced:
@@ -268,7 +270,9 @@ class _Namespace:
     # Making arrays
 
     def asarray(self, value: Any, *, dtype: Any = None, device: Any = None) -> Traced:
-        return value if isinstance(value, Traced) else Traced.constant(value, dtype)
+        if isinstance(value, Traced):
+            return value
+        return Traced.constant(value, dtype)
 
     def arange(self, *span: int, dtype: Any = np.int64, device: Any = None) -> Traced:
         return Traced.constant(np.arange(*span), dtype)

@@ -62,7 +62,9 @@ def read_choice(path: Path) -> Choice | None:
         return None
     numbers = [choice.batch, choice.threads, 1 if choice.images is None else choice.images]
     right = isinstance(choice.backend, str) and isinstance(choice.seconds, int | float)
-    return choice if right and all(map(_is_count, numbers)) else None
+    if right and all(map(_is_count, numbers)):
+        return choice
+    return None
 
 
 def write_choice(path: Path, choice: Choice) -> None:

@@ -105,7 +105,9 @@ def _file_of(module: str) -> str | None:
     """Return the file of a module, loaded or not; None for one that is built in."""
     loaded = sys.modules.get(module)
     file = _found(module) if loaded is None else getattr(loaded, "__file__", None)
-    return None if file is None or not Path(file).is_file() else file
+    if file is None or not Path(file).is_file():
+        return None
+    return file
 
 
 def _found(module: str) -> str | None:

@@ -121,7 +121,9 @@ def extract(
 
 def _named(classes: Any) -> list[str]:
     a_file = isinstance(classes, str | os.PathLike)
-    return read_classes(classes) if a_file else [str(name) for name in classes]
+    if a_file:
+        return read_classes(classes)
+    return [str(name) for name in classes]
 
 
 def _say_if_doubtful(bank: Bank) -> None:

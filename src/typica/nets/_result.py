@@ -43,7 +43,9 @@ def closest(name: str, names: Sequence[str]) -> str:
 def some(names: Sequence[str]) -> str:
     """Return the first few of the names, quoted, and how many more there are."""
     shown = ", ".join(repr(name) for name in names[:_SHOWN])
-    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
+    if len(names) <= _SHOWN:
+        return shown
+    return f"{shown} and {len(names) - _SHOWN} more"
 
 
 def batch_of(images: Any, named: dict[str, Any]) -> Any:
@@ -114,7 +116,9 @@ def first_rows(extraction: Extraction, n: int) -> Extraction:
 def first_line(error: BaseException, length: int = 200) -> str:
     """Return what an error says in its first line, or what it is called if it says nothing."""
     lines = str(error).strip().splitlines()
-    return lines[0][:length] if lines else type(error).__name__
+    if lines:
+        return lines[0][:length]
+    return type(error).__name__
 
 
 def run_directly(extractor: Any, images: AnyArray) -> Extraction:

@@ -159,7 +159,9 @@ def find_head(calls: Calls, output: Any) -> str | None:
             if any(call.gave(tensor) for tensor in wanted):
                 return name
     last = next(reversed(calls), None)
-    return last if last is not None and may_come_from(output, calls[last].output) else None
+    if last is not None and may_come_from(output, calls[last].output):
+        return last
+    return None
 
 
 def same(x: Any, y: Any) -> bool:

@@ -49,7 +49,9 @@ def transform_for(
     check_settings(given)
     if "resize" in given or "crop" in given:
         made = Preprocessing.from_dict(given)
-        return made if "mode" in given else _in_its_mode(opened, images, made, given)
+        if "mode" in given:
+            return made
+        return _in_its_mode(opened, images, made, given)
     if opened.transform is not None:
         own: Preprocessing = replace(opened.transform, **given)
         return own
@@ -83,7 +85,9 @@ def _in_its_mode(
         return made
     size = _sizes(images)[0] if None in made.shape else made.shape[1:]
     takes_grey = not _takes(opened.extractor, (3, *size)) and _takes(opened.extractor, (1, *size))
-    return Preprocessing.from_dict({**given, "mode": "L"}) if takes_grey else made
+    if takes_grey:
+        return Preprocessing.from_dict({**given, "mode": "L"})
+    return made
 
 
 def _read_off(opened: Opened, images: Images) -> Preprocessing:

@@ -81,7 +81,9 @@ def _checked(sample: Any) -> AnyArray:
     if not isinstance(sample, np.ndarray) or sample.ndim < 2 or not len(sample):
         found = sample.shape if isinstance(sample, np.ndarray) else type(sample).__name__
         raise InputError(f"a sample of {found}; pass some images as an array (n, ...).")
-    return sample.astype(np.float32, copy=False) if sample.dtype.kind == "f" else sample
+    if sample.dtype.kind == "f":
+        return sample.astype(np.float32, copy=False)
+    return sample
 
 
 def _moved(extractor: Any, device: Any) -> tuple[Any, Any]:

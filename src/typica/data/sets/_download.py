@@ -84,7 +84,9 @@ def download(
 
 
 def _listed(addresses: str | Sequence[str]) -> list[str]:
-    return [addresses] if isinstance(addresses, str) else list(addresses)
+    if isinstance(addresses, str):
+        return [addresses]
+    return list(addresses)
 
 
 def remote_size(addresses: str | Sequence[str], timeout: float = 10.0) -> int | None:

@@ -49,7 +49,9 @@ class BenchmarkSet(NamedTuple):
     def size(self) -> int | None:
         """Bytes to fetch, if all sizes are known."""
         known = [file.size for file in self.files if file.size is not None]
-        return sum(known) if known and len(known) == len(self.files) else None
+        if known and len(known) == len(self.files):
+            return sum(known)
+        return None
 
 
 _KRIZ = "https://www.cs.toronto.edu/~kriz/"

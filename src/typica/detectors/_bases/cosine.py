@@ -43,4 +43,6 @@ class CosineDetector(Detector):
         return tuple(Contribution(int(j), float(amounts[j]), bool(excess[j] > 0)) for j in largest)
 
     def _note(self, z: AnyArray) -> str:
-        return "" if z.any() else "the feature vector is zero and has no direction, so it scores -1"
+        if z.any():
+            return ""
+        return "the feature vector is zero and has no direction, so it scores -1"

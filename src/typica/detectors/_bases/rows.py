@@ -96,7 +96,9 @@ class RowsDetector(Detector):
     @property
     def rows_(self) -> Rows:
         """The rows that are kept, (N, m)."""
-        return self.batches_[0] if len(self.batches_) == 1 else np.concatenate(self.batches_)
+        if len(self.batches_) == 1:
+            return self.batches_[0]
+        return np.concatenate(self.batches_)
 
     @property
     def bank_(self) -> Rows:

@@ -253,7 +253,9 @@ def _rows(x: AnyArray, head: Linear, turned: bool) -> AnyArray:
     """Return a tensor of a head as (n, m), tokens (n, t, m) or maps (n, m, h, w)."""
     if turned:
         x = np.swapaxes(x, -1, -2)
-    return x if head.maps or x.ndim <= 3 else x.reshape(len(x), -1, x.shape[-1])
+    if head.maps or x.ndim <= 3:
+        return x
+    return x.reshape(len(x), -1, x.shape[-1])
 
 
 def _read(model: str | Path | bytes) -> tuple[Any, str, str]:

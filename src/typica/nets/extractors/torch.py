@@ -177,7 +177,9 @@ class FeatureExtractor:
     def _first_head(self, head: str | None) -> str | None:
         """Return the name of the head as far as it is known before a batch."""
         if head is None:
-            return self._linears[0] if len(self._linears) == 1 else None
+            if len(self._linears) == 1:
+                return self._linears[0]
+            return None
         module = self.model.get_submodule(self._known(head))
         for name in self._linears:
             if self.model.get_submodule(name) is module:

@@ -46,7 +46,9 @@ class InvertedResidual(nn.Module):
 
     def forward(self, x: Any) -> Any:
         """Return (n, outputs, h / stride, w / stride)."""
-        return x + self.conv(x) if self.residual else self.conv(x)
+        if self.residual:
+            return x + self.conv(x)
+        return self.conv(x)
 
 
 class MobileNetV2(nn.Module):
