@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv
 
-from typica.arrays import AnyArray, to_numpy
+from typica.arrays import AnyArray, Array, to_numpy
 from typica.cards import card
 from typica.checks import false_alarm_rate
 from typica.errors import InputError, border
@@ -180,8 +180,8 @@ class Evaluation:
 
 @border
 def evaluate(
-    id_scores: Any,
-    ood_scores: Any,
+    id_scores: Array,
+    ood_scores: Array,
     tpr: Any = None,
     *,
     alpha: Any = None,
@@ -215,7 +215,7 @@ def evaluate(
     return options.measure(sorted_id, _sorted_scores(ood_scores, "ood_scores"))
 
 
-def _check_scores_given(id_scores: Any, ood_scores: Any) -> None:
+def _check_scores_given(id_scores: Array, ood_scores: Array) -> None:
     """Say what to pass in place of a detector, or of several OOD sets at once."""
     if hasattr(id_scores, "score_samples"):
         raise InputError(
@@ -232,8 +232,8 @@ def _check_scores_given(id_scores: Any, ood_scores: Any) -> None:
 @border
 def evaluate_many(
     detector: str,
-    id_scores: Any,
-    ood_scores: Mapping[str, Any],
+    id_scores: Array,
+    ood_scores: Mapping[str, Array],
     tpr: Any = None,
     *,
     alpha: Any = None,
@@ -418,7 +418,7 @@ class _Counts:
         return {"fpr": float(accepted / n_ood), "threshold": float(self.values[at])}
 
 
-def _sorted_scores(scores: Any, what: str) -> AnyArray:
+def _sorted_scores(scores: Array, what: str) -> AnyArray:
     """Copy scores to a sorted array of float16, float32 or float64."""
     if hasattr(scores, "detach"):
         scores = scores.detach().cpu()

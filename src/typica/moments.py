@@ -190,10 +190,10 @@ class Moments:
     @property
     def scatter(self) -> NDArray[np.float64] | None:
         """Σ (z - mean_class)(z - mean_class)ᵀ over all rows, (m, m); None unless asked for."""
-        scaled: Any = self._sums / np.sqrt(self._counts)[:, None]
         if self._products is None:
             return None
-        return self._products - scaled.T @ scaled
+        scaled: NDArray[np.float64] = self._sums / np.sqrt(self._counts)[:, None]
+        return np.asarray(self._products - scaled.T @ scaled)
 
     @property
     def mean(self) -> NDArray[np.float64]:

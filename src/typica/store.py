@@ -78,7 +78,7 @@ _SKLEARN = {
 State = dict[str, Any]  # what an object is stored as: values by name
 Tensors = dict[str, AnyArray]
 C = TypeVar("C", bound=type)
-Reader = TypeVar("Reader", bound=Callable[[dict[str, Any]], Any])
+Reader = TypeVar("Reader", bound=Callable[[State], Any])
 
 
 def storable(kind: str) -> Callable[[C], C]:
@@ -379,7 +379,7 @@ def one_row(width: int) -> NDArray[np.float32]:
     return np.ones((1, width), dtype=np.float32)
 
 
-def _decode_sklearn(name: str, params: dict[str, Any], state: dict[str, Any]) -> Any:
+def _decode_sklearn(name: str, params: State, state: State) -> Any:
     module = _SKLEARN.get(name)
     if not module:
         raise FormatError(f"unknown transformer {name}")
@@ -390,7 +390,7 @@ def _decode_sklearn(name: str, params: dict[str, Any], state: dict[str, Any]) ->
     return estimator
 
 
-def set_state(estimator: Any, state: dict[str, Any]) -> None:
+def set_state(estimator: Any, state: State) -> None:
     """Set fitted attributes on an estimator, and nothing but fitted attributes."""
     for key, value in state.items():
         if not _is_fitted_name(key):
@@ -398,7 +398,7 @@ def set_state(estimator: Any, state: dict[str, Any]) -> None:
         setattr(estimator, key, value)
 
 
-def fitted_state(estimator: Any) -> dict[str, Any]:
+def fitted_state(estimator: Any) -> State:
     """Return the fitted attributes of an estimator, by scikit-learn's trailing underscore."""
     return {key: value for key, value in vars(estimator).items() if _is_fitted_name(key)}
 
@@ -412,7 +412,7 @@ def _load_method(kind: str) -> None:
             plugins.load(plugins.installed(f"typica.{floor}")[kind])
 
 
-def _reader_of(kind: str) -> Callable[[dict[str, Any]], Any]:
+def _reader_of(kind: str) -> Callable[[State], Any]:
     """Return what rebuilds a kind, loading the module that registers it."""
     if kind not in _KINDS and kind in _MODULES:
         importlib.import_module(f"typica.{_MODULES[kind]}")
@@ -422,5 +422,5 @@ def _reader_of(kind: str) -> Callable[[dict[str, Any]], Any]:
         return _READERS[kind]
     if kind not in _KINDS:
         raise FormatError(f"unknown kind {kind!r}")
-    rebuild: Callable[[dict[str, Any]], Any] = _KINDS[kind].from_state  # type: ignore[attr-defined]
+    rebuild: Callable[[State], Any] = _KINDS[kind].from_state  # type: ignore[attr-defined]
     return rebuild

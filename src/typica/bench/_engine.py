@@ -15,10 +15,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from typica.arrays import as_features, row_blocks, to_numpy
+from typica.arrays import Array, as_features, row_blocks, to_numpy
 from typica.bench._config import Protocol, Suite
 from typica.bench._neighbours import choose_k
-from typica.bench._schema import CHOSEN, IMAGE_METHODS, method_params
+from typica.bench._schema import CHOSEN, IMAGE_METHODS, Params, method_params
 from typica.bench._skipped import Skipped
 from typica.bench._suite import FeatureSuite
 from typica.checks import false_alarm_rate
@@ -45,9 +45,9 @@ KEPT: Final = ("ctm", "cw")  # detectors that are asked again after they have sc
 class Scores(NamedTuple):
     """What one method gave to `test`, to each OOD set and, if there is one, to the held-out set."""
 
-    test: Any
-    ood: dict[Any, Any]
-    calibration: Any = None
+    test: Array
+    ood: dict[str, Array]
+    calibration: Array = None
 
 
 @dataclass(eq=False)
@@ -81,13 +81,13 @@ class Run:
         finally:
             self.fit_seconds += time.perf_counter() - began
 
-    def fit(self, train: Any, labels: Any) -> None:
+    def fit(self, train: Array, labels: Array) -> None:
         """Fit the detector on its own."""
         if not self.error:
             with self.reporting(), self.timed():
                 self.detector.fit(train, labels)
 
-    def score(self, test: Any, ood: Mapping[Any, Any], calibration: Any = None) -> None:
+    def score(self, test: Array, ood: Mapping[str, Array], calibration: Array = None) -> None:
         """Score every set, and note what a row costs."""
         score = self.detector.score_samples
         began = time.perf_counter()
@@ -115,7 +115,7 @@ class Comparison(Run):
         return self.evaluation.to_dict() | times
 
 
-def fitted(runs: Mapping[str, Run], train: Any, labels: Any) -> Iterator[tuple[str, Run]]:
+def fitted(runs: Mapping[str, Run], train: Array, labels: Array) -> Iterator[tuple[str, Run]]:
     """Fit the detectors of these runs and yield each when it is ready, in their order.
 
     Those that can learn in a stream are fitted together. That reads the features once, and rounds
@@ -129,7 +129,7 @@ def fitted(runs: Mapping[str, Run], train: Any, labels: Any) -> Iterator[tuple[s
         yield name, run
 
 
-def _fit_together(runs: Sequence[Run], train: Any, labels: Any) -> None:
+def _fit_together(runs: Sequence[Run], train: Array, labels: Array) -> None:
     """Fit detectors that learn in a stream, reading each block of the features once for all."""
     Z = as_features(train)
     y = None if labels is None else to_numpy(labels)
@@ -152,14 +152,14 @@ def _fit_together(runs: Sequence[Run], train: Any, labels: Any) -> None:
 @border
 def compare(
     detectors: Mapping[str, Detector],
-    train: Any,
-    labels: Any,
-    test: Any,
-    ood: Mapping[Any, Any],
+    train: Array,
+    labels: Array,
+    test: Array,
+    ood: Mapping[str, Array],
     *,
     alpha: Any = None,
     tpr: Any = None,
-    calibration: Any = None,
+    calibration: Array = None,
     keep_scores: bool = False,
 ) -> dict[str, Comparison]:
     """Fit every detector on the same features and measure how it tells `test` from each OOD set.
@@ -244,7 +244,7 @@ def make_detectors(
     return made
 
 
-def named_methods(suite: Suite, wanted: str | None) -> dict[str, Mapping[str, Any]]:
+def named_methods(suite: Suite, wanted: str | None) -> dict[str, Params]:
     """Return the methods to run with their parameters.
 
     wanted: None for the suite's own, "all", "paper", or names with commas between.
@@ -275,7 +275,7 @@ class MethodScores:
     """
 
     scores: Scores | None = None
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Params = field(default_factory=dict)
     skipped: Skipped | None = None
 
 
@@ -295,7 +295,7 @@ class Engine:
             self._kept[name] = detector.fit(self.sets.train, self.sets.train_labels)
         return self._kept[name]
 
-    def scored(self, methods: Mapping[str, Mapping[str, Any]]) -> dict[str, MethodScores]:
+    def scored(self, methods: Mapping[str, Params]) -> dict[str, MethodScores]:
         """Return the scores of methods with these parameters; one that fails keeps its place."""
         wanted = {_key(name, params): name for name, params in methods.items()}
         to_measure = {key: name for key, name in wanted.items() if key not in self._scored}
@@ -305,7 +305,7 @@ class Engine:
                 done(name)
         return {name: self._scored[key] for key, name in wanted.items()}
 
-    def _measured(self, name: str, params: Mapping[str, Any]) -> MethodScores:
+    def _measured(self, name: str, params: Params) -> MethodScores:
         """Fit and score one method on its own, so that its numbers depend on no other.
 
         The detector goes with it, unless it is asked again.
@@ -346,7 +346,7 @@ class Engine:
         held_out = sets.calibration if reads_layers(detector) is None else None
         run.score(self._rows(detector, "test", sets.test), ood, held_out)
 
-    def _without_fit(self, name: str, params: Mapping[str, Any]) -> MethodScores:
+    def _without_fit(self, name: str, params: Params) -> MethodScores:
         """Return the scores that came with the images, or say what is needed."""
         used = method_params(name) | dict(params)
         if name not in IMAGE_METHODS and reads_layers(detector_class(name)()) is not None:
@@ -363,7 +363,7 @@ class Engine:
         held_out = by_set.pop("calibration", None)
         return MethodScores(Scores(by_set.pop("test"), by_set, held_out), used)
 
-    def _fitted(self, name: str, params: Mapping[str, Any]) -> Run:
+    def _fitted(self, name: str, params: Params) -> Run:
         if name in self._kept and not params:
             return Run(self._kept[name])
         sets, run = self.sets, Run(self._made(name, params))
@@ -379,17 +379,17 @@ class Engine:
         run.detector.set_params(k=k)
         run.chosen = {"k": k, "k_grid": {str(k): auroc for k, auroc in by_k.items()}}
 
-    def _made(self, name: str, params: Mapping[str, Any]) -> Detector:
+    def _made(self, name: str, params: Params) -> Detector:
         """Make an unfitted detector with the suite's head where it needs one."""
         made = detector_class(name)(**params)
         return made.set_params(head=self.sets.head) if takes_head(made) else made
 
 
-def _key(name: str, params: Mapping[str, Any]) -> str:
+def _key(name: str, params: Params) -> str:
     return f"{name} {json.dumps(params, sort_keys=True, default=str)}"
 
 
-def _plain(params: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(params: Params) -> dict[str, Any]:
     """Return parameters as JSON types; what is not one (detectors inside an ensemble) as text."""
     plain: dict[str, Any] = json.loads(json.dumps(dict(params), default=str))
     return plain

@@ -18,6 +18,7 @@ from typica.bench._intervals import with_intervals
 from typica.bench._misclassification import aurc, e_aurc
 from typica.bench._protocol import Measured, measure
 from typica.bench._record import Common, Printed, Record, Row, Stated
+from typica.bench._schema import Params
 from typica.bench._skipped import Skipped
 from typica.bench._suite import FeatureSuite
 from typica.errors import InputError, argument, border
@@ -48,7 +49,7 @@ def run_experiment(
     experiment: str,
     suite: Suite,
     sets: FeatureSuite,
-    methods: Mapping[str, Mapping[str, Any]],
+    methods: Mapping[str, Params],
     *,
     full: bool = False,
     engine: Engine | None = None,
@@ -116,7 +117,7 @@ def _sizes(sets: FeatureSuite) -> dict[str, int]:
 
 
 def _scored(
-    experiment: str, suite: Suite, methods: Mapping[str, Mapping[str, Any]], engine: Engine
+    experiment: str, suite: Suite, methods: Mapping[str, Params], engine: Engine
 ) -> dict[str, MethodScores]:
     if experiment == "analysis":
         return {}

@@ -18,8 +18,9 @@ from typica.metrics import CONVENTIONS
 BUILTIN = ("digits",)
 CHOSEN = "grid"  # in place of KNN's k, or of a step: it is chosen on training data
 OF_TRANSFORM = "transform"  # in place of a step's std: what the preprocessing divides by
+Params = Mapping[str, Any]  # of a method, by name
 # Methods that move the input, with their defaults.
-IMAGE_METHODS: Mapping[str, Mapping[str, Any]] = {
+IMAGE_METHODS: Mapping[str, Params] = {
     "odin": {"T": 1000.0, "epsilon": 0.0014, "std": OF_TRANSFORM},
     # `images` known ones, and copies of them that mislead the network, weigh the layers.
     "mahalanobis_layers": {
@@ -34,7 +35,7 @@ IMAGE_METHODS: Mapping[str, Mapping[str, Any]] = {
 Check = Callable[[Any], bool]
 
 
-def _text(value: Any) -> bool:
+def _text(value: object) -> bool:
     return isinstance(value, str) and value != ""
 
 
@@ -42,20 +43,20 @@ def _file_name(value: Any) -> bool:
     return _text(value) and not set(value) & set("/\\") and not value.startswith(".")
 
 
-def _texts(value: Any) -> bool:
+def _texts(value: object) -> bool:
     return isinstance(value, list) and all(map(_text, value))
 
 
-def _number(value: Any) -> bool:
+def _number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _numbers(value: Any) -> bool:
+def _numbers(value: object) -> bool:
     """Tell whether a value lists one number per channel, of colours or of grey."""
     return isinstance(value, list) and len(value) in (1, 3) and all(map(_number, value))
 
 
-def _per_channel(value: Any) -> bool:
+def _per_channel(value: object) -> bool:
     return _numbers(value) or _number(value)
 
 
@@ -69,7 +70,7 @@ def _size(value: Any) -> bool:
     return _count(1)(value)
 
 
-def _table(value: Any) -> bool:
+def _table(value: object) -> bool:
     return isinstance(value, dict)
 
 
@@ -271,7 +272,7 @@ def _methods(table: Mapping[str, Any], problems: Problems) -> dict[str, dict[str
     return methods
 
 
-def _check_params(name: str, params: Mapping[str, Any], problems: Problems) -> None:
+def _check_params(name: str, params: Params, problems: Problems) -> None:
     """Note parameters that the method does not have, or that it declares to be otherwise."""
     takes = method_params(name)
     declared = _STEP if name in IMAGE_METHODS else detector_class(name).params

@@ -182,9 +182,7 @@ class LooseImages(Images):
         if isinstance(image, Image.Image):
             return loaded(image, self.names[i])
         channels = _with_channels(image[None])[0]
-        if channels.shape[2] == 3:
-            return channels
-        return np.repeat(channels, 3, axis=2)
+        return channels if channels.shape[2] == 3 else np.repeat(channels, 3, axis=2)
 
     def _content(self) -> Iterator[bytes | memoryview]:
         for i in range(len(self)):
