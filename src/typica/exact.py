@@ -44,3 +44,12 @@ def json_values(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [json_values(item) for item in value]
     return value
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage with two decimals.
+
+    >>> percent(0.98765)
+    '98.77'
+    """
+    return f"{100 * share:.2f}"

@@ -24,7 +24,7 @@ from typica.calibration import (
 )
 from typica.calibration._sample import row_keys
 from typica.decide import Monitor
-from typica.decide._ranks import OnlineRanks
+from typica.decide._online_ranks import OnlineRanks
 from typica.detectors.base import Detector, Tags
 from typica.fdr import benjamini_hochberg
 from typica.metrics import rate_interval

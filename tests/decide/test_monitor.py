@@ -20,7 +20,7 @@ import typica
 from typica import CTM, InputError
 from typica.decide import Monitor, read_scores
 from typica.decide._martingale import BETS, BINS, BLOCK, PATIENCE, RICH, Wealth, bet_table
-from typica.decide._ranks import OnlineRanks, earlier
+from typica.decide._online_ranks import OnlineRanks, earlier
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 few_values = st.lists(

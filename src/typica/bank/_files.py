@@ -191,7 +191,7 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, allow_nan=False, separators=(",", ":"))
 
 
-def json_values(value: Mapping[str, Any], what: str) -> dict[str, Any]:
+def checked_json(value: Mapping[str, Any], what: str) -> dict[str, Any]:
     """Return a mapping as the manifest gives it back: tuples as lists, keys as strings."""
     try:
         return dict(json.loads(canonical(value)))

@@ -24,9 +24,9 @@ from typica.bank._files import (
     Growing,
     Manifest,
     Shard,
+    checked_json,
     column_file,
     encode_names,
-    json_values,
     npy_header,
     read_manifest,
     shard_digest,
@@ -113,7 +113,7 @@ class BankWriter:
             self._found_empty = True
             given = settings() if callable(settings) else settings
             with about("BankWriter"):
-                wanted.settings = json_values(given, "settings")
+                wanted.settings = checked_json(given, "settings")
             wanted.write(self.path, self._lock)
             return wanted
         if MANIFEST not in found:
@@ -335,7 +335,7 @@ def _new_manifest(identity: Mapping[str, Any], dtype: str, shard_rows: int) -> M
         raise InputError(f"dtype={dtype!r} is not one of {', '.join(DTYPES)}; pass one of them.")
     if shard_rows < 1:
         raise InputError(f"shard_rows={shard_rows}; pass a number of rows, e.g. 4096.")
-    return Manifest(json_values(identity, "identity"), {}, dtype, shard_rows)
+    return Manifest(checked_json(identity, "identity"), {}, dtype, shard_rows)
 
 
 def _told(skipped: Sequence[tuple[str, str]]) -> str:

@@ -18,8 +18,8 @@ from typica.bench._charts import Chart
 from typica.bench._engine import Scores
 from typica.bench._folder import ResultFolder, open_result
 from typica.bench._record import Record
-from typica.bench._templates import percent
 from typica.errors import InputError
+from typica.exact import percent
 from typica.extras import need
 from typica.files import atomic_path
 from typica.metrics import METRICS, evaluate

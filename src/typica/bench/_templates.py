@@ -10,6 +10,7 @@ import jinja2
 from markupsafe import Markup
 
 from typica.bench._table import Cell, Column, tone
+from typica.exact import percent
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -47,15 +48,6 @@ def _environment() -> jinja2.Environment:
     environment.filters.update(filters)
     environment.globals["sort_key"] = sort_key
     return environment
-
-
-def percent(share: float) -> str:
-    """Return a share as a percentage with two decimals.
-
-    >>> percent(0.98765)
-    '98.77'
-    """
-    return f"{100 * share:.2f}"
 
 
 def points(size: float) -> str:

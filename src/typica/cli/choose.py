@@ -13,8 +13,9 @@ from typica.bench import CANNOT_SEE, Choice, choose_files
 from typica.cli.app import new_app
 from typica.cli.checks import argument_of, read_transform
 from typica.cli.options import Classes, Detectors, Json, Split, Transform, Trust
-from typica.cli.show import dim, failures, percent, present, table
+from typica.cli.show import dim, failures, present, table
 from typica.data import read_classes
+from typica.exact import percent
 
 app = new_app()
 

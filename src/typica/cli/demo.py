@@ -12,8 +12,9 @@ from rich.panel import Panel
 from typica.bench import Comparison, FeatureSuite, accepted, compare_on, digits
 from typica.cli.app import new_app
 from typica.cli.options import Json
-from typica.cli.show import console, failures, footnote, percent, table, write_json
+from typica.cli.show import console, failures, footnote, table, write_json
 from typica.detectors import Detector
+from typica.exact import percent
 
 TPR = 0.95
 

@@ -25,8 +25,9 @@ from typica.cli.options import (
     Transform,
     Trust,
 )
-from typica.cli.show import footnote, percent, present, table
+from typica.cli.show import footnote, present, table
 from typica.decide import load_detector
+from typica.exact import percent
 from typica.metrics import CONVENTIONS, METRICS, Evaluation
 from typica.nets import Settings
 

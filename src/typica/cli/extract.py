@@ -15,8 +15,9 @@ from typica.bank import Bank, describe_bank
 from typica.cli.app import new_app
 from typica.cli.checks import argument_of, one_of, out_folder, read_transform
 from typica.cli.options import Backend, Classes, Json, OnError, Split, Transform, Trust
-from typica.cli.show import error_console, percent, present
+from typica.cli.show import error_console, present
 from typica.data import open_images, read_classes
+from typica.exact import percent
 from typica.nets import REDUCTIONS
 
 DTYPES = ("float32", "float16")

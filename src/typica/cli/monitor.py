@@ -12,10 +12,11 @@ import typica
 from typica.cli.app import new_app
 from typica.cli.checks import out_file, out_text, prints
 from typica.cli.options import Json
-from typica.cli.show import complain, console, error_console, percent, write_json, write_text
+from typica.cli.show import complain, console, error_console, write_json, write_text
 from typica.decide import Monitor, load_detector, read_scores
 from typica.detectors import final_detector
 from typica.errors import InputError
+from typica.exact import percent
 from typica.kinds import MONITOR, kind_of, wrong_kind
 
 ALARM = 3  # the exit code

@@ -36,7 +36,6 @@ from typica.cli.show import (
     console,
     error_console,
     one_line,
-    percent,
     write_json,
 )
 from typica.data import (
@@ -51,6 +50,7 @@ from typica.data import (
 from typica.decide import describe, judge, load_detector, origin_of
 from typica.detectors import final_detector, reads_layers, reads_logits
 from typica.errors import InputError
+from typica.exact import percent
 from typica.nets import InputReader
 from typica.progress import work
 from typica.verdicts import SORTS, WORDS, Verdicts

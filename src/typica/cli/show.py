@@ -111,15 +111,6 @@ def table(
     return fitting
 
 
-def percent(share: float) -> str:
-    """Return a share as a percentage with two decimals.
-
-    >>> percent(0.98765)
-    '98.77'
-    """
-    return f"{100 * share:.2f}"
-
-
 def footnote(result: Result) -> Text:
     """Say under a table of results how FPR is defined."""
     from typica.metrics import CONVENTIONS  # noqa: PLC0415 (NumPy, which a message does not need)

@@ -24,7 +24,7 @@ from typica.calibration.format_1 import OldGroups
 from typica.checks import check_share
 from typica.decide._estimators import calibrate, judge
 from typica.decide._martingale import Wealth
-from typica.decide._ranks import CELLS, CHUNK, OnlineRanks
+from typica.decide._online_ranks import CELLS, CHUNK, OnlineRanks
 from typica.detectors import final_detector
 from typica.errors import InputError, border
 from typica.estimator import is_pipeline

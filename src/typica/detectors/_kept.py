@@ -42,7 +42,7 @@ class KeptRows:
         [(1.0, 2), (2.0, 1)]
         """
         classes, codes = encode_labels(labels, len(Z))
-        keys = mixed(_row_sums(Z) ^ _class_keys(classes)[codes])
+        keys = scrambled(_row_sums(Z) ^ _class_keys(classes)[codes])
         keys, first, counts = np.unique(keys, return_index=True, return_counts=True)
         first = first[:limit]
         # An array of its own, so that a batch can be forgotten.
@@ -96,7 +96,7 @@ class KeptRows:
         """Rebuild the sample from its stored arrays."""
         rows, labels, counts = state["rows"], state["labels"], state["counts"]
         classes, codes = encode_labels(labels, len(rows))
-        keys = mixed(_row_sums(rows) ^ _class_keys(classes)[codes])
+        keys = scrambled(_row_sums(rows) ^ _class_keys(classes)[codes])
         return cls(rows, labels, counts, keys)
 
 
@@ -114,7 +114,7 @@ def weighted_quantile(values: NDArray[np.float64], counts: NDArray[np.int64], q:
     return float(low + (high - low) * (position - below))
 
 
-def mixed(x: Keys) -> Keys:
+def scrambled(x: Keys) -> Keys:
     """Return 64-bit numbers whose every bit depends on all bits of x: the end of SplitMix64.
 
     Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014.
@@ -130,7 +130,7 @@ def _row_sums(Z: Rows) -> Keys:
     Numbers are looked at in float64, where equal ones of any dtype have equal bits.
     """
     columns = np.arange(1, Z.shape[1] + 1, dtype=np.uint64)
-    factors = mixed(columns * np.uint64(0x9E3779B97F4A7C15)) | np.uint64(1)
+    factors = scrambled(columns * np.uint64(0x9E3779B97F4A7C15)) | np.uint64(1)
     sums = np.empty(len(Z), np.uint64)
     step = max(1, _BLOCK_BYTES // (8 * Z.shape[1]))
     for start in range(0, len(Z), step):

@@ -9,21 +9,22 @@ features. Score: one product with the (m, C) matrix of class means.
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from typica.arrays import Labels, Rows, as_floating
 from typica.checks import truth
-from typica.detectors._bases import CosineDetector, check_classes, mean_directions
+from typica.detectors._bases import (
+    CosineDetector,
+    LearnsClassMeans,
+    check_classes,
+    mean_directions,
+)
 from typica.detectors.base import Tags
 from typica.errors import InputError
-from typica.estimator import LearnsMoments
 from typica.head import HEAD, Head
 from typica.store import storable
 
 
 @storable("ctm")
-class CTM(CosineDetector, LearnsMoments):
+class CTM(LearnsClassMeans, CosineDetector):
     """Class Typical Matching.
 
     head: the classifier's last layer; only needed for `correct_only`. If given, every class of the
@@ -82,13 +83,3 @@ class CTM(CosineDetector, LearnsMoments):
             which = "correctly classified samples" if self.correct_only else "samples"
             check_classes(self.moments_, self.head, which)
         self._directions = mean_directions(self.moments_)
-
-    @property
-    def classes_(self) -> Labels:
-        """The labels of the training data, sorted."""
-        return self.moments_.classes
-
-    @property
-    def means_(self) -> NDArray[np.float64]:
-        """The class means (C, m), in the order of `classes_`."""
-        return self.moments_.means

@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import Self
 
 from typica.arrays import Array, Labels, Rows, like, namespace
-from typica.detectors._bases import ScatterDetector, overflow_as_minus_infinity
+from typica.detectors._bases import LearnsClassMeans, ScatterDetector, overflow_as_minus_infinity
 from typica.detectors._shrinkage import SHRINKAGE, fourth_powers, ledoit_wolf, oas, shrunk_factor
 from typica.detectors.base import Tags
 from typica.errors import InputError
@@ -48,7 +48,7 @@ def half_distances(U: Array, V: Array) -> Array:
 
 
 @storable("mahalanobis")
-class Mahalanobis(ScatterDetector):
+class Mahalanobis(LearnsClassMeans, ScatterDetector):
     """Mahalanobis distance to the nearest class mean.
 
     Without labels all rows count as one class. Directions in which the training features do not
@@ -142,16 +142,6 @@ class Mahalanobis(ScatterDetector):
 
     def _score_width(self) -> int:
         return int(max(self._means.shape))
-
-    @property
-    def classes_(self) -> Labels:
-        """The labels of the training data, sorted."""
-        return self.moments_.classes
-
-    @property
-    def means_(self) -> Floats:
-        """The class means (C, m), in the order of `classes_`."""
-        return self.moments_.means
 
 
 def _needs_all_rows() -> InputError:

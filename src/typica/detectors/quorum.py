@@ -32,7 +32,12 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray, Array, Labels, Rows, namespace
 from typica.checks import count
-from typica.detectors._bases import ScatterDetector, mean_directions, overflow_as_minus_infinity
+from typica.detectors._bases import (
+    LearnsClassMeans,
+    ScatterDetector,
+    mean_directions,
+    overflow_as_minus_infinity,
+)
 from typica.detectors._kept import KeptRows, weighted_quantile
 from typica.detectors.base import Tags
 from typica.errors import InputError
@@ -195,7 +200,7 @@ def penalty(a: Array) -> Array:
 
 
 @storable("quorum")
-class Quorum(ScatterDetector):
+class Quorum(LearnsClassMeans, ScatterDetector):
     """Four witnesses in one score, for whoever does not want to choose a method.
 
     head: the classifier's last layer, if there is one: every label of the training data must be a
@@ -304,16 +309,6 @@ class Quorum(ScatterDetector):
         if z.any():
             return ""
         return "the feature vector is zero and has no direction, so its cosines count as -1"
-
-    @property
-    def classes_(self) -> Labels:
-        """The labels of the training data, sorted."""
-        return self.moments_.classes
-
-    @property
-    def means_(self) -> Floats:
-        """The class means (C, m), in the order of `classes_`."""
-        return self.moments_.means
 
 
 def _centred_weights(head: Head, classes: Labels) -> Floats:

@@ -20,7 +20,8 @@ from typica.arrays import Array, Labels, Rows, like
 from typica.checks import Parameter, is_whole, optional
 from typica.errors import InputError
 from typica.estimator import LearnsMoments, Tags
-from typica.linalg import anchor, principal_axes
+from typica.linalg import anchor
+from typica.rectify._axes import axes_of
 from typica.rectify.base import NewWidth
 from typica.store import storable
 
@@ -82,12 +83,7 @@ class PCA(LearnsMoments, NewWidth):
 
     def _derive(self) -> None:
         moments = self.moments_
-        variances, vectors = principal_axes(moments.scatter_within(), moments.n)
-        if len(variances) == 0:
-            raise InputError(
-                f"the features do not vary over {moments.n} sample(s); "
-                "pass more, or other, training rows."
-            )
+        variances, vectors = axes_of(moments)
         vectors = vectors[:, : _how_many(self.n_components, variances)]
         signs = np.sign(vectors[np.argmax(np.abs(vectors), axis=0), np.arange(vectors.shape[1])])
         self._basis = vectors * signs

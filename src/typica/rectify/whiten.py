@@ -20,7 +20,8 @@ from typica.arrays import Array, Labels, Rows, like
 from typica.checks import truth
 from typica.errors import InputError
 from typica.estimator import LearnsMoments, Tags
-from typica.linalg import anchor, principal_axes
+from typica.linalg import anchor
+from typica.rectify._axes import axes_of
 from typica.rectify.base import SameWidth
 from typica.store import storable
 
@@ -60,12 +61,7 @@ class Whiten(LearnsMoments, SameWidth):
     def _derive(self) -> None:
         moments = self.moments_
         mean = moments.mean
-        variances, vectors = principal_axes(moments.scatter_within(), moments.n)
-        if len(variances) == 0:
-            raise InputError(
-                f"the features do not vary over {moments.n} sample(s); "
-                "pass more, or other, training rows."
-            )
+        variances, vectors = axes_of(moments)
         vectors = vectors[:, : len(variances)]
         self._matrix = vectors / np.sqrt(variances) @ vectors.T
         # Moved by what float32 holds exactly: rows with a large offset lose no digits to it.

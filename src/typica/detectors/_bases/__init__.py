@@ -9,6 +9,7 @@ from typica.detectors._bases.headed import (
     mean_directions,
 )
 from typica.detectors._bases.logit import LogitDetector, Tempered
+from typica.detectors._bases.means import LearnsClassMeans
 from typica.detectors._bases.rows import SUBSAMPLE, RowsDetector, check_k
 from typica.detectors._bases.scatter import (
     PrincipalDetector,
@@ -24,6 +25,7 @@ __all__ = [
     "SUBSAMPLE",
     "CosineDetector",
     "HeadedDetector",
+    "LearnsClassMeans",
     "LogitDetector",
     "MomentsDetector",
     "PrincipalDetector",
