@@ -32,6 +32,7 @@ class CTM(LearnsClassMeans, CosineDetector):
     classifies correctly. Without labels all rows count as one class, and the score is the cosine to
     their common mean.
 
+    >>> import numpy as np
     >>> train = np.array([[2.0, 0.1], [0.1, 3.0]] * 10)
     >>> detector = CTM().fit(train, ["right", "up"] * 10)
     >>> detector.score_samples(np.array([[5.0, 0.0], [-1.0, -1.0]])).round(3)
