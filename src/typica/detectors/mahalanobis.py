@@ -31,6 +31,7 @@ from typica.store import storable
 def nearest(U: Array, V: Array) -> Array:
     """Return the squared distance from each row of U (n, r) to the nearest row of V (C, r).
 
+    >>> import numpy as np
     >>> nearest(np.array([[3.0, 4.0], [9.0, 9.0]]), np.array([[0.0, 0.0], [9.0, 8.0]]))
     array([25.,  1.])
     """
@@ -61,6 +62,7 @@ class Mahalanobis(LearnsClassMeans, ScatterDetector):
     about 2e-8 sqrt(v) of the largest (2e-5 at v = 1e6; less where features are uncorrelated),
     float64 ones by less than 1e-15 v.
 
+    >>> import numpy as np
     >>> left, right = [[0.0, 1.0], [0.0, -1.0], [1.0, 0.0]], [[9.0, 1.0], [9.0, -1.0], [8.0, 0.0]]
     >>> train = np.array((left + right) * 5)
     >>> detector = Mahalanobis().fit(train, (["left"] * 3 + ["right"] * 3) * 5)
