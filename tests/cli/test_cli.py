@@ -833,7 +833,9 @@ def test_demo_tells_the_whole_story(capsys):
     for words in ("held-out-digits", "photos", "atypical", "nearest", "typica fit train.npy"):
         assert words in out
     document = json.loads(run(capsys, "demo", "--json", "-"))
-    assert document["accuracy"] > 0.95 and set(document["results"]) == set(typica.list_detectors())
+    of_layers = {"layer_ensemble"}  # which the digits' network does not give
+    assert document["accuracy"] > 0.95
+    assert set(document["results"]) == set(typica.list_detectors()) - of_layers
     assert document["failed"] == {}
     assert document["results"]["ctm"]["ood"]["photos"]["auroc"] > 0.95
     assert document == json.loads(run(capsys, "demo", "--json", "-"))

@@ -406,7 +406,7 @@ def test_bad_options_of_extract(here: Path, photos: Path, capsys):
         ("--on-error", "ignore", "stop, skip"),
         ("--backend", "quick", ", ".join(BACKENDS)),
         ("--dtype", "float64", "float32, float16"),
-        ("--reduce", "sum", "mean, max, cls, flatten"),
+        ("--reduce", "sum", "mean, max, cls, flatten, mean+std"),
         ("--split", "dev", "train, test, val"),
     ):
         error = failing(
@@ -664,7 +664,7 @@ def test_a_network_that_refuses_the_images_and_a_model_that_moved(here: Path, ph
         capsys, "score", "ctm.safetensors", photo, code=2
     )
     run(capsys, "score", "ctm.safetensors", photo, "--model", "moved.pt", "--trust")
-    assert "a folder, but not a bank" in run(capsys, "info", str(photos), code=2)
+    assert "is a folder, not a bank" in run(capsys, "info", str(photos), code=2)
 
 
 def test_what_was_found_in_the_network_is_said(here: Path, photos: Path, capsys):
