@@ -23,14 +23,17 @@ _typed: ContextVar[bool] = ContextVar("typed", default=False)  # whether the she
 class InputError(ValueError):
     """Input that cannot be used: the message says where, what was found and what to do.
 
-    place: the public function that was called, `CTM.fit`, or None where the message says enough.
+    place: the public function that was called, `CTM.fit`, or None where the message says enough, as
+    in the shell, which nobody has told a function's name.
     """
 
     place: str | None = None
 
     def __str__(self) -> str:
         message = super().__str__()
-        return message if self.place is None else f"{self.place}: {message}"
+        if self.place is None or _typed.get():
+            return message
+        return f"{self.place}: {message}"
 
 
 class FormatError(InputError):

@@ -35,6 +35,7 @@ from typica.arrays import (
 )
 from typica.checks import Parameter, check_parameters
 from typica.errors import InputError, border
+from typica.head import with_head
 from typica.moments import Moments
 from typica.store import State
 
@@ -262,7 +263,7 @@ class Estimator(BaseEstimator):
     def _check_parameters(self) -> None:
         """Check the constructor's parameters before work starts."""
         if self.tags.needs_head and getattr(self, "head", None) is None:
-            raise InputError("no head; pass head=typica.Head(weight, bias).")
+            raise InputError(f"no head; pass {with_head()}.")
         check_parameters(self.params, self)
 
     def _check_labels(self, y: Any) -> Labels | None:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from typica.arrays import AnyArray, Array, as_features, check_finite, like, to_numpy
 from typica.checks import Parameter
-from typica.errors import FormatError, InputError, about, border
+from typica.errors import FormatError, InputError, about, argument, border, by_caller
 from typica.store import State, storable
 
 
@@ -92,6 +92,11 @@ HEAD = Parameter(
     "a typica.Head, or None where it is not needed",
     "{name} is a {kind}; pass typica.Head(weight, bias).",
 )
+
+
+def with_head() -> str:
+    """Return how a head is passed: `head=typica.Head(weight, bias)`, or `--head FILE`."""
+    return by_caller("head=typica.Head(weight, bias)", argument("head", "FILE"))
 
 
 def _weight(weight: Any) -> AnyArray:

@@ -34,8 +34,9 @@ RESULT = "is the result of a benchmark"
 _IMAGE_ARRAY = "holds images"
 _HEAD, MONITOR = "holds a head", "holds a monitor's state"
 _VERDICTS = "holds verdicts"
+_NETWORK = "holds a network"
 STORED = {DETECTOR, _HEAD, MONITOR}  # what `typica.save` wrote
-NO_IMAGES = {*STORED, FEATURES, SUITE, RESULT, _VERDICTS, "holds labels", "is a page"}
+NO_IMAGES = {*STORED, FEATURES, SUITE, RESULT, _VERDICTS, "holds labels", "is a page", _NETWORK}
 
 
 def kind_of(path: str | os.PathLike[str]) -> str | None:
@@ -85,7 +86,7 @@ def _file(path: Path) -> str | None:
         return "is an image"
     name = path.name.lower()
     if name.endswith(_NETWORKS):
-        return "holds a network"
+        return _NETWORK
     look = _BY_ENDING.get(path.suffix.lower())
     return None if look is None else look(path)
 

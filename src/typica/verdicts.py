@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
 from typica.cards import card
-from typica.errors import InputError, border, given
+from typica.errors import InputError, border, by_caller, given
 from typica.extras import need
 
 COLUMNS = ("file", "row", "verdict", "score", "p_value", "nearest", "runner_up", "margin", "why")
@@ -152,7 +152,8 @@ class Verdicts:
         if verdict not in WORDS.values():
             raise InputError(f"verdict={verdict!r}; choose one of {', '.join(WORDS.values())}.")
         if self.typical is None:
-            raise InputError("there is no threshold, so nothing is typical or atypical; calibrate.")
+            how = by_caller("call calibrate", "run `typica calibrate`")
+            raise InputError(f"there is no threshold to tell them by; {how} with held-out inputs.")
         return self.numbered()._sliced(self.typical == (verdict == WORDS[True]))
 
     def numbered(self) -> Verdicts:

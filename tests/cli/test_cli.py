@@ -325,7 +325,7 @@ def test_bad_feature_files_get_one_line_and_exit_code_2(folder, capsys, file):
         (("fit", "train.npy", "-o", "x.safetensors", "--labels", "empty.csv"), "expected one per row"),
         (("fit", "train.npy", "-o", "x.safetensors", "--labels", "x.csv"), "there is no such file"),
         (("fit", "train.npy", "-o", "x.safetensors", "--labels", "short.csv"), "2 labels for 240 rows"),
-        (("fit", "train.npy", "-o", "x.safetensors", "--detector", "cw"), "no head; pass head="),
+        (("fit", "train.npy", "-o", "x.safetensors", "--detector", "cw"), "no head; pass --head FILE."),
         (("fit", "train.npy", "-o", "x.safetensors", "--head", "two.npz"), "holds no 'weight'"),
         (("fit", "train.npy", "-o", "x.safetensors", "--calibrate", "held_out.npy", "--tpr", "95"), "--tpr 95 is not a share"),
         (("score", "train.npy", "test.npy"), "train.npy holds features, not a detector"),

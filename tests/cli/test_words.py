@@ -15,6 +15,8 @@ from safetensors.numpy import save_file
 import typica
 from typica import Monitor
 from typica.cli import main
+from typica.data import ImageError, Preprocessing, image_batches, open_images
+from typica.errors import InputError, in_shell
 from typica.kinds import kind_of
 
 
@@ -140,8 +142,8 @@ WRONG = [  # a command with {} for the file, what it wants there, and files that
     ("explain {} test.npy", "a detector", ["test.npy", "head.safetensors"]),
     ("monitor {}", "a detector", ["train.npy", "head.safetensors"]),
     ("info {}", "a detector", ["train.npy", "photo.png", "my.toml", "watch.safetensors"]),
-    ("fit {} -o x.safetensors", "features", ["ctm.safetensors", "labels.npy", "photos.npy"]),
-    ("fit {} -o x.safetensors", "features", ["photo.png", "my.toml", "results", "net.onnx"]),
+    ("fit {} -o x.safetensors", "features", ["ctm.safetensors", "labels.npy"]),
+    ("fit {} -o x.safetensors", "features", ["my.toml", "results", "net.onnx"]),
     ("score ctm.safetensors {}", "features", ["ctm.safetensors", "labels.npy"]),
     ("fit train.npy --labels {} -o x.safetensors", "labels", ["train.npy", "ctm.safetensors"]),
     (
@@ -164,3 +166,61 @@ def test_the_wrong_kind_of_file_is_called_what_it_is(files, capsys, command, wan
     error = " ".join(run(capsys, *command.format(file).split(), code=2).split())
     assert error.startswith(f"error: {file} {KINDS[file]}, not {wanted}; "), error
     assert {path.name for path in files.iterdir()} == before
+
+
+SHELL = [  # what is typed, and how the message ends
+    ("fit train.npy --detector cw -o x.safetensors", "error: no head; pass --head FILE."),
+    (
+        "fit train.npy --labels labels.npy --detector msp -o x.safetensors",
+        "for features pass --head FILE, for logits leave out the labels.",
+    ),
+    (
+        "fit train.npy --labels labels.npy --param correct_only=true -o x.safetensors",
+        "correct_only needs a head to tell what is correct; pass --head FILE.",
+    ),
+    ("choose train.npy --labels labels.npy --detectors cw", "pass --head FILE, or name others."),
+    ("score part.safetensors test.npy --only atypical", "run `typica calibrate` with held-out inputs."),
+    ("score ctm.safetensors test.npy --fdr 0.1 --alpha 0.2", "leave out --alpha and --confidence."),
+    ("score ctm.safetensors nan.npy", "error: nan.npy: row 3 of the features holds NaN or infinity"),
+    ("explain ctm.safetensors nan.npy", "error: nan.npy: row 3 of the features holds NaN or infinity"),
+    ("explain ctm.safetensors test.npy --row 0 --bank narrow.npy", "error: --bank: X has 5 features"),
+    ("monitor ctm.safetensors --alpha 5", "error: --alpha 5 is not a share"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "message"), SHELL)
+def test_the_shell_speaks_of_its_own_options(folder, data: Data, capsys, command, message):
+    typica.CTM().partial_fit(data.train, data.labels).save("part.safetensors")
+    holed = data.test.copy()
+    holed[3, 2] = np.nan
+    np.save("nan.npy", holed)
+    np.save("narrow.npy", data.test[:, :5])
+    error = " ".join(run(capsys, *command.split(), code=2).split())
+    assert message in error
+    assert "typica.Head" not in error and "head=" not in error
+    assert ".fit:" not in error and "judge:" not in error  # functions that nobody has typed
+
+
+def test_python_hears_of_functions_and_arguments(data: Data):
+    with pytest.raises(InputError, match=r"^CW.fit: no head; pass head=typica.Head\(weight, bias"):
+        typica.CW().fit(data.train)
+
+
+def test_without_a_threshold_the_scores_are_given_as_json(folder, data: Data, capsys):
+    typica.CTM().partial_fit(data.train, data.labels).save("part.safetensors")
+    told, _ = document(capsys, "score", "part.safetensors", "test.npy")
+    assert told["detector"] == "ctm" and set(told["rows"][0]) >= {"row", "score", "nearest"}
+
+
+def test_an_image_that_cannot_be_read_names_the_way_on(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("a.png").write_bytes(b"no image")
+    Image.new("RGB", (8, 8)).save("b.png")
+    batches = {"one": open_images(["a.png"]), "two": open_images(["a.png", "b.png"])}
+    with pytest.raises(ImageError, match=r"a.png: .* or leave it out with on_error='skip'\.$"):
+        list(image_batches(batches["two"], Preprocessing(8, 8), 2))
+    with in_shell(), pytest.raises(ImageError, match=r"or leave it out with --on-error skip\.$"):
+        list(image_batches(batches["two"], Preprocessing(8, 8), 2))
+    with pytest.raises(ImageError) as alone:
+        list(image_batches(batches["one"], Preprocessing(8, 8), 2))
+    assert "skip" not in str(alone.value)

@@ -739,7 +739,7 @@ def test_beginning_again_spares_the_bank_until_the_network_runs(here: Path, phot
     run(capsys, *options)
     before = tree(Path("a.bank"))
     for more, message in (
-        (("--device", "nonsense"), "device='nonsense' cannot be used here"),
+        (("--device", "nonsense"), "--device nonsense cannot be used here"),
         (
             ("--transform", '{"resize": 2, "crop": 2}'),
             "the network does not take images of (3, 2, 2)",

@@ -18,12 +18,13 @@ from typica.cli.options import (
     Json,
     MovedModel,
     MovedWeights,
+    OnError,
     Tpr,
     Transform,
     Trust,
 )
 from typica.cli.show import present
-from typica.data import holds_images, read_features, read_known
+from typica.data import holds_images, read_known, read_rows
 from typica.decide import judge, load_detector, origin_of
 from typica.detectors import reads_logits
 from typica.errors import InputError
@@ -54,6 +55,7 @@ def explain(
     transform: Transform = None,
     trust: Trust = False,
     backend: Backend = "auto",
+    on_error: OnError = "stop",
     json_file: Json = None,
 ) -> None:
     """Tell one input's story: why it was accepted or rejected, what it looks like."""
@@ -65,7 +67,8 @@ def explain(
         from typica.nets import Settings  # noqa: PLC0415 (needs torch, which is an extra)
 
         network: dict[str, Any] = {"model": model, "weights": weights, "trust": trust}
-        network |= {"transform": read_transform(transform), "settings": Settings(backend)}
+        settings = Settings(backend=backend, on_error=on_error)  # type: ignore[arg-type]
+        network |= {"transform": read_transform(transform), "settings": settings}
         place, told = _of_images(estimator, file, row, known, levels | network)
     else:
         place, told = _of_features(estimator, file, row, known, levels)
@@ -78,7 +81,7 @@ def _of_features(
     estimator: Any, file: Path, row: int | None, known: Any, levels: dict[str, Any]
 ) -> tuple[int, Explanation]:
     """Return which row it is, and its story."""
-    rows = read_features(file, origin_of(estimator), logits=reads_logits(estimator)).features
+    rows = read_rows(file, origin_of(estimator), logits=reads_logits(estimator))
     _check_row(row, len(rows), file)
     if row is None:
         strangest = judge(estimator, rows, **levels).sort()[0].row

@@ -44,7 +44,7 @@ from typica.data import (
     holds_images,
     open_images,
     read_arriving,
-    read_features,
+    read_rows,
     write_verdicts,
 )
 from typica.decide import describe, judge, load_detector, origin_of
@@ -197,8 +197,7 @@ def _read(estimator: Any, inputs: list[Path]) -> AnyArray:
         return np.concatenate(list(read_arriving(cast(io.BufferedReader, sys.stdin.buffer))))
     if reads_layers(estimator) is not None:
         return InputReader.of(estimator).rows(inputs[0])
-    logits = reads_logits(estimator)
-    return read_features(inputs[0], origin_of(estimator), logits=logits).features
+    return read_rows(inputs[0], origin_of(estimator), logits=reads_logits(estimator))
 
 
 def _show(verdicts: Verdicts, limit: int, by: str | None) -> None:
@@ -247,7 +246,7 @@ def _rule(estimator: Any, asked: Mapping[str, str | None], fdr: str | None) -> d
     named = {"detector": described["detector"]}
     if fdr is not None:
         return named | {"fdr": float(check_share(fdr, "fdr"))}
-    levels = described["calibration"]
+    levels = described.get("calibration", {})
     if any(asked.values()):
         alone = {"alpha": levels["alpha"]} if asked["alpha"] is asked["tpr"] is None else {}
         return named | Levels.of(**{**asked, **alone}).to_dict()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from typica.data._decode import ImageError
 from typica.data._image_sets import Images
 from typica.data._transform import Preprocessing
-from typica.errors import InputError, border
+from typica.errors import InputError, argument, border
 from typica.files import cores
 
 AHEAD = 2  # batches decoded before they are asked for: they keep the threads busy, and are few
@@ -123,6 +123,12 @@ def _batch(
         elif skip:
             skipped.append((images.names[row], str(result)))
         else:
-            raise result
+            raise _with_way_out(result) if len(images) > 1 else result
     pixels = transform.stacked(decoded)
     return Batch(rows.start, rows.stop, np.array(indices, dtype=np.int64), pixels, skipped)
+
+
+def _with_way_out(error: ImageError) -> ImageError:
+    """Add to the error about one of many images how to go on without it."""
+    message = str(error.args[0]).removesuffix(".")
+    return ImageError(f"{message}, or leave it out with {argument('on_error', 'skip')}.")

@@ -40,7 +40,7 @@ from typica.data._image_sets import (
 )
 from typica.data._packs import open_mat, open_npy, open_npz, open_parquet
 from typica.data.features import read_labels
-from typica.errors import InputError, about
+from typica.errors import InputError, about, argument
 from typica.files import FULL, reading, reason_of
 from typica.kinds import NO_IMAGES, kind_of, wrong_kind
 
@@ -130,7 +130,8 @@ def _open_kind(path: Path, split: str | None, listed: bool) -> Images:
         return open_tar(path, split, f"{name}/")
     if split is not None:
         raise InputError(
-            f"{printable(path)}: a single file has no split {split!r}; leave split out."
+            f"{printable(path)}: a single file has no split {split!r}; "
+            f"leave out {argument('split')}."
         )
     return _open_file(path, name)
 

@@ -10,6 +10,7 @@ import numpy as np
 from typica.bank import Bank
 from typica.data._parquet import parquet_columns
 from typica.data.features import ENDINGS
+from typica.kinds import NO_IMAGES, kind_of
 
 
 def holds_images(path: str | Path) -> bool:
@@ -25,7 +26,7 @@ def holds_images(path: str | Path) -> bool:
     ending = path.suffix.lower()
     look_inside = _INSIDE.get(ending)
     if look_inside is None:
-        return ending not in ENDINGS
+        return ending not in ENDINGS and kind_of(path) not in NO_IMAGES
     try:
         return look_inside(path)
     except Exception:  # of many kinds, as damaged files have it

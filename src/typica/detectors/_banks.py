@@ -9,7 +9,7 @@ from typing import Protocol, TypeGuard, runtime_checkable
 import array_api_compat
 
 from typica.arrays import AnyArray
-from typica.errors import InputError
+from typica.errors import InputError, argument, by_caller
 from typica.head import class_names
 from typica.origin import Origin
 
@@ -56,7 +56,8 @@ def bank_rows(bank: FeatureBank, wants_logits: bool) -> AnyArray:
     if not wants_logits:
         return bank.features
     if bank.logits is None:
-        raise InputError("the bank has no logits; pass head=bank.head, or logits.")
+        head = by_caller("head=bank.head", argument("head", "FILE"))
+        raise InputError(f"the bank has no logits; pass {head}, or logits.")
     return bank.logits
 
 

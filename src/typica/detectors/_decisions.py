@@ -24,7 +24,7 @@ from typica.calibration import (
 )
 from typica.calibration.format_1 import OldThreshold
 from typica.detectors._scoring import Matches, Scorer
-from typica.errors import CalibrationWarning, InputError, argument, border, warn
+from typica.errors import CalibrationWarning, InputError, argument, border, by_caller, warn
 from typica.estimator import NotFittedError
 from typica.moments import Moments
 from typica.origin import Origin
@@ -163,7 +163,7 @@ class Decider(Scorer):
             return self.training_offset_
         raise NotFittedError(
             "there is no threshold yet (partial_fit, merge and other parameters invalidate it); "
-            "call calibrate with held-out inputs."
+            f"{calibrate_first()}."
         )
 
     @property
@@ -366,9 +366,7 @@ class Decider(Scorer):
 
     def _calibrated(self) -> Calibration:
         if not hasattr(self, "calibration_"):
-            raise NotFittedError(
-                "there are no calibration scores; call calibrate with held-out inputs."
-            )
+            raise NotFittedError(f"there are no calibration scores; {calibrate_first()}.")
         return self.calibration_
 
     def _set_provisional_threshold(self, Z: Array) -> None:
@@ -381,7 +379,7 @@ class Decider(Scorer):
         if k == 0:
             warn(
                 f"{len(scores)} training rows are too few for a threshold that rejects anything; "
-                "call calibrate with held-out inputs.",
+                f"{calibrate_first()}.",
                 CalibrationWarning,
             )
         threshold = float(np.sort(scores)[k - 1]) if k else -np.inf
@@ -417,6 +415,12 @@ class Decider(Scorer):
         return made
 
 
+def calibrate_first() -> str:
+    """Return how to calibrate, in Python or in the shell."""
+    how = by_caller("call calibrate", "run `typica calibrate`")
+    return f"{how} with held-out inputs"
+
+
 def _beside(numbers: NDArray[np.float64], Z: Array) -> Array:
     """Return numbers in the backend and on the device of Z, still in float64."""
     return namespace(Z).asarray(numbers, device=array_api_compat.device(Z))
@@ -435,11 +439,12 @@ def _warn_of_pool(rare: Mapping[Any, str], moments: Moments, n: int) -> None:
     listed = ", ".join(named[:_NAMED])
     if len(named) > _NAMED:
         listed += f" and {len(named) - _NAMED} more"
+    alone = f"leave out {argument('by_class')}"
     needed = int(np.ceil(SMALLEST_GROUP * moments.n / moments.counts.min()))
     warn(
         f"{len(named)} of {len(moments.classes)} classes ({listed}) share one threshold, and alpha "
         f"holds for them together: each can expect fewer than {SMALLEST_GROUP} of the {n} rows; "
-        f"pass {needed} rows, or say with groups= which classes to join.",
+        f"pass {needed} rows, or {by_caller('say with groups= which classes to join', alone)}.",
         CalibrationWarning,
     )
 

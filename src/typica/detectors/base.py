@@ -20,7 +20,7 @@ from typica.detectors._banks import FeatureBank, bank_labels, bank_rows, is_bank
 from typica.detectors._decisions import Decider
 from typica.detectors._scoring import Matches, top_two
 from typica.detectors._summary import fitted_card, summary
-from typica.errors import about, border
+from typica.errors import about, argument, border
 from typica.estimator import Tags
 from typica.explanation import Contribution, Explanation, Neighbour, Term
 from typica.linalg import cosines, unit_rows
@@ -191,7 +191,7 @@ class Detector(OutlierMixin, Decider):
 
     def _neighbours(self, Z: AnyArray, bank: Any) -> list[tuple[Neighbour, ...]]:
         """Return the rows of `bank` with the largest cosines to each row of Z."""
-        with about("bank"):
+        with about(argument("bank")):
             rows = self._ready(bank) if is_bank(bank) else bank
         known = as_floating(to_numpy(as_features(rows, Z.shape[1])))
         directed = np.flatnonzero(known.any(axis=1))  # a zero row is near nothing

@@ -19,7 +19,7 @@ from typica.detectors._bases import (
 )
 from typica.detectors.base import Tags
 from typica.errors import InputError
-from typica.head import HEAD, Head
+from typica.head import HEAD, Head, with_head
 from typica.store import storable
 
 
@@ -60,7 +60,7 @@ class CTM(LearnsClassMeans, CosineDetector):
         super()._check_parameters()
         if self.correct_only and self.head is None:
             raise InputError(
-                "correct_only needs a head to tell what is correct; pass head=Head(...)."
+                f"correct_only needs a head to tell what is correct; pass {with_head()}."
             )
 
     def _wants_head(self) -> bool:

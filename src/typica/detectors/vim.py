@@ -26,6 +26,7 @@ from typica.detectors._bases import (
 )
 from typica.detectors.base import Tags
 from typica.errors import InputError
+from typica.head import with_head
 from typica.linalg import logsumexp, principal_axes
 from typica.store import storable
 
@@ -91,7 +92,7 @@ class ViM(PrincipalDetector):
 
     def _logits(self, Z: Array) -> Array:
         if self.head is None:
-            raise InputError("no head; pass head=typica.Head(weight, bias).")
+            raise InputError(f"no head; pass {with_head()}.")
         return self.head.logits(Z)
 
     def _typicality(self, Z: Array) -> Array:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from typica.errors import InputError
+from typica.errors import InputError, argument
 
 Reduction = str | Callable[[Any], Any]
 
@@ -96,7 +96,7 @@ def _class_token(x: Any) -> Any:
     if x.ndim != 3:
         raise InputError(
             f"an output of shape {tuple(x.shape)} has no tokens (n, t, m), so no CLS; "
-            "pass reduce='mean'."
+            f"pass {argument('reduce', 'mean')}."
         )
     return _own(x[:, 0])
 

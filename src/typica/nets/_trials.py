@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from typica.arrays import AnyArray
-from typica.errors import InputError
+from typica.errors import InputError, argument, given
 from typica.files import cores
 from typica.nets._result import Extraction, first_line, run_directly
 from typica.nets._runner import Runner, Trial
@@ -234,7 +234,8 @@ class Trials:
         only = f"{fewest} to {most or 'any number of'} images"
         if fewest == most:
             only = f"{fewest} images at once"
-        raise InputError(f"batch={batch}, but the model takes {only}; leave batch out.")
+        leave = f"leave out {argument('batch')}"
+        raise InputError(f"{given('batch', batch)}, but the model takes {only}; {leave}.")
 
     def _size(self, backend: str, wanted: int | None) -> int:
         """Return the batch size nearest to the one that is wanted of those that the model takes."""

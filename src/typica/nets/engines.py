@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
-from typica.errors import InputError, border
+from typica.errors import InputError, border, given
 from typica.nets._result import first_line
 from typica.nets._runner import Runner
 from typica.nets._settings import BACKENDS
@@ -91,7 +91,8 @@ def _moved(extractor: Any, device: Any) -> tuple[Any, Any]:
     if isinstance(extractor, OnnxExtractor):
         if device is not None and str(device) != "cpu":
             raise InputError(
-                f"device={str(device)!r}, but ONNX models run on the CPU here; leave it out."
+                f"{given('device', str(device))}, but ONNX models run on the CPU here; "
+                "leave it out."
             )
         return extractor, None
     # Need torch, which is an extra.
@@ -123,6 +124,6 @@ def _check_device(torch: Any, device: Any) -> None:
     except absent as error:
         reason = first_line(error).rstrip(".")
         raise InputError(
-            f"device={str(device)!r} cannot be used here ({reason}); "
+            f"{given('device', str(device))} cannot be used here ({reason}); "
             "pass another, such as cpu, or leave it out."
         ) from None

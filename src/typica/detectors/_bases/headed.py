@@ -9,7 +9,7 @@ from typica.arrays import Array, Labels, like
 from typica.detectors.base import Detector
 from typica.errors import InputError
 from typica.estimator import LearnsMoments
-from typica.head import Head
+from typica.head import Head, with_head
 from typica.linalg import unit_rows
 from typica.moments import Moments
 
@@ -58,7 +58,7 @@ class HeadedDetector(Detector):
     @property
     def _head(self) -> Head:
         if self.head is None:
-            raise InputError("no head; pass head=typica.Head(weight, bias).")
+            raise InputError(f"no head; pass {with_head()}.")
         return self.head
 
     def _similarities(self, Z: Array) -> Array:

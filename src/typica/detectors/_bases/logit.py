@@ -23,7 +23,7 @@ from typica.detectors._banks import is_bank
 from typica.detectors.base import Detector
 from typica.errors import InputError, InputWarning, border, warn
 from typica.estimator import Estimator
-from typica.head import HEAD, Head
+from typica.head import HEAD, Head, with_head
 
 
 class Tempered(Estimator):
@@ -65,7 +65,7 @@ class LogitDetector(Detector):
         if classes != width:
             raise InputError(
                 f"labels of {classes} classes and {width} columns, which would be taken as logits "
-                f"of {width} classes; for features pass head=typica.Head(weight, bias), for logits "
+                f"of {width} classes; for features pass {with_head()}, for logits "
                 "leave out the labels."
             )
 
@@ -74,7 +74,7 @@ class LogitDetector(Detector):
             return
         warn(
             f"{type(self).__name__}.fit: no head and no labels; X is taken as logits of {width} "
-            "classes. Pass head=typica.Head(weight, bias) if these are features.",
+            f"classes. Pass {with_head()} if these are features.",
             InputWarning,
         )
 

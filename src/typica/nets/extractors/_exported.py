@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from typica.errors import FormatError, InputError
+from typica.errors import FormatError, InputError, argument
 from typica.nets._result import closest, first_line
 from typica.nets._torch import torch
 from typica.nets.extractors._program import (
@@ -82,7 +82,7 @@ class _Exported:
         if head is None and from_head:
             raise InputError(
                 f"no linear layer gives the output of {self.path}; "
-                f"pass layer=NAME, one of {closest('', list(self.nodes))}."
+                f"pass {argument('layer', 'NAME')}, one of {closest('', list(self.nodes))}."
             )
         values = []
         for name in layers:

