@@ -21,6 +21,7 @@ from ._headline import Headline, headline
 from ._image_banks import banked
 from ._narrow import NarrowTable
 from ._near import near_features
+from ._pareto import Worth, pareto
 from ._plot import PLOTS, plot
 from ._prepare import prepare
 from ._record import Record
@@ -48,6 +49,7 @@ __all__ = [
     "Scores",
     "Suite",
     "Table",
+    "Worth",
     "accepted",
     "banked",
     "builtin_features",
@@ -65,6 +67,7 @@ __all__ = [
     "make_detectors",
     "named_methods",
     "near_features",
+    "pareto",
     "plot",
     "prepare",
     "published",

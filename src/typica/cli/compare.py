@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 from rich.console import RenderableType
+from rich.text import Text
 
-from typica.bench import Comparison, compare_files
+from typica.bench import Comparison, compare_files, pareto
 from typica.cli.app import new_app
 from typica.cli.checks import argument_of, named_files
 from typica.cli.options import (
@@ -22,7 +23,7 @@ from typica.cli.options import (
     TestFeatures,
     Tpr,
 )
-from typica.cli.show import failures, footnote, present, table
+from typica.cli.show import failures, footnote, percent, present, table
 from typica.errors import InputError
 
 COSTS = ("fit s", "µs/row")
@@ -65,11 +66,20 @@ def compare(
     done = [row.evaluation for row in compared.values() if row.evaluation is not None]
     if done:
         parts.append(footnote(next(iter(done[0].ood.values()))))
+        parts.append(_worth(compared))
     errors = {name: row.error for name, row in compared.items() if row.error}
     document = {name: row.to_dict() for name, row in compared.items()}
     present(document, json_file, *parts, *failures(errors))
     if not done:
         raise InputError("compare: every detector failed; see the messages above.")
+
+
+def _worth(compared: Mapping[str, Comparison]) -> Text:
+    """Say which detectors no cheaper one is as good as: the line from quick to good."""
+    steps = []
+    for name, auroc, microseconds in pareto(compared):
+        steps.append(f"{name} ({percent(auroc)} at {microseconds:.2g} µs/row)")
+    return Text(f"Worth their cost, cheapest first: {', '.join(steps)}")
 
 
 def _table(compared: Mapping[str, Comparison], title: str) -> RenderableType:

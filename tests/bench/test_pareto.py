@@ -1,0 +1,43 @@
+"""Which detectors are worth their cost."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+import typica
+from typica.bench import Comparison, pareto
+from typica.metrics import evaluate_many
+
+SHARES = st.sampled_from([0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
+COSTS = st.sampled_from([1.0, 2.0, 5.0])
+
+
+def compared(auroc: float, cost: float) -> Comparison:
+    """A comparison whose AUROC and cost are these: of ten known rows, so many lie above."""
+    known = np.where(np.arange(10) < round(10 * auroc), 2.0, 0.0)
+    evaluation = evaluate_many("ctm", known, {"strange": np.ones(4)})
+    return Comparison(typica.CTM(), score_microseconds=cost, evaluation=evaluation)
+
+
+@given(st.lists(st.tuples(SHARES, COSTS), max_size=8))
+def test_nobody_at_the_edge_is_beaten_and_everybody_else_is(rows):
+    table = {f"d{i}": compared(*row) for i, row in enumerate(rows)}
+    edge = pareto(table)
+    chosen = {worth.name for worth in edge}
+    for i, (auroc, cost) in enumerate(rows):
+        better = [
+            j
+            for j, (other, price) in enumerate(rows)
+            if (other > auroc and price <= cost) or (other >= auroc and price < cost)
+        ]
+        twin = any(
+            row == (auroc, cost) and f"d{j}" in chosen for j, row in enumerate(rows) if j != i
+        )
+        assert (f"d{i}" in chosen) == (not better and not twin)
+    assert [worth.microseconds for worth in edge] == sorted(worth.microseconds for worth in edge)
+
+
+def test_what_failed_is_not_worth_anything():
+    assert pareto({"ctm": Comparison(typica.CTM(), error="no")}) == []
