@@ -23,8 +23,9 @@ from typica.cli.options import (
     TestFeatures,
     Tpr,
 )
-from typica.cli.show import failures, footnote, percent, present, table
+from typica.cli.show import failures, footnote, present, table
 from typica.errors import InputError
+from typica.exact import percent
 
 COSTS = ("fit s", "µs/row")
 LESS_IS_BETTER = ("FPR ↓", *COSTS)
