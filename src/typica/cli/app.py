@@ -32,7 +32,7 @@ GROUPS = {
         "explain": "Tell one input's story: why it was accepted or rejected, what it looks like.",
         "monitor": "Watch scores on standard input and raise an alarm (exit code 3) when "
         "they have drifted.",
-        "export": "Write a detector as one ONNX file, which runs without Typica.",
+        "export": "Write a detector, and its network, as one ONNX file, which runs without Typica.",
     },
     "Measure": {
         "evaluate": "Measure how well a detector tells in-distribution from OOD features.",

@@ -78,7 +78,7 @@ class Ensemble(Combination):
     ranks: ctm 1.00, mahalanobis 1.00
     >>> fisher = Ensemble([CTM(), Mahalanobis()], combine="fisher").fit(train, y)
     >>> fisher.combined_p_values(np.array([[5.0, 0.0, 0.0, 0.0], [0.0, 0.0, 5.0, 0.0]])).round(3)
-    array([1.   , 0.005])
+    array([1.   , 0.002])
     """
 
     tags = Tags(
