@@ -33,7 +33,7 @@ from typica.arrays import (
     like,
     to_numpy,
 )
-from typica.checks import Parameter, check_parameters
+from typica.checks import Parameter, check_parameters, is_number
 from typica.errors import InputError, border
 from typica.head import with_head
 from typica.moments import Moments
@@ -313,8 +313,18 @@ class Estimator(BaseEstimator):
     def from_state(cls, state: State) -> Self:
         """Rebuild an estimator from what was stored."""
         estimator = cls(**state["params"])
+        cls._check_numbers(state["fitted"])
         store.set_state(estimator, state["fitted"])
         return estimator
+
+    @classmethod
+    def _check_numbers(cls, fitted: Mapping[str, Any]) -> None:
+        """Refuse a stored value that is not the number which the class declares it to be."""
+        for base in cls.__mro__:
+            for name, kind in vars(base).get("__annotations__", {}).items():
+                if kind in ("int", "float") and name in fitted and not is_number(fitted[name]):
+                    found = type(fitted[name]).__name__
+                    raise TypeError(f"{name} is a {found} and not a number")
 
 
 def _moved(derived: Any, Z: Array) -> Any:

@@ -10,6 +10,7 @@ import contextlib
 import errno
 import hashlib
 import io
+import json
 import os
 import platform
 import re
@@ -18,7 +19,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from typica.errors import FormatError, InputError
 
@@ -137,6 +138,13 @@ def reading(
         if isinstance(error, OSError) and error.errno in FULL:
             raise disk_full(path, error) from None
         raise FormatError(f"{path}: {what} ({reason_of(error)}); {advice}.") from error
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """Return what a JSON file holds; halves of characters, which no file can hold, are refused."""
+    document = json.loads(Path(path).read_text(encoding="utf-8"))
+    json.dumps(document, ensure_ascii=False).encode()
+    return document
 
 
 def reason_of(error: BaseException) -> str:

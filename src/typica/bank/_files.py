@@ -105,6 +105,7 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         text = (folder / MANIFEST).read_text(encoding="ascii")
         document = json.loads(text)
+        canonical(document)  # which refuses numbers that JSON does not have
     except FileNotFoundError:
         what = f"not a bank: it has no {MANIFEST}" if folder.exists() else "there is no such folder"
         raise FormatError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from typica.bench._measures import mapping
 from typica.bench._record import Record
 from typica.bench._results import not_written, read_result, read_scores, result_file
 from typica.errors import FormatError
-from typica.files import reading
+from typica.files import read_json, reading
 
 _TABLES = {"kernel", "one_hot", "motivation"}  # of an analysis, without which it has charts alone
 
@@ -102,4 +101,4 @@ def _read_json(path: Path) -> Any:
     if not path.is_file():
         return None
     with reading(path, "not JSON", "run the benchmark again"):
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_json(path)

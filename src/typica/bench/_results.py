@@ -20,7 +20,7 @@ from typica.bench._engine import Scores
 from typica.bench._experiments import Outcome
 from typica.bench._record import Record
 from typica.errors import FormatError, InputError, about
-from typica.files import atomic_path, check_growth, existing, reading
+from typica.files import atomic_path, check_growth, existing, read_json, reading
 from typica.kinds import BANK, kind_of, wrong_kind
 
 APART = ("ablation", "layers", "analysis")  # experiments with rows of their own
@@ -53,7 +53,7 @@ def write_result(folder: str | Path, outcome: Outcome) -> Path:
 def read_result(folder: str | Path, experiment: str = "main") -> Record:
     """Read the record of an experiment from a folder that `write_result` wrote."""
     path = result_file(folder, experiment)
-    document = read_json(path, experiment)
+    document = read_experiment(path, experiment)
     if not isinstance(document, dict) or not {"suite", "protocol", "results"} <= set(document):
         raise FormatError(
             f"{path}: not a benchmark's result; pass a folder that `typica bench -o` wrote."
@@ -70,7 +70,7 @@ def read_result(folder: str | Path, experiment: str = "main") -> Record:
         raise not_written(path, experiment, f"{type(error).__name__}: {error}") from None
 
 
-def read_json(path: Path, experiment: str) -> Any:
+def read_experiment(path: Path, experiment: str) -> Any:
     """Read the JSON file of an experiment; what is missing or damaged is named."""
     folder, wanted = path.parent, "the result of a benchmark"
     if folder.is_file() or (not path.is_file() and kind_of(folder) == BANK):
@@ -78,7 +78,7 @@ def read_json(path: Path, experiment: str) -> Any:
     option = f" --experiment {experiment}" if experiment in APART else ""
     existing(path, f"make it with `typica bench SUITE -o FOLDER{option}`")
     with reading(path, "not a whole JSON file", "run the benchmark again"):
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_json(path)
 
 
 def not_written(path: Path, experiment: str, why: str) -> FormatError:

@@ -347,4 +347,7 @@ class Calibration:
         for group, sample in made.samples.items():
             if not isinstance(sample, ScoreSample):
                 raise TypeError(f"the scores of {group} are a {type(sample).__name__}")
+        scored = made.n if made.by_class else made._only().n
+        if not scored:
+            raise ValueError("a calibration without scores")
         return made

@@ -133,6 +133,9 @@ class Combination(Detector):
 
     def _derive(self) -> None:
         known = getattr(self, "observed_", [])
+        count = len(self._member_names())
+        if known and len(known) != count:  # which a file can say
+            raise InputError(f"scores of {len(known)} members are kept for {count}; fit it again.")
         self._ranks = [Ranks.of(scores) for scores in known]
         kind: type[LogP] | type[Deviates] = Deviates if self.combine == "stouffer" else LogP
         self._tails = [kind.of(scores) for scores in known]
