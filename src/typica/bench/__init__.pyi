@@ -15,6 +15,7 @@ from ._engine import (
 )
 from ._experiments import EXPERIMENTS, Outcome, run_experiment
 from ._features import builtin_features, read_features_folder
+from ._fit_files import Fitted, fit_files
 from ._from_files import choose_files, compare_files, evaluate_files
 from ._gallery import write_gallery
 from ._headline import Headline, headline
@@ -42,6 +43,7 @@ __all__ = [
     "Comparison",
     "Engine",
     "FeatureSuite",
+    "Fitted",
     "Headline",
     "NarrowTable",
     "Outcome",
@@ -59,6 +61,7 @@ __all__ = [
     "compare_on",
     "digits",
     "evaluate_files",
+    "fit_files",
     "headline",
     "init_text",
     "leave_classes_out",

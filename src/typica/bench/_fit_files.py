@@ -1,0 +1,141 @@
+"""Fit and calibrate a detector from files: features, banks, or images and a network."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from typica.arrays import AnyArray
+from typica.data import FeatureFile, find_head, holds_images, open_features, read_labels
+from typica.detectors import Detector, make_detector, reads_layers, reads_logits, takes_head
+from typica.errors import InputError, InputWarning, argument, border, given
+from typica.nets import InputReader
+from typica.progress import note, work
+
+
+class Fitted(NamedTuple):
+    """A detector, and the number of rows that it was fitted on."""
+
+    detector: Detector
+    n: int
+
+
+@border
+def fit_files(
+    features: str | Path,
+    name: str = "ctm",
+    *,
+    params: Mapping[str, Any] | None = None,
+    labels: str | Path | None = None,
+    head: str | Path | None = None,
+    calibrate: Sequence[str | Path] = (),
+    alpha: Any = None,
+    tpr: Any = None,
+    classes: Sequence[str] | None = None,
+    **network: Any,
+) -> Fitted:
+    """Fit a detector on a file of features, a bank, or images that go through a network.
+
+    name, params: as `make_detector` takes them. labels, head: files, where the features have none
+    of their own. calibrate: held-out inputs, features or images, for the threshold at alpha or tpr;
+    without any it is the provisional one of the fit. classes, network: the order of the classes,
+    and model, weights, transform, trust and settings as `typica.nets.extract` takes them, for
+    images.
+    """
+    _check_levels(calibrate, {"alpha": alpha, "tpr": tpr})
+    if holds_images(features):
+        # Needs torch, which is an extra.
+        from typica.bench._image_banks import banked  # noqa: PLC0415
+
+        features = banked(Path(features), classes=classes, **network)
+    opened = open_features(features)
+    made = _make(name, params or {}, head, opened)
+    reader = InputReader(opened.origin, reads_logits(made), whose=str(features), **network)
+    if made.tags.reads == "layers":
+        n = _fit_layers(made, opened)
+        reader.layers = reads_layers(made)  # which ones is known by now
+        held_out = _held_out(reader, calibrate)
+    else:
+        held_out = _held_out(reader, calibrate)  # first: what is wrong with it is known early
+        n = _fit_rows(made, opened, labels)
+    _set_threshold(made, held_out, alpha, tpr)
+    if reader.opened_origin is not None:
+        made.origin_ = opened.origin or reader.opened_origin
+    return Fitted(made, n)
+
+
+def _check_levels(calibrate: Sequence[str | Path], levels: Mapping[str, Any]) -> None:
+    """Raise for a level that there is nothing to set by."""
+    for name, level in levels.items():
+        if level is not None and not calibrate:
+            raise InputError(
+                f"{given(name, level)}: needs held-out rows, for those of the training "
+                f"would not keep to it; pass {argument('calibrate', 'HELD_OUT')}, "
+                f"or leave {argument(name)} out."
+            )
+
+
+def _make(
+    name: str, params: Mapping[str, Any], head: str | Path | None, features: FeatureFile
+) -> Detector:
+    """Make the detector, with the head that was given or, where it takes one, the bank's own."""
+    found = find_head(head, features)
+    made = make_detector(name, **params)
+    if found is None or (head is None and not takes_head(made)):
+        return made
+    return make_detector(name, **params, head=found)
+
+
+def _held_out(reader: InputReader, paths: Sequence[str | Path]) -> AnyArray | None:
+    return reader.rows([Path(path) for path in paths]) if paths else None
+
+
+def _fit_layers(detector: Detector, features: FeatureFile) -> int:
+    """Fit on the layers of a bank, and return how many rows it has."""
+    rows = features.read()
+    with work("fitting", len(rows.features)):
+        detector.fit(rows.features if features.bank is None else features.bank, rows.labels)
+    return len(rows.features)
+
+
+def _fit_rows(detector: Detector, features: FeatureFile, labels: str | Path | None) -> int:
+    """Fit on features or logits with their labels, and return how many rows there were."""
+    logits = reads_logits(detector)
+    train = features.read(logits=logits)
+    targets = train.labels if labels is None else read_labels(labels)
+    if logits:
+        _say_what_are_logits(features)
+        targets = _to_check_by(detector, features, targets)
+    if targets is None and detector.tags.uses_labels:
+        wanted = argument("labels")
+        note(f"no labels: all rows count as one class (pass {wanted} for one mean per class)")
+    with work("fitting", len(train.features)), warnings.catch_warnings():
+        # What are logits was just said.
+        warnings.filterwarnings("ignore", r".* is taken as logits", InputWarning)
+        detector.fit(train.features, targets)
+    return len(train.features)
+
+
+def _say_what_are_logits(features: FeatureFile) -> None:
+    rows = "bank's logits are read" if features.has_logits else "rows are taken as logits"
+    note(f"no head: the {rows} (pass {argument('head')} for features)")
+
+
+def _to_check_by(
+    detector: Detector, features: FeatureFile, labels: AnyArray | None
+) -> AnyArray | None:
+    """Return the labels, unless nobody needs them: a bank's logits are known to be logits."""
+    known = features.has_logits and not detector.tags.uses_labels
+    return None if known else labels
+
+
+def _set_threshold(detector: Detector, held_out: AnyArray | None, alpha: Any, tpr: Any) -> None:
+    """Calibrate on held-out rows; say what the threshold of the fit is worth without them."""
+    if held_out is None:
+        wanted = argument("calibrate", "HELD_OUT")
+        note(f"threshold from training rows, which is optimistic; pass {wanted}")
+        return
+    with work("calibrating", len(held_out)):
+        detector.calibrate(held_out, alpha=alpha, tpr=tpr)
