@@ -25,7 +25,7 @@ _IMAGES = (  # the first bytes of images
     b"II*\0",
     b"MM\0*",
 )
-_NETWORKS = (".onnx", ".pt2", ".pt", ".pth", ".pth.tar", ".ckpt", ".bin")
+_NETWORKS = (".onnx", ".pt2", ".pt", ".pth", ".pth.tar", ".ckpt")
 BANK = "is a bank"
 FEATURES = "holds features"
 SUITE = "is a suite"

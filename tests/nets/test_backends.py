@@ -142,7 +142,7 @@ def test_programs(files, kind, name, backend):
     if name == "vit":
         with pytest.raises(
             typica.InputError,
-            match="batch=5, but the model takes 4 images at once; leave batch out",
+            match="batch=5, but the model takes 4 images at once; leave out batch",
         ):
             make_runner(GraphExtractor(files[kind], trust=True), backend, sample=x, batch=5)
 
