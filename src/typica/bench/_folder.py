@@ -54,7 +54,7 @@ class ResultFolder:
 def open_result(folder: str | os.PathLike[str]) -> ResultFolder:
     """Open a result folder; what is missing or malformed is named.
 
-    >>> import tempfile
+    >>> import json, tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> results = {"ctm": {"ood": {"svhn": {"auroc": 0.99}}}}
     >>> document = {"suite": "my", "protocol": {}, "results": results}
