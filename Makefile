@@ -3,12 +3,13 @@ PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 BIN = .venv/bin
 
-.PHONY: help demo test test-all test-bare browser web bench lint clean
+.PHONY: help demo test test-all test-bare test-serve browser web bench lint clean
 
 help:
 	@echo "make demo       install and run the demonstration (offline after the install)"
 	@echo "make test       install and run every check; as root it installs Chromium too, BROWSER=none does not"
 	@echo "make test-all   the same, 100,000 mutated files, and other people's code in an environment of its own"
+	@echo "make test-serve the tests of the server, in an environment of its own"
 	@echo "make bench      install and print how far from its limits the code is"
 	@echo "make clean      remove the environments and caches"
 
@@ -75,6 +76,17 @@ lint: .venv/dev
 test-bare: .bare/ready
 	.bare/bin/python .ci/bare.py
 
+# The server's dependencies pin others; they stay out of the other tests.
+SERVE = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .serve/bin/python
+test-serve: .serve/ready
+	$(SERVE) -m pytest -ra --strict-markers --doctest-modules -o addopts="" tests/serve src/typica/serve
+
+.serve/ready: pyproject.toml constraints.txt tests/serve/requirements.txt
+	test -x .serve/bin/python || $(PYTHON) -m venv .serve
+	.serve/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt \
+		--editable '.[serve,torch]' -r tests/serve/requirements.txt
+	@touch $@
+
 .bare/ready: pyproject.toml constraints.txt
 	test -x .bare/bin/python || $(PYTHON) -m venv .bare
 	.bare/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt --editable .
@@ -84,4 +96,4 @@ bench: .venv/dev
 	$(BIN)/python benchmarks/run.py
 
 clean:
-	rm -rf demo-result .venv .web .bare .oracles .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf demo-result .venv .web .bare .oracles .serve .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist

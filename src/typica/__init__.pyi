@@ -5,6 +5,7 @@ from . import data as data
 from . import decide as decide
 from . import export as export
 from . import nets as nets
+from . import serve as serve
 from .bank import Bank as Bank
 from .bank import write_bank as write_bank
 from .calibration import Calibration as Calibration

@@ -25,6 +25,7 @@ FLOORS = [  # from the top
     "nets",
     "export",
     "bench",
+    "serve",
     "cli",
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms.split()}

@@ -33,6 +33,8 @@ GROUPS = {
         "monitor": "Watch scores on standard input and raise an alarm (exit code 3) when "
         "they have drifted.",
         "export": "Write a detector, and its network, as one ONNX file, which runs without Typica.",
+        "serve": "Serve detectors over HTTP and gRPC: verdicts, metrics, and a page to drop "
+        "images on.",
     },
     "Measure": {
         "evaluate": "Measure how well a detector tells in-distribution from OOD features.",

@@ -6,7 +6,7 @@ from ._extraction import extract
 from ._gram import Gram
 from ._guard import Guard, Guarded
 from ._inputs import InputReader, are_images
-from ._judging import Seen, features_of, judge_images
+from ._judging import Seen, features_of, judge_images, rows_of
 from ._layers import LayerPerturb, mislead
 from ._models import Opened, open_model
 from ._perturb import ODIN, Perturb
@@ -58,6 +58,7 @@ __all__ = [
     "one_backend",
     "open_model",
     "reopen",
+    "rows_of",
     "transform_for",
     "zoo",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -118,6 +118,15 @@ def features_of(
     look = Look(opened, transform, reads_logits(estimator), settings or Settings())
     look.layers = reads_layers(estimator)
     return look.at(images)
+
+
+def rows_of(
+    opened: Opened, pixels: Sequence[NDArray[np.uint8]], transform: Preprocessing, estimator: Any
+) -> AnyArray:
+    """Return what a detector reads of images that `transform.pixels` made, run all at once."""
+    images = transform.normalised(transform.stacked(pixels))
+    extraction = run_directly(opened.extractor, images)
+    return np.asarray(chosen(extraction, reads_logits(estimator), reads_layers(estimator)))
 
 
 @dataclass

@@ -1,0 +1,65 @@
+"""`typica serve`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from typica.cli.app import new_app
+from typica.cli.checks import out_folder
+from typica.cli.options import MovedModel, MovedWeights, Trust
+from typica.cli.show import console
+from typica.extras import check_installed
+
+app = new_app()
+
+
+@app.command(epilog="Example: typica serve ctm.safetensors --port 9000")
+def serve(
+    detectors: Annotated[
+        list[Path], typer.Argument(help="Files that `typica fit` wrote; each is a model.")
+    ],
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; 0.0.0.0 is every one of this machine.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="For HTTP; 0 takes one that is free.")] = 8080,
+    grpc_port: Annotated[int, typer.Option(help="For gRPC.")] = 8081,
+    metrics_port: Annotated[int, typer.Option(help="For Prometheus.")] = 8082,
+    bank: Annotated[
+        Path | None, typer.Option(help="Known inputs, of which the nearest are named.")
+    ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(help="Ask every caller for the token in this file.")
+    ] = None,
+    max_body: Annotated[int, typer.Option(help="Megabytes of one request.", min=1)] = 64,
+    max_pixels: Annotated[int, typer.Option(help="Millions of pixels of one image.", min=1)] = 64,
+    queue: Annotated[int, typer.Option(help="Inputs that may wait for a detector.", min=1)] = 1024,
+    model: MovedModel = None,
+    weights: MovedWeights = None,
+    trust: Trust = False,
+    write: Annotated[
+        Path | None,
+        typer.Option(
+            callback=out_folder,
+            help="Write the folder that `mlserver start` and KServe read, and serve nothing.",
+        ),
+    ] = None,
+) -> None:
+    """Serve detectors over HTTP and gRPC: verdicts, metrics, and a page to drop images on.
+
+    A detector whose file is replaced is read again. SIGTERM or Ctrl-C ends it, once what was
+    accepted is answered.
+    """
+    check_installed("mlserver", "serve")
+    from typica.serve import Limits, Options, read_token, write_repository  # noqa: PLC0415 (an extra)
+    from typica.serve import serve as run  # noqa: PLC0415
+
+    token = None if token_file is None else read_token(token_file)
+    limits = Limits(body=max_body * 10**6, pixels=max_pixels * 10**6, queue=queue)
+    options = Options(host, port, grpc_port, metrics_port, token, limits)
+    if write is not None:
+        console.print(f"wrote {write_repository(*detectors, folder=write, options=options)}")
+        return
+    run(*detectors, options=options, bank=bank, model=model, weights=weights, trust=trust)

@@ -1,0 +1,67 @@
+"""Verdicts as tensors of the Open Inference Protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from typica.errors import InputError
+from typica.serve._served import Served
+from typica.verdicts import Verdicts
+
+NUMBERS, YES_NO, TEXT = "FP64", "BOOL", "BYTES"
+DATATYPES = {
+    "score": NUMBERS,
+    "typical": YES_NO,
+    "threshold": NUMBERS,
+    "p_value": NUMBERS,
+    "nearest": TEXT,
+    "similarity": NUMBERS,
+    "runner_up": TEXT,
+    "runner_up_similarity": NUMBERS,
+    "why": TEXT,
+}
+ON_REQUEST = ("why",)  # whose sentences cost more than the rest
+
+
+class Column(NamedTuple):
+    """One output: its name, datatype and values, one per input."""
+
+    name: str
+    datatype: str
+    values: list[Any]
+
+
+def answer(verdicts: Verdicts, wanted: Sequence[str] | None) -> list[Column]:
+    """Return what is known of the columns that are wanted; all but "why" where none is named."""
+    names = wanted
+    if names is None:
+        names = [name for name in DATATYPES if name not in ON_REQUEST]
+    unknown = [name for name in names if name not in DATATYPES]
+    if unknown:
+        raise InputError(f"output {unknown[0]!r} is unknown; choose of {', '.join(DATATYPES)}.")
+    found = verdicts.to_dict(tuple(names))
+    missing = [name for name in names if name not in found]
+    if missing and wanted is not None:
+        raise InputError(f"the detector has no {missing[0]!r} to tell; leave it out.")
+    return [
+        Column(name, DATATYPES[name], _filled(values, DATATYPES[name]))
+        for name, values in found.items()
+    ]
+
+
+def _filled(values: list[Any], datatype: str) -> list[Any]:
+    """Return values of one type: what is not there is an empty text, or NaN."""
+    if datatype == TEXT:
+        return ["" if value is None else str(value) for value in values]
+    if datatype == NUMBERS:
+        return [float("nan") if value is None else float(value) for value in values]
+    return values
+
+
+def known_outputs(served: Served) -> list[str]:
+    """Return the outputs that a detector has, found by judging one row of zeros."""
+    verdicts = served.judge(np.zeros((1, served.width or 1), dtype=np.float32))
+    return list(verdicts.columns(tuple(DATATYPES)))

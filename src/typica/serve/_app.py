@@ -1,0 +1,145 @@
+"""The routes of the HTTP port: our own, and those of MLServer that we pass on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlserver.errors import MLServerError
+from mlserver.handlers import DataPlane
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from typica.errors import InputError
+from typica.exact import json_values
+from typica.serve._batcher import BusyError
+from typica.serve._infer import infer_binary, is_binary
+from typica.serve._models import Models, UnknownModelError, told
+from typica.serve._page import page_routes
+from typica.serve._score import UnknownKindError, score
+
+# What MLServer answers as it stands. Its other routes load and unload models, or stream: a client
+# has no need of them here.
+PASSED_ON = {
+    "/v2": "GET",
+    "/v2/health/live": "GET",
+    "/v2/health/ready": "GET",
+    "/v2/models/{name}": "GET",
+    "/v2/models/{name}/ready": "GET",
+    "/v2/repository/index": "POST",
+}
+PAGES = (page_routes,)  # each returns routes of its own, given the models; registered once
+
+
+def make_app(rest: ASGIApp, plane: DataPlane, models: Models) -> Starlette:
+    """Return the application: rest is MLServer's own, plane what answers its requests."""
+    ours = _Routes(rest, plane, models)
+    routes = [
+        Route("/score", ours.score, methods=["POST"]),
+        Route("/models", ours.models, methods=["GET"]),
+        Route("/models/{name}", ours.model, methods=["GET"]),
+        Route("/stream", ours.stream, methods=["GET"]),
+        Route("/metrics", ours.metrics, methods=["GET"]),
+        Route("/v2/models/{name}/infer", ours.infer, methods=["POST"]),
+    ]
+    for path, method in PASSED_ON.items():
+        routes.append(Route(path, ours.passed_on, methods=[method]))
+    for page in PAGES:
+        routes += page(models)
+    return Starlette(routes=routes, exception_handlers=_HANDLERS)
+
+
+class _Routes:
+    """What answers the requests of the HTTP port."""
+
+    def __init__(self, rest: ASGIApp, plane: DataPlane, models: Models) -> None:
+        self._rest, self._plane, self._models = rest, plane, models
+
+    async def score(self, request: Request) -> Response:
+        return await score(request, self._models)
+
+    async def models(self, request: Request) -> Response:
+        return JSONResponse({"models": [runtime.name for runtime in self._models]})
+
+    async def model(self, request: Request) -> Response:
+        runtime = self._models.get(request.path_params["name"])
+        return JSONResponse(json_values(told(runtime)))
+
+    async def stream(self, request: Request) -> Response:
+        reports = {runtime.name: runtime.live.report() for runtime in self._models}
+        return JSONResponse(json_values({"models": reports}))
+
+    async def metrics(self, request: Request) -> Response:
+        return Response(generate_latest(REGISTRY), headers={"content-type": CONTENT_TYPE_LATEST})
+
+    async def infer(self, request: Request) -> Response:
+        self._models.get(request.path_params["name"])
+        body = await request.body()
+        if is_binary(request, body):
+            return await infer_binary(request, body, self._plane)
+        return _Replayed(self._rest, body)
+
+    async def passed_on(self, request: Request) -> Response:
+        if "name" in request.path_params:
+            self._models.get(request.path_params["name"])
+        return _Replayed(self._rest, await request.body())
+
+
+class _Replayed(Response):
+    """The answer of another application to a body that has been read already."""
+
+    def __init__(self, app: ASGIApp, body: bytes) -> None:
+        self._app, self._sent = app, body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the other application answer."""
+        body: bytes | None = self._sent
+
+        async def replay() -> Any:
+            nonlocal body
+            if body is None:
+                return await receive()
+            message = {"type": "http.request", "body": body, "more_body": False}
+            body = None
+            return message
+
+        await self._app(scope, replay, send)
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    status = 400
+    if isinstance(error, UnknownModelError):
+        status = 404
+    elif isinstance(error, UnknownKindError):
+        status = 415
+    return JSONResponse({"error": str(error)}, status_code=status)
+
+
+async def _busy(_: Request, error: Exception) -> Response:
+    seconds = getattr(error, "seconds", 1)
+    headers = {"retry-after": str(seconds)}
+    return JSONResponse({"error": str(error)}, status_code=503, headers=headers)
+
+
+async def _of_mlserver(_: Request, error: Exception) -> Response:
+    status = getattr(error, "status_code", 400)
+    return JSONResponse({"error": str(error)}, status_code=status)
+
+
+async def _of_starlette(_: Request, error: Exception) -> Response:
+    status = getattr(error, "status_code", 400)
+    detail = getattr(error, "detail", "")
+    headers = getattr(error, "headers", None)
+    return JSONResponse({"error": detail}, status_code=status, headers=headers)
+
+
+_HANDLERS: dict[Any, Any] = {
+    InputError: _refused,
+    BusyError: _busy,
+    MLServerError: _of_mlserver,
+    HTTPException: _of_starlette,
+}

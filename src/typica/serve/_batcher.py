@@ -1,0 +1,124 @@
+"""Requests that wait together are judged together: batches grow with the load, and none waits.
+
+MLServer can merge requests too, before the detector sees them, so that one bad row would fail all
+that came with it. Here each is checked alone, and then joins the others.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class BusyError(Exception):
+    """The queue is full; seconds: after which it is worth trying again."""
+
+    def __init__(self, waiting: int, seconds: int) -> None:
+        super().__init__(f"{waiting} inputs are waiting already; try again in {seconds} s.")
+        self.seconds = seconds
+
+
+@dataclass(eq=False)
+class Job:
+    """Inputs that arrived together. key: what they must have in common with others of a batch."""
+
+    key: Hashable
+    inputs: Any
+    size: int
+    done: Future[Any] = field(default_factory=Future)
+    began: float = field(default_factory=time.monotonic)
+
+
+class Batcher:
+    """One thread that works on what is waiting, as much at once as goes together.
+
+    work: takes jobs of one key and returns one result for each, in order. most: inputs of a batch.
+    queue: inputs that may wait.
+    """
+
+    def __init__(
+        self, name: str, work: Callable[[list[Job]], list[Any]], *, most: int, queue: int
+    ) -> None:
+        self.most, self.queue = most, queue
+        self.waiting = 0
+        self._work = work
+        self._jobs: deque[Job] = deque()
+        self._changed = threading.Condition()
+        self._closing = False
+        self._rate = 0.0  # inputs a second, lately
+        self._thread = threading.Thread(target=self._run, name=f"typica-{name}", daemon=True)
+        self._thread.start()
+
+    def submit(self, job: Job) -> Future[Any]:
+        """Let a job join the queue; raise BusyError where that is full."""
+        with self._changed:
+            # A job larger than the whole queue is taken when nothing waits, or it never would be.
+            full = self.waiting > 0 and self.waiting + job.size > self.queue
+            if full or self._closing:
+                raise BusyError(self.waiting, self._seconds())
+            self._jobs.append(job)
+            self.waiting += job.size
+            self._changed.notify()
+        return job.done
+
+    def close(self) -> None:
+        """Take nothing more, work on what is waiting, and end."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _seconds(self) -> int:
+        """Return in how many seconds the queue will have been worked off."""
+        if not self._rate:
+            return 1
+        return max(1, min(60, round(self.waiting / self._rate)))
+
+    def _run(self) -> None:
+        while jobs := self._next():
+            began = time.monotonic()
+            live = [job for job in jobs if job.done.set_running_or_notify_cancel()]
+            if live:
+                self._settle(live)
+            size = sum(job.size for job in jobs)
+            with self._changed:
+                self.waiting -= size
+                self._rate = size / max(time.monotonic() - began, 1e-6)
+
+    def _next(self) -> list[Job]:
+        """Wait for a job, and return it with others of its key; none means the end."""
+        with self._changed:
+            while not self._jobs:
+                if self._closing:
+                    return []
+                self._changed.wait()
+            first = self._jobs.popleft()
+            jobs, size, left = [first], first.size, deque[Job]()
+            while self._jobs:
+                job = self._jobs.popleft()
+                if job.key == first.key and size + job.size <= self.most:
+                    jobs.append(job)
+                    size += job.size
+                else:
+                    left.append(job)
+            self._jobs = left
+            return jobs
+
+    def _settle(self, jobs: list[Job]) -> None:
+        """Work on jobs together; where that fails, on each alone, so that one fails none."""
+        try:
+            results = self._work(jobs)
+        except Exception as error:
+            if len(jobs) == 1:
+                jobs[0].done.set_exception(error)
+                return
+            for job in jobs:
+                self._settle([job])
+            return
+        for job, result in zip(jobs, results, strict=True):
+            job.done.set_result(result)

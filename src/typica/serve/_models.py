@@ -1,0 +1,63 @@
+"""The detectors of one server, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from typica.errors import InputError
+
+if TYPE_CHECKING:
+    from typica.serve._runtime import Runtime
+
+
+class UnknownModelError(InputError):
+    """A model that is not served here."""
+
+
+class Models:
+    """What a server serves; its pages ask here for a detector."""
+
+    def __init__(self) -> None:
+        self._runtimes: dict[str, Runtime] = {}
+
+    def add(self, runtime: Runtime) -> None:
+        """Serve one more."""
+        self._runtimes[runtime.name] = runtime
+
+    def __iter__(self) -> Iterator[Runtime]:
+        return iter(self._runtimes.values())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._runtimes
+
+    def get(self, name: str | None) -> Runtime:
+        """Return one by its name, which may be left out where there is one alone."""
+        if name is None and len(self._runtimes) == 1:
+            return next(iter(self._runtimes.values()))
+        if name is None or name not in self._runtimes:
+            known = ", ".join(self._runtimes)
+            asked = "no model is named" if name is None else f"model {name[:80]!r} is not here"
+            raise UnknownModelError(f"{asked}; choose one of {known}.")
+        return self._runtimes[name]
+
+    def ready(self) -> bool:
+        """Tell whether each has been read."""
+        return all(runtime.ready for runtime in self)
+
+
+def told(runtime: Runtime) -> dict[str, Any]:
+    """Return what a page shows of a detector, as JSON values."""
+    served = runtime.served
+    return {
+        "name": served.name,
+        **served.told,
+        "digest": served.digest,
+        "inputs": served.width,
+        "reads": served.reads,
+        "takes_images": served.network is not None,
+        "no_images": served.no_images or None,
+        "calibrated": served.calibration is not None,
+        "histogram": served.histogram(),
+        "bank": None if runtime.bank is None else str(runtime.bank.path),
+    }

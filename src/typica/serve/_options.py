@@ -1,0 +1,79 @@
+"""Where a server listens, whom it answers, and how much it takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from typica.errors import InputError, given
+
+LOOPBACK = "127.0.0.1"
+TOKEN_LENGTH = 16  # characters that a token has at least: shorter ones can be guessed
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a server takes before it says no.
+
+    body: bytes of one request. pixels: of one image. queue: inputs that wait for one detector.
+    batch: rows that are judged at once. images: that go through the network at once.
+    """
+
+    body: int = 64 * 2**20
+    pixels: int = 2**26
+    queue: int = 1024
+    batch: int = 1024
+    images: int = 8
+
+    def __post_init__(self) -> None:
+        for limit in fields(self):
+            value = getattr(self, limit.name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise InputError(f"{given(limit.name, value)}; pass a whole number of 1 or more.")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Where a server listens, and whom it answers.
+
+    host: the address, this machine alone by default. port, grpc_port, metrics_port: 0 takes one
+    that is free. token: what every caller must know, but for the questions of health; None asks for
+    none.
+    """
+
+    host: str = LOOPBACK
+    port: int = 8080
+    grpc_port: int = 8081
+    metrics_port: int = 8082
+    token: str | None = None
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        named = {"port": self.port, "grpc_port": self.grpc_port, "metrics_port": self.metrics_port}
+        for name, value in named.items():
+            if not 0 <= value < 2**16:
+                raise InputError(f"{given(name, value)}; pass a number from 0 to 65535.")
+        taken = [value for value in named.values() if value]
+        if len(set(taken)) < len(taken):
+            raise InputError("two of the ports are the same; pass three different ones, or 0.")
+
+
+def read_token(path: str | Path) -> str:
+    """Return the token in a file: its only line, of 16 printable characters or more."""
+    try:
+        token = Path(path).read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: no token can be read ({error}); check the file.") from None
+    if len(token) < TOKEN_LENGTH or not token.isprintable() or " " in token:
+        raise InputError(
+            f"{path}: not a token; write one line of {TOKEN_LENGTH} or more letters and digits, "
+            "such as `openssl rand -hex 32` prints."
+        )
+    return token
+
+
+def known_limits(values: dict[str, Any]) -> Limits:
+    """Return the limits that are among these values; what else is there is left out."""
+    names = {limit.name for limit in fields(Limits)}
+    return Limits(**{name: value for name, value in values.items() if name in names})

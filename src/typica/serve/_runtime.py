@@ -1,0 +1,231 @@
+"""The model that MLServer runs: a detector's file, watched, and judged by in batches."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from mlserver import MLModel
+from mlserver.errors import MLServerError
+from mlserver.types import (
+    InferenceRequest,
+    InferenceResponse,
+    MetadataTensor,
+    ResponseOutput,
+)
+from mlserver.utils import get_model_uri
+
+from typica.arrays import AnyArray
+from typica.bank import Bank
+from typica.errors import InputError
+from typica.files import cores
+from typica.serve import _metrics
+from typica.serve._answers import DATATYPES, answer, known_outputs
+from typica.serve._batcher import Batcher, BusyError, Job
+from typica.serve._live import Live
+from typica.serve._logs import log
+from typica.serve._options import known_limits
+from typica.serve._reload import Watch
+from typica.serve._served import Network, Served, read_served
+from typica.serve._tensors import from_values
+from typica.verdicts import Verdicts
+
+IMAGES = "images"
+NAMES = ("features", "logits", IMAGES)
+
+
+class Judged(NamedTuple):
+    """The verdicts on the inputs of one request, by which detector, and the rows that it read."""
+
+    served: Served
+    verdicts: Verdicts
+    rows: AnyArray
+
+
+class Runtime(MLModel):
+    """Judges features, or images where the detector knows the network that it was fitted for.
+
+    Its `parameters.uri` is a file that `typica fit` wrote; `parameters.extra` may hold limits
+    (`queue`, `batch`, `pixels`, `images`), `model`, `weights` and `trust` for the network, `bank`
+    for examples, and `watch`: seconds between two looks at the file, 0 for none.
+    """
+
+    served: Served
+    live: Live
+    bank: Bank | None
+
+    async def load(self) -> bool:
+        """Read the detector, and begin to watch its file."""
+        path = Path(await get_model_uri(self.settings))
+        extra = dict(getattr(self.settings.parameters, "extra", None) or {})
+        keys = ("model", "weights", "trust")
+        self._network = Network(**{key: extra[key] for key in keys if key in extra})
+        self.limits = known_limits(extra)
+        self.bank = None if extra.get("bank") is None else Bank.open(extra["bank"])
+        self._watch = Watch(path, self._reload, float(extra.get("watch", 0.5)))
+        self.served = await asyncio.to_thread(read_served, self.name, path, self._network)
+        self.live = Live(self.served)
+        self._tell()
+        limits = self.limits
+        self._batcher = Batcher(self.name, self._work, most=limits.batch, queue=limits.queue)
+        self._decoders = ThreadPoolExecutor(min(4, cores()), f"typica-{self.name}-decode")
+        self._watch.start()
+        return True
+
+    async def unload(self) -> bool:
+        """Judge what is waiting, and end."""
+        self._watch.stop()
+        await asyncio.to_thread(self._batcher.close)
+        self._decoders.shutdown()
+        self.live.end()
+        return True
+
+    async def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        """Answer a request of the Open Inference Protocol."""
+        try:
+            wanted = None if not payload.outputs else [output.name for output in payload.outputs]
+            judged = await self._judged(payload)
+            columns = answer(judged.verdicts, wanted)
+        except InputError as error:
+            raise MLServerError(str(error), 400) from None
+        except BusyError as error:
+            raise MLServerError(str(error), 503) from None
+        outputs = []
+        for column in columns:
+            count = len(column.values)
+            made = ResponseOutput(
+                name=column.name, shape=[count], datatype=column.datatype, data=column.values
+            )
+            outputs.append(made)
+        return InferenceResponse(model_name=self.name, outputs=outputs)
+
+    async def _judged(self, payload: InferenceRequest) -> Judged:
+        if len(payload.inputs) != 1:
+            raise InputError(f"{len(payload.inputs)} inputs; pass one, features or images.")
+        given = payload.inputs[0]
+        if given.name not in NAMES:
+            raise InputError(f"input {given.name!r} is unknown; pass {' or '.join(NAMES)}.")
+        datatype = getattr(given.datatype, "value", given.datatype)
+        data = getattr(given.data, "root", given.data)
+        values = from_values(data, given.name, datatype, given.shape)
+        if given.name == IMAGES:
+            return await self.judge_images(split_images(values))
+        return await self.judge(values)
+
+    async def judge(self, values: AnyArray) -> Judged:
+        """Return the verdicts on rows of features."""
+        served = self.served
+        rows = served.rows(values)
+        return await self._submit(Job((served, rows.dtype.str), (served, rows), len(rows)))
+
+    async def judge_images(self, images: Sequence[bytes | AnyArray]) -> Judged:
+        """Return the verdicts on images: their files' bytes, or arrays (h, w, 3)."""
+        served = self.served
+        pixels = [await self.prepare(served, image, f"image {i}") for i, image in enumerate(images)]
+        return await self.judge_pixels(served, pixels)
+
+    async def prepare(self, served: Served, image: bytes | AnyArray, name: str) -> AnyArray:
+        """Return one image as the network takes it, decoded beside what else is going on."""
+        loop = asyncio.get_running_loop()
+        most = self.limits.pixels
+        return await loop.run_in_executor(self._decoders, served.pixels, image, name, most)
+
+    async def judge_pixels(self, served: Served, pixels: Sequence[AnyArray]) -> Judged:
+        """Return the verdicts on images that `prepare` has made ready."""
+        if not pixels:
+            raise InputError("no images; pass one or more.")
+        shapes = tuple(sorted({image.shape for image in pixels}))
+        return await self._submit(Job((served, shapes), (served, list(pixels)), len(pixels)))
+
+    async def _submit(self, job: Job) -> Judged:
+        try:
+            future = self._batcher.submit(job)
+        except BusyError:
+            _metrics.REFUSED.labels(self.name).inc()
+            raise
+        judged: Judged = await asyncio.wrap_future(future)
+        _metrics.SECONDS_TAKEN.labels(self.name).observe(time.monotonic() - job.began)
+        return judged
+
+    def _work(self, jobs: list[Job]) -> list[Judged]:
+        """Judge what goes together, in the batcher's thread."""
+        served: Served = jobs[0].inputs[0]
+        inputs = [job.inputs[1] for job in jobs]
+        if isinstance(inputs[0], list):
+            rows = served.look([image for some in inputs for image in some], self.limits.images)
+        else:
+            rows = np.concatenate(inputs)
+        verdicts = served.judge(rows)
+        self.live.take_in(served, verdicts)
+        judged, start = [], 0
+        for job in jobs:
+            part = slice(start, start + job.size)
+            judged.append(Judged(served, verdicts[part], rows[part]))
+            start += job.size
+        return judged
+
+    def _reload(self) -> None:
+        """Read the file again; a file that is broken, or the same, changes nothing."""
+        before = self.served
+        try:
+            served = read_served(self.name, before.path, self._network, before)
+            known_outputs(served)
+        except Exception as error:  # of any kind: the detector before goes on
+            _metrics.RELOADS.labels(self.name, "failed").inc()
+            log("reload failed", level="error", model=self.name, reason=str(error))
+            return
+        if served.digest == before.digest:
+            return
+        self.live.replace(served)
+        self.served = served
+        self._tell()
+        _metrics.RELOADS.labels(self.name, "done").inc()
+        log("reloaded", model=self.name, digest=served.digest[:12])
+
+    def _tell(self) -> None:
+        """Tell MLServer what goes in and comes out."""
+        served = self.served
+        self.inputs = [
+            MetadataTensor(name=served.reads, datatype="FP32", shape=[-1, served.width or -1])
+        ]
+        if served.network is not None:
+            self.inputs = [
+                *self.inputs,
+                MetadataTensor(name=IMAGES, datatype="BYTES", shape=[-1]),
+            ]
+        else:
+            log("takes features only", model=self.name, reason=served.no_images)
+        self.outputs = [
+            MetadataTensor(name=name, datatype=DATATYPES[name], shape=[-1])
+            for name in known_outputs(served)
+        ]
+
+
+def split_images(values: AnyArray) -> list[bytes | AnyArray]:
+    """Return images one by one: files of texts or bytes, or arrays (n, h, w, 3)."""
+    if values.dtype == object:
+        return [_file(value) for value in values.ravel()]
+    if values.ndim != 4 or values.dtype != np.uint8:
+        raise InputError(
+            f"images of {values.dtype} and shape {list(values.shape)}; "
+            "pass BYTES, one file each, or UINT8 of images x height x width x 3."
+        )
+    return list(values)
+
+
+def _file(value: Any) -> bytes:
+    """Return a file's bytes: as they are, or in base64 where JSON holds them."""
+    if isinstance(value, bytes):
+        return value
+    try:
+        return base64.b64decode(value, validate=True)
+    except (TypeError, ValueError):
+        raise InputError(
+            "an image that is not base64; encode it so in JSON, or send bytes as a binary tensor."
+        ) from None

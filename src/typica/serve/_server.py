@@ -1,0 +1,211 @@
+"""The server: MLServer with our routes on its HTTP port, and a token on each of its ports."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from mlserver.grpc import GRPCServer
+from mlserver.metrics import MetricsServer
+from mlserver.rest import RESTServer
+from mlserver.server import MLServer
+from mlserver.settings import ModelParameters, ModelSettings, Settings
+
+from typica.decide import load_detector
+from typica.errors import InputError, border, given
+from typica.serve._app import make_app
+from typica.serve._grpc import Grpc
+from typica.serve._guard import Guard
+from typica.serve._logs import log, log_settings
+from typica.serve._models import Models
+from typica.serve._options import Options
+from typica.serve._runtime import Runtime
+
+IMPLEMENTATION = "typica.serve.Runtime"
+
+
+@border
+def serve(
+    *detectors: str | os.PathLike[str],
+    options: Options | None = None,
+    bank: str | os.PathLike[str] | None = None,
+    model: str | None = None,
+    weights: str | os.PathLike[str] | None = None,
+    trust: bool = False,
+) -> None:
+    """Serve detectors until a signal ends it: SIGTERM, or Ctrl-C.
+
+        serve("ctm.safetensors", "knn.safetensors", options=Options(port=9000))
+
+    Each file is a model that is named by the file's stem, and is read again when another takes its
+    place. bank: known inputs, for examples. model, weights, trust: as `judge_images` takes them,
+    for networks that have moved.
+    """
+    chosen = options or Options()
+    settings = model_settings(
+        detectors, chosen, bank=bank, model=model, weights=weights, trust=trust
+    )
+    asyncio.run(_run(settings, chosen))
+
+
+def model_settings(
+    detectors: tuple[str | os.PathLike[str], ...], options: Options, **extra: Any
+) -> list[ModelSettings]:
+    """Return what MLServer is told of each detector, which is read once to see that it can be."""
+    if not detectors:
+        raise InputError("no detectors; pass one or more files that `typica fit` wrote.")
+    named = {key: str(value) for key, value in extra.items() if value is not None and value != ""}
+    named.pop("trust", None)
+    limits = vars(options.limits)
+    made: dict[str, ModelSettings] = {}
+    for path in map(Path, detectors):
+        load_detector(path)
+        if path.stem in made:
+            raise InputError(f"two detectors are called {path.stem!r}; rename one of the files.")
+        parameters = ModelParameters(
+            uri=str(path.absolute()), extra={**named, **limits, "trust": bool(extra.get("trust"))}
+        )
+        made[path.stem] = ModelSettings(
+            name=path.stem, implementation=IMPLEMENTATION, parameters=parameters, platform="typica"
+        )
+    return list(made.values())
+
+
+async def _run(models: list[ModelSettings], options: Options) -> None:
+    with contextlib.ExitStack() as stack:
+        http = stack.enter_context(_bound(options.host, options.port, "port"))
+        metrics = stack.enter_context(_bound(options.host, options.metrics_port, "metrics_port"))
+        await Server(options, http, metrics).start(models)
+
+
+@contextlib.contextmanager
+def _bound(host: str, port: int, name: str) -> Iterator[socket.socket]:
+    """Hold a socket that listens at an address; refuse one that is taken."""
+    try:
+        made = socket.create_server((host, port), backlog=2048)
+    except OSError as error:
+        raise InputError(
+            f"{given('host', host)}, {given(name, port)}: cannot be listened on "
+            f"({error.strerror or error}); choose another."
+        ) from None
+    with made:
+        yield made
+
+
+class Server(MLServer):
+    """MLServer with our routes. http, metrics: the sockets that it answers on."""
+
+    def __init__(self, options: Options, http: socket.socket, metrics: socket.socket) -> None:
+        self._options, self._sockets = options, (http, metrics)
+        self._stopping = False
+        self.models = Models()
+        super().__init__(
+            Settings(
+                debug=False,
+                host=options.host,
+                http_port=http.getsockname()[1],
+                grpc_port=options.grpc_port,
+                metrics_port=metrics.getsockname()[1],
+                grpc_max_message_length=options.limits.body,
+                parallel_workers=0,
+                gzip_enabled=False,
+                server_name="typica",
+                extensions=["binary_tensor_data"],
+                logging_settings=log_settings(),
+                model_repository_root="",
+                load_models_at_startup=False,
+            )
+        )
+
+    def _create_servers(self) -> None:
+        plane, handlers = self._data_plane, self._model_repository_handlers
+        http, metrics = self._sockets
+        rest = RESTServer(self._settings, plane, handlers)
+        app = Guard(make_app(rest._app, plane, self.models), self._options)
+        self._rest_server = Http(rest, app, http)
+        self._grpc_server: GRPCServer = Grpc(
+            self._settings, plane, handlers, self.models, self._options
+        )
+        own = MetricsServer(self._settings)
+        self._metrics_server = Http(own, Guard(own._app, self._options), metrics)
+        self._kafka_server = None
+
+    async def start(self, models_settings: list[ModelSettings] = []) -> None:  # noqa: B006 (MLServer's)
+        """Read the detectors, answer until a signal comes, and then what was accepted."""
+        try:
+            for settings in models_settings:
+                runtime = await self._model_registry.load(settings)
+                assert isinstance(runtime, Runtime)
+                self.models.add(runtime)
+            servers = (self._rest_server, self._grpc_server, self._metrics_server)
+            running = asyncio.gather(*[server.start() for server in servers])
+            await self._grpc_server.listening()
+            self._say_where()
+            await running
+        finally:
+            for runtime in self.models:
+                await runtime.unload()
+        log("stopped")
+
+    def _say_where(self) -> None:
+        http, metrics = (made.getsockname() for made in self._sockets)
+        log(
+            "listening",
+            host=self._options.host,
+            port=http[1],
+            grpc_port=self._grpc_server.port,
+            metrics_port=metrics[1],
+            models=[runtime.name for runtime in self.models],
+            token=self._options.token is not None,
+        )
+
+    async def stop(self, sig: int | None = None) -> None:
+        """Accept nothing more, and answer what was accepted; a second signal does not wait."""
+        log("stopping", now=self._stopping)
+        at_once, self._stopping = self._stopping, True
+        for server in (self._rest_server, self._metrics_server):
+            server.stop_soon(at_once)
+        await self._grpc_server.stop_soon(at_once)
+
+
+class Http:
+    """An HTTP server of MLServer's with another application, on a socket that is there already."""
+
+    def __init__(self, owner: Any, app: Guard, bound: socket.socket) -> None:
+        self._owner, self._socket = owner, bound
+        config = owner._get_config()
+        config.app = app
+        config.lifespan = "off"
+        self._server = _Quiet(config)
+
+    async def start(self) -> None:
+        """Answer until it is stopped."""
+        await self._server.serve(sockets=[self._socket])
+
+    def stop_soon(self, at_once: bool) -> None:
+        """Accept nothing more; end when what was accepted is answered, or at once."""
+        self._server.should_exit = True
+        self._server.force_exit = self._server.force_exit or at_once
+
+    async def add_custom_handlers(self, model: Any) -> Any:
+        """Let MLServer add a model's own routes, of which ours have none."""
+        return await self._owner.add_custom_handlers(model)
+
+    async def delete_custom_handlers(self, model: Any) -> Any:
+        """Let MLServer take a model's own routes away."""
+        return await self._owner.delete_custom_handlers(model)
+
+
+class _Quiet(uvicorn.Server):
+    """A server that leaves signals to MLServer."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield

@@ -1,0 +1,114 @@
+"""Tensors of the Open Inference Protocol: as numbers in JSON, or as bytes behind it."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from typica.arrays import AnyArray
+from typica.errors import InputError
+
+DTYPES = {
+    "BOOL": "?",
+    "UINT8": "<u1",
+    "UINT16": "<u2",
+    "UINT32": "<u4",
+    "UINT64": "<u8",
+    "INT8": "<i1",
+    "INT16": "<i2",
+    "INT32": "<i4",
+    "INT64": "<i8",
+    "FP16": "<f2",
+    "FP32": "<f4",
+    "FP64": "<f8",
+}
+TEXTS = "BYTES"
+_LENGTH = struct.Struct("<I")  # before each of several texts
+_DIMENSIONS = 8
+
+
+def check_shape(shape: Sequence[Any], name: str) -> tuple[int, ...]:
+    """Return a shape as it was given; refuse what is none."""
+    whole = all(isinstance(size, int) and not isinstance(size, bool) for size in shape)
+    if not whole or len(shape) > _DIMENSIONS or any(size < 0 for size in shape):
+        raise InputError(f"{name}: a shape of {list(shape)[:_DIMENSIONS]}; pass sizes.")
+    return tuple(shape)
+
+
+def from_bytes(raw: bytes | memoryview, name: str, datatype: str, shape: Sequence[Any]) -> AnyArray:
+    """Return the tensor in raw bytes: numbers in a row, or texts with their lengths before them."""
+    sizes = check_shape(shape, name)
+    if datatype == TEXTS:
+        return _shaped(_objects(list(_texts(raw, name))), sizes, name)
+    if datatype not in DTYPES:
+        raise InputError(f"{name}: datatype {datatype!r} is unknown; pass {', '.join(DTYPES)}.")
+    dtype = np.dtype(DTYPES[datatype])
+    if len(raw) != math.prod(sizes) * dtype.itemsize:
+        raise InputError(f"{name}: {len(raw)} bytes for {datatype} of {list(sizes)}; send all.")
+    return np.frombuffer(raw, dtype=dtype).reshape(sizes)
+
+
+def from_values(values: Any, name: str, datatype: str, shape: Sequence[Any]) -> AnyArray:
+    """Return the tensor in JSON values, flat or nested."""
+    sizes = check_shape(shape, name)
+    if isinstance(values, np.ndarray):
+        return _shaped(values, sizes, name)
+    if datatype == TEXTS:
+        return _shaped(_objects(values), sizes, name)
+    if datatype not in DTYPES:
+        raise InputError(f"{name}: datatype {datatype!r} is unknown; pass {', '.join(DTYPES)}.")
+    try:
+        found = np.array(values)
+        if found.dtype.kind not in "biuf":
+            raise ValueError
+        with np.errstate(over="ignore"):  # infinity is refused where numbers are read
+            numbers = found.astype(DTYPES[datatype], casting="unsafe")
+    except (ValueError, TypeError, OverflowError):
+        raise InputError(f"{name}: data that is not all numbers; pass {datatype}.") from None
+    if numbers.dtype.kind in "iu" and not np.array_equal(numbers, found):
+        raise InputError(f"{name}: numbers beyond {datatype}; pass what it can hold.")
+    return _shaped(numbers, sizes, name)
+
+
+def to_bytes(values: Sequence[Any], datatype: str) -> bytes:
+    """Return values as they stand behind the JSON of an answer."""
+    if datatype != TEXTS:
+        return np.asarray(values, dtype=DTYPES[datatype]).tobytes()
+    packed = []
+    for value in values:
+        text = value if isinstance(value, bytes) else str(value).encode()
+        packed.append(_LENGTH.pack(len(text)) + text)
+    return b"".join(packed)
+
+
+def _texts(raw: bytes | memoryview, name: str) -> Iterator[bytes]:
+    place = 0
+    while place < len(raw):
+        end = place + _LENGTH.size
+        length = _LENGTH.unpack(raw[place:end])[0] if end <= len(raw) else len(raw)
+        place = end + length
+        if place > len(raw):
+            raise InputError(f"{name}: its bytes end within a text; send all of it.")
+        yield bytes(raw[end:place])
+
+
+def _objects(values: Any) -> AnyArray:
+    """Return a flat array of objects, whatever they are."""
+    if not isinstance(values, list):
+        values = [values]
+    made = np.empty(len(values), dtype=object)
+    for place, value in enumerate(values):
+        made[place] = value
+    return made
+
+
+def _shaped(values: AnyArray, shape: tuple[int, ...], name: str) -> AnyArray:
+    if values.size != math.prod(shape):
+        raise InputError(
+            f"{name}: {values.size} values for a shape of {list(shape)}; send as many."
+        )
+    return values.reshape(shape)
