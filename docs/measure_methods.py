@@ -43,6 +43,10 @@ RECIPES: dict[str, tuple[str, Callable[[Head], object]]] = {
         "with Mahalanobis on these features alone, which are of one layer",
         lambda head: typica.LayerEnsemble(),
     ),
+    "prototypes": (
+        "MCM with the means of the classes as prototypes",
+        lambda head: typica.Prototypes(),
+    ),
     "centre": ("before CTM", lambda head: make_pipeline(typica.Centre(), typica.CTM())),
     "whiten": (
         "within classes, before CTM",

@@ -56,6 +56,7 @@ from .detectors.openmax import OpenMax as OpenMax
 from .detectors.pca_reconstruction import PCAReconstruction as PCAReconstruction
 from .detectors.pnml import PNML as PNML
 from .detectors.projection import Projection as Projection
+from .detectors.prototypes import Prototypes as Prototypes
 from .detectors.quorum import Quorum as Quorum
 from .detectors.relation import Relation as Relation
 from .detectors.relative_mahalanobis import RelativeMahalanobis as RelativeMahalanobis

@@ -69,6 +69,16 @@ def to_numpy(x: Any) -> AnyArray:
     return np.asarray(x)
 
 
+def outline(value: Any) -> str | None:
+    """Return what to show of an array in place of its numbers; None for what is not one.
+
+    >>> outline(np.zeros((150, 384))), outline("cosine")
+    ('array of 150 x 384', None)
+    """
+    shape = getattr(value, "shape", None)
+    return None if shape is None else f"array of {' x '.join(map(str, shape))}"
+
+
 def like(a: AnyArray, Z: Array) -> Array:
     """Return the NumPy array `a` in the backend, dtype and device of `Z`.
 

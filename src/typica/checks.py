@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -62,6 +62,16 @@ class Parameter:
             return json.loads(text)
         except ValueError:
             return constants.get(text, text)
+
+
+@dataclass(frozen=True)
+class FromFile(Parameter):
+    """A parameter that may lie in a file, whose name then stands for it in the shell.
+
+    holds: "features", a matrix as feature files have it, or "names", one per line.
+    """
+
+    holds: Literal["features", "names"] = "features"
 
 
 def check_parameters(declared: Mapping[str, Parameter], owner: object) -> None:
@@ -148,6 +158,52 @@ def choice(*options: str | None, advice: str | None = None) -> Parameter:
     return Parameter(
         lambda value: value in options, meaning, f"{{name}}={{value!r}} is unknown; {advice}."
     )
+
+
+def matrix(row: str) -> FromFile:
+    """Declare a matrix, or None. row: what each of its rows is.
+
+    >>> matrix("prototype").check("positive", "names.npy")
+    Traceback (most recent call last):
+    typica.errors.InputError: positive is a str and not a matrix; pass one row per prototype.
+    """
+    return FromFile(
+        lambda value: value is None or (_is_listed(value) and _is_matrix(value)),
+        f"a matrix, one row per {row}, or None",
+        f"{{name}} is a {{kind}} and not a matrix; pass one row per {row}.",
+    )
+
+
+def names() -> FromFile:
+    """Declare a list of distinct names, integers or texts, or None.
+
+    >>> names().accepts(["cat", "dog"]), names().accepts(["cat", "cat"]), names().accepts("cat")
+    (True, False, False)
+    """
+    return FromFile(
+        lambda value: value is None or (_is_listed(value) and _are_names(value)),
+        "a list of distinct names, or None",
+        "{name} is a {kind} and not a list of distinct names; pass one for each row.",
+        "names",
+    )
+
+
+def _is_listed(value: Any) -> bool:
+    return isinstance(value, list | tuple) or hasattr(value, "__array__")
+
+
+def _is_matrix(value: Any) -> bool:
+    try:
+        return np.ndim(value) == 2
+    except ValueError:  # rows of several lengths
+        return False
+
+
+def _are_names(value: Any) -> bool:
+    listed = np.asarray(value)
+    texts = listed.dtype.kind == "O" and all(isinstance(name, str) for name in listed.flat)
+    named = texts or listed.dtype.kind in "iuU"
+    return named and listed.ndim == 1 and len(set(listed.tolist())) == len(listed)
 
 
 def optional(parameter: Parameter) -> Parameter:

@@ -17,6 +17,7 @@ from itertools import chain
 from typing import Any, ClassVar, Self
 
 import array_api_compat
+import numpy as np
 from sklearn import exceptions
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import available_if
@@ -151,7 +152,7 @@ class Estimator(BaseEstimator):
         """
         if type(other) is not type(self):
             raise InputError(f"got {type(other).__name__}; pass another {type(self).__name__}.")
-        if self.get_params(deep=False) != other.get_params(deep=False):
+        if _held(self.get_params(deep=False)) != _held(other.get_params(deep=False)):
             raise InputError("the two were made with different parameters; fit both alike.")
         other._check_fitted()
         if self._has_learnt() and self.n_features != other.n_features:
@@ -187,8 +188,8 @@ class Estimator(BaseEstimator):
             self._derived_from = parameters
 
     def _parameters(self) -> list[Any]:
-        """Return the values of the declared parameters."""
-        return [getattr(self, name) for name in self.params]
+        """Return the values of the declared parameters, so that `==` compares them."""
+        return [_held(getattr(self, name)) for name in self.params]
 
     @classmethod
     def _derived_names(cls) -> set[str]:
@@ -325,6 +326,30 @@ class Estimator(BaseEstimator):
                 if kind in ("int", "float") and name in fitted and not is_number(fitted[name]):
                     found = type(fitted[name]).__name__
                     raise TypeError(f"{name} is a {found} and not a number")
+
+
+@dataclass(frozen=True, eq=False)
+class HeldArray:
+    """A parameter that is an array: one with the same content is equal to it."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, HeldArray):
+            return False
+        return self.value is other.value or np.array_equal(
+            to_numpy(self.value), to_numpy(other.value)
+        )
+
+    def __hash__(self) -> int:
+        return hash(to_numpy(self.value).shape)
+
+
+def _held(value: Any) -> Any:
+    """Return a parameter, or a dict of them, whose arrays `==` can compare."""
+    if isinstance(value, dict):
+        return {name: _held(part) for name, part in value.items()}
+    return HeldArray(value) if hasattr(value, "__array__") else value
 
 
 def _moved(derived: Any, Z: Array) -> Any:

@@ -54,6 +54,7 @@ BARE_LOGITS = ("msp", "doctor", "energy", "max_logit", "entropy", "gen", "margin
 EXPECTED_FAILURES: dict[str, dict[str, str]] = {
     **dict.fromkeys(BARE_LOGITS, WIDTH),
     "openmax": LABELS | COLUMNS,
+    "prototypes": LABELS,
     "relative_mahalanobis": LABELS,
     "rmds_pp": LABELS,
 }

@@ -7,9 +7,27 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from typica.arrays import AnyArray
-from typica.data import FeatureFile, find_head, holds_images, open_features, read_labels
-from typica.detectors import Detector, make_detector, reads_layers, reads_logits, takes_head
+from typica.checks import FromFile
+from typica.data import (
+    FeatureFile,
+    find_head,
+    holds_images,
+    open_features,
+    read_classes,
+    read_features,
+    read_labels,
+)
+from typica.detectors import (
+    Detector,
+    detector_class,
+    make_detector,
+    reads_layers,
+    reads_logits,
+    takes_head,
+)
 from typica.errors import InputError, InputWarning, argument, border, given
 from typica.nets import InputReader
 from typica.progress import note, work
@@ -38,11 +56,12 @@ def fit_files(
 ) -> Fitted:
     """Fit a detector on a file of features, a bank, or images that go through a network.
 
-    name, params: as `make_detector` takes them. labels, head: files, where the features have none
-    of their own. calibrate: held-out inputs, features or images, for the threshold at alpha or tpr;
-    without any it is the provisional one of the fit. classes, network: the order of the classes,
-    and model, weights, transform, trust and settings as `typica.nets.extract` takes them, for
-    images.
+    name, params: as `make_detector` takes them; what is a matrix or a list of names may be the path
+    of a file that holds it, and a file of prototypes names their classes by its labels. labels,
+    head: files, where the features have none of their own. calibrate: held-out inputs, features or
+    images, for the threshold at alpha or tpr; without any it is the provisional one of the fit.
+    classes, network: the order of the classes, and model, weights, transform, trust and settings as
+    `typica.nets.extract` takes them, for images.
     """
     _check_levels(calibrate, {"alpha": alpha, "tpr": tpr})
     if holds_images(features):
@@ -51,7 +70,7 @@ def fit_files(
 
         features = banked(Path(features), classes=classes, **network)
     opened = open_features(features)
-    made = _make(name, params or {}, head, opened)
+    made = _make(name, _read_params(name, params or {}), head, opened)
     reader = InputReader(opened.origin, reads_logits(made), whose=str(features), **network)
     if made.tags.reads == "layers":
         n = _fit_layers(made, opened)
@@ -75,6 +94,24 @@ def _check_levels(calibrate: Sequence[str | Path], levels: Mapping[str, Any]) ->
                 f"would not keep to it; pass {argument('calibrate', 'HELD_OUT')}, "
                 f"or leave {argument(name)} out."
             )
+
+
+def _read_params(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters with what lies in files in place of their paths."""
+    declared = detector_class(name).params
+    read: dict[str, Any] = {}
+    for key, value in params.items():
+        parameter = declared.get(key)
+        if not isinstance(parameter, FromFile) or not isinstance(value, str | Path):
+            read[key] = value
+        elif parameter.holds == "names":
+            read[key] = read_classes(value)
+        else:
+            rows = read_features(value)
+            read[key] = np.asarray(rows.features)
+            if key == "positive" and rows.labels is not None:
+                read.setdefault("classes", rows.labels)
+    return read
 
 
 def _make(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from typica import store
-from typica.arrays import AnyArray
+from typica.arrays import AnyArray, outline
 from typica.detectors import TRAINING_TPR, Detector, final_detector
 from typica.errors import InputError
 from typica.exact import json_number
@@ -28,6 +28,7 @@ def describe(estimator: Any) -> dict[str, Any]:
     final = final_detector(estimator)
     params = final.get_params(deep=False)
     params.pop("head", None)
+    params = {name: outline(value) or value for name, value in params.items()}
     description: dict[str, Any] = {"detector": final.kind, "params": params}
     steps = [type(part).__name__ for _, part in getattr(estimator, "steps", [])[:-1]]
     if steps:

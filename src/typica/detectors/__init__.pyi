@@ -52,6 +52,7 @@ from .openmax import OpenMax
 from .pca_reconstruction import PCAReconstruction
 from .pnml import PNML
 from .projection import Projection
+from .prototypes import Prototypes
 from .quorum import Quorum
 from .relation import Relation
 from .relative_mahalanobis import RelativeMahalanobis
@@ -100,6 +101,7 @@ __all__ = [
     "OpenMax",
     "PCAReconstruction",
     "Projection",
+    "Prototypes",
     "Quorum",
     "RMDSpp",
     "Relation",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
+from typica.arrays import outline
 from typica.cards import card
 from typica.origin import PENULTIMATE
 
@@ -37,7 +38,7 @@ def fitted_card(detector: Detector) -> str:
         rows.append(["classes", ", ".join(named) + (f" and {more} more" if more else "")])
     for name, value in detector.get_params(deep=False).items():
         if name != "head" or value is not None:
-            rows.append([name, repr(value)])
+            rows.append([name, outline(value) or repr(value)])
     origin = getattr(detector, "origin_", None)
     if origin is not None:
         rows.append(["network", f"{origin.model}, layer {origin.layer or PENULTIMATE}"])
@@ -61,8 +62,9 @@ def threshold_line(detector: Detector) -> str:
 
 def _name(detector: Detector) -> str:
     """Return the class's name, with the parameters that are not the default ones."""
-    changed = [f"{name}={value!r}" for name, value in _changed(detector).items()]
-    shown = [text for text in changed if len(text) <= LONG]
+    changed = _changed(detector).items()
+    texts = [f"{name}={outline(value) or repr(value)}" for name, value in changed]
+    shown = [text for text in texts if len(text) <= LONG]
     name = type(detector).__name__
     return f"{name}({', '.join(shown)})" if shown else name
 
