@@ -14,6 +14,7 @@ from typica.arrays import AnyArray, Array, is_numpy, namespace
 
 Floats = NDArray[np.float64]
 
+_SMALL = 64  # rows of a matrix that is not worth halving
 NO_DIRECTION = -1.0  # the cosine of a zero row: as far from every direction as a cosine can be
 
 
@@ -204,6 +205,28 @@ def principal_axes(scatter: Floats, n: int) -> tuple[Floats, Floats]:
     values, vectors = values[::-1], vectors[:, ::-1]
     cut = np.finfo(np.float64).eps * max(len(values), np.sqrt(n)) * values[0]
     return values[values > max(cut, 0.0)], vectors
+
+
+def inverse_of_triangle(L: Floats) -> Floats:
+    """Return the inverse of a lower triangular L (m, m), by halves: a quarter of a general one.
+
+    NumPy's products: SciPy's threads and NumPy's, taking turns on small matrices, wait for each
+    other.
+
+    >>> inverse_of_triangle(np.array([[2.0, 0.0], [3.0, 1.0]]))
+    array([[ 0.5,  0. ],
+           [-1.5,  1. ]])
+    """
+    if len(L) <= _SMALL:
+        return np.tril(np.linalg.inv(L))
+    half = len(L) // 2
+    above = inverse_of_triangle(L[:half, :half])
+    below = inverse_of_triangle(L[half:, half:])
+    inverse = np.zeros_like(L)
+    inverse[:half, :half] = above
+    inverse[half:, half:] = below
+    inverse[half:, :half] = -(below @ (L[half:, :half] @ above))
+    return inverse
 
 
 def anchor(point: Floats) -> Floats:

@@ -4,12 +4,13 @@ Everything is kept as sums, so that batches may come in any split and order, and
 parts, gathered by different processes, merge into those of the whole.
 
 Without scatter the sums are about zero and cost one pass over the features. With scatter each class
-k is measured from its first row s_k, in float64 throughout:
+k is measured from its first row s_k:
 
     T_k = Σ (z - s_k)        Q = Σ (z - s_k)(z - s_k)ᵀ        scatter = Q - Σ_k T_k T_kᵀ / n_k
 
 A row of the class lies where the class lies, so neither a large common offset nor classes far apart
-cost digits.
+cost digits. The products are float64 throughout, but for those of a long batch of float32: see
+`typica.sums`.
 """
 
 from collections.abc import Iterator
@@ -18,19 +19,26 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csc_array
 
 from typica.arrays import AnyArray
 from typica.errors import FormatError, InputError, border
+from typica.labels import encode_labels
 from typica.progress import advance
 from typica.store import State, storable
+from typica.sums import (
+    check_finite,
+    class_sums,
+    first_rows,
+    is_single,
+    keeps_digits,
+    may_be_quick,
+    products,
+)
 
 _BLOCK_ROWS = 2**15
 _BLOCK_BYTES = 2**26
 _CENTRED_BYTES = 2**25
 _SAMPLE_ROWS = 2**10
-# In float32; over 2**15 rows of one class the mean of a constant could be off by 5e-4.
-_ROWS_PER_SUM = 256
 _BY_CLASS = ("_counts", "_sums", "_shift", "_squares", "_samples")  # arrays of one row per class
 
 
@@ -82,7 +90,7 @@ class Moments:
         batch = Moments(scatter=self._products is not None)
         batch._classes, batch._shift = classes, np.zeros((classes.size, 1))
         if self._products is not None:
-            batch._shift = Z[_first_rows(codes)].astype(np.float64)
+            batch._shift = Z[first_rows(codes)].astype(np.float64)
             _, known, again = np.intersect1d(
                 self._classes, classes, assume_unique=True, return_indices=True
             )
@@ -288,19 +296,8 @@ class Moments:
 
     def _gather(self, Z: AnyArray, codes: NDArray[np.int32]) -> None:
         """Sum up a batch, its classes and shift being set."""
-        C, m = self._classes.size, Z.shape[1]
-        self._counts, self._sums = np.bincount(codes).astype(np.int64), np.zeros((C, m))
-        if self._products is not None:
-            self._products = np.zeros((m, m))
-        for start, block, labels in self._blocks(Z, codes):
-            sums = _class_sums(block, labels, C)
-            if not np.isfinite(sums).all():  # a bad row, or no more than an overflow of float32
-                _check_finite(Z[start : start + len(block)], start)
-                sums = _class_sums(block.astype(np.float64), labels, C)
-            self._sums += sums
-            if self._products is not None:
-                self._products += block.T @ block
-            advance(len(block))
+        self._counts = np.bincount(codes).astype(np.int64)
+        self._sum_up(Z, codes)
         self._sample(Z, codes)
         totals = [self._sums, self._squares]
         if self._products is not None:
@@ -308,32 +305,59 @@ class Moments:
         if not all(np.isfinite(total).all() for total in totals):
             raise InputError("the features are so large that float64 overflows; rescale them.")
 
+    def _sum_up(self, Z: AnyArray, codes: NDArray[np.int32]) -> None:
+        """Sum up the rows and, with scatter, their products: quickly where that costs no digits."""
+        if self._products is None:
+            self._sum_blocks(Z, codes, np.float32 if is_single(Z) else np.float64)
+            return
+        if may_be_quick(Z, self._shift):
+            self._sum_blocks(Z, codes, np.float32)
+            if keeps_digits(self._products, self.scatter_within(), len(Z)):
+                return
+            advance(-len(Z))  # once more from the start
+        self._sum_blocks(Z, codes, np.float64)
+
+    def _sum_blocks(self, Z: AnyArray, codes: NDArray[np.int32], dtype: type) -> None:
+        """Sum up the rows, block by block, as `dtype`."""
+        C, m = self._classes.size, Z.shape[1]
+        self._sums = np.zeros((C, m))
+        if self._products is not None:
+            self._products = np.zeros((m, m))
+        for start, block, labels in self._blocks(Z, codes, np.dtype(dtype)):
+            sums = class_sums(block, labels, C)
+            if not np.isfinite(sums).all():  # a bad row, or no more than an overflow of float32
+                check_finite(Z[start : start + len(block)], start)
+                sums = class_sums(block.astype(np.float64), labels, C)
+            self._sums += sums
+            if self._products is not None:
+                self._products += products(block)
+            advance(len(block))
+
     def _blocks(
-        self, Z: AnyArray, codes: NDArray[np.int32]
+        self, Z: AnyArray, codes: NDArray[np.int32], dtype: np.dtype[Any]
     ) -> Iterator[tuple[int, AnyArray, NDArray[np.int32]]]:
         """Yield the first row of each block, its rows as they are summed up, and their classes.
 
-        Without scatter they are contiguous, and float32 stays; with scatter they are measured from
-        the shift of their class, in float64, in memory that the next block uses again.
+        Without scatter they are contiguous; with scatter they are measured from the shift of their
+        class, in memory that the next block uses again.
         """
         m = Z.shape[1]
-        single = Z.dtype.kind == "f" and Z.dtype.itemsize <= 4
-        dtype = np.dtype(np.float32 if single else np.float64)
-        size = _BLOCK_BYTES // dtype.itemsize if self._products is None else _CENTRED_BYTES // 8
-        step = min(max(size // m, 1), _BLOCK_ROWS)
-        memory = None if self._products is None else np.empty((min(step, len(Z)), m))
+        size = _BLOCK_BYTES if self._products is None else _CENTRED_BYTES
+        step = min(max(size // dtype.itemsize // m, 1), _BLOCK_ROWS)
+        memory = np.empty((min(step, len(Z)), m), dtype)
+        shift = self._shift.astype(dtype)
         for start in range(0, len(Z), step):
             rows, labels = Z[start : start + step], codes[start : start + step]
-            if memory is None:
+            if self._products is None:
                 yield start, np.ascontiguousarray(rows, dtype=dtype), labels
             else:
                 centred = memory[: len(rows)]
-                np.take(self._shift, labels, axis=0, out=centred, mode="clip")
+                np.take(shift, labels, axis=0, out=centred, mode="clip")
                 yield start, np.subtract(rows, centred, out=centred), labels
 
     def _sample(self, Z: AnyArray, codes: NDArray[np.int32]) -> None:
         """Sum up the squared norms of a sample of the batch."""
-        sample = np.union1d(_first_rows(codes), np.arange(0, len(Z), -(-len(Z) // _SAMPLE_ROWS)))
+        sample = np.union1d(first_rows(codes), np.arange(0, len(Z), -(-len(Z) // _SAMPLE_ROWS)))
         rows = Z[sample].astype(np.float64)
         squares: Any = np.bincount(codes[sample], weights=np.vecdot(rows, rows))
         self._squares = squares
@@ -387,103 +411,3 @@ class Moments:
         for name in _BY_CLASS:
             setattr(self, name, getattr(self, name)[present])
         return self
-
-
-def _class_sums(block: AnyArray, codes: NDArray[np.int32], n_classes: int) -> AnyArray:
-    """Sum the rows of each class, (n_classes, m), at most _ROWS_PER_SUM in the block's dtype.
-
-    The product with a one-hot matrix reads the block once and in order. A class with more rows gets
-    further places behind the classes', whose sums are brought home in float64.
-    """
-    counts = np.bincount(codes, minlength=n_classes)
-    owners = codes[:0]
-    if counts.max() > _ROWS_PER_SUM:
-        order = np.argsort(codes, kind="stable")
-        first = np.repeat(np.cumsum(counts) - counts, counts)
-        rank = np.arange(codes.size) - first  # of a row within its class
-        opens = (rank > 0) & (rank % _ROWS_PER_SUM == 0)
-        owners, places = codes[order[opens]], np.empty_like(codes)
-        further = n_classes - 1 + np.cumsum(opens)
-        places[order] = np.where(rank < _ROWS_PER_SUM, codes[order], further)
-        codes = places
-    ones, ends = np.ones(codes.size, block.dtype), np.arange(codes.size + 1, dtype=np.int32)
-    one_hot = csc_array((ones, codes, ends), shape=(n_classes + owners.size, codes.size))
-    sums: AnyArray = one_hot @ block
-    if owners.size:
-        sums, parts = sums[:n_classes].astype(np.float64), sums[n_classes:]
-        for owner, part in zip(owners, parts, strict=True):
-            sums[owner] += part
-    return sums
-
-
-def _check_finite(rows: AnyArray, start: int) -> None:
-    """Raise if a value is NaN or infinite, naming the first; the rows begin with number `start`."""
-    bad = np.argwhere(~np.isfinite(rows))
-    if bad.size:
-        row, column = bad[0]
-        found = f"NaN or infinity ({rows[row, column]} in column {column})"
-        raise InputError(f"row {start + row} of the features holds {found}; remove or fix it.")
-
-
-def _first_rows(codes: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Index of the first row of each class."""
-    first = np.empty(codes.max() + 1, np.int64)
-    first[codes[::-1]] = np.arange(codes.size)[::-1]  # where indices repeat, the last value stays
-    return first
-
-
-def encode_labels(labels: Any, n_rows: int) -> tuple[AnyArray, NDArray[np.int32]]:
-    """Give the sorted classes among the labels, and each row's place among them."""
-    labels = np.zeros(n_rows, np.int64) if labels is None else _check_labels(labels, n_rows)
-    if n_rows == 0:
-        return np.empty(0, np.int64), np.empty(0, np.int32)
-    if isinstance(labels, list):
-        names = sorted(set(labels))
-        places = {name: place for place, name in enumerate(names)}
-        return np.array(names), np.fromiter((places[label] for label in labels), np.int32, n_rows)
-    low, high = int(labels.min()), int(labels.max())
-    if high - low > 4 * n_rows:
-        classes, codes = np.unique(labels, return_inverse=True)
-        return classes, codes.astype(np.int32)
-    seen = np.zeros(high - low + 1, bool)
-    seen[labels - low] = True
-    return np.flatnonzero(seen) + low, (np.cumsum(seen, dtype=np.int32) - 1)[labels - low]
-
-
-def _check_labels(labels: Any, n_rows: int) -> NDArray[np.int64] | list[str]:
-    # NumPy would turn a list that mixes numbers and strings into strings; objects stay so.
-    array = np.asarray(labels, dtype=object if isinstance(labels, list | tuple) else None)
-    if array.ndim != 1:
-        raise InputError(f"labels of shape {array.shape}; pass one label per row.")
-    if array.size != n_rows:
-        raise InputError(f"{array.size} labels for {n_rows} rows; pass one label per row.")
-    if array.dtype.kind in "biu" and array.dtype != np.uint64:
-        return array.astype(np.int64, copy=False)
-    listed: list[Any] = array.tolist()
-    if array.dtype.kind == "U":
-        return listed
-    return _check_each(listed)
-
-
-def _check_each(labels: list[Any]) -> NDArray[np.int64] | list[str]:
-    for row, label in enumerate(labels):
-        if not isinstance(label, str) and not _is_whole(label):
-            raise InputError(
-                f"label {label!r} of row {row} is neither an integer nor a string; "
-                "fix or remove it."
-            )
-    kinds = {isinstance(label, str) for label in labels}
-    if len(kinds) > 1:
-        raise InputError("labels mix strings and integers; keep one kind of labels.")
-    if True in kinds:
-        return labels
-    return np.array(labels, dtype=np.int64)
-
-
-def _is_whole(label: Any) -> bool:
-    """Tell whether a label is a whole number that 64 bits can hold."""
-    if isinstance(label, float | np.floating):
-        whole = float(label).is_integer()
-    else:
-        whole = isinstance(label, int | np.integer | np.bool)
-    return whole and -(2**63) <= int(label) < 2**63

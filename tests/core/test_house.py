@@ -14,6 +14,7 @@ FLOORS = [  # from the top
     "cards errors exact extras files checks kinds plugins progress",
     "arrays linalg",
     "store",
+    "labels sums",
     "head moments metrics explanation calibration origin verdicts fdr combine",
     "estimator registry",
     "detectors",

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special
+from scipy.linalg import solve_triangular
 
 from typica import linalg
 
@@ -64,3 +65,13 @@ def test_an_anchor_is_a_float32_next_to_its_point():
     point = np.array([1 / 3, 1e300])
     near = linalg.anchor(point)
     assert near[0] == np.float32(1 / 3) and near[1] == 1e300
+
+
+@pytest.mark.parametrize("m", [1, 64, 65, 200])
+def test_the_inverse_of_a_triangle_equals_scipys(m):
+    rng = np.random.default_rng(m)
+    L = np.tril(rng.standard_normal((m, m)) / m) + np.eye(m)
+    inverse = linalg.inverse_of_triangle(L)
+    reference = solve_triangular(L, np.eye(m), lower=True)
+    np.testing.assert_allclose(inverse, reference, atol=1e-12)
+    assert not np.triu(inverse, 1).any()

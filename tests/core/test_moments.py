@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from typica import moments as module
+from typica import sums as sums_module
 from typica.errors import FormatError, InputError
 from typica.moments import Moments
 from typica.progress import listening
@@ -62,7 +63,7 @@ def small_blocks(request, monkeypatch):
     """Blocks of 16 rows and float32 sums of at most 3, so that small data crosses every border."""
     if "real_blocks" not in request.fixturenames:
         monkeypatch.setattr(module, "_BLOCK_ROWS", 16)
-        monkeypatch.setattr(module, "_ROWS_PER_SUM", 3)
+        monkeypatch.setattr(sums_module, "_ROWS_PER_SUM", 3)
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Labels, Rows, as_floating
-from typica.moments import Moments, encode_labels
+from typica.labels import encode_labels
+from typica.moments import Moments
 from typica.store import State, storable
 
 Keys = NDArray[np.uint64]

@@ -20,8 +20,9 @@ import numpy as np
 
 from typica.arrays import Labels, Rows, row_blocks
 from typica.checks import Parameter, is_number
+from typica.labels import encode_labels
 from typica.linalg import Floats, principal_axes
-from typica.moments import Moments, encode_labels
+from typica.moments import Moments
 
 ESTIMATED = ("ledoit_wolf", "oas")
 

@@ -43,7 +43,7 @@ from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.explanation import Term
 from typica.head import HEAD, Head
-from typica.linalg import Floats, anchor, cosines, logsumexp, max_cosine, units
+from typica.linalg import Floats, anchor, cosines, inverse_of_triangle, logsumexp, max_cosine, units
 from typica.moments import Moments
 from typica.store import storable
 
@@ -74,9 +74,8 @@ class Geometry(NamedTuple):
     @classmethod
     def of(cls, moments: Moments, head: Head | None) -> Self:
         """Return the geometry of the rows whose moments, with scatter, these are."""
-        factor = np.linalg.cholesky(shrunk_covariance(moments))
-        # NumPy's: SciPy's threads and NumPy's, taking turns on small matrices, wait for each other.
-        whitening = np.tril(np.linalg.inv(factor)).T
+        factor: Floats = np.asarray(np.linalg.cholesky(shrunk_covariance(moments)))
+        whitening = inverse_of_triangle(factor).T
         mu = moments.means.mean(axis=0)
         white = (moments.means - mu) @ whitening
         beta, rotation = spread_of_means(white, moments.counts)

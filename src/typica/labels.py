@@ -1,0 +1,66 @@
+"""Labels of rows: which kinds there are, and each row's place among the sorted classes."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.arrays import AnyArray
+from typica.errors import InputError
+
+
+def encode_labels(labels: Any, n_rows: int) -> tuple[AnyArray, NDArray[np.int32]]:
+    """Give the sorted classes among the labels, and each row's place among them."""
+    labels = np.zeros(n_rows, np.int64) if labels is None else _check_labels(labels, n_rows)
+    if n_rows == 0:
+        return np.empty(0, np.int64), np.empty(0, np.int32)
+    if isinstance(labels, list):
+        names = sorted(set(labels))
+        places = {name: place for place, name in enumerate(names)}
+        return np.array(names), np.fromiter((places[label] for label in labels), np.int32, n_rows)
+    low, high = int(labels.min()), int(labels.max())
+    if high - low > 4 * n_rows:
+        classes, codes = np.unique(labels, return_inverse=True)
+        return classes, codes.astype(np.int32)
+    seen = np.zeros(high - low + 1, bool)
+    seen[labels - low] = True
+    return np.flatnonzero(seen) + low, (np.cumsum(seen, dtype=np.int32) - 1)[labels - low]
+
+
+def _check_labels(labels: Any, n_rows: int) -> NDArray[np.int64] | list[str]:
+    # NumPy would turn a list that mixes numbers and strings into strings; objects stay so.
+    array = np.asarray(labels, dtype=object if isinstance(labels, list | tuple) else None)
+    if array.ndim != 1:
+        raise InputError(f"labels of shape {array.shape}; pass one label per row.")
+    if array.size != n_rows:
+        raise InputError(f"{array.size} labels for {n_rows} rows; pass one label per row.")
+    if array.dtype.kind in "biu" and array.dtype != np.uint64:
+        return array.astype(np.int64, copy=False)
+    listed: list[Any] = array.tolist()
+    if array.dtype.kind == "U":
+        return listed
+    return _check_each(listed)
+
+
+def _check_each(labels: list[Any]) -> NDArray[np.int64] | list[str]:
+    for row, label in enumerate(labels):
+        if not isinstance(label, str) and not _is_whole(label):
+            raise InputError(
+                f"label {label!r} of row {row} is neither an integer nor a string; "
+                "fix or remove it."
+            )
+    kinds = {isinstance(label, str) for label in labels}
+    if len(kinds) > 1:
+        raise InputError("labels mix strings and integers; keep one kind of labels.")
+    if True in kinds:
+        return labels
+    return np.array(labels, dtype=np.int64)
+
+
+def _is_whole(label: Any) -> bool:
+    """Tell whether a label is a whole number that 64 bits can hold."""
+    if isinstance(label, float | np.floating):
+        whole = float(label).is_integer()
+    else:
+        whole = isinstance(label, int | np.integer | np.bool)
+    return whole and -(2**63) <= int(label) < 2**63
