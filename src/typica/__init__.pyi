@@ -4,6 +4,7 @@ from . import bench as bench
 from . import data as data
 from . import decide as decide
 from . import export as export
+from . import mlflow as mlflow
 from . import nets as nets
 from . import serve as serve
 from .bank import Bank as Bank

@@ -20,6 +20,7 @@ FLOORS = [  # from the top
     "detectors",
     "rectify",
     "decide testing",
+    "mlflow",
     "conformal monitor",  # the names of version 0.1
     "bank",
     "data",
