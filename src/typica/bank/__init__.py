@@ -2,7 +2,7 @@
 
 from typica.bank._arrays import write_bank
 from typica.bank._describe import describe_bank
-from typica.bank._folder import remove_bank
+from typica.bank._folder import bank_settings, remove_bank
 from typica.bank._parquet import ParquetNotes, read_notes
 from typica.bank._reader import Bank
 from typica.bank._writer import BankWriter
@@ -11,6 +11,7 @@ __all__ = [
     "Bank",
     "BankWriter",
     "ParquetNotes",
+    "bank_settings",
     "describe_bank",
     "read_notes",
     "remove_bank",

@@ -8,7 +8,15 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from typica.bank._files import HEAD, MANIFEST, MANIFEST_NEXT, NAMES, OFFSETS, is_bank
+from typica.bank._files import (
+    HEAD,
+    MANIFEST,
+    MANIFEST_NEXT,
+    NAMES,
+    OFFSETS,
+    is_bank,
+    read_manifest,
+)
 from typica.errors import InputError
 from typica.files import DELETES_OPEN_FILES, LOCK, lock_folder
 
@@ -52,6 +60,15 @@ def differences(there: Any, here: Any, path: str = "") -> list[str]:
     if there == here:
         return []
     return [f"{path.lstrip('.')} is {there!r} there and {here!r} here"]
+
+
+def bank_settings(path: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """Return how a bank was made, without opening it; None where there is no finished bank."""
+    folder = Path(path)
+    if not is_bank(folder):
+        return None
+    manifest = read_manifest(folder)
+    return manifest.settings if manifest.complete else None
 
 
 def remove_bank(path: str | os.PathLike[str]) -> None:

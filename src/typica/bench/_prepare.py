@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from typica.arrays import AnyArray, as_floating
-from typica.bank import Bank
+from typica.bank import Bank, bank_settings
 from typica.bench._config import Source, Suite
 from typica.bench._image_banks import bank_identity, digest_of
 from typica.bench._moved import Known, Moved
@@ -169,7 +169,7 @@ class _Job:
             if not holds_images(path):
                 continue
             images = self._images(name, path, source)
-            ran = _settings_of(self._folder(name, images))
+            ran = bank_settings(self._folder(name, images))
             before = before or ran
             if ran is None:
                 waiting.append(images)
@@ -230,14 +230,6 @@ class _Job:
 
     def _identity(self, images: Images) -> dict[str, Any]:
         return bank_identity(self.opened, self.transform, images)
-
-
-def _settings_of(folder: Path) -> dict[str, Any] | None:
-    """Return how the network of a bank was run; None where there is no whole bank."""
-    try:
-        return Bank.open(folder).settings
-    except InputError:
-        return None
 
 
 def _transform(
