@@ -6,6 +6,7 @@ from . import decide as decide
 from . import export as export
 from . import mlflow as mlflow
 from . import nets as nets
+from . import scale as scale
 from . import serve as serve
 from .bank import Bank as Bank
 from .bank import write_bank as write_bank

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import safetensors.numpy
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
@@ -109,10 +110,52 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     The file appears whole or not at all: killed at any moment, the old file or the new one is
     there.
     """
+    tensors, metadata = _encoded(estimator)
+    with atomic_path(path) as temporary:
+        try:
+            save_file(tensors, temporary, metadata=metadata)
+        except SafetensorError as error:  # which has no kind for a disk that is full
+            raise InputError(
+                f"{path}: cannot be written ({reason_of(error)}); free some space, "
+                "or choose another folder."
+            ) from None
+
+
+def to_bytes(value: Any) -> bytes:
+    """Return what `save` would write; plain data may be among it, such as a dict of arrays.
+
+    >>> from_bytes(to_bytes({"n": 3, "sums": np.ones(2)}))
+    {'n': 3, 'sums': array([1., 1.])}
+    """
+    tensors, metadata = _encoded(value)
+    return bytes(safetensors.numpy.save(tensors, metadata))
+
+
+def from_bytes(data: bytes) -> Any:
+    """Rebuild what `to_bytes` was given. Nothing in it is executed; damaged bytes are refused.
+
+    Unlike `load` it does not try what it has made, which can cost as much as a fit: it is for what
+    processes of one job send each other.
+    """
+    try:
+        size = int.from_bytes(data[:8], "little")
+        text = json.loads(data[8 : 8 + size])["__metadata__"]["typica"]
+        tensors = safetensors.numpy.load(data)
+        document = _parse(text)
+        if document.get("sha256") != _digest(_with_digest(text, _ZEROS), tensors):
+            raise ValueError("the checksum does not match")
+        return _Decoder(tensors, len(data)).value(document["content"])
+    except Exception as error:  # of every kind, as in `load`
+        raise FormatError(
+            f"bytes that make no sense ({reason_of(error)}); pass what `to_bytes` returned."
+        ) from error
+
+
+def _encoded(value: Any) -> tuple[Tensors, dict[str, str]]:
+    """Return the tensors and the metadata that a value is stored as."""
     encoder = _Encoder()
-    content = encoder.node(estimator)
     document = {
-        "content": content,
+        "content": encoder.node(value),
         "format": FORMAT,
         "library": typica.__version__,
         "sha256": _ZEROS,
@@ -120,15 +163,7 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     text = json.dumps(document, sort_keys=True, allow_nan=False)
     # One key alone: safetensors writes several in random order, and equal detectors should make
     # equal files.
-    metadata = {"typica": _with_digest(text, _digest(text, encoder.tensors))}
-    with atomic_path(path) as temporary:
-        try:
-            save_file(encoder.tensors, temporary, metadata=metadata)
-        except SafetensorError as error:  # which has no kind for a disk that is full
-            raise InputError(
-                f"{path}: cannot be written ({reason_of(error)}); free some space, "
-                "or choose another folder."
-            ) from None
+    return encoder.tensors, {"typica": _with_digest(text, _digest(text, encoder.tensors))}
 
 
 def fingerprint(value: Any) -> str:

@@ -191,7 +191,7 @@ def test_merge_refuses_what_does_not_belong_together():
         (Calibration(fingerprint="g"), r"merge: the two detectors are not known to be equal"),
         (
             Calibration(fingerprint="f").add(np.arange(5.0), source="a.npy"),
-            r"merge: both hold rows of 'a.npy'; merge each source once",
+            r"merge: row 0 of 'a.npy' comes twice; take in each row once",
         ),
     ]:
         with pytest.raises(InputError, match=message):

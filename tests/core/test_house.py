@@ -26,6 +26,7 @@ FLOORS = [  # from the top
     "data",
     "nets",
     "export",
+    "scale",
     "bench",
     "serve",
     "cli",

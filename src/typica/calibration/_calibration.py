@@ -24,6 +24,7 @@ from typica.calibration._groups import EVERYTHING, Classes, group_rows
 from typica.calibration._levels import Levels
 from typica.calibration._ranks import calibration_size, guaranteed_rank
 from typica.calibration._sample import LIMIT, ScoreSample, check_scores, row_keys
+from typica.calibration._spans import Span, Spans, read_spans
 from typica.checks import check_share
 from typica.errors import CalibrationWarning, InputError, border, warn
 from typica.exact import json_number
@@ -66,18 +67,22 @@ class Calibration:
         self.limit = limit
         self.fingerprint = fingerprint
         self.samples: dict[str, ScoreSample] = {}
-        self.sources: dict[str, int] = {}  # rows seen of each
+        self.sources: dict[str, Spans] = {}  # which rows were seen of each
         self._thresholds: dict[str, float] | None = None
 
     @border
-    def add(self, scores: Any, classes: Any = None, source: str = "") -> Self:
-        """Take in a batch of scores: the next rows of `source`."""
+    def add(
+        self, scores: Any, classes: Any = None, source: str = "", start: int | None = None
+    ) -> Self:
+        """Take in a batch of scores: the rows of `source` from `start` on, else its next ones."""
         scores, classes = self._checked(scores, classes)
-        seen = self.sources.get(source, 0)
-        keys = row_keys(source, seen, len(scores))
+        seen = self.sources.get(source, Spans())
+        first = seen.end if start is None else start
+        spans = _joined(source, seen, Spans.of(Span(first, first + len(scores))))
+        keys = row_keys(source, first, len(scores))
         for group, rows in group_rows(classes, self.taxonomy):
             self._sample(group).add(scores[rows], keys[rows])
-        self.sources[source] = seen + len(scores)
+        self.sources[source] = spans
         self._thresholds = None
         return self
 
@@ -85,13 +90,13 @@ class Calibration:
     def merge(self, other: Calibration) -> Self:
         """Take in the scores of `other`, made with an equal detector; `other` stays as it is.
 
-        A named source may be in one of the two only: its rows would count twice.
+        A row of a named source may be in one of the two only: it would count twice.
         """
         self._check_mergeable(other)
+        sources = self._joined_sources(other)
         for group, sample in other.samples.items():
             self._sample(group).merge(sample)
-        for source, rows in other.sources.items():
-            self.sources[source] = self.sources.get(source, 0) + rows
+        self.sources = sources
         self._thresholds = None
         return self
 
@@ -109,9 +114,15 @@ class Calibration:
                 "the two detectors are not known to be equal; calibrate copies of one fitted "
                 "detector."
             )
-        twice = sorted(set(self.sources) & set(other.sources) - {""})
-        if twice:
-            raise InputError(f"both hold rows of {twice[0]!r}; merge each source once.")
+
+    def _joined_sources(self, other: Calibration) -> dict[str, Spans]:
+        joined = dict(self.sources)
+        for source, spans in other.sources.items():
+            known = joined.get(source, Spans())
+            # Rows without a source are others, whatever their numbers.
+            more = spans if source else spans.moved(known.end)
+            joined[source] = _joined(source, known, more)
+        return joined
 
     def limit_to(self, limit: int) -> Self:
         """Keep at most `limit` scores per group from now on."""
@@ -328,7 +339,7 @@ class Calibration:
             "taxonomy": [list(pair) for pair in self.taxonomy.items()],
             "limit": self.limit,
             "fingerprint": self.fingerprint,
-            "sources": [list(pair) for pair in self.sources.items()],
+            "sources": [[source, spans.state()] for source, spans in self.sources.items()],
             "samples": [list(pair) for pair in self.samples.items()],
         }
 
@@ -342,12 +353,22 @@ class Calibration:
             limit=state["limit"],
             fingerprint=state["fingerprint"],
         )
-        made.sources = dict(state["sources"])
+        made.sources = {source: read_spans(spans) for source, spans in state["sources"]}
         made.samples = dict(state["samples"])
         for group, sample in made.samples.items():
             if not isinstance(sample, ScoreSample):
                 raise TypeError(f"the scores of {group} are a {type(sample).__name__}")
-        scored = made.n if made.by_class else made._only().n
+        return made
+
+    def try_parts(self) -> None:
+        """Refuse a file's calibration that has no scores."""
+        scored = self.n if self.by_class else self._only().n
         if not scored:
             raise ValueError("a calibration without scores")
-        return made
+
+
+def _joined(source: str, known: Spans, more: Spans) -> Spans:
+    twice = known.first_common(more)
+    if twice is not None:
+        raise InputError(f"row {twice} of {source!r} comes twice; take in each row once.")
+    return known.joined(more)

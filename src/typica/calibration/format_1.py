@@ -18,6 +18,7 @@ from typica.calibration._calibration import Calibration
 from typica.calibration._levels import Levels
 from typica.calibration._ranks import guaranteed_rank
 from typica.calibration._sample import ScoreSample, row_keys
+from typica.calibration._spans import read_spans
 from typica.store import readable
 
 
@@ -53,7 +54,7 @@ class OldGroups:
         made = Calibration(levels, by_class=by_class, groups=groups)
         for group, scores in self.sets.items():
             made.samples[group] = scores.sample(levels)
-        made.sources = {"": made.n}
+        made.sources = {"": read_spans(made.n)}
         return made
 
 
@@ -75,7 +76,7 @@ class OldThreshold:
         if self.n != len(self.quantiles):
             sample.fixed = self.threshold
         made.samples["all"] = sample
-        made.sources = {"": self.n}
+        made.sources = {"": read_spans(self.n)}
         return made
 
 

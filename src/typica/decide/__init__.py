@@ -3,6 +3,8 @@
 from typica.decide._conformal import ConformalDetector, Judgement
 from typica.decide._describe import describe, describe_file, load_detector
 from typica.decide._estimators import (
+    add_scores,
+    begin_calibration,
     calibrate,
     discoveries,
     explain,
@@ -11,6 +13,7 @@ from typica.decide._estimators import (
     origin_of,
     p_values,
     partial_calibrate,
+    set_calibration,
 )
 from typica.decide._monitor import Monitor, Rate
 from typica.decide._open_set import OpenSetClassifier
@@ -22,6 +25,8 @@ __all__ = [
     "Monitor",
     "OpenSetClassifier",
     "Rate",
+    "add_scores",
+    "begin_calibration",
     "calibrate",
     "describe",
     "describe_file",
@@ -34,4 +39,5 @@ __all__ = [
     "p_values",
     "partial_calibrate",
     "read_scores",
+    "set_calibration",
 ]

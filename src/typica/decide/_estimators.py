@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from typica import store
 from typica.arrays import Array
+from typica.calibration import Calibration
 from typica.detectors import detector_input, feature_names, final_detector, known_rows
 from typica.errors import InputError, border
 from typica.estimator import is_pipeline
@@ -50,6 +51,28 @@ def partial_calibrate(estimator: Any, X: Any, **options: Any) -> Any:
     detector.partial_calibrate(detector_input(estimator, X), **options)
     if detector.calibration_ is not begun:
         detector.calibration_.fingerprint = fingerprint(estimator)
+    return estimator
+
+
+@border
+def begin_calibration(estimator: Any, n: int | None = None, **options: Any) -> Calibration:
+    """Return a calibration without scores; see `Detector.begin_calibration`."""
+    begun = final_detector(estimator).begin_calibration(n, **options)
+    begun.fingerprint = fingerprint(estimator)
+    return begun
+
+
+@border
+def add_scores(estimator: Any, calibration: Calibration, X: Any, **options: Any) -> Calibration:
+    """Add the scores of held-out rows to a calibration; see `Detector.add_scores`."""
+    rows = detector_input(estimator, X)
+    return final_detector(estimator).add_scores(calibration, rows, **options)
+
+
+@border
+def set_calibration(estimator: Any, calibration: Calibration) -> Any:
+    """Decide by a calibration that was filled elsewhere; the estimator is changed and returned."""
+    final_detector(estimator).set_calibration(calibration)
     return estimator
 
 

@@ -1,7 +1,7 @@
 from ._banks import KnownRows
 from ._bases import CosineDetector
 from ._combination import logistic_weights
-from ._decisions import TRAINING_TPR
+from ._decisions import TRAINING_SAMPLE, TRAINING_TPR
 from ._pipelines import (
     detector_input,
     feature_names,
@@ -78,6 +78,7 @@ __all__ = [
     "NECO",
     "PNML",
     "SHE",
+    "TRAINING_SAMPLE",
     "TRAINING_TPR",
     "CADRef",
     "CARef",

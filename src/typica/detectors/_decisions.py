@@ -102,7 +102,57 @@ class Decider(Scorer):
             made.add(check_scores(scored.scores), scored.classes, source)
             made.thresholds()  # says what is wrong with them
             made.fingerprint = self.fingerprint()
-        self.calibration_ = made
+        return self.set_calibration(made)
+
+    @border
+    def begin_calibration(
+        self,
+        n: int | None = None,
+        *,
+        alpha: Any = None,
+        tpr: Any = None,
+        confidence: Any = None,
+        by_class: bool = False,
+        groups: Mapping[Any, str] | None = None,
+    ) -> Calibration:
+        """Return a calibration without scores, for `add_scores` to fill part by part, anywhere.
+
+        n: how many rows there will be, by which rare classes are joined; where nobody knows, only
+        `groups` joins any. The other options are those of `calibrate`.
+        """
+        levels = Levels.of(alpha, tpr, confidence)
+        self._check_fitted()
+        self._prepare()
+        if by_class and groups is None and n is not None:
+            groups = self._rare_classes(n)
+        fingerprint = self.fingerprint()
+        return Calibration(levels, by_class=by_class, groups=groups, fingerprint=fingerprint)
+
+    @border
+    def add_scores(
+        self,
+        calibration: Calibration,
+        X: Any,
+        *,
+        predicted: Any = None,
+        source: str = "",
+        start: int | None = None,
+    ) -> Calibration:
+        """Add the scores of held-out rows X to a calibration, which is changed and returned.
+
+        source, start: the data that the rows are of and the number of the first, by which a row is
+        known: a calibration is then the same whatever the parts that it was made of.
+        """
+        scored = self._scored(self._ready(X), calibration.by_class, predicted)
+        return calibration.add(check_scores(scored.scores), scored.classes, source, start)
+
+    @border
+    def set_calibration(self, calibration: Calibration) -> Self:
+        """Decide by a calibration that was filled elsewhere."""
+        if not calibration.n:
+            raise InputError("there are no held-out rows; pass some.")
+        calibration.thresholds()  # says what is wrong with them
+        self.calibration_ = calibration
         self._decided_with = self._parameters()
         return self
 
@@ -291,8 +341,8 @@ class Decider(Scorer):
         for name, kind in _KINDS.items():
             if not isinstance(vars(self).get(name, kind), kind | type):
                 raise TypeError(f"{name} is a {type(vars(self)[name]).__name__}")
-        if hasattr(self, "calibration_") and not self.calibration_.samples:
-            raise ValueError("a calibration without scores")
+        if hasattr(self, "calibration_"):
+            self.calibration_.try_parts()
         if self.n_features is None:
             return
         row = store.one_row(self.n_features)

@@ -1,0 +1,80 @@
+"""Which rows of a source were seen: runs of row numbers, so that no row counts twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+
+class Span(NamedTuple):
+    """The rows from `start` up to, but not with, `stop`."""
+
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Rows as runs that neither touch nor overlap, in rising order.
+
+    >>> Spans.of(Span(4, 6)).joined(Spans.of(Span(0, 4))).runs
+    (Span(start=0, stop=6),)
+    """
+
+    runs: tuple[Span, ...] = ()
+
+    @classmethod
+    def of(cls, *runs: Span) -> Spans:
+        """Return the rows of runs in any order."""
+        return cls(tuple(_united(runs)))
+
+    @property
+    def end(self) -> int:
+        """The number after that of the last row."""
+        return self.runs[-1].stop if self.runs else 0
+
+    def first_common(self, other: Spans) -> int | None:
+        """Return the first row that is in both; None where there is none."""
+        if not other.runs or other.runs[0].start >= self.end:  # the next rows, as in a stream
+            return None
+        end = 0
+        for start, stop in sorted((*self.runs, *other.runs)):
+            if start < end:
+                return start
+            end = stop
+        return None
+
+    def joined(self, other: Spans) -> Spans:
+        """Return the rows of both, which have none in common."""
+        if self.runs and len(other.runs) == 1 and other.runs[0].start == self.end:
+            last = Span(self.runs[-1].start, other.end)  # the next rows, as a stream has them
+            return Spans((*self.runs[:-1], last))
+        return Spans.of(*self.runs, *other.runs)
+
+    def moved(self, by: int) -> Spans:
+        """Return as many rows, numbered from `by` higher on."""
+        return Spans(tuple(Span(start + by, stop + by) for start, stop in self.runs))
+
+    def state(self) -> int | list[list[int]]:
+        """Return what is stored: the number of rows where they are the first, else the runs."""
+        if not self.runs or (len(self.runs) == 1 and self.runs[0].start == 0):
+            return self.end
+        return [list(run) for run in self.runs]
+
+
+def read_spans(stored: Any) -> Spans:
+    """Rebuild what `Spans.state` returned."""
+    if isinstance(stored, int):
+        return Spans.of(Span(0, stored))
+    return Spans.of(*(Span(int(start), int(stop)) for start, stop in stored))
+
+
+def _united(runs: Iterable[Span]) -> list[Span]:
+    united: list[Span] = []
+    for run in sorted(run for run in runs if run.stop > run.start):
+        if united and run.start <= united[-1].stop:
+            united[-1] = Span(united[-1].start, max(run.stop, united[-1].stop))
+        else:
+            united.append(run)
+    return united

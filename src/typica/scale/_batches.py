@@ -1,0 +1,157 @@
+"""Batches of rows: each with its source and row number, by which errors and keys know it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.arrays import AnyArray, as_floating, check_finite
+from typica.calibration import row_keys
+from typica.errors import InputError, about
+from typica.extras import need
+from typica.scale._columns import Columns, take
+from typica.scale._files import IPC, IPC_STREAM, NO_VALUE, PARQUET, open_file
+from typica.scale._parts import Part, reading_table
+
+BATCH_BYTES = 2**25  # of features that are read and worked on at a time
+_MOST_ROWS = 2**16
+_PAGES = 2**20  # bytes that are read of a column at a time, so that no row group has to fit
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Some rows: features (n, m), labels (n,) or None, ids (an Arrow array) or None.
+
+    source: what they are rows of, a file's path within the data set; start: the number of the first
+    there. name: what messages call the source.
+    """
+
+    features: AnyArray
+    labels: AnyArray | None = None
+    ids: Any = None
+    source: str = ""
+    start: int = 0
+    name: str = ""
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    @property
+    def keys(self) -> NDArray[np.uint64]:
+        """The key of each row: a hash of its source and number, alike however rows are split."""
+        return row_keys(self.source, self.start, len(self))
+
+    @contextlib.contextmanager
+    def blamed(self) -> Iterator[None]:
+        """Begin the message of an input error in the block with the file, and name its row."""
+        try:
+            yield
+        except InputError as error:
+            with _about(self.name):
+                check_finite(as_floating(self.features), self.start)
+            if self.name:
+                stop = self.start + len(self)
+                error.args = (f"{self.name}, rows {self.start} to {stop - 1}: {error.args[0]}",)
+            raise
+
+
+def _about(name: str) -> contextlib.AbstractContextManager[None]:
+    return about(name) if name else contextlib.nullcontext()
+
+
+def read_part(part: Part, columns: Columns, labels: AnyArray | None = None) -> Iterator[Batch]:
+    """Yield the rows of a part, some at a time, in order.
+
+    labels: one for each row of the part, where no column has them.
+    """
+    start = part.start
+    for record in _records(part, columns):
+        if not len(record):
+            continue
+        found = read_batch(record, columns, part.source, start, part.file.path)
+        if labels is not None:
+            place = start - part.start
+            found = _with_labels(found, labels[place : place + len(found)])
+        start += len(found)
+        yield found
+
+
+def read_batch(
+    record: Any, columns: Columns, source: str = "", start: int = 0, name: str = ""
+) -> Batch:
+    """Return the rows of an Arrow record batch, the first of which is row `start` of `source`."""
+    with _about(name):
+        taken = take(record, columns, start)
+    return Batch(taken.features, taken.labels, taken.ids, source, start, name)
+
+
+def _with_labels(batch: Batch, labels: AnyArray) -> Batch:
+    return Batch(batch.features, labels, batch.ids, batch.source, batch.start, batch.name)
+
+
+def _records(part: Part, columns: Columns) -> Iterator[Any]:
+    """Yield the record batches of a part, with what its folders say as columns."""
+    constants = dict(part.file.constants)
+    stored = [name for name in columns.names if name not in constants]
+    for record in _READERS[part.file.format](part, stored):
+        whole = record
+        for name in columns.names:
+            if name in constants:
+                whole = whole.append_column(name, _repeated(constants[name], len(record)))
+        yield whole
+
+
+def _repeated(value: str | int, rows: int) -> Any:
+    arrow = need("pyarrow", "parquet")
+    if value == NO_VALUE:
+        return arrow.nulls(rows, arrow.string())
+    return arrow.repeat(value, rows)
+
+
+def _parquet_records(part: Part, names: list[str]) -> Iterator[Any]:
+    parquet = need("pyarrow.parquet", "parquet")
+    groups = range(*(part.groups or (0, 0)))
+    with reading_table(part.file), open_file(part.file.path) as opened:
+        file = parquet.ParquetFile(opened, pre_buffer=False, buffer_size=_PAGES)
+        size = batch_rows(part.row_bytes)
+        yield from file.iter_batches(size, row_groups=groups, columns=names)
+
+
+def _ipc_records(part: Part, names: list[str]) -> Iterator[Any]:
+    with reading_table(part.file), open_file(part.file.path) as opened:
+        reader = need("pyarrow.ipc", "parquet").open_file(opened)
+        for number in range(reader.num_record_batches):
+            yield from sliced(reader.get_batch(number).select(names))
+
+
+def _ipc_stream_records(part: Part, names: list[str]) -> Iterator[Any]:
+    with reading_table(part.file), open_file(part.file.path) as opened:
+        for record in need("pyarrow.ipc", "parquet").open_stream(opened):
+            yield from sliced(record.select(names))
+
+
+_READERS: dict[str, Callable[[Part, list[str]], Iterator[Any]]] = {
+    PARQUET: _parquet_records,
+    IPC: _ipc_records,
+    IPC_STREAM: _ipc_stream_records,
+}
+
+
+def sliced(record: Any) -> Iterator[Any]:
+    """Yield a record batch in pieces of at most `BATCH_BYTES`, about; none of an empty one."""
+    rows = len(record)
+    if not rows:
+        return
+    step = batch_rows(-(-record.nbytes // rows))
+    for start in range(0, rows, step):
+        yield record.slice(start, step)
+
+
+def batch_rows(row_bytes: int) -> int:
+    """Return how many rows to read at a time."""
+    return max(1, min(_MOST_ROWS, BATCH_BYTES // max(1, row_bytes)))

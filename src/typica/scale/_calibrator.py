@@ -1,0 +1,59 @@
+"""A calibration in parts: scores of each by themselves, merged in any order."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from typica import store
+from typica.calibration import Calibration
+from typica.decide import add_scores, begin_calibration, set_calibration
+from typica.errors import border
+from typica.scale._batches import Batch
+
+
+class Calibrator:
+    """The scores of some held-out rows: `add` batches, `merge` others, `finish` the estimator.
+
+    estimator: a fitted detector or Pipeline; None to merge only. calibration: what `begin` made, or
+    what was added elsewhere. The scores have keys of (source, row number): however the rows are
+    split, the calibration is the same.
+    """
+
+    def __init__(self, estimator: Any, calibration: Calibration) -> None:
+        self.estimator = estimator
+        self.calibration = calibration
+
+    @classmethod
+    @border
+    def begin(cls, estimator: Any, n: int | None = None, **options: Any) -> Self:
+        """Return one without scores; n, options: as `Detector.begin_calibration` takes them."""
+        return cls(estimator, begin_calibration(estimator, n, **options))
+
+    @border
+    def add(self, batch: Batch) -> Self:
+        """Add the scores of a batch; an error names the file and the row."""
+        if len(batch):
+            whose = {"source": batch.source, "start": batch.start}
+            with batch.blamed():
+                add_scores(self.estimator, self.calibration, batch.features, **whose)
+        return self
+
+    @border
+    def merge(self, other: Self) -> Self:
+        """Take in the scores of another, which stays as it is; this one is changed."""
+        self.calibration.merge(other.calibration)
+        return self
+
+    @border
+    def finish(self) -> Any:
+        """Return the estimator, which is changed: it decides by these scores."""
+        return set_calibration(self.estimator, self.calibration)
+
+    def to_bytes(self) -> bytes:
+        """Return the calibration, without the estimator, as bytes of safetensors."""
+        return store.to_bytes(self.calibration)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, estimator: Any = None) -> Self:
+        """Rebuild what `to_bytes` returned, for the estimator whose scores these are."""
+        return cls(estimator, store.from_bytes(data))

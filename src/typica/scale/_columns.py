@@ -1,0 +1,266 @@
+"""Features, labels and ids out of Arrow's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from typica.arrays import AnyArray
+from typica.errors import InputError, argument
+from typica.extras import need
+
+LABELS = ("label", "labels")
+FEATURES = "features"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns hold what.
+
+    features: one column of lists, or a column of numbers for each feature. labels, ids: one column
+    each, or None.
+    """
+
+    features: str | tuple[str, ...]
+    labels: str | None = None
+    ids: str | None = None
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The columns of features, whether of lists or of numbers."""
+        return (self.features,) if isinstance(self.features, str) else self.features
+
+    @property
+    def names(self) -> list[str]:
+        """All columns that are read, each once."""
+        wanted = (*self.numbers, self.labels, self.ids)
+        return list(dict.fromkeys(name for name in wanted if name is not None))
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The columns that a user asks for; see `open_tables`."""
+
+    features: str | None = None
+    columns: Sequence[str] | None = None
+    labels: Any = None
+    ids: str | None = None
+    find_labels: bool = False
+
+    def __post_init__(self) -> None:
+        if self.features is not None and self.columns is not None:
+            both = f"{argument('features')} and {argument('columns')}"
+            raise InputError(f"{both}: pass one column of lists, or several columns of numbers.")
+        if isinstance(self.columns, str):
+            raise InputError(f"{argument('columns')} {self.columns!r}: pass a list of names.")
+
+    def found_in(self, schema: Any, constants: Sequence[str] = ()) -> Columns:
+        """Return the columns to read of a table; constants: those that its folders give."""
+        labels = self.labels if isinstance(self.labels, str) else None
+        if self.labels is None and self.find_labels:
+            labels = label_column({*schema.names, *constants})
+        if self.columns is not None:
+            return Columns(tuple(self.columns), labels, self.ids)
+        return Columns(self.features or _column_of_lists(schema), labels, self.ids)
+
+
+def _column_of_lists(schema: Any) -> str:
+    lists = [field.name for field in schema if _is_list(storage_type(field.type))]
+    if FEATURES in lists:
+        return FEATURES
+    if len(lists) == 1:
+        return str(lists[0])
+    found = f"{len(lists)} columns of lists" if lists else "no column of lists"
+    named = f" ({', '.join(lists[:5])})" if lists else ""
+    raise InputError(
+        f"{found}{named}; pass {argument('features', 'COLUMN')}, or "
+        f"{argument('columns')} with one column for each feature."
+    )
+
+
+def label_column(names: Collection[str]) -> str | None:
+    """Return the column that is called as labels are, or None."""
+    return next((name for name in LABELS if name in names), None)
+
+
+def check_schema(schema: Any, columns: Columns, constants: Sequence[str] = ()) -> None:
+    """Refuse a table that lacks a column or has one of the wrong type.
+
+    constants: columns that the file's folders give.
+    """
+    for name in columns.names:
+        if name not in schema.names and name not in constants:
+            there = ", ".join(schema.names[:10]) or "none"
+            raise InputError(f"there is no column {name!r}, only {there}; name one of these.")
+    for name in columns.numbers:
+        _check_features(name, schema.field(name).type, isinstance(columns.features, str))
+    if columns.labels is not None and columns.labels in schema.names:
+        found = schema.field(columns.labels).type
+        if not _is_label(found):
+            raise InputError(
+                f"the column {columns.labels!r} is of {found}; labels are integers or strings."
+            )
+
+
+def _check_features(name: str, kind: Any, lists: bool) -> None:
+    """Refuse a column that is not one of numbers, or of lists of numbers."""
+    found = storage_type(kind)
+    if lists and _is_list(found):
+        found = storage_type(found.value_type)
+    elif lists:
+        found = None
+    if found is None or not _is_number(found):
+        wanted = "lists of numbers" if lists else "numbers"
+        raise InputError(f"the column {name!r} is of {kind}; features are {wanted}.")
+
+
+def check_width(schema: Any, columns: Columns, width: int | None) -> None:
+    """Refuse, where the schema tells, features of another width than is expected."""
+    found = schema_width(schema, columns)
+    if width is not None and found not in (None, width):
+        raise wrong_width(found, width)
+
+
+def wrong_width(found: int | None, width: int) -> InputError:
+    """Return the error of rows that are not as wide as others, or as the detector expects."""
+    return InputError(f"{found} features per row instead of {width}; pass rows of one layer.")
+
+
+def schema_width(schema: Any, columns: Columns) -> int | None:
+    """Return how many features a row has, where the schema tells."""
+    if not isinstance(columns.features, str):
+        return len(columns.features)
+    found = storage_type(schema.field(columns.features).type)
+    size = getattr(found, "list_size", None)
+    return None if size is None else int(size)
+
+
+def _types() -> Any:
+    return need("pyarrow.types", "parquet")
+
+
+def _is_list(found: Any) -> bool:
+    types = _types()
+    kinds = (types.is_list, types.is_large_list, types.is_fixed_size_list)
+    views = [getattr(types, name, None) for name in ("is_list_view", "is_large_list_view")]
+    return any(kind(found) for kind in (*kinds, *filter(None, views)))
+
+
+def _is_number(found: Any) -> bool:
+    types = _types()
+    return bool(types.is_floating(found) or types.is_integer(found) or types.is_boolean(found))
+
+
+def _is_label(found: Any) -> bool:
+    types = _types()
+    if types.is_dictionary(found):
+        return _is_label(found.value_type)
+    if types.is_integer(found) or types.is_boolean(found) or types.is_string(found):
+        return True
+    view = getattr(types, "is_string_view", None)
+    return bool(types.is_large_string(found) or (view is not None and view(found)))
+
+
+def storage_type(found: Any) -> Any:
+    """Return what an extension type, such as a tensor of fixed shape, is stored as."""
+    return getattr(found, "storage_type", found)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The features (n, m), labels (n,) and ids (Arrow's) of one record batch."""
+
+    features: AnyArray
+    labels: AnyArray | None
+    ids: Any
+
+
+def take(batch: Any, columns: Columns, first_row: int = 0) -> Taken:
+    """Return features, labels and ids of a record batch; bad ones are refused by their row.
+
+    first_row: the number of the batch's first row, for messages. Features are not copied where
+    Arrow has them as one run of numbers.
+    """
+    if isinstance(columns.features, str):
+        features = _matrix(batch.column(columns.features), columns.features, first_row)
+    else:
+        features = _side_by_side(batch, columns.features, first_row)
+    labels = None
+    if columns.labels is not None:
+        labels = take_labels(batch.column(columns.labels), columns.labels, first_row)
+    ids = None if columns.ids is None else batch.column(columns.ids)
+    return Taken(features, labels, ids)
+
+
+def _matrix(column: Any, name: str, first_row: int) -> AnyArray:
+    """Return a column of lists as a matrix."""
+    column = getattr(column, "storage", column)
+    _check_whole(column, name, first_row)
+    rows = len(column)
+    width = getattr(column.type, "list_size", None)
+    if width is None and rows:
+        width = _one_width(column, name, first_row)
+    values = getattr(column.flatten(), "storage", column.flatten())
+    if values.null_count:
+        place = int(np.argmax(values.is_null().to_numpy(zero_copy_only=False)))
+        raise _empty(name, first_row + place // int(width or 1))
+    return _numbers(values).reshape(rows, int(width or 0))
+
+
+def _one_width(column: Any, name: str, first_row: int) -> int:
+    lengths = column.value_lengths().to_numpy(zero_copy_only=False)
+    other = lengths != lengths[0]
+    if other.any():
+        row = int(np.argmax(other))
+        raise InputError(
+            f"row {first_row + row} of the column {name!r} has {lengths[row]} numbers and row "
+            f"{first_row} has {lengths[0]}; write rows of one length."
+        )
+    return int(lengths[0])
+
+
+def _side_by_side(batch: Any, names: Sequence[str], first_row: int) -> AnyArray:
+    """Return columns of numbers as a matrix."""
+    columns = []
+    for name in names:
+        column = getattr(batch.column(name), "storage", batch.column(name))
+        _check_whole(column, name, first_row)
+        columns.append(_numbers(column))
+    return np.column_stack(columns)
+
+
+def _numbers(values: Any) -> AnyArray:
+    """Return an array of Arrow as NumPy's, with numbers for true and false."""
+    if _types().is_boolean(values.type):
+        values = values.cast("uint8")
+    numbers: AnyArray = values.to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _check_whole(column: Any, name: str, first_row: int) -> None:
+    if column.null_count:
+        place = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+        raise _empty(name, first_row + place)
+
+
+def _empty(name: str, row: int) -> InputError:
+    return InputError(f"row {row} of the column {name!r} is empty; fill it in or leave it out.")
+
+
+def take_labels(column: Any, name: str, first_row: int = 0) -> AnyArray:
+    """Return a column of labels as integers or strings."""
+    _check_whole(column, name, first_row)
+    types = _types()
+    if types.is_dictionary(column.type):
+        codes = column.indices.to_numpy(zero_copy_only=False)
+        return np.asarray(take_labels(column.dictionary, name, first_row)[codes])
+    if types.is_integer(column.type) or types.is_boolean(column.type):
+        return _numbers(column)
+    if not len(column):
+        return np.empty(0, dtype=np.str_)
+    encoded = column.dictionary_encode()
+    names = np.array(encoded.dictionary.to_pylist(), dtype=np.str_)
+    return np.asarray(names[encoded.indices.to_numpy(zero_copy_only=False)])

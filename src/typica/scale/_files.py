@@ -1,0 +1,231 @@
+"""The files of a data set: one, those that a pattern names, or those in a folder, here or away."""
+
+from __future__ import annotations
+
+import glob
+import os
+import posixpath
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from typica.errors import InputError
+from typica.extras import need
+from typica.files import reason_of
+
+PARQUET, IPC, IPC_STREAM = "parquet", "ipc", "ipc stream"
+FORMATS = {
+    ".parquet": PARQUET,
+    ".pq": PARQUET,
+    ".arrow": IPC,
+    ".feather": IPC,
+    ".ipc": IPC,
+    ".arrows": IPC_STREAM,
+}
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # what engines call the folder of rows without a value
+_MAGIC = {b"PAR1": PARQUET, b"ARROW1": IPC}  # the first bytes of a file
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(::[a-z]+)?://")
+_PATTERN = re.compile(r"[*?\[]")
+Location = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class File:
+    """One file of a data set.
+
+    path: where it is, a path or an address. source: its path within the data set, by which its rows
+    are known. constants: what the names of its folders say, `year=2024/`, by column.
+    """
+
+    path: str
+    source: str
+    format: str
+    constants: tuple[tuple[str, str | int], ...] = ()
+
+
+def is_address(location: object) -> bool:
+    """Tell an address that fsspec knows (s3://..., https://...) from a path."""
+    return isinstance(location, str) and _ADDRESS.match(location) is not None
+
+
+def is_pattern(location: object) -> bool:
+    """Tell whether a path or an address stands for several."""
+    text = os.fspath(location) if isinstance(location, os.PathLike) else location
+    return isinstance(text, str) and _PATTERN.search(text) is not None
+
+
+def open_file(path: str) -> Any:
+    """Open a file here or away for Arrow to read."""
+    arrow = need("pyarrow", "parquet")
+    if not is_address(path):
+        return arrow.OSFile(path)
+    try:
+        return need("fsspec", "scale").open(path, "rb").open()
+    except InputError:
+        raise
+    except Exception as error:  # of every kind, by the package that knows the address
+        raise unreachable(path, error) from error
+
+
+def unreachable(address: str, error: Exception) -> InputError:
+    """Return the error of an address that does not answer."""
+    return InputError(
+        f"{address}: cannot be read ({reason_of(error)}); check the address, the network and who "
+        "you are there."
+    )
+
+
+def find_files(data: Location | Sequence[Location]) -> list[File]:
+    """Return the files of a data set: of a path, a pattern, a folder, an address, or several."""
+    if isinstance(data, str | os.PathLike):
+        root, paths = _found(os.fspath(data))
+    else:
+        root, paths = _found_of_all([os.fspath(location) for location in data])
+    return _typed([_file(path, root) for path in paths])
+
+
+def _typed(files: list[File]) -> list[File]:
+    """Return files whose constants are whole numbers where all values of a column are."""
+    texts: dict[str, set[str]] = {}
+    for file in files:
+        for name, value in file.constants:
+            texts.setdefault(name, set()).add(str(value))
+    whole = {name for name, values in texts.items() if all(map(_is_whole, values - {NO_VALUE}))}
+    if not whole:
+        return files
+    typed = []
+    for file in files:
+        values = [(name, _as_number(value, name in whole)) for name, value in file.constants]
+        typed.append(replace(file, constants=tuple(values)))
+    return typed
+
+
+def _is_whole(text: str) -> bool:
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and str(int(text)) == text
+
+
+def _as_number(value: str | int, whole: bool) -> str | int:
+    return int(value) if whole and value != NO_VALUE else value
+
+
+def _found_of_all(locations: list[str]) -> tuple[str, list[str]]:
+    if not locations:
+        raise InputError("no files; pass at least one.")
+    found = [_found(location) for location in locations]
+    paths = [path for _, some in found for path in some]
+    if len(set(paths)) < len(paths):
+        twice = next(path for place, path in enumerate(paths) if path in paths[:place])
+        raise InputError(f"{twice}: is named twice; name each file once.")
+    roots = [root for root, _ in found]
+    return _common(roots), paths
+
+
+def _common(roots: list[str]) -> str:
+    """Return the folder that all roots are in."""
+    if len(set(roots)) == 1:
+        return roots[0]
+    if any(map(is_address, roots)):
+        return posixpath.commonprefix(roots).rpartition("/")[0]
+    return os.path.commonpath([os.path.abspath(root) for root in roots])  # noqa: PTH100
+
+
+def _found(location: str) -> tuple[str, list[str]]:
+    """Return the folder that names are told from, and the sorted paths of the files."""
+    return _found_away(location) if is_address(location) else _found_here(location)
+
+
+def _found_here(location: str) -> tuple[str, list[str]]:
+    path = Path(location)
+    if path.is_dir():
+        paths = [str(file) for file in path.rglob("*") if file.is_file()]
+        return location, _tables(paths, location)
+    if path.is_file():
+        return str(path.parent), [location]
+    if not is_pattern(location):
+        raise InputError(f"{location}: there is no such file or folder; check the path.")
+    names = glob.glob(location, recursive=True)  # noqa: PTH207 (the pattern may have a root)
+    paths = [name for name in names if Path(name).is_file()]
+    if not paths:
+        raise InputError(f"{location}: no file is called so; check the pattern.")
+    return _fixed_part(location), sorted(paths)
+
+
+def _found_away(address: str) -> tuple[str, list[str]]:
+    fsspec = need("fsspec", "scale")
+    try:
+        system, path = fsspec.core.url_to_fs(address)
+        if is_pattern(address):
+            root, paths = _fixed_part(path), sorted(system.glob(path))
+        elif system.isdir(path):
+            root, paths = path, _tables(system.find(path), address)
+        elif system.isfile(path):
+            root, paths = posixpath.dirname(path), [path]
+        else:
+            paths = []
+    except InputError:
+        raise
+    except Exception as error:  # of every kind, by the package that knows the address
+        raise unreachable(address, error) from error
+    if not paths:
+        raise InputError(f"{address}: there is no such file; check the address.")
+    return str(system.unstrip_protocol(root)), [str(system.unstrip_protocol(p)) for p in paths]
+
+
+def _fixed_part(pattern: str) -> str:
+    """Return the folder before the first part of a path that stands for several names.
+
+    >>> _fixed_part("data/*/part-*.parquet"), _fixed_part("*.parquet")
+    ('data', '.')
+    """
+    before = pattern[: _PATTERN.search(pattern).start()]  # type: ignore[union-attr]
+    return os.path.dirname(before) or "."  # noqa: PTH120 (addresses, too)
+
+
+def _tables(paths: list[str], folder: str) -> list[str]:
+    """Return the sorted paths of the tables in a folder; what begins with _ or . is none."""
+    tables = [path for path in paths if _ending(path) in FORMATS and not _is_hidden(path, folder)]
+    if not tables:
+        raise InputError(f"{folder}: holds no file of {', '.join(FORMATS)}; check the folder.")
+    return sorted(tables)
+
+
+def _is_hidden(path: str, folder: str) -> bool:
+    """Tell whether a name within the folder begins with _ or . and holds no `column=value`."""
+    inner = path.removeprefix(folder).split("/")
+    return any(name.startswith(("_", ".")) and "=" not in name for name in inner)
+
+
+def _ending(path: str) -> str:
+    return posixpath.splitext(path)[1].lower()
+
+
+def _file(path: str, root: str) -> File:
+    source = _within(path, root)
+    folders = source.split("/")[:-1]
+    pairs = [folder.split("=", 1) for folder in folders if "=" in folder]
+    constants = tuple((name, unquote(value)) for name, value in pairs)
+    return File(path, source, FORMATS.get(_ending(path)) or _by_content(path), constants)
+
+
+def _within(path: str, root: str) -> str:
+    """Return the path of a file from a folder on, with / between names on every system."""
+    if is_address(path):
+        return path.removeprefix(root).lstrip("/")
+    return Path(os.path.relpath(path, root)).as_posix()
+
+
+def _by_content(path: str) -> str:
+    """Return the format of a file whose name does not tell."""
+    try:
+        with open_file(path) as file:
+            start = file.read(6)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({reason_of(error)}); check the file.") from None
+    found = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), None)
+    if found is None:
+        raise InputError(f"{path}: neither Parquet nor Arrow; pass files of {', '.join(FORMATS)}.")
+    return found

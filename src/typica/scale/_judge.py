@@ -1,0 +1,116 @@
+"""Verdicts as Arrow's record batches, of one schema whatever the rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from typica.arrays import AnyArray
+from typica.decide import judge
+from typica.detectors import final_detector, reads_logits
+from typica.errors import InputError, argument, border
+from typica.extras import need
+from typica.scale._batches import Batch
+from typica.verdicts import TABLE, WORDS, Verdicts
+
+
+class Judge:
+    """Judges batches: a callable that makes a record batch of verdicts of each.
+
+    Its columns are the ids, or else the file and the row of each, then verdict, score, p_value,
+    nearest, runner_up and margin; null where the detector cannot tell. ids: the name and the Arrow
+    type of the column of ids. The other options are those of `typica.judge`.
+
+    >>> from typica import CTM
+    >>> detector = CTM().fit(np.eye(20), range(20))
+    >>> Judge(detector)(Batch(np.eye(20), source="a.parquet")).num_rows
+    20
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        ids: tuple[str, Any] | None = None,
+        *,
+        alpha: Any = None,
+        tpr: Any = None,
+        confidence: Any = None,
+    ) -> None:
+        if ids is not None and ids[0] in TABLE:
+            raise InputError(
+                f"{argument('id_column')} {ids[0]}: verdicts have a column of that name; "
+                "give the ids another."
+            )
+        self.estimator = estimator
+        self._levels = {"alpha": alpha, "tpr": tpr, "confidence": confidence}
+        self._ids = ids
+        self.schema = _schema(estimator, ids)
+
+    @border
+    def __call__(self, batch: Batch) -> Any:
+        """Return the verdicts on a batch; an error names the file and the row."""
+        arrow = need("pyarrow", "parquet")
+        if not len(batch):
+            return arrow.RecordBatch.from_pylist([], schema=self.schema)
+        with batch.blamed():
+            verdicts = judge(self.estimator, batch.features, **self._levels)
+        columns = [*self._whose(batch), *self._decided(verdicts)]
+        return arrow.record_batch(columns, schema=self.schema)
+
+    def _whose(self, batch: Batch) -> list[Any]:
+        """Return the ids, or else the file and the row of each."""
+        arrow = need("pyarrow", "parquet")
+        if self._ids is not None:
+            return [batch.ids.cast(self._ids[1])]
+        rows = np.arange(batch.start, batch.start + len(batch))
+        return [arrow.repeat(batch.source, len(batch)), arrow.array(rows)]
+
+    def _decided(self, verdicts: Verdicts) -> list[Any]:
+        arrow = need("pyarrow", "parquet")
+        nulls = arrow.nulls(len(verdicts))
+        columns = []
+        for name in TABLE:
+            kind = self.schema.field(name).type
+            if name == "verdict":
+                column = _words(verdicts.typical, arrow)
+            else:
+                column = _column(getattr(verdicts, name), kind, arrow)
+            columns.append(nulls.cast(kind) if column is None else column)
+        return columns
+
+
+def _schema(estimator: Any, ids: tuple[str, Any] | None) -> Any:
+    arrow = need("pyarrow", "parquet")
+    name = _type_of_names(estimator, arrow)
+    whose = [("file", arrow.string()), ("row", arrow.int64())] if ids is None else [ids]
+    kinds = {"verdict": arrow.string(), "nearest": name, "runner_up": name}
+    decided = [(column, kinds.get(column, arrow.float64())) for column in TABLE]
+    return arrow.schema([*whose, *decided])
+
+
+def _type_of_names(estimator: Any, arrow: Any) -> Any:
+    """Return the Arrow type of the names of classes."""
+    if reads_logits(estimator):
+        return arrow.int64()
+    try:
+        classes = final_detector(estimator).classes_
+    except AttributeError:  # it matches none
+        return arrow.string()
+    return arrow.int64() if classes.dtype.kind in "iub" else arrow.string()
+
+
+def _words(typical: AnyArray | None, arrow: Any) -> Any:
+    if typical is None:
+        return None
+    words = arrow.array([WORDS[False], WORDS[True]])
+    return words.take(arrow.array(typical.astype(np.int8)))
+
+
+def _column(values: AnyArray | None, kind: Any, arrow: Any) -> Any:
+    """Return values as an array of Arrow, with null for None and NaN."""
+    if values is None:
+        return None
+    if values.dtype.kind in "fiub":
+        return arrow.array(values, from_pandas=True).cast(kind)
+    return arrow.array(values.tolist(), type=kind)

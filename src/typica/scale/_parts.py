@@ -1,0 +1,169 @@
+"""A data set as numbered parts: runs of rows of one file that one worker reads by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from typica.errors import InputError, about
+from typica.extras import need
+from typica.files import reading
+from typica.scale._files import IPC, IPC_STREAM, PARQUET, File, is_address, open_file
+
+PART_BYTES = 2**28  # of the columns that are read, unpacked; a larger row group is a part by itself
+OPENED_AT_ONCE = 16  # files whose ends are read side by side: what takes time is the way there
+_VALUE = 4  # bytes of a number, at the least that is likely
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of one file, for one worker.
+
+    number: its place among all parts. file: where they are. groups: from which row group on, and up
+    to which, of a Parquet file; None for the whole file. start: the number of its first row within
+    the file, and first: within the data set. rows: how many, None where that is not known.
+    row_bytes: what a row takes in memory, about.
+    """
+
+    number: int
+    file: File
+    groups: tuple[int, int] | None
+    start: int
+    rows: int | None
+    first: int | None = None
+    row_bytes: int = 4096
+
+    @property
+    def source(self) -> str:
+        """The file's path within the data set."""
+        return self.file.source
+
+
+class Group(NamedTuple):
+    """A run of rows that is read as a whole, of so many bytes."""
+
+    rows: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What the end of a file tells: its schema, and its row groups where it has any."""
+
+    file: File
+    schema: Any
+    groups: tuple[Group, ...] | None
+    rows: int | None
+
+
+def outline_files(files: Sequence[File]) -> list[Outline]:
+    """Return what the ends of files tell; one that cannot be read is refused by its path."""
+    if len(files) == 1:
+        return [_outline(files[0])]
+    with ThreadPoolExecutor(OPENED_AT_ONCE) as pool:
+        return list(pool.map(_outline, files))
+
+
+def _outline(file: File) -> Outline:
+    with reading_table(file):
+        return _OUTLINES[file.format](file)
+
+
+def reading_table(file: File) -> Any:
+    """Say that a file is at fault, by its path, where it cannot be read."""
+    what = "not a whole Parquet file" if file.format == PARQUET else "not a whole Arrow file"
+    if is_address(file.path):
+        what += " that can be reached"
+    return reading(file.path, what)
+
+
+def _outline_parquet(file: File) -> Outline:
+    parquet = need("pyarrow.parquet", "parquet")
+    with open_file(file.path) as opened:
+        found = parquet.ParquetFile(opened, pre_buffer=False)
+        metadata, schema = found.metadata, found.schema_arrow
+    groups = []
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        columns = [group.column(place) for place in range(group.num_columns)]
+        # Values that are all alike take next to no room in the file.
+        size = sum(max(c.total_uncompressed_size, _VALUE * c.num_values) for c in columns)
+        groups.append(Group(group.num_rows, size))
+    return Outline(file, schema, tuple(groups), metadata.num_rows)
+
+
+def _outline_ipc(file: File) -> Outline:
+    with open_file(file.path) as opened:
+        reader = need("pyarrow.ipc", "parquet").open_file(opened)
+        return Outline(file, reader.schema, None, _count_rows(reader))
+
+
+def _count_rows(reader: Any) -> int:
+    if hasattr(reader, "count_rows"):
+        return int(reader.count_rows())
+    return sum(reader.get_batch(i).num_rows for i in range(reader.num_record_batches))
+
+
+def _outline_ipc_stream(file: File) -> Outline:
+    with open_file(file.path) as opened:
+        return Outline(file, need("pyarrow.ipc", "parquet").open_stream(opened).schema, None, None)
+
+
+_OUTLINES: dict[str, Callable[[File], Outline]] = {
+    PARQUET: _outline_parquet,
+    IPC: _outline_ipc,
+    IPC_STREAM: _outline_ipc_stream,
+}
+
+
+def cut(outlines: Iterable[Outline], size: int = PART_BYTES) -> list[Part]:
+    """Return the parts of a data set: row groups of a file together, up to `size` bytes."""
+    parts: list[Part] = []
+    first: int | None = 0
+    for outline in outlines:
+        for part in _parts_of(outline, size):
+            begins = None if first is None else first + part.start
+            parts.append(replace(part, number=len(parts), first=begins))
+        first = None if first is None or outline.rows is None else first + outline.rows
+    return parts
+
+
+def _parts_of(outline: Outline, size: int) -> Iterator[Part]:
+    if outline.groups is None:
+        yield Part(0, outline.file, None, 0, outline.rows)
+        return
+    starts = [0, *accumulate(group.rows for group in outline.groups)]
+    for begin, end in _runs(outline.groups, size):
+        rows = starts[end] - starts[begin]
+        if rows:
+            total = sum(group.size for group in outline.groups[begin:end])
+            row_bytes = -(-total // rows)
+            yield Part(0, outline.file, (begin, end), starts[begin], rows, None, row_bytes)
+
+
+def _runs(groups: Sequence[Group], size: int) -> Iterator[tuple[int, int]]:
+    """Yield from which group to which each part goes.
+
+    >>> list(_runs([Group(9, 40), Group(9, 40), Group(9, 90), Group(9, 10)], 100))
+    [(0, 2), (2, 4)]
+    """
+    begin, held = 0, 0
+    for place, group in enumerate(groups):
+        if held and held + group.size > size:
+            yield begin, place
+            begin, held = place, 0
+        held += group.size
+    if begin < len(groups):
+        yield begin, len(groups)
+
+
+def check_rows_known(parts: Sequence[Part], why: str) -> int:
+    """Return how many rows all parts have; refuse where a file does not tell."""
+    for part in parts:
+        if part.rows is None:
+            with about(part.file.path):
+                raise InputError(f"does not say how many rows it has, {why}; write it as Parquet.")
+    return sum(part.rows or 0 for part in parts)

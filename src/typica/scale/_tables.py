@@ -1,0 +1,207 @@
+"""A data set opened: files as parts, or an object that gives Arrow's batches as it goes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from typica.arrays import AnyArray
+from typica.errors import InputError, about, border
+from typica.extras import need
+from typica.scale._batches import Batch, read_batch, read_part, sliced
+from typica.scale._columns import (
+    Columns,
+    Wanted,
+    check_schema,
+    check_width,
+    schema_width,
+)
+from typica.scale._files import find_files
+from typica.scale._parts import PART_BYTES, Outline, Part, cut, outline_files
+
+Data = Any  # a path, a pattern, a folder, an address, several of them, or an Arrow object
+
+
+@dataclass(frozen=True)
+class Tables:
+    """A data set of files: its parts in order, and the columns that are read of each.
+
+    schema: that of the first file. labels: one for each row of the data set, where they come from a
+    file of their own.
+    """
+
+    parts: tuple[Part, ...]
+    columns: Columns
+    schema: Any
+    labels: AnyArray | None = None
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows there are; None where a file does not tell."""
+        counts = [part.rows for part in self.parts]
+        known = [count for count in counts if count is not None]
+        return sum(known) if len(known) == len(counts) else None
+
+    @property
+    def width(self) -> int | None:
+        """How many features a row has, where the schema tells."""
+        return schema_width(self.schema, self.columns)
+
+    is_repeatable = True  # the rows can be read a second time
+
+    @property
+    def id_field(self) -> tuple[str, Any] | None:
+        """The name and the Arrow type of the column of ids, as `Judge` takes them."""
+        return field_of(self.schema, self.columns.ids)
+
+    def read(self, part: Part) -> Iterator[Batch]:
+        """Yield the batches of a part."""
+        return read_part(part, self.columns, self.labels_of(part))
+
+    def labels_of(self, part: Part) -> AnyArray | None:
+        """Return the labels of a part's rows, where they come from a file of their own."""
+        if self.labels is None or part.first is None or part.rows is None:
+            return None
+        return self.labels[part.first : part.first + part.rows]
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield all batches in order."""
+        for part in self.parts:
+            yield from self.read(part)
+
+
+class Stream:
+    """An object with `__arrow_c_stream__`: polars, DuckDB, datasets, pyarrow and others.
+
+    name: what its rows are known by, for keys and messages.
+    """
+
+    def __init__(self, source: Any, name: str = "") -> None:
+        arrow = need("pyarrow", "parquet")
+        self.source = source
+        self.name = name
+        # What gives its rows once gives them to this reader.
+        self.is_repeatable = not isinstance(source, arrow.RecordBatchReader)
+        self._reader = arrow.RecordBatchReader.from_stream(source)
+        self.schema = self._reader.schema
+        self.columns = Columns("")
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows there are, where the object tells."""
+        found = getattr(self.source, "num_rows", None)
+        return found if isinstance(found, int) else None
+
+    @property
+    def width(self) -> int | None:
+        """How many features a row has, where the schema tells."""
+        return schema_width(self.schema, self.columns)
+
+    @property
+    def id_field(self) -> tuple[str, Any] | None:
+        """The name and the Arrow type of the column of ids, as `Judge` takes them."""
+        return field_of(self.schema, self.columns.ids)
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield all batches in order."""
+        start = 0
+        for record in self._records():
+            for piece in sliced(record.select(self.columns.names)):
+                yield read_batch(piece, self.columns, self.name, start, self.name)
+                start += len(piece)
+
+    def _records(self) -> Any:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            return reader
+        if not self.is_repeatable:
+            raise InputError("the stream was read to its end; pass what can be read again.")
+        return need("pyarrow", "parquet").RecordBatchReader.from_stream(self.source)
+
+
+def field_of(schema: Any, name: str | None) -> tuple[str, Any] | None:
+    """Return the name and the type of a column; one that a file's folders give is a string."""
+    if name is None:
+        return None
+    if name not in schema.names:
+        return name, need("pyarrow", "parquet").string()
+    return name, schema.field(name).type
+
+
+@border
+def open_tables(
+    data: Data,
+    *,
+    features: str | None = None,
+    columns: Sequence[str] | None = None,
+    labels: Any = None,
+    ids: str | None = None,
+    width: int | None = None,
+    part_bytes: int = PART_BYTES,
+    find_labels: bool = False,
+) -> Tables | Stream:
+    """Open a data set, and say what is wrong with it before any of its rows is read.
+
+    data: a Parquet or Arrow file, a pattern (`embeddings/*.parquet`), a folder, an address that
+    fsspec knows, several of these, or an object with `__arrow_c_stream__`. features: the column of
+    lists that holds them; None takes the column `features`, or the only one of lists. columns: one
+    column for each feature, in their place. labels: a column, or an array with one label for each
+    row. ids: a column that is passed on. width: how many features a row must have. part_bytes: how
+    large parts are, about. find_labels: take a column `label`, where no labels are given.
+    """
+    wanted = Wanted(features, columns, labels, ids, find_labels)
+    if not isinstance(data, str | os.PathLike | Sequence):
+        return _open_stream(data, wanted, width)
+    outlines = outline_files(find_files(data))
+    first = outlines[0]
+    with about(first.file.path):
+        chosen = wanted.found_in(first.schema, _constants(first))
+    _check_all(outlines, chosen, width)
+    given = None if labels is None or isinstance(labels, str) else labels
+    opened = Tables(tuple(cut(outlines, part_bytes)), chosen, first.schema, given)
+    _check_labels(opened)
+    return opened
+
+
+def _constants(outline: Outline) -> list[str]:
+    return [name for name, _ in outline.file.constants]
+
+
+def _check_all(outlines: list[Outline], columns: Columns, width: int | None) -> None:
+    expected = width
+    for outline in outlines:
+        with about(outline.file.path):
+            check_schema(outline.schema, columns, _constants(outline))
+            check_width(outline.schema, columns, expected)
+        expected = expected or schema_width(outline.schema, columns)
+
+
+def _check_labels(tables: Tables) -> None:
+    if tables.labels is None:
+        return
+    if tables.rows is None:
+        raise InputError(
+            "labels in a file of their own, and files that do not say how many rows they have; "
+            "write the files as Parquet, or labels into a column."
+        )
+    if len(tables.labels) != tables.rows:
+        raise InputError(
+            f"{len(tables.labels)} labels for {tables.rows} rows; one per row is needed."
+        )
+
+
+def _open_stream(data: Any, wanted: Wanted, width: int | None) -> Stream:
+    if not hasattr(data, "__arrow_c_stream__"):
+        raise InputError(
+            f"got {type(data).__name__}; pass a path, a pattern, a folder, an address, or an "
+            "object with __arrow_c_stream__ (polars, DuckDB, datasets, pyarrow)."
+        )
+    if wanted.labels is not None and not isinstance(wanted.labels, str):
+        raise InputError("labels of an Arrow object are one of its columns; pass its name.")
+    opened = Stream(data)
+    opened.columns = wanted.found_in(opened.schema)
+    check_schema(opened.schema, opened.columns)
+    check_width(opened.schema, opened.columns, width)
+    return opened
