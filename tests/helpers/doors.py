@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 import typica
 from typica.bank import Bank, describe_bank
-from typica.bench import load_suite, read_result, read_scores, write_report
+from typica.bench import load_suite, read_result, read_result_scores, write_report
 from typica.data import (
     find_head,
     has_logits,
@@ -27,7 +27,7 @@ from typica.data import (
     unpack,
 )
 from typica.data.sets._idx import read_idx
-from typica.decide import read_scores as read_stream
+from typica.decide import read_scores
 from typica.errors import InputError
 from typica.nets import open_model
 
@@ -69,7 +69,7 @@ def _folder_doors(path: Path) -> Iterator[Door]:
         yield from (read_features, read_labels, read_head, read_origin)
     if (path / "result.json").exists():
         yield read_result
-        yield read_scores
+        yield read_result_scores
         yield write_report_somewhere
     yield look_at_images
 
@@ -135,7 +135,7 @@ def write_report_somewhere(path: Path) -> None:
 def read_lines_of_scores(path: Path) -> None:
     """Read a stream of scores."""
     with path.open(encoding="utf-8", errors="replace") as lines:
-        list(read_stream(lines))
+        list(read_scores(lines))
 
 
 def use_weights(path: Path) -> None:

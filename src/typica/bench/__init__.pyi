@@ -27,7 +27,7 @@ from ._plot import PLOTS, plot
 from ._prepare import prepare
 from ._record import Record
 from ._render import to_csv, to_html, to_latex, to_markdown, to_terminal
-from ._results import APART, read_result, read_scores, result_file, write_result
+from ._results import APART, read_result, read_result_scores, result_file, write_result
 from ._suite import FeatureSuite
 from ._table import Table
 from ._tables import tables_of
@@ -76,7 +76,7 @@ __all__ = [
     "published",
     "read_features_folder",
     "read_result",
-    "read_scores",
+    "read_result_scores",
     "result_file",
     "run_experiment",
     "suite_text",

@@ -15,7 +15,7 @@ from typica.bench._findings import Analysis
 from typica.bench._gallery import Shown
 from typica.bench._measures import mapping
 from typica.bench._record import Record
-from typica.bench._results import not_written, read_result, read_scores, result_file
+from typica.bench._results import not_written, read_result, read_result_scores, result_file
 from typica.errors import FormatError
 from typica.files import read_json, reading
 
@@ -40,7 +40,7 @@ class ResultFolder:
     @cached_property
     def scores(self) -> dict[str, Scores]:
         """The scores of each method that has some on an OOD set of the result, the best first."""
-        found = read_scores(self.path)
+        found = read_result_scores(self.path)
         known = {}
         for name in self.record.ranked:
             if name not in found:
@@ -72,7 +72,7 @@ def open_result(folder: str | os.PathLike[str]) -> ResultFolder:
     return ResultFolder(
         path=folder,
         record=record,
-        gallery=_gallery(_read_json(folder / "gallery.json")),
+        gallery=_shown_of(_read_json(folder / "gallery.json")),
         analysis=_analysis(folder, charts),
         histograms=tuple(histogram_charts(charts.get("histograms"))),
         curves=tuple(curve_charts(charts.get("curves"))),
@@ -80,7 +80,7 @@ def open_result(folder: str | os.PathLike[str]) -> ResultFolder:
     )
 
 
-def _gallery(entries: Any) -> tuple[Shown, ...]:
+def _shown_of(entries: Any) -> tuple[Shown, ...]:
     if not isinstance(entries, list):
         return ()
     named = [entry for entry in entries if isinstance(mapping(entry).get("file"), str)]

@@ -97,7 +97,7 @@ def _check_results(path: Path, results: Any) -> None:
             )
 
 
-def read_scores(folder: str | Path) -> dict[str, Scores]:
+def read_result_scores(folder: str | Path) -> dict[str, Scores]:
     """Read the scores behind a result by method.
 
     Files of other names than the result's methods are passed over.

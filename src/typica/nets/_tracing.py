@@ -145,7 +145,7 @@ class Tape:
         return lambda x, output: self.calls.keep(name, Call.of(x, output))
 
 
-def find_head(calls: Calls, output: Any) -> str | None:
+def head_name(calls: Calls, output: Any) -> str | None:
     """Return the name of the Linear module that gave the logits of an output, or None.
 
     That is the one that gave the tensor called "logits", else the last to run whose output is among

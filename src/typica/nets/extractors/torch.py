@@ -22,8 +22,8 @@ from typica.nets._tracing import (
     Tape,
     as_tokens,
     evaluating,
-    find_head,
     first_tensor,
+    head_name,
     hooked,
     is_opaque,
     output_logits,
@@ -116,7 +116,7 @@ class FeatureExtractor:
             output = self._forward(images)
         if self.traced:
             return self._extraction(tape, output, self._head)
-        head = self._head if self._head_given else find_head(tape.calls, output)
+        head = self._head if self._head_given else head_name(tape.calls, output)
         extraction = self._extraction(tape, output, head)
         self._head, self._ran = head, list(dict.fromkeys(tape.ran))
         self._finding = self._told(extraction, tape, output)
