@@ -4,8 +4,8 @@
 
 SGD with Nesterov momentum under a one-cycle schedule; flips and crops of images padded by 4. The
 state is kept after each epoch, beside the output: run the same command again and it goes on. Ten
-epochs take some two hours on two cores. The output is a bare state dict, as the suites
-`cifar10-wrn` and `cifar100-wrn` read it.
+epochs take some two hours on two cores; --bf16 multiplies in bfloat16, where processors do so
+faster. The output is a bare state dict, as the suites `cifar10-wrn` and `cifar100-wrn` read it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def augmented(pixels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np
 class Training:
     """A network on its way, whose state can be kept and taken up again."""
 
-    def __init__(self, classes: int, steps: int, rate: float) -> None:
+    def __init__(self, classes: int, steps: int, rate: float, bf16: bool) -> None:
         self.model = zoo.load(NAME, weights=None, num_classes=classes)
         self.model.to(memory_format=torch.channels_last)
         self.optimiser = torch.optim.SGD(
@@ -70,6 +70,7 @@ class Training:
             self.optimiser, max_lr=rate, total_steps=steps, pct_start=0.3
         )
         self.epoch = 0
+        self.bf16 = bf16
 
     def parts(self) -> dict[str, Any]:
         """Return what has a state, by name."""
@@ -97,7 +98,9 @@ class Training:
         total = 0.0
         for rows in order[:whole].reshape(-1, batch):
             pixels = transform.normalised(augmented(split.pixels[rows], rng))
-            loss = cross_entropy(self.model(tensor(pixels)), split.labels[rows])
+            with torch.autocast("cpu", torch.bfloat16, enabled=self.bf16):
+                logits = self.model(tensor(pixels))
+            loss = cross_entropy(logits.float(), split.labels[rows])
             self.optimiser.zero_grad()
             loss.backward()
             self.optimiser.step()
@@ -131,6 +134,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--rate", type=float, default=0.2, help="the largest learning rate")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--bf16", action="store_true", help="multiply in bfloat16")
     given = parser.parse_args()
 
     transform = zoo.transform(NAME)
@@ -140,7 +144,7 @@ def main() -> None:
 
     torch.manual_seed(given.seed)
     steps = given.epochs * (len(train.pixels) // given.batch)
-    training = Training(int(train.labels.max()) + 1, steps, given.rate)
+    training = Training(int(train.labels.max()) + 1, steps, given.rate, given.bf16)
     kept = given.output.with_suffix(".training")
     if kept.is_file():
         training.resume(kept)

@@ -134,12 +134,16 @@ def _row_sums(Z: Rows) -> Keys:
     factors = scrambled(columns * np.uint64(0x9E3779B97F4A7C15)) | np.uint64(1)
     sums = np.empty(len(Z), np.uint64)
     step = max(1, _BLOCK_BYTES // (8 * Z.shape[1]))
+    # Memory that every block uses again: new pages would cost more than the sums.
+    numbers, upper = np.empty((2, step, Z.shape[1]))
     for start in range(0, len(Z), step):
-        rows = np.ascontiguousarray(Z[start : start + step])
-        bits = np.add(rows, 0.0, dtype=np.float64).view(np.uint64)  # the sum turns -0.0 into 0.0
+        rows = Z[start : start + step]
+        np.add(rows, 0.0, out=numbers[: len(rows)])  # the sum turns -0.0 into 0.0
+        bits, halves = (each[: len(rows)].view(np.uint64) for each in (numbers, upper))
         # The lower half of a number that was narrower is zero, and would stay so in the sum.
-        bits ^= bits >> np.uint64(32)
-        sums[start : start + step] = bits @ factors
+        np.right_shift(bits, np.uint64(32), out=halves)
+        np.bitwise_xor(bits, halves, out=bits)
+        np.einsum("ij,j->i", bits, factors, out=sums[start : start + step])
     return sums
 
 
