@@ -30,7 +30,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import AnyArray, Array, Labels, Rows, namespace
+from typica.arrays import AnyArray, Array, Labels, Rows, like, namespace
 from typica.checks import count
 from typica.detectors._bases import (
     LearnsClassMeans,
@@ -95,6 +95,10 @@ class Geometry(NamedTuple):
             directions=directions,
             raw=units(moments.means)[0],
         )
+
+    def like(self, rows: Rows) -> Self:
+        """Return the same in the dtype of these rows."""
+        return type(self)(*(like(each, rows) for each in self))
 
 
 class Witnesses(NamedTuple):
@@ -265,9 +269,9 @@ class Quorum(LearnsClassMeans, ScatterDetector):
         for fold in np.unique(folds):
             chosen = folds == fold
             unseen = self.kept_.part(chosen)
-            geometry = Geometry.of(self.moments_.minus(unseen.moments()), self.head)
-            rows = unseen.rows.astype(np.float64)
-            for witness, values in enumerate(witnesses(rows, geometry, self.head)):
+            rest = self.moments_.minus(unseen.moments())
+            geometry = Geometry.of(rest, self.head).like(unseen.rows)
+            for witness, values in enumerate(witnesses(unseen.rows, geometry, self.head)):
                 if values is not None:
                     said[witness, chosen] = values
         return said
