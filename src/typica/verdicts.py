@@ -15,11 +15,23 @@ from typica.arrays import AnyArray
 from typica.cards import card
 from typica.errors import InputError, border, by_caller, given
 from typica.extras import need
+from typica.groups import GroupVerdicts
 
-COLUMNS = ("file", "row", "verdict", "score", "p_value", "nearest", "runner_up", "margin", "why")
+COLUMNS = (
+    "file",
+    "row",
+    "group",
+    "verdict",
+    "score",
+    "p_value",
+    "nearest",
+    "runner_up",
+    "margin",
+    "why",
+)
 WORDS = {True: "typical", False: "atypical"}
-TABLE = ("verdict", "score", "p_value", "nearest", "runner_up", "margin")
-SORTS = ("p_value", "score", "margin", "nearest", "file", "input")
+TABLE = ("group", "verdict", "score", "p_value", "nearest", "runner_up", "margin")
+SORTS = ("p_value", "score", "margin", "nearest", "file", "group", "input")
 SHOWN = 20  # rows of a table in a notebook
 
 
@@ -35,6 +47,7 @@ class Verdict(NamedTuple):
     why: str
     file: str | None = None
     row: int | None = None
+    group: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +59,8 @@ class Verdicts:
     p-value. nearest, runner_up (n,): the names of the two classes that match best, with their
     similarities; a runner-up that is not there is None, its similarity NaN. file (n,): the names of
     the images, where the inputs are images. row (n,): which of the inputs each is on, once `sort`
-    or `only` has moved them.
+    or `only` has moved them. group (n,), groups: what each input belongs to, and the verdicts on
+    all of these, where `judge` was told; `groups` stays whole whatever becomes of the rows.
 
     >>> verdicts = Verdicts(np.array([0.5, 0.9]), typical=np.array([False, True]))
     >>> verdicts
@@ -65,6 +79,8 @@ class Verdicts:
     runner_up_similarity: AnyArray | None = None
     file: NDArray[np.str_] | None = None
     row: NDArray[np.int64] | None = None
+    group: AnyArray | None = None
+    groups: GroupVerdicts | None = None
 
     @property
     def verdict(self) -> AnyArray | None:
@@ -107,23 +123,25 @@ class Verdicts:
             why="; ".join(self.reasons(i)),
             file=_item(self.file, i),
             row=_item(self.row, i),
+            group=_item(self.group, i),
         )
 
     def __iter__(self) -> Iterator[Verdict]:
         return (self[i] for i in range(len(self)))
 
     def _sliced(self, rows: slice | Sequence[int] | AnyArray) -> Verdicts:
-        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        names = [field.name for field in fields(self) if field.name != "groups"]
+        columns = {name: getattr(self, name) for name in names}
         known = {name: column[rows] for name, column in columns.items() if column is not None}
-        return Verdicts(**known)
+        return Verdicts(**known, groups=self.groups)
 
     @border
     def sort(self, by: str | None = None) -> Verdicts:
         """Return the verdicts in another order, the strangest first; `row` keeps the inputs' order.
 
-        by: "p_value", "score" or "margin", the smallest first; "nearest" or "file", by name;
-        "input", as the inputs came. None is the p-value where there is one, else the score. Equals
-        are sorted by the score.
+        by: "p_value", "score" or "margin", the smallest first; "nearest", "file" or "group", by
+        name; "input", as the inputs came. None is the p-value where there is one, else the score.
+        Equals are sorted by the score.
 
         >>> verdicts = Verdicts(np.array([0.9, 0.5, 0.7])).sort()
         >>> verdicts.score.tolist(), verdicts.row.tolist()
@@ -199,7 +217,8 @@ class Verdicts:
         if self.typical is None:
             return f"{len(self)} {noun}: no threshold"
         accepted = len(self) - self.n_atypical
-        return f"{len(self)} {noun}: {accepted} typical, {self.n_atypical} atypical"
+        found = f"{len(self)} {noun}: {accepted} typical, {self.n_atypical} atypical"
+        return found if self.groups is None else f"{found}; {self.groups!r}"
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks, what was rejected in colour."""

@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import pytest
 from helpers.data import Data
 from helpers.shell import run
@@ -96,6 +98,72 @@ def test_discoveries_keep_the_false_discovery_rate(folder, data: Data, capsys):
     assert "--fdr goes by itself" in run(
         capsys, "score", "ctm.safetensors", "ood.npy", "--fdr", "0.1", "--alpha", "0.1", code=2
     )
+
+
+def write_boxes(data: Data) -> tuple[np.ndarray, list[str]]:
+    """Write rows of six images, the last strange, in every form that has columns or arrays."""
+    rows = np.concatenate([data.test[:10], data.ood[:2]])
+    images = [f"img {i // 2}" for i in range(12)]
+    header = ",".join(["image", *(f"z{i}" for i in range(rows.shape[1])), "label"])
+    pairs = zip(images, rows.tolist(), strict=True)
+    lines = [",".join([name, *map(repr, row), "0"]) for name, row in pairs]
+    Path("boxes.csv").write_text("\n".join([header, *lines]))
+    np.savez("boxes.npz", features=rows, image=np.array(images), labels=np.zeros(12, int))
+    table = pyarrow.table({"image": images, "features": rows.tolist(), "label": [0] * 12})
+    pyarrow.parquet.write_table(table, "boxes.parquet")
+    np.save("boxes.npy", rows)
+    Path("images.txt").write_text("\n".join(images))
+    return rows, images
+
+
+def test_rows_of_images_are_judged_together(folder, data: Data, capsys, monkeypatch):
+    rows, images = write_boxes(data)
+    run(capsys, "calibrate", "ctm.safetensors", "held_out.npy", "--alpha", "0.1")
+    wanted = typica.load("ctm.safetensors").judge(rows, groups=images)
+    assert wanted.groups.verdict[-1] == "atypical"
+    for file, groups in {
+        "boxes.csv": "image",
+        "boxes.npz": "image",
+        "boxes.parquet": "image",
+        "boxes.npy": "images.txt",
+    }.items():
+        found = run_json(capsys, "score", "ctm.safetensors", file, "--groups", groups)
+        assert found["groups"] == [one._asdict() for one in wanted.groups]
+        assert [row["group"] for row in found["rows"]] == images
+        assert [row["verdict"] for row in found["rows"]] == wanted.verdict.tolist()
+    arriving = json.dumps(rows.tolist())[1:-1].replace("], [", "]\n[")
+    monkeypatch.setattr(
+        "sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(arriving.encode())))
+    )
+    piped = run_json(capsys, "score", "ctm.safetensors", "-", "--groups", "images.txt")
+    assert piped["groups"] == found["groups"]
+    out = run(capsys, "score", "ctm.safetensors", "boxes.csv", "--groups", "image")
+    assert f"{wanted.groups.n_atypical} of 6 groups are atypical" in out and "img 5" in out
+    only = run(
+        capsys,
+        *("score", "ctm.safetensors", "boxes.csv", "--groups", "image"),
+        *("--only", "atypical", "--limit", "1", "-o", "strange.csv"),
+    )
+    assert only.count("img 5") == 2
+    assert Path("strange.csv").read_text().startswith("row,group,verdict")
+    by_fdr = run_json(
+        capsys, "score", "ctm.safetensors", "boxes.csv", "--groups", "image", "--fdr", "0.2"
+    )
+    assert by_fdr["groups"][-1]["verdict"] == "atypical"
+
+
+def test_groups_that_are_not_there(folder, data: Data, capsys):
+    write_boxes(data)
+    score = ("score", "ctm.safetensors")
+    err = run(capsys, *score, "boxes.csv", "--groups", "image", code=2)
+    assert "run `typica calibrate`" in err
+    run(capsys, "calibrate", "ctm.safetensors", "held_out.npy")
+    for file in ("boxes.csv", "boxes.npz", "boxes.parquet"):
+        err = " ".join(run(capsys, *score, file, "--groups", "picture", code=2).split())
+        assert "has no column 'picture', but " in err and "image" in err
+    Path("few.txt").write_text("a\nb")
+    err = run(capsys, *score, "boxes.npy", "--groups", "few.txt", code=2)
+    assert "--groups of shape (2,) for 12 rows" in " ".join(err.split())
 
 
 def test_levels_need_calibration_scores(folder, capsys):

@@ -15,7 +15,7 @@ FLOORS = [  # from the top
     "arrays linalg",
     "store",
     "labels sums",
-    "head moments metrics explanation calibration origin verdicts fdr combine",
+    "head moments metrics explanation calibration origin verdicts fdr combine groups",
     "estimator registry",
     "detectors",
     "rectify",

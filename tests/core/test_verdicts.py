@@ -25,7 +25,7 @@ def judged() -> Verdicts:
 
 def test_every_form_tells_the_same(judged: Verdicts):
     told = judged.to_dict()
-    assert list(told) == list(COLUMNS[2:])  # no files, and in the order of the input
+    assert list(told) == list(COLUMNS[3:])  # no files or groups, and in the order of the input
     assert json.loads(json.dumps(told, allow_nan=False)) == told
     assert told["verdict"] == ["typical" if t else "atypical" for t in judged.typical]
     assert judged.n_atypical == told["verdict"].count("atypical") > 0
@@ -36,6 +36,7 @@ def test_every_form_tells_the_same(judged: Verdicts):
         assert one._asdict() == {name: column[i] for name, column in told.items()} | {
             "file": None,
             "row": None,
+            "group": None,
         }
     assert len(list(judged)) == len(judged)
 

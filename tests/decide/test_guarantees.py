@@ -27,6 +27,7 @@ from typica.decide import Monitor
 from typica.decide._online_ranks import OnlineRanks
 from typica.detectors.base import Detector, Tags
 from typica.fdr import benjamini_hochberg
+from typica.groups import judge_groups
 from typica.metrics import rate_interval
 
 MISTAKE = 1e-6
@@ -215,6 +216,80 @@ def test_benjamini_hochberg_is_not_needlessly_cautious():
     draws, fdr = 4000, 0.2
     wrong = sum(benjamini_hochberg(rng.random(20), fdr).any() for _ in range(draws))
     assert_rate(wrong, draws, fdr, 1)
+
+
+# Groups
+
+
+def drawn_groups(rng, groups, strange, n):
+    """p-values of groups of 1 to 6 rows, the first `strange` of which have one or more strange rows."""
+    sizes = rng.integers(1, 7, groups)
+    ids = np.repeat(np.arange(groups), sizes)
+    new = rng.normal(size=len(ids))
+    odd = (ids < strange) & (rng.random(len(ids)) < 0.5)
+    odd[np.cumsum(sizes)[:strange] - 1] = True
+    new[odd] -= 4
+    return p_values(new, rng.normal(size=n)), ids, odd
+
+
+@pytest.mark.parametrize("size", [1, 3, 20])
+@pytest.mark.parametrize("n", [39, 500])
+def test_a_group_of_known_rows_is_rejected_at_most_as_often_as_stated(n, size):
+    """Simes' p-value of rows that share one calibration set, over calibration draws."""
+    rng = np.random.default_rng(n + size)
+    draws, alphas = 3000, (0.2, 0.1, 0.05)
+    p = []
+    for _ in range(draws):
+        rows = p_values(rng.normal(size=size), rng.normal(size=n))
+        p.append(judge_groups(rows, rows, np.zeros(size, dtype=int), alpha=0.05).groups.p_value[0])
+    for alpha in alphas:
+        least = guaranteed_rank(n, alpha) / (n + 1) if size == 1 else 0
+        assert_rate((np.array(p) <= alpha).sum(), draws, alpha, len(alphas), least=least)
+
+
+@pytest.mark.parametrize("strange", [0, 2, 8])
+def test_false_discovery_rates_of_groups_and_of_rows_in_those_named(strange):
+    rng = np.random.default_rng(strange)
+    draws, groups, fdr = 1000, 12, 0.2
+    wrong_groups = wrong_rows = named = 0
+    for _ in range(draws):
+        p, ids, odd = drawn_groups(rng, groups, strange, n=400)
+        found = judge_groups(p, p, ids, fdr=fdr)
+        rejected = ~found.groups.typical
+        wrong_groups += rng.random() < rejected[strange:].sum() / max(1, rejected.sum())
+        shares = []
+        for group in np.flatnonzero(rejected):
+            rows = ~found.typical & (ids == group)
+            shares.append((rows & ~odd).sum() / rows.sum())
+        wrong_rows += rng.random() < (np.mean(shares) if shares else 0)
+        named += rejected[:strange].sum()
+    assert_rate(wrong_groups, draws, fdr, 2, least=0)
+    assert_rate(wrong_rows, draws, fdr, 2, least=0)
+    assert named >= 0.5 * draws * strange
+
+
+@pytest.mark.parametrize("alike", [0.0, 0.9, 1.0])
+def test_images_whose_boxes_depend_on_each_other_hold_with_images_to_compare_with(alike):
+    """The p-values of groups ranked among those of held-out groups, whatever the dependence within."""
+    rng = np.random.default_rng(int(10 * alike))
+    draws, images, alphas = 1500, 60, (0.2, 0.1, 0.05)
+
+    def boxes(count):
+        sizes = rng.integers(1, 9, count)
+        ids = np.repeat(np.arange(count), sizes)
+        common = rng.normal(size=count)[ids]  # the light, the camera, the place
+        return alike * common + np.sqrt(1 - alike**2) * rng.normal(size=len(ids)), ids
+
+    p = []
+    for _ in range(draws):
+        known = boxes(images)[0]
+        found = []
+        for rows, ids in (boxes(images), boxes(1)):
+            of_rows = p_values(rows, known)
+            found.append(judge_groups(of_rows, rows, ids, alpha=0.05).groups.p_value)
+        p.append(p_values(found[1], found[0])[0])
+    for alpha in alphas:
+        assert_rate((np.array(p) <= alpha).sum(), draws, alpha, len(alphas), least=0)
 
 
 # Streams

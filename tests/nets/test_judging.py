@@ -145,6 +145,25 @@ def test_images_that_cannot_be_read(bank, photos: Path, here: Path):
         judge_images(small, good, model=MODEL)
 
 
+def test_images_that_belong_to_something(bank, photos: Path, here: Path):
+    """Frames of videos: an image that cannot be read leaves its group as it is."""
+    detector = typica.CTM().fit(bank).calibrate(bank.features, alpha=0.1)
+    bad = here / "bad.png"
+    bad.write_bytes(b"\x89PNG\r\n\x1a\nno")
+    good = [photos / kind / "07.png" for kind in ("red", "blue", "red")]
+    found = judge_images(
+        detector,
+        [bad, *good],
+        groups=["a", "a", "b", "b"],
+        model=MODEL,
+        settings=Settings(on_error="skip"),
+    )
+    assert found.group.tolist() == ["a", "b", "b"] and found.groups.rows.tolist() == [1, 2]
+    assert found.groups.strangest[0] == 1 and set(found.groups.strangest[1:]) <= {2, 3}
+    with pytest.raises(InputError, match=r"groups of shape \(2,\) for 3 images"):
+        judge_images(detector, good, groups=["a", "b"], model=MODEL)
+
+
 class Counter:
     """Counts what a function is called with, and calls it."""
 

@@ -44,6 +44,8 @@ from typica.data import (
     holds_images,
     open_images,
     read_arriving,
+    read_grouped,
+    read_labels,
     read_rows,
     write_verdicts,
 )
@@ -51,6 +53,7 @@ from typica.decide import describe, judge, load_detector, origin_of
 from typica.detectors import final_detector, reads_layers, reads_logits
 from typica.errors import InputError
 from typica.exact import percent
+from typica.groups import GroupVerdict, GroupVerdicts
 from typica.nets import InputReader
 from typica.progress import work
 from typica.verdicts import SORTS, WORDS, Verdicts
@@ -95,6 +98,15 @@ def score(
         str | None,
         typer.Option(help="Reject so that at most this share of the rejected is ID, on average."),
     ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|COLUMN",
+            help="What each row belongs to, e.g. the image of a box: a file with one entry per "
+            "row, or a column of the features' file. Rows of a group are judged together, and "
+            "each group has a verdict; alpha and fdr are then those of groups.",
+        ),
+    ] = None,
     sort: Annotated[
         str | None,
         typer.Option(
@@ -122,19 +134,19 @@ def score(
     """
     estimator = load_detector(detector)
     levels = {"alpha": alpha, "tpr": tpr, "confidence": confidence}
-    _check_levels(estimator, detector, [*levels.values(), fdr])
+    _check_levels(estimator, detector, [*levels.values(), fdr, groups])
     printed = prints(json=json_file, output=None if output is None else str(output))
     if output is not None:
         check_verdict_file(output)
     streams = inputs == [STANDARD] and output == STANDARD
-    if streams and fdr is sort is json_file is None:  # which need all rows
+    if streams and fdr is groups is sort is json_file is None:  # which need all rows
         _pipe(lambda rows: judge(estimator, rows, **levels), only)
         return
     images = open_images(inputs) if _are_images(inputs) else None
     if images is None:
-        rows = _read(estimator, inputs)
+        rows, ids = _read(estimator, inputs, groups)
         with work("scoring", len(rows)):
-            verdicts = judge(estimator, rows, **levels, fdr=fdr)
+            verdicts = judge(estimator, rows, **levels, fdr=fdr, groups=ids)
     else:
         # Needs torch, which is an extra.
         from typica.nets import Settings, judge_images  # noqa: PLC0415
@@ -144,6 +156,7 @@ def score(
             images,
             **levels,
             fdr=fdr,
+            groups=_file_of(groups),
             model=model,
             weights=weights,
             transform=read_transform(transform),
@@ -158,6 +171,8 @@ def score(
     shown = verdicts if only is None else verdicts.only(only)
     if not printed:
         _show(shown.sort(sort), limit, by=sort)
+        if verdicts.groups is not None:
+            _show_groups(verdicts.groups, limit, only)
         what = "rows" if images is None else "images"
         console.print(_share(verdicts.n_atypical, len(verdicts), what))
     if json_file is not None:
@@ -187,17 +202,28 @@ def _check_levels(estimator: Any, path: Path, levels: Sequence[str | None]) -> N
         )
 
 
-def _read(estimator: Any, inputs: list[Path]) -> AnyArray:
-    """Return the rows that the detector reads."""
+def _read(
+    estimator: Any, inputs: list[Path], groups: str | None
+) -> tuple[AnyArray, AnyArray | None]:
+    """Return the rows that the detector reads, and what each belongs to where that was asked."""
     if len(inputs) > 1:
         raise InputError(
             f"score: {len(inputs)} files of features; pass one, or images and folders."
         )
+    origin, logits = origin_of(estimator), reads_logits(estimator)
     if inputs == [STANDARD]:
-        return np.concatenate(list(read_arriving(cast(io.BufferedReader, sys.stdin.buffer))))
+        blocks = list(read_arriving(cast(io.BufferedReader, sys.stdin.buffer)))
+        return np.concatenate(blocks), _file_of(groups)
     if reads_layers(estimator) is not None:
-        return InputReader.of(estimator).rows(inputs[0])
-    return read_rows(inputs[0], origin_of(estimator), logits=reads_logits(estimator))
+        return InputReader.of(estimator).rows(inputs[0]), _file_of(groups)
+    if groups is not None:
+        return read_grouped(inputs[0], groups, origin, logits=logits)
+    return read_rows(inputs[0], origin, logits=logits), None
+
+
+def _file_of(groups: str | None) -> AnyArray | None:
+    """Return the groups that a file lists, where the inputs have no columns."""
+    return None if groups is None else read_labels(groups)
 
 
 def _show(verdicts: Verdicts, limit: int, by: str | None) -> None:
@@ -209,10 +235,26 @@ def _show(verdicts: Verdicts, limit: int, by: str | None) -> None:
         console.print(f"{which} of {len(verdicts)} are shown; --limit shows more", style="dim")
 
 
+def _show_groups(groups: GroupVerdicts, limit: int, only: str | None) -> None:
+    """Print the strangest groups."""
+    chosen = [one for one in groups if only in (None, one.verdict)]
+    chosen.sort(key=lambda one: one.p_value)
+    if limit and chosen:
+        columns = zip(*chosen[:limit], strict=True)
+        console.print(_table(dict(zip(GroupVerdict._fields, map(list, columns), strict=True))))
+    if limit < len(chosen):
+        told = f"the {limit} strangest of {len(chosen)} groups are shown; --limit shows more"
+        console.print(told, style="dim")
+    console.print(_share(groups.n_atypical, len(groups), "groups"))
+
+
 def _records(listed: Verdicts, verdicts: Verdicts) -> dict[str, Any]:
     columns = listed.table()
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return {"n": len(verdicts), "rejected": verdicts.n_atypical, "rows": rows}
+    found = {"n": len(verdicts), "rejected": verdicts.n_atypical, "rows": rows}
+    if verdicts.groups is None:
+        return found
+    return found | {"groups": [one._asdict() for one in verdicts.groups]}
 
 
 def _share(rejected: int, total: int, what: str) -> str:
@@ -258,7 +300,7 @@ def _rule(estimator: Any, asked: Mapping[str, str | None], fdr: str | None) -> d
 def _table(columns: dict[str, list[Any]]) -> NarrowTable:
     made = Table(box=None, pad_edge=False)
     for column in columns:
-        text = column in ("file", "verdict", "nearest", "runner_up")
+        text = column in ("file", "group", "verdict", "nearest", "runner_up")
         heading = column.replace("_", "-")
         made.add_column(heading, justify="left" if text else "right", overflow="fold")
     for record in zip(*columns.values(), strict=True):

@@ -7,7 +7,7 @@ from ._image_sets import Images
 from ._images import open_images
 from ._kinds import holds_images
 from ._row_writer import RowPrinter, RowWriter
-from ._rows import read_known, read_rows
+from ._rows import read_grouped, read_known, read_rows
 from ._standard_input import read_arriving
 from ._table import Features
 from ._transform import Preprocessing
@@ -50,6 +50,7 @@ __all__ = [
     "read_arriving",
     "read_classes",
     "read_features",
+    "read_grouped",
     "read_head",
     "read_known",
     "read_labels",

@@ -10,7 +10,7 @@ import numpy as np
 from safetensors import safe_open
 
 from typica.arrays import AnyArray
-from typica.data._table import Features, label_name
+from typica.data._table import Features, label_name, no_column
 from typica.errors import FormatError
 from typica.files import check_growth, reading
 
@@ -22,15 +22,23 @@ def read_arrays(path: Path) -> Arrays:
     return ARRAY_READERS[path.suffix.lower()](path)
 
 
-def features_among(arrays: Mapping[str, AnyArray], path: Path) -> Features:
-    """Choose the features, by name or because there is only one array, and the labels if any."""
-    label = label_name(arrays)
-    others = {name: array for name, array in arrays.items() if name != label}
+def features_among(
+    arrays: Mapping[str, AnyArray], path: Path, groups: str | None = None
+) -> Features:
+    """Choose the features, by name or because there is only one array, and the labels if any.
+
+    groups: the name of an array that is neither.
+    """
+    if groups is not None and groups not in arrays:
+        raise no_column(path, groups, arrays)
+    label = label_name(name for name in arrays if name != groups)
+    others = {name: array for name, array in arrays.items() if name not in (label, groups)}
     if "features" not in others and len(others) != 1:
         found = ", ".join(sorted(others)) or "nothing"
         raise FormatError(f"{path}: holds {found}; name the array of features 'features'.")
     features = others["features"] if "features" in others else next(iter(others.values()))
-    return Features(features, None if label is None else arrays[label])
+    labels = None if label is None else arrays[label]
+    return Features(features, labels, groups=None if groups is None else arrays[groups])
 
 
 def labels_among(arrays: Mapping[str, AnyArray], path: Path) -> AnyArray:

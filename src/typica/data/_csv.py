@@ -10,23 +10,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
-from typica.data._table import LABELS, Features, as_labels, label_name
+from typica.data._table import LABELS, Features, as_labels, label_name, no_column
 from typica.errors import FormatError
 from typica.files import plain_cell, read_text, reading
 
 Row = list[str]
 
 
-def read_csv(path: Path) -> Features:
-    """Read numbers, one row per line, with an optional header and an optional column of labels."""
+def read_csv(path: Path, groups: str | None = None) -> Features:
+    """Read numbers, one row per line, with an optional header and an optional column of labels.
+
+    groups: the name of a column that is no feature either.
+    """
     header, rows = split_header(read_lines(path))
     check_widths(rows, len(header), path)
+    if groups is not None and groups not in header:
+        raise no_column(path, groups, header)
+    named = None if groups is None else _taken_out(groups, header, rows)
     label = label_name(header)
-    if label is None:
-        return Features(numbers(rows, path))
-    column = header.index(label)
-    labels = [plain_cell(row.pop(column).strip()) for row in rows]
-    return Features(numbers(rows, path), as_labels(labels))
+    labels = None if label is None else _taken_out(label, header, rows)
+    return Features(numbers(rows, path), labels, groups=named)
+
+
+def _taken_out(name: str, header: list[str], rows: Sequence[Row]) -> AnyArray:
+    """Return the column of this name, which the rows then lack."""
+    column = header.index(name)
+    del header[column]
+    return as_labels([plain_cell(row.pop(column).strip()) for row in rows])
 
 
 def read_csv_labels(path: Path) -> AnyArray | None:

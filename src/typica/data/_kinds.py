@@ -18,7 +18,7 @@ def holds_images(path: str | Path) -> bool:
 
     Folders that are not banks, image files and archives hold images; so does an .npz with an array
     `images`, an .npy of whole bytes in three or four dimensions, and a .parquet with a column
-    `image`. What cannot be read is left to the reader to complain about.
+    `image` and none of `features`. What cannot be read is left to the reader to complain about.
     """
     path = Path(path)
     if path.is_dir():
@@ -44,7 +44,8 @@ def _in_npz(path: Path) -> bool:
 
 
 def _in_parquet(path: Path) -> bool:
-    return "image" in parquet_columns(path)
+    columns = parquet_columns(path)
+    return "image" in columns and "features" not in columns
 
 
 _INSIDE: dict[str, Callable[[Path], bool]] = {

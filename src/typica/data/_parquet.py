@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from typica.arrays import AnyArray
-from typica.data._table import Features, label_name
+from typica.data._table import Features, label_name, no_column
 from typica.errors import FormatError
 from typica.extras import need
 from typica.files import check_growth, reading
@@ -16,19 +16,23 @@ from typica.files import check_growth, reading
 _VALUE = 8  # bytes of a value in memory, at the most for numbers
 
 
-def read_parquet(path: Path, *, of_bank: bool = False) -> Features:
+def read_parquet(path: Path, groups: str | None = None, *, of_bank: bool = False) -> Features:
     """Read the list column `features`, or all numeric columns, and the labels if there are any.
 
-    of_bank: the file was written from a bank, whose column `logits` is then read as well.
+    groups: the name of a column that is no feature either. of_bank: the file was written from a
+    bank, whose column `logits` is then read as well.
     """
     columns = _read_columns(path)
+    if groups is not None and groups not in columns:
+        raise no_column(path, groups, columns)
+    named = None if groups is None else _labels(columns.pop(groups), path)
     label = label_name(columns)
     labels = None if label is None else _labels(columns.pop(label), path)
     if "features" not in columns:
-        return Features(_numeric(columns, path), labels)
+        return Features(_numeric(columns, path), labels, groups=named)
     with_logits = of_bank and "logits" in columns
     logits = _matrix(columns["logits"], "logits", path) if with_logits else None
-    return Features(_matrix(columns["features"], "features", path), labels, logits)
+    return Features(_matrix(columns["features"], "features", path), labels, logits, named)
 
 
 def parquet_columns(path: Path) -> list[str]:

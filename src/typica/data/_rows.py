@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from typica.arrays import AnyArray, as_floating, check_finite, row_blocks
-from typica.data.features import Source, open_features
+from typica.data.features import Source, open_features, read_labels
 from typica.detectors import KnownRows
 from typica.errors import InputError, about
 from typica.origin import Origin
@@ -32,7 +34,27 @@ def read_rows(
     origin, logits: as `read_features` takes them. width: how many features a row must have.
     """
     opened = open_features(path)
-    name, rows = str(opened.path), opened.read(origin, logits=logits).features
+    return _checked(opened.read(origin, logits=logits).features, str(opened.path), width)
+
+
+def read_grouped(
+    path: Source, groups: str, origin: Origin | None = None, *, logits: bool = False
+) -> tuple[AnyArray, AnyArray]:
+    """Read features as `read_rows` does, and what each row belongs to.
+
+    groups: a file of one entry per row, or else the column of that name beside the features.
+    """
+    if Path(groups).is_file():
+        return read_rows(path, origin, logits=logits), read_labels(groups)
+    opened = open_features(path)
+    found = opened.read(origin, logits=logits, groups=groups)
+    if found.groups is None:
+        raise InputError(f"{opened.path}: no column {groups!r}; pass a file of groups.")
+    return _checked(found.features, str(opened.path)), found.groups
+
+
+def _checked(rows: AnyArray, name: str, width: int | None = None) -> AnyArray:
+    """Return rows that are as wide as they must be, and finite."""
     count, found = rows.shape
     if width not in (None, found):
         raise InputError(

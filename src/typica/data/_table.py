@@ -18,32 +18,46 @@ _INT64 = np.iinfo(np.int64)
 
 @dataclass(frozen=True)
 class Features:
-    """Features (n, m), with the labels (n,) and logits (n, C) that came with them, if any."""
+    """Features (n, m), with what came with them, if any.
+
+    labels (n,), logits (n, C); groups (n,): the column that was asked for by name.
+    """
 
     features: AnyArray
     labels: AnyArray | None = None
     logits: AnyArray | None = None
+    groups: AnyArray | None = None
 
     def check(self, path: Path) -> None:
         """Raise if the features are not a matrix of numbers, or the labels not one per row."""
-        features, labels = self.features, self.labels
+        features = self.features
         if features.ndim != 2 or not features.size or features.dtype.kind not in "fiub":
             check_kind(path, FEATURES, "features", "expected numbers of shape (rows, features)")
             raise FormatError(
                 f"{path}: features of shape {features.shape} and type {features.dtype}; "
                 "expected numbers of shape (rows, features)."
             )
-        if labels is not None and labels.shape != (len(features),):
-            raise FormatError(
-                f"{path}: labels of shape {labels.shape} for {len(features)} rows; "
-                "one per row is needed."
-            )
+        for what, column in {"labels": self.labels, "groups": self.groups}.items():
+            if column is not None and column.shape != (len(features),):
+                raise FormatError(
+                    f"{path}: {what} of shape {column.shape} for {len(features)} rows; "
+                    "one per row is needed."
+                )
 
 
 def label_name(names: Iterable[str]) -> str | None:
     """Return the name under which labels lie among others, or None."""
     there = set(names)
     return next((name for name in LABELS if name in there), None)
+
+
+def no_column(path: Path, name: str, there: Iterable[str]) -> FormatError:
+    """Return the complaint that a file has no column, or array, of this name."""
+    known = ", ".join(there) or "none"
+    return FormatError(
+        f"{path}: has no column {name!r}, but {known}; "
+        "name one of these, or a file with one entry per row."
+    )
 
 
 def as_labels(texts: Sequence[str]) -> AnyArray:

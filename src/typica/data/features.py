@@ -21,7 +21,7 @@ written to has the bank's logits, head, classes and origin as well.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Union
 
@@ -30,7 +30,7 @@ from typica.bank import Bank, ParquetNotes, read_notes
 from typica.data._arrays import ARRAY_READERS, features_among, labels_among, read_arrays
 from typica.data._csv import read_csv, read_csv_labels, read_label_lines
 from typica.data._parquet import parquet_columns, read_parquet
-from typica.data._table import Features
+from typica.data._table import Features, no_column
 from typica.errors import FormatError, InputError, about
 from typica.files import existing, reading
 from typica.head import Head, class_names
@@ -83,11 +83,13 @@ class FeatureFile:
             return head
         return Head(head.weight, head.bias, self.notes.classes)
 
-    def read(self, origin: Origin | None = None, *, logits: bool = False) -> Features:
+    def read(
+        self, origin: Origin | None = None, *, logits: bool = False, groups: str | None = None
+    ) -> Features:
         """Read the features; see `read_features`."""
         check_origin(self.path, self.origin, origin)
         with reading(self.path, "not a file of features that can be read"):
-            found = _read_table(self.path, self.notes)
+            found = _read_table(self.path, self.notes, groups)
             found.check(self.path)
             if self.notes is None:
                 return found
@@ -103,14 +105,21 @@ def open_features(source: Source) -> FeatureFile:
         return FeatureFile(path, _notes(path))
 
 
-def read_features(path: Source, origin: Origin | None = None, *, logits: bool = False) -> Features:
+def read_features(
+    path: Source,
+    origin: Origin | None = None,
+    *,
+    logits: bool = False,
+    groups: str | None = None,
+) -> Features:
     """Read a matrix of features, and the labels if the file holds them.
 
     origin: the network that the features should come from; a bank of another one is refused.
     logits: read a bank's logits in place of its features, where it has them, with labels that index
-    them; other files hold one matrix anyway.
+    them; other files hold one matrix anyway. groups: the name of a column, or array, that says
+    what each row belongs to, and is no feature.
     """
-    return open_features(path).read(origin, logits=logits)
+    return open_features(path).read(origin, logits=logits, groups=groups)
 
 
 def read_labels(path: Location) -> AnyArray:
@@ -187,16 +196,18 @@ def _notes(path: Path) -> Notes | None:
     return None
 
 
-def _read_table(path: Path, notes: Notes | None) -> Features:
+def _read_table(path: Path, notes: Notes | None, groups: str | None = None) -> Features:
     """Read the features of a file or a bank, with labels and logits, as they stand there."""
     if isinstance(notes, Bank):
+        if groups is not None:
+            raise no_column(path, groups, ())
         return Features(notes.features, notes.labels, notes.logits)
     _check_readable(path)
     if path.suffix.lower() == ".parquet":
-        return read_parquet(path, of_bank=notes is not None)
+        return read_parquet(path, groups, of_bank=notes is not None)
     if path.suffix.lower() == ".csv":
-        return read_csv(path)
-    return features_among(read_arrays(path), path)
+        return read_csv(path, groups)
+    return features_among(read_arrays(path), path, groups)
 
 
 def _check_readable(path: Path, wanted: str = "features") -> None:
@@ -217,10 +228,10 @@ def _check_readable(path: Path, wanted: str = "features") -> None:
 def _chosen_rows(found: Features, notes: Notes, logits: bool) -> Features:
     """Return a bank's features with named labels, or its logits with labels that index them."""
     if not logits or found.logits is None:
-        return Features(found.features, _named(found.labels, notes), found.logits)
+        return replace(found, labels=_named(found.labels, notes))
     if notes.classes is not None and len(notes.classes) == found.logits.shape[1]:
-        return Features(found.logits, found.labels, found.logits)
-    return Features(found.logits, _named(found.labels, notes), found.logits)
+        return replace(found, features=found.logits)
+    return replace(found, features=found.logits, labels=_named(found.labels, notes))
 
 
 def _read_labels(path: Path) -> AnyArray:

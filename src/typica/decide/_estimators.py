@@ -98,12 +98,14 @@ def judge(
     *,
     tpr: Any = None,
     predicted: Any = None,
+    groups: Any = None,
 ) -> Verdicts:
     """Return the verdicts of a fitted detector, or a Pipeline that ends in one, on rows X.
 
     alpha (or tpr = 1 - alpha), confidence: other ones than those of `calibrate`. fdr: reject by a
     false discovery rate in place of a threshold. predicted: the classifier's classes, where it was
-    calibrated by them.
+    calibrated by them. groups: what each row belongs to, e.g. the image of a box (n,): the rows of
+    a group are judged together, and `groups` of the result has the verdicts on the groups.
 
     >>> import numpy as np, typica
     >>> rng = np.random.default_rng(0)
@@ -112,6 +114,9 @@ def judge(
     >>> detector = typica.CTM().fit(X[:100], y[:100]).calibrate(X[100:299])
     >>> judge(detector, np.vstack([X[299], -X[299]])).verdict.tolist()
     ['typical', 'atypical']
+    >>> boxes = judge(detector, X[100:110], groups=["a.jpg", "b.jpg"] * 5)
+    >>> boxes.groups
+    2 groups: 2 typical, 0 atypical
     """
     return final_detector(estimator).judge(
         detector_input(estimator, X),
@@ -120,6 +125,7 @@ def judge(
         confidence=confidence,
         fdr=fdr,
         predicted=predicted,
+        groups=groups,
     )
 
 

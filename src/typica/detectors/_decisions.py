@@ -26,6 +26,7 @@ from typica.calibration.format_1 import OldThreshold
 from typica.detectors._scoring import Matches, Scorer
 from typica.errors import CalibrationWarning, InputError, argument, border, by_caller, warn
 from typica.estimator import NotFittedError
+from typica.groups import judge_groups
 from typica.moments import Moments
 from typica.origin import Origin
 from typica.store import State
@@ -303,35 +304,36 @@ class Decider(Scorer):
         confidence: Any = None,
         fdr: Any = None,
         predicted: Any = None,
+        groups: Any = None,
     ) -> Verdicts:
         """Return the verdict on each row, with score, p-value and nearest classes, in one pass.
 
         alpha (or tpr = 1 - alpha), confidence: in place of those of `calibrate`; one alone leaves
         the other as it is.
         fdr: reject what `discoveries` names, a share `fdr` of it wrong on average.
+        groups: what each row belongs to (n,), e.g. the image of a box; the verdicts on these are
+        in `groups` of the result. alpha, or fdr, is then that of a group, and the rows of a group
+        are judged together: see `typica.groups`. Not the groups of `calibrate`, which join classes.
         """
         if fdr is not None and not alpha is tpr is confidence is None:
             others = f"{argument('alpha')} and {argument('confidence')}"
             raise InputError(f"{argument('fdr')} goes by itself; leave out {others}.")
         Z = self._ready(X)
         levels = self._levels(alpha, tpr, confidence)
-        if fdr is not None:
+        if fdr is not None or groups is not None:
             self._calibrated()
         calibration: Calibration | None = getattr(self, "calibration_", None)
         by_class = calibration is not None and calibration.by_class
         scored = self._scored(Z, by_class, predicted, matching=True)
         scores = check_scores(scored.scores)
-        named = self._names(scored.matches)
         if calibration is None:
-            return Verdicts(scores, **_provisional(self, scores), **named)
-        p = None
-        if all(sample.fixed is None for sample in calibration.samples.values()):
+            decided = _provisional(self, scores)
+        elif groups is not None:
             p = calibration.p_values(scores, scored.classes)
-        if fdr is not None:
-            strange = calibration.discoveries(scores, scored.classes, fdr)
-            return Verdicts(scores, typical=~strange, p_value=p, **named)
-        offsets = calibration.offsets(scores, scored.classes, levels)
-        return Verdicts(scores, typical=scores >= offsets, threshold=offsets, p_value=p, **named)
+            decided = _by_groups(p, scores, groups, levels or calibration.levels, fdr)
+        else:
+            decided = _by_rows(calibration, scores, scored.classes, levels, fdr)
+        return Verdicts(scores, **decided, **self._names(scored.matches))
 
     def try_parts(self) -> None:
         """Judge one row, so that parts of the wrong kind are found when they are loaded.
@@ -517,6 +519,32 @@ def _provisional(decider: Decider, scores: AnyArray) -> dict[str, Any]:
     if offset is None:
         return {}
     return {"typical": scores >= offset, "threshold": np.full(len(scores), offset)}
+
+
+def _by_rows(
+    calibration: Calibration, scores: AnyArray, classes: Classes, levels: Levels | None, fdr: Any
+) -> dict[str, Any]:
+    """Return the columns of Verdicts that a calibration gives, each row decided by itself."""
+    p = None
+    if all(sample.fixed is None for sample in calibration.samples.values()):
+        p = calibration.p_values(scores, classes)
+    if fdr is not None:
+        return {"typical": ~calibration.discoveries(scores, classes, fdr), "p_value": p}
+    offsets = calibration.offsets(scores, classes, levels)
+    return {"typical": scores >= offsets, "threshold": offsets, "p_value": p}
+
+
+def _by_groups(
+    p: NDArray[np.float64], scores: AnyArray, groups: Any, levels: Levels, fdr: Any
+) -> dict[str, Any]:
+    """Return the columns of Verdicts that p-values give, the rows of a group taken together."""
+    if fdr is None and levels.confidence is not None:
+        raise InputError(
+            f"{argument('groups')} with a {argument('confidence')}: p-values of groups hold on "
+            f"average over calibration sets; calibrate without, or pass {argument('fdr')}."
+        )
+    rule = {"alpha": levels.alpha} if fdr is None else {"fdr": fdr}
+    return judge_groups(p, scores, groups, **rule)._asdict() | {"p_value": p}
 
 
 def _of_today(fitted: dict[str, Any]) -> dict[str, Any]:

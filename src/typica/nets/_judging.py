@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import AnyArray
+from typica.arrays import AnyArray, to_numpy
 from typica.data import Batch, Images, Preprocessing, image_batches, open_images
 from typica.decide import judge, origin_of
 from typica.detectors import final_detector, reads_layers, reads_logits
-from typica.errors import about, border
+from typica.errors import InputError, about, argument, border
 from typica.nets._input import chosen
 from typica.nets._left_out import none_readable, say_left_out, say_skipped
 from typica.nets._models import Opened
@@ -39,6 +39,7 @@ def judge_images(
     tpr: Any = None,
     confidence: Any = None,
     fdr: Any = None,
+    groups: Any = None,
     model: Any = None,
     weights: Any = None,
     transform: Any = None,
@@ -57,8 +58,9 @@ def judge_images(
     images
         A path of an image, folder or archive, or several; an array; a Pillow image or a list of
         them: as `typica.data.open_images` takes them.
-    alpha, tpr, confidence, fdr
-        As `typica.judge` takes them.
+    alpha, tpr, confidence, fdr, groups
+        As `typica.judge` takes them; groups: what each image belongs to, also of those that are
+        left out.
     model, weights
         The network, or where it is now, if it has moved. A detector cannot ask for the code of a
         function, `package.module:function`, to run: to name it, here or before, is to agree.
@@ -72,6 +74,7 @@ def judge_images(
         out; `file` tells which image each verdict is on.
     """
     found = open_images(images)
+    ids = None if groups is None else _one_per_image(groups, len(found))
     say_left_out(found)
     with about(type(final_detector(estimator)).__name__):
         opened, known = reopen(
@@ -87,9 +90,23 @@ def judge_images(
         seen = features_of(opened, found, known, estimator, settings)
     say_skipped(seen.skipped)
     names = np.array([found.names[i] for i in seen.indices.tolist()], dtype=np.str_)
+    ids = None if ids is None else ids[seen.indices]
     with work("scoring", len(names)):
-        verdicts = judge(estimator, seen.rows, alpha, confidence, fdr, tpr=tpr)
+        verdicts = judge(estimator, seen.rows, alpha, confidence, fdr, tpr=tpr, groups=ids)
+    if verdicts.groups is not None:
+        strangest = seen.indices[verdicts.groups.strangest]
+        verdicts = replace(verdicts, groups=replace(verdicts.groups, strangest=strangest))
     return replace(verdicts, file=names, row=seen.indices)
+
+
+def _one_per_image(groups: Any, count: int) -> AnyArray:
+    """Return the groups of images; raise unless there is one for each."""
+    ids = to_numpy(groups)
+    if ids.shape != (count,):
+        raise InputError(
+            f"{argument('groups')} of shape {ids.shape} for {count} images; pass one per image."
+        )
+    return ids
 
 
 class Seen(NamedTuple):
