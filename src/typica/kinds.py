@@ -34,9 +34,9 @@ RESULT = "is the result of a benchmark"
 _IMAGE_ARRAY = "holds images"
 _HEAD, MONITOR = "holds a head", "holds a monitor's state"
 _VERDICTS = "holds verdicts"
-_NETWORK = "holds a network"
+NETWORK = "holds a network"
 STORED = {DETECTOR, _HEAD, MONITOR}  # what `typica.save` wrote
-NO_IMAGES = {*STORED, FEATURES, SUITE, RESULT, _VERDICTS, "holds labels", "is a page", _NETWORK}
+NO_IMAGES = {*STORED, FEATURES, SUITE, RESULT, _VERDICTS, "holds labels", "is a page", NETWORK}
 
 
 def kind_of(path: str | os.PathLike[str]) -> str | None:
@@ -86,7 +86,7 @@ def _file(path: Path) -> str | None:
         return "is an image"
     name = path.name.lower()
     if name.endswith(_NETWORKS):
-        return _NETWORK
+        return NETWORK
     look = _BY_ENDING.get(path.suffix.lower())
     return None if look is None else look(path)
 
@@ -128,7 +128,7 @@ def _safetensors(path: Path) -> str | None:
     if text is None:
         return _named(header)
     tag = next(iter(json.loads(text)["content"]))
-    return {"$head": _HEAD, "$monitor": MONITOR}.get(tag, DETECTOR)
+    return {"$head": _HEAD, "$monitor": MONITOR, "$perceptron": NETWORK}.get(tag, DETECTOR)
 
 
 def _json(path: Path) -> dict[str, Any]:

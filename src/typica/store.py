@@ -62,6 +62,7 @@ _MODULES = {  # kinds whose module has another name or floor
     "kept_rows": "detectors._kept",
     "monitor": "decide",
     "origin": "origin",
+    "perceptron": "nets.extractors.dense",
     "score_sample": "calibration",
     "score_set": "calibration.format_1",
 }

@@ -101,7 +101,7 @@ def test_features_and_head_are_the_network(loaded, images):
 
 def test_splits_are_stratified_share_no_row_and_hold_out_three_classes(suite):
     data = load_digits()
-    splits = digits._split(0)
+    splits = digits.split(0)
     seen = [rows(images) for images, _ in splits.values()]
     kept = data.images[data.target < 7].astype(np.float32)
     assert set.union(*seen) == rows(kept)
@@ -120,7 +120,7 @@ def test_splits_are_stratified_share_no_row_and_hold_out_three_classes(suite):
 def test_train_and_calibration_features_belong_to_their_images(loaded):
     suite, network = loaded
     for name in ("train", "calibration"):
-        images, labels = digits._split(0)[name]
+        images, labels = digits.split(0)[name]
         logits = getattr(suite, name) @ suite.head_weight.T + suite.head_bias
         np.testing.assert_array_equal(
             logits.argmax(1), network.predict(images.reshape(-1, 64) / np.float32(16))

@@ -56,7 +56,7 @@ def load(seed: int = 0) -> FeatureSuite:
 
 
 def _load(seed: int) -> FeatureSuite:
-    splits = _split(seed)
+    splits = split(seed)
     train, train_labels = splits["train"]
     test, test_labels = splits["test"]
     network = MLPClassifier(hidden_layer_sizes=(128, 64), max_iter=1000, random_state=seed)
@@ -90,7 +90,7 @@ def images(seed: int = 0) -> dict[str, NDArray[np.float32]]:
     >>> shown["test"].shape, shown["held-out-digits"].shape
     ((316, 8, 8), (533, 8, 8))
     """
-    test, test_labels = _split(seed)["test"]
+    test, test_labels = split(seed)["test"]
     return {"test": test, **_ood(test, test_labels, seed)}
 
 
@@ -114,8 +114,14 @@ def ascii_art(image: AnyArray) -> str:
     return "\n".join("".join(row) for row in drawn)
 
 
-def _split(seed: int) -> dict[str, tuple[NDArray[np.float32], AnyArray]]:
-    """Images and labels of the digits that stay: half to train, a quarter to calibrate, to test."""
+def split(seed: int = 0) -> dict[str, tuple[NDArray[np.float32], AnyArray]]:
+    """Images and labels of the digits that stay: half to train, a quarter to calibrate, to test.
+
+    Examples
+    --------
+    >>> {name: images.shape for name, (images, labels) in split().items()}
+    {'train': (632, 8, 8), 'calibration': (316, 8, 8), 'test': (316, 8, 8)}
+    """
     if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
         raise InputError(
             f"digits: seed={seed!r} cannot seed the split; pass an integer from 0 to 2**32 - 1."

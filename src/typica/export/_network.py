@@ -15,6 +15,7 @@ from typica.arrays import AnyArray
 from typica.errors import InputError, argument
 from typica.export._traced import Traced, xp
 from typica.extras import need
+from typica.nets.extractors.dense import Perceptron
 from typica.nets.extractors.onnx import OnnxExtractor
 from typica.nets.runtimes.ort import session
 
@@ -48,6 +49,8 @@ class Network(NamedTuple):
         """Write down what an extractor does to images of this shape; the number is left open."""
         if isinstance(extractor, OnnxExtractor):
             return _of_file(extractor, shape)
+        if isinstance(extractor, Perceptron):
+            raise InputError("a Perceptron is not written to ONNX; export the detector alone.")
         return _of_torch(extractor, _known_shape(shape))
 
     def __call__(self, images: Var) -> Rows:

@@ -18,6 +18,7 @@ from ._settings import BACKENDS, Settings
 from ._start import one_backend
 from ._transforms import check_settings, transform_for
 from .engines import make_runner
+from .extractors.dense import Perceptron
 from .extractors.onnx import OnnxExtractor
 from .extractors.program import GraphExtractor
 from .extractors.torch import FeatureExtractor
@@ -37,6 +38,7 @@ __all__ = [
     "LayerPerturb",
     "OnnxExtractor",
     "Opened",
+    "Perceptron",
     "Perturb",
     "Reopened",
     "Runner",

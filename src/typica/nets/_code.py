@@ -26,7 +26,8 @@ from typica.files import atomic_path, sha256
 from typica.nets import zoo
 from typica.progress import note
 
-FILES = (".onnx", ".pt", ".pth", ".torchscript", ".ts", ".pt2")  # of models; never functions
+# Of models; never functions.
+FILES = (".onnx", ".safetensors", ".pt", ".pth", ".torchscript", ".ts", ".pt2")
 _LARGEST = 2**24  # bytes of agreements; more are none of ours
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 

@@ -105,6 +105,7 @@ def extract(
         found = in_order(found, _named(classes))
     chosen = transform_for(opened, found, transform)
     job = _Job(opened, found, chosen, settings or Settings(), named=classes is not None)
+    job.place = _place(images, split)
     if fresh:
         job.start()
         remove_bank(out)
@@ -124,6 +125,14 @@ def _named(classes: Any) -> list[str]:
     if a_file:
         return read_classes(classes)
     return [str(name) for name in classes]
+
+
+def _place(images: Any, split: str | None) -> dict[str, str]:
+    """Return where images lie, so that whoever has the bank can look at them."""
+    if not isinstance(images, str | os.PathLike):
+        return {}
+    place = {"images": str(Path(images).resolve())}
+    return place if split is None else {**place, "split": split}
 
 
 def _say_if_doubtful(bank: Bank) -> None:
@@ -152,6 +161,7 @@ class _Job:
         self.opened, self.images, self.named = opened, images, named
         self.transform, self.settings = transform, settings
         self.runner: Runner | None = None
+        self.place: dict[str, str] = {}  # where the images lie, where that is one path
 
     def identity(self) -> dict[str, Any]:
         """Return what tells the bank from all others."""
@@ -180,7 +190,7 @@ class _Job:
             "model_file": self.opened.model_file,
             "weights_file": self.opened.weights_file,
         }
-        return {**self.start().settings, **files}
+        return {**self.start().settings, **files, **self.place}
 
     def continued(self, writer: BankWriter) -> Runner:
         """Return the runner that a bank was begun with; refuse if it cannot be had any more."""

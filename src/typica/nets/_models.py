@@ -16,14 +16,15 @@ from typing import Any, NamedTuple, cast
 from typica.data import Preprocessing
 from typica.errors import FormatError, InputError, about, argument, border
 from typica.files import reading
-from typica.kinds import kind_of
+from typica.kinds import NETWORK, STORED, kind_of
 from typica.nets import zoo
 from typica.nets._code import FILES, code_of, code_to_run, is_function
 from typica.nets._reduce import Reduction
 from typica.nets._result import closest, some
+from typica.nets.extractors.dense import load_perceptron
 from typica.origin import Origin
 
-PROGRAMS = FILES[1:]  # files of PyTorch, which can run code
+PROGRAMS = FILES[2:]  # files of PyTorch, which can run code
 _FORMS = (
     f"a known architecture ({', '.join(zoo.names())}), a file ({', '.join(FILES)}), "
     "or package.module:function"
@@ -33,9 +34,10 @@ _FORMS = (
 class Opened(NamedTuple):
     """A network ready to give features.
 
-    extractor: a FeatureExtractor, GraphExtractor or OnnxExtractor. transform: the preprocessing of
-    its images, where it is known. identity: JSON values that tell its features from those of
-    another network or layer. model_file, weights_file: where they lie, where they are files.
+    extractor: a FeatureExtractor, GraphExtractor, OnnxExtractor or Perceptron. transform: the
+    preprocessing of its images, where it is known. identity: JSON values that tell its features
+    from those of another network or layer. model_file, weights_file: where they lie, where they
+    are files.
     """
 
     extractor: Any
@@ -97,7 +99,7 @@ def open_model(
     spec: one of
     - the name of a known architecture (`zoo.names()`), with the file of its weights, or
       weights="random";
-    - an ONNX file (.onnx);
+    - an ONNX file (.onnx), or a Perceptron's (.safetensors);
     - "package.module:function", called with no arguments, or with `weights`, which returns an
       nn.Module, or a pair of one and its Preprocessing; a class, or a function that takes no
       weights, is given those of a checkpoint afterwards. This runs the code of that module and
@@ -212,6 +214,8 @@ def _from_file(path: Path, asked: _Asked, trust: bool) -> Any:
         from typica.nets.extractors.onnx import OnnxExtractor  # noqa: PLC0415
 
         return OnnxExtractor(path, asked.layer, layers=asked.layers, reduce=asked.reduce)
+    if path.suffix.lower() == ".safetensors":
+        return _from_numbers(path, asked)
     # Needs torch, which is an extra.
     from typica.nets.extractors.program import GraphExtractor  # noqa: PLC0415
 
@@ -223,6 +227,16 @@ def _from_file(path: Path, asked: _Asked, trust: bool) -> Any:
         )
     except FormatError as error:
         raise (_other_file(path) or error) from error
+
+
+def _from_numbers(path: Path, asked: _Asked) -> Any:
+    """Return the network in a file of numbers; others of its kind hold weights, or a detector."""
+    found = kind_of(path)
+    if found == NETWORK:
+        return load_perceptron(path).giving(asked.layer, asked.layers)
+    if found in STORED:
+        raise FormatError(f"{found}, not a network; pass {_FORMS}.")
+    raise _other_file(path) or FormatError(f"not a model; pass {_FORMS}.")
 
 
 def _other_file(path: Path) -> FormatError | None:

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
 from typica.errors import InputError, border, given
-from typica.nets._result import first_line
+from typica.nets._result import first_line, run_directly
 from typica.nets._runner import Runner
 from typica.nets._settings import BACKENDS
 from typica.nets._trials import Trials
+from typica.nets.extractors.dense import Perceptron
 from typica.nets.extractors.onnx import OnnxExtractor
+from typica.nets.runtimes.plain import NUMPY, NumpyEngine
 
 _OF_ONNX = ("onnx", "openvino", "mnn")  # which take ONNX files too, on the CPU in single precision
 
@@ -33,7 +35,7 @@ def make_runner(
     autocast: bool = False,
     images: int | None = None,
 ) -> Runner:
-    """Return a Runner over a FeatureExtractor, GraphExtractor or OnnxExtractor.
+    """Return a Runner over a FeatureExtractor, GraphExtractor, OnnxExtractor or Perceptron.
 
     backend: "torch" (as it is), "compile" (torch.compile), "onnx" (ONNX Runtime, extra `onnx`),
     "openvino" (OpenVINO, extra `openvino`), "mnn" (MNN, extra `mnn`), or "auto", which tries all
@@ -43,7 +45,7 @@ def make_runner(
     network takes them. batch, threads: kept as they are given; None measures. device: of PyTorch,
     where the network is moved to; None leaves it where it is. autocast: whether PyTorch may compute
     in half precision, which no reference is asked about. images: how many there are to run, if
-    known: few are not worth trying everything for.
+    known: few are not worth trying everything for. A Perceptron is run by NumPy alone.
 
     >>> from typica.nets import FeatureExtractor
     >>> from torch import nn
@@ -56,15 +58,17 @@ def make_runner(
     Runner('torch', batch=8, threads=1)
     """
     sample = _checked(sample)
+    for name, value in (("batch", batch), ("threads", threads)):
+        if value is not None and value < 1:
+            raise InputError(f"{name}={value}; pass 1 or more, or None to measure.")
+    if isinstance(extractor, Perceptron):
+        return _by_numpy(NumpyEngine(extractor, batch, threads), backend, sample, device)
     extractor, home = _moved(extractor, device)
     known = _OF_ONNX if home is None else BACKENDS[1:]
     if backend not in ("auto", *known):
         raise InputError(
             f"backend {backend!r} cannot run this model; choose auto, {', '.join(known)}."
         )
-    for name, value in (("batch", batch), ("threads", threads)):
-        if value is not None and value < 1:
-            raise InputError(f"{name}={value}; pass 1 or more, or None to measure.")
     elsewhere = home is not None and (home.type != "cpu" or autocast)
     if backend in _OF_ONNX and elsewhere:
         raise InputError(
@@ -75,6 +79,19 @@ def make_runner(
     if backend != "auto":
         return trials.named(backend, batch, threads)
     return trials.quickest([name for name in known if name != "compile"], batch, threads, images)
+
+
+def _by_numpy(engine: NumpyEngine, backend: str, sample: AnyArray, device: Any) -> Runner:
+    """Return the one way to run a Perceptron."""
+    if backend not in ("auto", NUMPY):
+        raise InputError(f"backend {backend!r} cannot run this model; choose auto.")
+    if device is not None and str(device) != "cpu":
+        raise InputError(
+            f"{given('device', str(device))}, but NumPy runs on the CPU; leave it out."
+        )
+    more = {"device": "cpu", "autocast": False}
+    example = run_directly(engine.extractor, sample[:1])
+    return Runner(NUMPY, engine, example, sample.shape[1:], more)
 
 
 def _checked(sample: Any) -> AnyArray:
@@ -108,7 +125,7 @@ def _moved(extractor: Any, device: Any) -> tuple[Any, Any]:
     if not isinstance(extractor, FeatureExtractor):
         raise InputError(
             f"got {type(extractor).__name__}; "
-            "pass a FeatureExtractor, GraphExtractor or OnnxExtractor."
+            "pass a FeatureExtractor, GraphExtractor, OnnxExtractor or Perceptron."
         )
     if device is not None:
         extractor.model.to(device)
