@@ -25,11 +25,15 @@ class BusyError(Exception):
 
 @dataclass(eq=False)
 class Job:
-    """Inputs that arrived together. key: what they must have in common with others of a batch."""
+    """Inputs that arrived together. key: what they must have in common with others of a batch.
+
+    counted: whether they are part of the live stream.
+    """
 
     key: Hashable
     inputs: Any
     size: int
+    counted: bool = True
     done: Future[Any] = field(default_factory=Future)
     began: float = field(default_factory=time.monotonic)
 

@@ -28,6 +28,7 @@ class Live:
         self.monitor = _monitor(served)
         self._typical: deque[bool] = deque(maxlen=WINDOW)
         self._recent: deque[dict[str, Any]] = deque(maxlen=SHOWN)
+        self._trace: deque[dict[str, Any]] = deque(maxlen=SHOWN)
         self._inputs = self._atypical = 0
         _metrics.begin(served, self.monitor)
 
@@ -49,6 +50,7 @@ class Live:
             if self._served is served:  # scores of the version before would be strangers here
                 _metrics.SCORES.observe(served.name, verdicts.score.tolist())
                 self._watch(verdicts)
+            self._trace.append(self._point())
 
     def _count(self, verdicts: Verdicts) -> None:
         name, now = self._served.name, time.time()
@@ -65,6 +67,11 @@ class Live:
         _metrics.INPUTS.labels(name, WORDS[True]).inc(len(verdicts) - verdicts.n_atypical)
         _metrics.INPUTS.labels(name, WORDS[False]).inc(verdicts.n_atypical)
         _metrics.REJECTED.labels(name).set(self._ratio())
+
+    def _point(self) -> dict[str, Any]:
+        """Return where the stream stands now: how many inputs, the share rejected, the wealth."""
+        wealth = None if self.monitor is None else json_number(self.monitor.wealth)
+        return {"inputs": self._inputs, "rejected_ratio": self._ratio(), "wealth": wealth}
 
     def _ratio(self) -> float:
         return self._typical.count(False) / len(self._typical) if self._typical else 0.0
@@ -101,6 +108,7 @@ class Live:
                 "rejected_ratio": self._ratio(),
                 "monitor": None if self.monitor is None else self.monitor.report(),
                 "recent": list(self._recent),
+                "trace": list(self._trace),
             }
 
 

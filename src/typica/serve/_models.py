@@ -9,6 +9,7 @@ from typica.errors import InputError
 
 if TYPE_CHECKING:
     from typica.serve._runtime import Runtime
+    from typica.serve._served import Served
 
 
 class UnknownModelError(InputError):
@@ -59,5 +60,15 @@ def told(runtime: Runtime) -> dict[str, Any]:
         "no_images": served.no_images or None,
         "calibrated": served.calibration is not None,
         "histogram": served.histogram(),
+        "image": _image(served),
         "bank": None if runtime.bank is None else str(runtime.bank.path),
+        "shows_known": runtime.gallery is not None and runtime.gallery.has_images,
     }
+
+
+def _image(served: Served) -> dict[str, Any] | None:
+    """Return what images the network takes: channels, height, width, None where any will do."""
+    if served.network is None:
+        return None
+    channels, height, width = served.network.transform.shape
+    return {"channels": channels, "height": height, "width": width}

@@ -28,6 +28,7 @@ from typica.files import cores
 from typica.serve import _metrics
 from typica.serve._answers import DATATYPES, answer, known_outputs
 from typica.serve._batcher import Batcher, BusyError, Job
+from typica.serve._gallery import Gallery
 from typica.serve._live import Live
 from typica.serve._logs import log
 from typica.serve._options import known_limits
@@ -53,12 +54,13 @@ class Runtime(MLModel):
 
     Its `parameters.uri` is a file that `typica fit` wrote; `parameters.extra` may hold limits
     (`queue`, `batch`, `pixels`, `images`), `model`, `weights` and `trust` for the network, `bank`
-    for examples, and `watch`: seconds between two looks at the file, 0 for none.
+    for examples, `bank_images` where their images lie, if they have moved, and `watch`: seconds
+    between two looks at the file, 0 for none.
     """
 
     served: Served
     live: Live
-    bank: Bank | None
+    gallery: Gallery | None
 
     async def load(self) -> bool:
         """Read the detector, and begin to watch its file."""
@@ -67,7 +69,9 @@ class Runtime(MLModel):
         keys = ("model", "weights", "trust")
         self._network = Network(**{key: extra[key] for key in keys if key in extra})
         self.limits = known_limits(extra)
-        self.bank = None if extra.get("bank") is None else Bank.open(extra["bank"])
+        self.gallery = None
+        if extra.get("bank") is not None:
+            self.gallery = Gallery(Bank.open(extra["bank"]), extra.get("bank_images"))
         self._watch = Watch(path, self._reload, float(extra.get("watch", 0.5)))
         self.served = await asyncio.to_thread(read_served, self.name, path, self._network)
         self.live = Live(self.served)
@@ -118,11 +122,17 @@ class Runtime(MLModel):
             return await self.judge_images(split_images(values))
         return await self.judge(values)
 
-    async def judge(self, values: AnyArray) -> Judged:
-        """Return the verdicts on rows of features."""
+    async def judge(self, values: AnyArray, counted: bool = True) -> Judged:
+        """Return the verdicts on rows of features; counted: as for `judge_pixels`."""
         served = self.served
         rows = served.rows(values)
-        return await self._submit(Job((served, rows.dtype.str), (served, rows), len(rows)))
+        key = (served, rows.dtype.str, counted)
+        return await self._submit(Job(key, (served, rows), len(rows), counted))
+
+    @property
+    def bank(self) -> Bank | None:
+        """Known inputs, None where there are none."""
+        return None if self.gallery is None else self.gallery.bank
 
     async def judge_images(self, images: Sequence[bytes | AnyArray]) -> Judged:
         """Return the verdicts on images: their files' bytes, or arrays (h, w, 3)."""
@@ -136,12 +146,18 @@ class Runtime(MLModel):
         most = self.limits.pixels
         return await loop.run_in_executor(self._decoders, served.pixels, image, name, most)
 
-    async def judge_pixels(self, served: Served, pixels: Sequence[AnyArray]) -> Judged:
-        """Return the verdicts on images that `prepare` has made ready."""
+    async def judge_pixels(
+        self, served: Served, pixels: Sequence[AnyArray], counted: bool = True
+    ) -> Judged:
+        """Return the verdicts on images that `prepare` has made ready.
+
+        counted: whether the live stream, its monitor and the metrics are to hear of them.
+        """
         if not pixels:
             raise InputError("no images; pass one or more.")
         shapes = tuple(sorted({image.shape for image in pixels}))
-        return await self._submit(Job((served, shapes), (served, list(pixels)), len(pixels)))
+        key = (served, shapes, counted)
+        return await self._submit(Job(key, (served, list(pixels)), len(pixels), counted))
 
     async def _submit(self, job: Job) -> Judged:
         try:
@@ -150,7 +166,8 @@ class Runtime(MLModel):
             _metrics.REFUSED.labels(self.name).inc()
             raise
         judged: Judged = await asyncio.wrap_future(future)
-        _metrics.SECONDS_TAKEN.labels(self.name).observe(time.monotonic() - job.began)
+        if job.counted:
+            _metrics.SECONDS_TAKEN.labels(self.name).observe(time.monotonic() - job.began)
         return judged
 
     def _work(self, jobs: list[Job]) -> list[Judged]:
@@ -162,7 +179,8 @@ class Runtime(MLModel):
         else:
             rows = np.concatenate(inputs)
         verdicts = served.judge(rows)
-        self.live.take_in(served, verdicts)
+        if jobs[0].counted:
+            self.live.take_in(served, verdicts)
         judged, start = [], 0
         for job in jobs:
             part = slice(start, start + job.size)

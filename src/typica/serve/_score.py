@@ -1,11 +1,15 @@
-"""`POST /score`: images as a browser or curl sends them, or rows of features; verdicts in rows."""
+"""`POST /score`: images as a browser or curl sends them, or rows of features; verdicts in rows.
+
+`?explain=1` adds why; `?preview=1` judges what is no part of the stream, such as a drawing that is
+not finished: neither the monitor nor the metrics count it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from starlette.datastructures import UploadFile
@@ -27,16 +31,16 @@ Row = dict[str, Any]
 async def score(request: Request, models: Models) -> JSONResponse:
     """Answer with one result per input; an image that cannot be read has an error in its place."""
     runtime = models.get(request.query_params.get("model"))
-    wanted = request.query_params.get("explain", "") in ("1", "true")
+    asked = _Asked(_yes(request, "explain"), not _yes(request, "preview"))
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json":
         rows = _features(await request.body())
-        judged = await runtime.judge(rows)
-        results = await _told(runtime, judged, wanted)
+        judged = await runtime.judge(rows, asked.counted)
+        results = await _told(runtime, judged, asked.explained)
     elif kind == "multipart/form-data":
-        results = await _scored(runtime, await _files(request), wanted)
+        results = await _scored(runtime, await _files(request), asked)
     elif kind.startswith("image/") or kind == "application/octet-stream":
-        results = await _scored(runtime, [("image", await request.body())], wanted)
+        results = await _scored(runtime, [("image", await request.body())], asked)
     else:
         raise UnknownKindError(
             f"content of type {kind[:80]!r}; send multipart/form-data, an image, or JSON."
@@ -44,6 +48,17 @@ async def score(request: Request, models: Models) -> JSONResponse:
     readable = any("error" not in result for result in results)
     answer = {"model": runtime.name, "results": results}
     return JSONResponse(answer, status_code=200 if readable else 400)
+
+
+class _Asked(NamedTuple):
+    """What is wanted of a request. counted: whether it is part of the live stream."""
+
+    explained: bool
+    counted: bool
+
+
+def _yes(request: Request, name: str) -> bool:
+    return request.query_params.get(name, "") in ("1", "true")
 
 
 class UnknownKindError(InputError):
@@ -72,9 +87,7 @@ async def _files(request: Request) -> list[tuple[str, bytes]]:
     return files
 
 
-async def _scored(
-    runtime: Runtime, files: Sequence[tuple[str, bytes]], explained: bool
-) -> list[Row]:
+async def _scored(runtime: Runtime, files: Sequence[tuple[str, bytes]], asked: _Asked) -> list[Row]:
     """Return one result per file, in their order."""
     served = runtime.served
     served.check_images()
@@ -87,8 +100,9 @@ async def _scored(
         except InputError as error:
             results[place]["error"] = str(error)
     if pixels:
-        judged = await runtime.judge_pixels(served, pixels)
-        for place, row in zip(places, await _told(runtime, judged, explained), strict=True):
+        judged = await runtime.judge_pixels(served, pixels, asked.counted)
+        told = await _told(runtime, judged, asked.explained)
+        for place, row in zip(places, told, strict=True):
             results[place] = row | results[place]
     return results
 

@@ -35,6 +35,7 @@ def serve(
     *detectors: str | os.PathLike[str],
     options: Options | None = None,
     bank: str | os.PathLike[str] | None = None,
+    bank_images: str | os.PathLike[str] | None = None,
     model: str | None = None,
     weights: str | os.PathLike[str] | None = None,
     trust: bool = False,
@@ -44,13 +45,12 @@ def serve(
         serve("ctm.safetensors", "knn.safetensors", options=Options(port=9000))
 
     Each file is a model that is named by the file's stem, and is read again when another takes its
-    place. bank: known inputs, for examples. model, weights, trust: as `judge_images` takes them,
-    for networks that have moved.
+    place. bank: known inputs, for examples; bank_images: where their images lie, if they have
+    moved. model, weights, trust: as `judge_images` takes them, for networks that have moved.
     """
     chosen = options or Options()
-    settings = model_settings(
-        detectors, chosen, bank=bank, model=model, weights=weights, trust=trust
-    )
+    places = {"bank": bank, "bank_images": bank_images, "model": model, "weights": weights}
+    settings = model_settings(detectors, chosen, **places, trust=trust)
     asyncio.run(_run(settings, chosen))
 
 
