@@ -28,7 +28,7 @@ from ._prepare import prepare
 from ._record import Record
 from ._render import to_csv, to_html, to_latex, to_markdown, to_terminal
 from ._results import APART, read_result, read_result_scores, result_file, write_result
-from ._suite import FeatureSuite
+from ._feature_suite import FeatureSuite
 from ._table import Table
 from ._tables import tables_of
 from .report import write_report

@@ -40,7 +40,7 @@ from typica.bench._influence import (
     moved,
     uncertainty_gradient,
 )
-from typica.bench._suite import FeatureSuite
+from typica.bench._feature_suite import FeatureSuite
 from typica.detectors import Detector
 from typica.errors import InputError
 from typica.head import Head

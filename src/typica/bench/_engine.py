@@ -20,7 +20,7 @@ from typica.bench._config import Protocol, Suite
 from typica.bench._neighbours import choose_k
 from typica.bench._schema import CHOSEN, IMAGE_METHODS, Params, method_params
 from typica.bench._skipped import Skipped
-from typica.bench._suite import FeatureSuite
+from typica.bench._feature_suite import FeatureSuite
 from typica.checks import false_alarm_rate
 from typica.detectors import (
     Detector,

@@ -20,7 +20,7 @@ from typica.bench._protocol import Measured, measure
 from typica.bench._record import Common, Printed, Record, Row, Stated
 from typica.bench._schema import Params
 from typica.bench._skipped import Skipped
-from typica.bench._suite import FeatureSuite
+from typica.bench._feature_suite import FeatureSuite
 from typica.errors import InputError, argument, border
 from typica.progress import steps
 

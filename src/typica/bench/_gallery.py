@@ -15,7 +15,7 @@ from PIL import Image
 
 from typica.arrays import AnyArray
 from typica.bench._engine import Engine, Scores
-from typica.bench._suite import FeatureSuite
+from typica.bench._feature_suite import FeatureSuite
 from typica.calibration import guaranteed_rank
 from typica.detectors import Detector
 from typica.exact import exact

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from typica.bench._suite import RESERVED
+from typica.bench._feature_suite import RESERVED
 from typica.bench.published import printed_keys
 from typica.checks import Parameter, count, number, optional, positive
 from typica.data.sets import list_sets

@@ -27,7 +27,7 @@ from sklearn.neural_network import MLPClassifier
 from threadpoolctl import threadpool_limits
 
 from typica.arrays import AnyArray
-from typica.bench._suite import FeatureSuite
+from typica.bench._feature_suite import FeatureSuite
 from typica.errors import InputError
 
 HELD_OUT = (7, 8, 9)
