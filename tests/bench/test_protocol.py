@@ -17,7 +17,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.neighbors import NearestNeighbors
 
-from typica.bench._config import Protocol
+from typica.bench._suite import Protocol
 from typica.bench._misclassification import aurc, e_aurc
 from typica.bench._neighbours import choose_k
 from typica.bench._protocol import Measured, measure, subsets

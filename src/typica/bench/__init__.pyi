@@ -1,7 +1,7 @@
 from . import digits, published
 from ._choice import CANNOT_SEE, Choice
 from ._choose import leave_classes_out
-from ._config import Suite, init_text, list_suites, load_suite, suite_text
+from ._suite import Suite, init_text, list_suites, load_suite, suite_text
 from ._engine import (
     PAPER,
     Comparison,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
 from typica.bank import Bank, BankWriter
-from typica.bench._config import Suite
+from typica.bench._suite import Suite
 from typica.bench._image_banks import bank_identity, digest_of
 from typica.bench._schema import CHOSEN, IMAGE_METHODS, OF_TRANSFORM, method_params
 from typica.data import Images, Preprocessing, image_batches

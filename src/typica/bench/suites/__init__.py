@@ -1,1 +1,1 @@
-"""The suites that come with Typica, a TOML file each; `typica.bench._config` reads them."""
+"""The suites that come with Typica, a TOML file each; `typica.bench._suite` reads them."""
