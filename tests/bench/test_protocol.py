@@ -17,12 +17,12 @@ from hypothesis.extra.numpy import arrays
 from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.neighbors import NearestNeighbors
 
-from typica.bench._suite import Protocol
 from typica.bench._misclassification import aurc, e_aurc
 from typica.bench._neighbours import choose_k
 from typica.bench._protocol import Measured, measure, subsets
 from typica.bench._record import Measure, Record, Row, Stated
 from typica.bench._skipped import Skipped
+from typica.bench._suite import Protocol
 from typica.bench._tables import tables_of
 from typica.errors import FormatError, InputError
 from typica.metrics import METRICS, evaluate

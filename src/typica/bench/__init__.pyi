@@ -1,7 +1,6 @@
 from . import digits, published
 from ._choice import CANNOT_SEE, Choice
 from ._choose import leave_classes_out
-from ._suite import Suite, init_text, list_suites, load_suite, suite_text
 from ._engine import (
     PAPER,
     Comparison,
@@ -14,6 +13,7 @@ from ._engine import (
     named_methods,
 )
 from ._experiments import EXPERIMENTS, Outcome, run_experiment
+from ._feature_suite import FeatureSuite
 from ._features import builtin_features, read_features_folder
 from ._fit_files import Fitted, fit_files
 from ._from_files import choose_files, compare_files, evaluate_files
@@ -28,7 +28,7 @@ from ._prepare import prepare
 from ._record import Record
 from ._render import to_csv, to_html, to_latex, to_markdown, to_terminal
 from ._results import APART, read_result, read_result_scores, result_file, write_result
-from ._feature_suite import FeatureSuite
+from ._suite import Suite, init_text, list_suites, load_suite, suite_text
 from ._table import Table
 from ._tables import tables_of
 from .report import write_report

@@ -21,6 +21,7 @@ from scipy.stats import spearmanr
 
 from typica.arrays import AnyArray
 from typica.bench._engine import Engine
+from typica.bench._feature_suite import FeatureSuite
 from typica.bench._findings import (
     Analysis,
     AtMean,
@@ -40,7 +41,6 @@ from typica.bench._influence import (
     moved,
     uncertainty_gradient,
 )
-from typica.bench._feature_suite import FeatureSuite
 from typica.detectors import Detector
 from typica.errors import InputError
 from typica.head import Head

@@ -16,11 +16,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from typica.arrays import Array, as_features, row_blocks, to_numpy
-from typica.bench._suite import Protocol, Suite
+from typica.bench._feature_suite import FeatureSuite
 from typica.bench._neighbours import choose_k
 from typica.bench._schema import CHOSEN, IMAGE_METHODS, Params, method_params
 from typica.bench._skipped import Skipped
-from typica.bench._feature_suite import FeatureSuite
+from typica.bench._suite import Protocol, Suite
 from typica.checks import false_alarm_rate
 from typica.detectors import (
     Detector,

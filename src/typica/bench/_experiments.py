@@ -12,15 +12,15 @@ import numpy as np
 from typica.arrays import AnyArray
 from typica.bench import published
 from typica.bench._analysis import analyse
-from typica.bench._suite import Suite
 from typica.bench._engine import Engine, MethodScores, Scores
+from typica.bench._feature_suite import FeatureSuite
 from typica.bench._intervals import with_intervals
 from typica.bench._misclassification import aurc, e_aurc
 from typica.bench._protocol import Measured, measure
 from typica.bench._record import Common, Printed, Record, Row, Stated
 from typica.bench._schema import Params
 from typica.bench._skipped import Skipped
-from typica.bench._feature_suite import FeatureSuite
+from typica.bench._suite import Suite
 from typica.errors import InputError, argument, border
 from typica.progress import steps
 

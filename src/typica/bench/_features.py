@@ -21,8 +21,8 @@ import numpy as np
 
 from typica.arrays import AnyArray, as_floating
 from typica.bench import digits
-from typica.bench._suite import Suite
 from typica.bench._feature_suite import FeatureSuite
+from typica.bench._suite import Suite
 from typica.bench.published import canonical
 from typica.data import read_features, read_labels
 from typica.errors import InputError, argument

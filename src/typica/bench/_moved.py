@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
 from typica.bank import Bank, BankWriter
-from typica.bench._suite import Suite
 from typica.bench._image_banks import bank_identity, digest_of
 from typica.bench._schema import CHOSEN, IMAGE_METHODS, OF_TRANSFORM, method_params
+from typica.bench._suite import Suite
 from typica.data import Images, Preprocessing, image_batches
 from typica.detectors import LayerEnsemble
 from typica.errors import InputError

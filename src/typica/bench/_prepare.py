@@ -17,10 +17,10 @@ import numpy as np
 
 from typica.arrays import AnyArray, as_floating
 from typica.bank import Bank, bank_settings
-from typica.bench._suite import Source, Suite
+from typica.bench._feature_suite import FeatureSuite
 from typica.bench._image_banks import bank_identity, digest_of
 from typica.bench._moved import Known, Moved
-from typica.bench._feature_suite import FeatureSuite
+from typica.bench._suite import Source, Suite
 from typica.data import (
     FeatureFile,
     Images,
