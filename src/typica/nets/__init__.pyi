@@ -1,6 +1,6 @@
 from . import zoo
 from ._adascale import AdaSCALE
-from ._code import agreements_file, code_of, code_to_run, is_function
+from ._consent import agreements_file, code_of, code_to_run, is_function
 from ._explaining import explain_images
 from ._extraction import extract
 from ._gram import Gram

@@ -18,7 +18,7 @@ from typica.errors import FormatError, InputError, about, argument, border
 from typica.files import reading
 from typica.kinds import NETWORK, STORED, kind_of
 from typica.nets import zoo
-from typica.nets._code import FILES, code_of, code_to_run, is_function
+from typica.nets._consent import FILES, code_of, code_to_run, is_function
 from typica.nets._reduce import Reduction
 from typica.nets._result import closest, some
 from typica.nets.extractors.dense import load_perceptron

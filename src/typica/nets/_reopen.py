@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from typica.data import Images, Preprocessing
 from typica.errors import InputError, argument
 from typica.files import sha256
-from typica.nets._code import code_of, code_to_run, is_function
+from typica.nets._consent import code_of, code_to_run, is_function
 from typica.nets._models import PROGRAMS, Opened, open_model
 from typica.nets._transforms import transform_for
 from typica.origin import Origin

@@ -19,7 +19,7 @@ import typica
 from typica.data import open_images
 from typica.errors import InputError
 from typica.nets import Settings, agreements_file, code_to_run, extract, judge_images, open_model
-from typica.nets._code import code_of
+from typica.nets._consent import code_of
 from typica.progress import watched_by
 
 PLAIN = Settings("torch", 8, 1)
