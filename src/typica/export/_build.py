@@ -19,7 +19,7 @@ from typica.decide import fingerprint, origin_of
 from typica.detectors import Detector, final_detector, reads_logits
 from typica.errors import InputError
 from typica.estimator import NotFittedError
-from typica.export._front import Front
+from typica.export._guarded import Front
 from typica.export._network import Rows
 from typica.export._traced import Traced
 from typica.export._verdicts import Judged, Reference, judged
