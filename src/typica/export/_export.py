@@ -69,7 +69,7 @@ def to_onnx(
             "pass 1 or more."
         )
     # Need spox, which is an extra.
-    from typica.export._build import detector_model  # noqa: PLC0415
+    from typica.export._detector import detector_model  # noqa: PLC0415
     from typica.export._guarded import front_of  # noqa: PLC0415
 
     front = None
