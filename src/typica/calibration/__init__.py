@@ -2,8 +2,8 @@
 
 from typica.calibration._calibration import Calibration
 from typica.calibration._groups import EVERYTHING, SMALLEST_GROUP, Classes, pool_rare
+from typica.calibration._guarantee import calibration_size, guaranteed_rank
 from typica.calibration._levels import Levels
-from typica.calibration._ranks import calibration_size, guaranteed_rank
 from typica.calibration._sample import LIMIT, ScoreSample, check_scores, p_values, row_keys
 
 __all__ = [

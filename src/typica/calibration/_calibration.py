@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray, to_numpy
 from typica.calibration._groups import EVERYTHING, Classes, group_rows
+from typica.calibration._guarantee import calibration_size, guaranteed_rank
 from typica.calibration._levels import Levels
-from typica.calibration._ranks import calibration_size, guaranteed_rank
 from typica.calibration._sample import LIMIT, ScoreSample, check_scores, row_keys
 from typica.calibration._spans import Span, Spans, read_spans
 from typica.checks import check_share
