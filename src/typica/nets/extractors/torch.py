@@ -11,10 +11,7 @@ import numpy as np
 
 from typica.errors import InputError, about, argument, border
 from typica.head import Head
-from typica.nets._reduce import Reduction, check_reduction, reduced, reduced_logits
-from typica.nets._result import Extraction, batch_of, closest, some, wanted_layers
-from typica.nets._torch import nn, torch
-from typica.nets._tracing import (
+from typica.nets._hooks import (
     ONE_AT_A_TIME,
     WRAPPERS,
     Call,
@@ -30,6 +27,9 @@ from typica.nets._tracing import (
     tensors,
     unwrapped,
 )
+from typica.nets._reduce import Reduction, check_reduction, reduced, reduced_logits
+from typica.nets._result import Extraction, batch_of, closest, some, wanted_layers
+from typica.nets._torch import nn, torch
 from typica.origin import PENULTIMATE
 
 _log = logging.getLogger("typica.nets")
