@@ -40,6 +40,18 @@ _ENDING = 20  # and the longest ending
 _OURS: set[str] = set()  # temporary files that this process is writing
 
 
+def home() -> Path:
+    """Return where data sets, banks and what is remembered lie unless told otherwise.
+
+    That is $TYPICA_HOME, else $XDG_CACHE_HOME/typica, else ~/.cache/typica.
+    """
+    own = os.environ.get("TYPICA_HOME")
+    if own:
+        return Path(own).expanduser()
+    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(caches).expanduser() / "typica"
+
+
 @contextlib.contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path beside `path` that takes its place when the block ends well.

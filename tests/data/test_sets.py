@@ -28,7 +28,6 @@ from typica.data.sets import (
     get_set,
     how_to_get,
     list_sets,
-    set_home,
 )
 from typica.data.sets import _download as download_module
 from typica.data.sets import _get as sets
@@ -36,7 +35,7 @@ from typica.data.sets._digests import Digests
 from typica.data.sets._download import DownloadError
 from typica.data.sets._idx import read_idx
 from typica.errors import FormatError, InputError
-from typica.files import lock_folder
+from typica.files import home, lock_folder
 from typica.progress import watched_by
 
 
@@ -260,11 +259,11 @@ def test_where_sets_lie(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     for variable in ("TYPICA_HOME", "XDG_CACHE_HOME"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert set_home() == tmp_path / ".cache" / "typica"
+    assert home() == tmp_path / ".cache" / "typica"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "x"))
-    assert set_home() == tmp_path / "x" / "typica"
+    assert home() == tmp_path / "x" / "typica"
     monkeypatch.setenv("TYPICA_HOME", "~/here")
-    assert set_home() == tmp_path / "here"
+    assert home() == tmp_path / "here"
     (tmp_path / "here" / "sun" / "SUN" / "images").mkdir(parents=True)
     assert find_set("sun") == tmp_path / "here" / "sun" / "SUN" / "images"
 

@@ -10,8 +10,8 @@ import pytest
 from helpers.networks import network
 
 from typica.data import Preprocessing, open_images
-from typica.data.sets import set_home
 from typica.errors import InputError
+from typica.files import home
 from typica.nets import Settings, _start, open_model
 from typica.nets._start import start_runner
 
@@ -77,7 +77,7 @@ def test_a_trial_that_few_images_cut_short_is_made_again_for_more(tried: list[st
 def test_a_damaged_choice_is_made_again(tried: list[str], text: str):
     opened = open_model(network("cnn"))
     start_runner(opened, images(), PIXELS, Settings())
-    [file] = (set_home() / "backends").iterdir()
+    [file] = (home() / "backends").iterdir()
     file.write_text(text)
     start_runner(opened, images(), PIXELS, Settings())
     assert tried == ["auto", "auto"]
@@ -87,7 +87,7 @@ def test_a_damaged_choice_is_made_again(tried: list[str], text: str):
 def test_a_choice_that_cannot_run_any_more_is_made_again(tried: list[str]):
     opened = open_model(network("cnn"))
     start_runner(opened, images(), PIXELS, Settings())
-    [file] = (set_home() / "backends").iterdir()
+    [file] = (home() / "backends").iterdir()
     file.write_text(file.read_text().replace("torch", "gone"))
     runner = start_runner(opened, images(), PIXELS, Settings())
     assert tried == ["auto", "gone", "auto"] and runner.name == "torch"

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from typica.data import Images, Preprocessing, holds_images, in_order, open_images
-from typica.data.sets import set_home
 from typica.errors import InputError, about, argument
+from typica.files import home
 from typica.nets import Opened, Settings, extract, reopen
 from typica.origin import Origin
 
@@ -55,7 +55,7 @@ def banked(
     with about(str(path)):
         opened, transform = reopen(origin, **network, images=images)
     name = f"{path.resolve().name}-{digest_of(bank_identity(opened, transform, images))}"
-    folder = set_home() / "banks" / name
+    folder = home() / "banks" / name
     extract(images, opened, folder, transform, settings=settings)
     return folder
 

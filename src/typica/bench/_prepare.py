@@ -30,8 +30,9 @@ from typica.data import (
     open_features,
     open_images,
 )
-from typica.data.sets import find_set, how_to_get, set_home
+from typica.data.sets import find_set, how_to_get
 from typica.errors import InputError, about, argument
+from typica.files import home
 from typica.head import Head
 from typica.nets import (
     Opened,
@@ -65,7 +66,7 @@ def prepare(
     found, missing = _find_all(suite, data)
     opened = _open(suite, data, trust)
     transform = _transform(suite, opened, found)
-    banks = cache or set_home() / "banks"
+    banks = cache or home() / "banks"
     job = _Job(opened, transform, settings or Settings(), banks).by_one_backend(found)
     sets = {name: job.features(name, path, source) for name, (path, source) in found.items()}
     rows, labels = _tables(suite, sets)
@@ -293,7 +294,7 @@ def _find(suite: Suite, source: Source, data: Path | None) -> Path | None:
 def _roots(data: Path | None) -> Iterator[Path]:
     if data is not None:
         yield data
-    yield set_home()
+    yield home()
 
 
 def _advice(source: Source, data: Path | None) -> str:

@@ -15,10 +15,10 @@ from typica.data.sets import (
     describe_set,
     get_set,
     list_sets,
-    set_home,
     size_text,
 )
 from typica.errors import InputError
+from typica.files import home
 
 Root = Annotated[
     Path | None,
@@ -87,6 +87,6 @@ def list_(root: Root = None, json_file: Json = None) -> None:
     present(
         described,
         json_file,
-        table(f"Sets in {root or set_home()}", columns, rows, text=3),
+        table(f"Sets in {root or home()}", columns, rows, text=3),
         "Get one with: typica data get NAME. --json tells addresses, checksums and licences.",
     )

@@ -16,9 +16,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from typica.data.sets import set_home
 from typica.errors import InputError
-from typica.files import atomic_path, cores
+from typica.files import atomic_path, cores, home
 from typica.nets._settings import Settings
 
 _PACKAGES = ("typica", "numpy", "torch", "onnx", "onnxruntime", "openvino", "MNN")
@@ -49,7 +48,7 @@ def choice_file(identity: Mapping[str, Any], shape: tuple[int, ...], settings: S
     asked = [settings.batch, settings.threads, settings.device, settings.autocast]
     known = [dict(identity), list(shape), asked, _machine(), _versions()]
     digest = hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()
-    return set_home() / "backends" / f"{digest[:32]}.json"
+    return home() / "backends" / f"{digest[:32]}.json"
 
 
 def read_choice(path: Path) -> Choice | None:

@@ -1,5 +1,5 @@
 from ._describe import describe_set
-from ._find import benchmark_set, find_set, how_to_get, list_sets, set_home
+from ._find import benchmark_set, find_set, how_to_get, list_sets
 from ._get import get_set, size_text
 from ._table import SETS, BenchmarkSet, SetFile
 
@@ -13,6 +13,5 @@ __all__ = [
     "get_set",
     "how_to_get",
     "list_sets",
-    "set_home",
     "size_text",
 ]

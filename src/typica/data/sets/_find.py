@@ -8,22 +8,11 @@ from pathlib import Path
 
 from typica.data.sets._table import SETS, BenchmarkSet
 from typica.errors import InputError
-
-
-def set_home() -> Path:
-    """Return where sets lie unless told otherwise.
-
-    That is $TYPICA_HOME, else $XDG_CACHE_HOME/typica, else ~/.cache/typica.
-    """
-    home = os.environ.get("TYPICA_HOME")
-    if home:
-        return Path(home).expanduser()
-    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(caches).expanduser() / "typica"
+from typica.files import home
 
 
 def _root(root: str | os.PathLike[str] | None) -> Path:
-    return set_home() if root is None else Path(root)
+    return home() if root is None else Path(root)
 
 
 def list_sets() -> list[str]:
@@ -51,7 +40,7 @@ def benchmark_set(name: str) -> BenchmarkSet:
 def find_set(name: str, root: str | os.PathLike[str] | None = None) -> Path | None:
     """Return what `open_images` is pointed at for a set that is there, or None.
 
-    root: `set_home()` if None.
+    root: `home()` if None.
     """
     wanted = benchmark_set(name)
     root = _root(root)

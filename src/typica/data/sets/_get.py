@@ -19,11 +19,11 @@ from pathlib import Path
 from typica.data._unpack import unpack
 from typica.data.sets._digests import Digests, file_digests, mismatch
 from typica.data.sets._download import download, remote_size
-from typica.data.sets._find import benchmark_set, find_set, how_to_get, set_home
+from typica.data.sets._find import benchmark_set, find_set, how_to_get
 from typica.data.sets._idx import idx_to_npz
 from typica.data.sets._table import BenchmarkSet, SetFile
 from typica.errors import FormatError, InputError
-from typica.files import atomic_path, lock_folder
+from typica.files import atomic_path, home, lock_folder
 from typica.progress import is_watched, note, work
 
 
@@ -36,7 +36,7 @@ def get_set(name: str, root: str | os.PathLike[str] | None = None) -> Path:
     reported through `typica.progress`.
     """
     wanted = benchmark_set(name)
-    root = set_home() if root is None else Path(root)
+    root = home() if root is None else Path(root)
     found = find_set(name, root)
     if found is not None:
         return found
