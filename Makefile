@@ -3,13 +3,15 @@ PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 BIN = .venv/bin
 
-.PHONY: help demo test test-all test-bare test-serve browser web bench lint clean
+.PHONY: help demo test test-all test-bare test-serve browser web docs docs-serve bench lint clean
 
 help:
 	@echo "make demo       install and run the demonstration (offline after the install)"
 	@echo "make test       install and run every check; as root it installs Chromium too, BROWSER=none does not"
 	@echo "make test-all   the same, 100,000 mutated files, and other people's code in an environment of its own"
 	@echo "make test-serve the tests of the server, in an environment of its own"
+	@echo "make docs       build the documentation into site/, in an environment of its own"
+	@echo "make docs-serve show it while you write, at http://127.0.0.1:8000"
 	@echo "make bench      install and print how far from its limits the code is"
 	@echo "make clean      remove the environments and caches"
 
@@ -92,8 +94,25 @@ test-serve: .serve/ready
 	.bare/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt --editable .
 	@touch $@
 
+docs: .docs/ready
+	NO_MKDOCS_2_WARNING=1 .docs/bin/mkdocs build --strict --clean
+	.docs/bin/python docs/tools/check.py site
+
+docs-serve: .docs/ready
+	NO_MKDOCS_2_WARNING=1 .docs/bin/mkdocs serve --livereload
+
+# The site's own dependencies; KaTeX, which typesets its formulas, comes from npm.
+.docs/ready: pyproject.toml constraints.txt docs/tools/package.json
+	test -x .docs/bin/python || $(PYTHON) -m venv .docs
+	.docs/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt \
+		--editable . $$(.docs/bin/python .ci/groups.py docs)
+	@command -v npm >/dev/null || { echo "make docs needs npm, for KaTeX: install it (Debian: nodejs npm)"; exit 1; }
+	mkdir -p .docs/npm && cp docs/tools/package.json .docs/npm/
+	npm install --prefix .docs/npm --ignore-scripts --no-audit --no-fund --silent
+	@touch $@
+
 bench: .venv/dev
 	$(BIN)/python benchmarks/run.py
 
 clean:
-	rm -rf demo-result .venv .web .bare .oracles .serve .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf demo-result .venv .web .bare .oracles .serve .docs site .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist

@@ -1,0 +1,26 @@
+"""What the tests of the documentation share."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from typica.bench import digits
+
+DOCS = Path(__file__).parents[2] / "docs"
+sys.path[:0] = [str(DOCS), str(DOCS / "tools")]
+
+
+@pytest.fixture(scope="session")
+def trained():
+    """The suite digits, trained once: pages load it each for themselves."""
+    return cache(digits.load)
+
+
+@pytest.fixture
+def quick_digits(trained, monkeypatch):
+    """Let every page have the same trained network, which is what `load` gives each time."""
+    monkeypatch.setattr(digits, "load", trained)
