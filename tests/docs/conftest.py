@@ -10,7 +10,8 @@ import pytest
 
 from typica.bench import digits
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
 sys.path[:0] = [str(DOCS), str(DOCS / "tools")]
 
 
