@@ -17,7 +17,8 @@ import time
 from collections.abc import Iterator
 from typing import NoReturn
 
-INTERRUPTED = 130  # the exit code of Ctrl-C
+from typica.cli._exits import INTERRUPTED
+
 PATIENCE = 2.0  # seconds of processor time, in which Python's own steps take up a Ctrl-C
 GLANCE = 0.05  # seconds between two looks at it
 SHOW_CURSOR = "\x1b[?25h"

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 import typica
+from typica.cli._exits import ALARM
 from typica.cli.app import new_app
 from typica.cli.checks import out_file, out_text, prints
 from typica.cli.options import Json
@@ -18,8 +19,6 @@ from typica.detectors import final_detector
 from typica.errors import InputError
 from typica.exact import percent
 from typica.kinds import MONITOR, kind_of, wrong_kind
-
-ALARM = 3  # the exit code
 
 app = new_app()
 

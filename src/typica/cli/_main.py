@@ -1,0 +1,89 @@
+"""The way into the command line: streams, warnings, and errors as one line and an exit code."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import warnings
+from typing import Any, NoReturn, TextIO
+
+from typica.cli._exits import BAD_INPUT, INTERNAL, INTERRUPTED
+from typica.cli._interrupt import answered_soon
+from typica.errors import CalibrationWarning, InputError, in_shell
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line. Bad input ends with one line on standard error and exit code 2."""
+    given = sys.argv[1:] if arguments is None else arguments
+    try:
+        _prepare_streams()
+        try:
+            with answered_soon():
+                _run(given)
+        finally:
+            _flush(sys.stdout)
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
+
+
+def _prepare_streams() -> None:
+    """Write what the terminal's encoding lacks as escapes; a closed standard output is silent."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 (to the end)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _flush(stream: TextIO) -> None:
+    """Bring out what was printed: to a reader that has gone it is nothing, else it is said."""
+    try:
+        stream.flush()
+    except OSError as error:
+        # What Python flushes at its end goes nowhere, and fails no more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if error.errno == errno.EPIPE:
+            raise SystemExit(INTERNAL) from None
+        _fail(f"standard output: cannot be written ({error.strerror})", code=BAD_INPUT)
+
+
+def _run(given: list[str]) -> None:
+    from typica.cli.app import app  # noqa: PLC0415 (Ctrl-C while it loads is caught)
+
+    wanted = [argument for argument in given if argument != "--debug"]
+    with warnings.catch_warnings(), in_shell():
+        warnings.simplefilter("always", CalibrationWarning)
+        if "--debug" in given:
+            app(wanted, prog_name="typica")
+            return
+        warnings.showwarning = _show_warning
+        try:
+            app(wanted, prog_name="typica")
+        except (InputError, OSError, MemoryError) as error:
+            _fail(str(error) or type(error).__name__, code=BAD_INPUT)
+        except Exception as error:
+            _fail_unforeseen(error)
+
+
+def _fail_unforeseen(error: Exception) -> NoReturn:
+    """Show no traceback to a user who did not ask for it, even where the fault is ours."""
+    from sklearn.exceptions import NotFittedError  # noqa: PLC0415 (only a failure is worth its time)
+
+    if isinstance(error, NotFittedError):
+        _fail(str(error), code=BAD_INPUT)
+    what = f"{type(error).__name__}: {error}"
+    _fail(f"internal error: {what}; --debug shows where, please report it", code=INTERNAL)
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    from typica.cli.show import complain  # noqa: PLC0415 (rich, which `--version` does not need)
+
+    complain(f"error: {message}", style="red")
+    raise SystemExit(code)
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    from typica.cli.show import error_console  # noqa: PLC0415 (as above)
+
+    error_console.print(f"warning: {message}", style="yellow")
