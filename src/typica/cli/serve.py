@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -59,7 +59,9 @@ def serve(
     token = None if token_file is None else read_token(token_file)
     limits = Limits(body=max_body * 10**6, pixels=max_pixels * 10**6, queue=queue)
     options = Options(host, port, grpc_port, metrics_port, token, limits)
+    known: dict[str, Any] = {"bank": bank, "model": model, "weights": weights, "trust": trust}
     if write is not None:
-        console.print(f"wrote {write_repository(*detectors, folder=write, options=options)}")
+        folder = write_repository(*detectors, folder=write, options=options, **known)
+        console.print(f"wrote {folder}; serve it with `mlserver start {folder}`")
         return
-    run(*detectors, options=options, bank=bank, model=model, weights=weights, trust=trust)
+    run(*detectors, options=options, **known)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,14 +35,19 @@ class Column(NamedTuple):
     values: list[Any]
 
 
+def check_outputs(wanted: Sequence[str] | None) -> None:
+    """Refuse outputs that no detector has."""
+    unknown = [name for name in wanted or () if name not in DATATYPES]
+    if unknown:
+        named = unknown[0][:80]
+        raise InputError(f"output {named!r} is unknown; choose of {', '.join(DATATYPES)}.")
+
+
 def answer(verdicts: Verdicts, wanted: Sequence[str] | None) -> list[Column]:
     """Return what is known of the columns that are wanted; all but "why" where none is named."""
     names = wanted
     if names is None:
         names = [name for name in DATATYPES if name not in ON_REQUEST]
-    unknown = [name for name in names if name not in DATATYPES]
-    if unknown:
-        raise InputError(f"output {unknown[0]!r} is unknown; choose of {', '.join(DATATYPES)}.")
     found = verdicts.to_dict(tuple(names))
     missing = [name for name in names if name not in found]
     if missing and wanted is not None:
@@ -50,6 +56,18 @@ def answer(verdicts: Verdicts, wanted: Sequence[str] | None) -> list[Column]:
         Column(name, DATATYPES[name], _filled(values, DATATYPES[name]))
         for name, values in found.items()
     ]
+
+
+def joined(parts: Sequence[Verdicts]) -> Verdicts:
+    """Return the verdicts of several batches of one detector as one."""
+    if len(parts) == 1:
+        return parts[0]
+    known: dict[str, Any] = {}
+    for field in fields(Verdicts):
+        columns = [getattr(part, field.name) for part in parts]
+        if isinstance(columns[0], np.ndarray):
+            known[field.name] = np.concatenate(columns)
+    return Verdicts(**known)
 
 
 def _filled(values: list[Any], datatype: str) -> list[Any]:

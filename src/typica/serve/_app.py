@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from typica.errors import InputError
 from typica.exact import json_values
 from typica.serve._batcher import BusyError
-from typica.serve._infer import infer_binary, is_binary
+from typica.serve._infer import infer
 from typica.serve._models import Models, UnknownModelError, told
 from typica.serve._page import page_routes
 from typica.serve._score import UnknownKindError, score
@@ -30,7 +30,6 @@ PASSED_ON = {
     "/v2/health/ready": "GET",
     "/v2/models/{name}": "GET",
     "/v2/models/{name}/ready": "GET",
-    "/v2/repository/index": "POST",
 }
 PAGES = (page_routes,)  # each returns routes of its own, given the models; registered once
 
@@ -45,6 +44,7 @@ def make_app(rest: ASGIApp, plane: DataPlane, models: Models) -> Starlette:
         Route("/stream", ours.stream, methods=["GET"]),
         Route("/metrics", ours.metrics, methods=["GET"]),
         Route("/v2/models/{name}/infer", ours.infer, methods=["POST"]),
+        Route("/v2/repository/index", ours.index, methods=["POST"]),
     ]
     for path, method in PASSED_ON.items():
         routes.append(Route(path, ours.passed_on, methods=[method]))
@@ -78,10 +78,14 @@ class _Routes:
 
     async def infer(self, request: Request) -> Response:
         self._models.get(request.path_params["name"])
-        body = await request.body()
-        if is_binary(request, body):
-            return await infer_binary(request, body, self._plane)
-        return _Replayed(self._rest, body)
+        return await infer(request, self._plane)
+
+    async def index(self, request: Request) -> Response:
+        entries = []
+        for runtime in self._models:
+            state = "READY" if runtime.ready else "UNAVAILABLE"
+            entries.append({"name": runtime.name, "state": state, "reason": ""})
+        return JSONResponse(entries)
 
     async def passed_on(self, request: Request) -> Response:
         if "name" in request.path_params:
@@ -120,14 +124,18 @@ async def _refused(_: Request, error: Exception) -> Response:
 
 
 async def _busy(_: Request, error: Exception) -> Response:
-    seconds = getattr(error, "seconds", 1)
-    headers = {"retry-after": str(seconds)}
-    return JSONResponse({"error": str(error)}, status_code=503, headers=headers)
+    return _again(error, 503)
 
 
 async def _of_mlserver(_: Request, error: Exception) -> Response:
-    status = getattr(error, "status_code", 400)
-    return JSONResponse({"error": str(error)}, status_code=status)
+    return _again(error, getattr(error, "status_code", 400))
+
+
+def _again(error: Exception, status: int) -> Response:
+    """Return an error, with the seconds after which it is worth trying again."""
+    seconds = getattr(error, "seconds", None)
+    headers = None if seconds is None else {"retry-after": str(seconds)}
+    return JSONResponse({"error": str(error)}, status_code=status, headers=headers)
 
 
 async def _of_starlette(_: Request, error: Exception) -> Response:

@@ -6,10 +6,11 @@ that came with it. Here each is checked alone, and then joins the others.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,30 +26,29 @@ class BusyError(Exception):
 
 @dataclass(eq=False)
 class Job:
-    """Inputs that arrived together. key: what they must have in common with others of a batch.
+    """Inputs that arrived together.
 
+    key: what they must have in common with others of a batch. most: inputs of such a batch.
     counted: whether they are part of the live stream.
     """
 
     key: Hashable
     inputs: Any
     size: int
+    most: int
     counted: bool = True
     done: Future[Any] = field(default_factory=Future)
-    began: float = field(default_factory=time.monotonic)
 
 
 class Batcher:
     """One thread that works on what is waiting, as much at once as goes together.
 
-    work: takes jobs of one key and returns one result for each, in order. most: inputs of a batch.
-    queue: inputs that may wait.
+    work: takes jobs of one key and returns one result for each, in order. queue: inputs that may
+    wait.
     """
 
-    def __init__(
-        self, name: str, work: Callable[[list[Job]], list[Any]], *, most: int, queue: int
-    ) -> None:
-        self.most, self.queue = most, queue
+    def __init__(self, name: str, work: Callable[[list[Job]], list[Any]], *, queue: int) -> None:
+        self.queue = queue
         self.waiting = 0
         self._work = work
         self._jobs: deque[Job] = deque()
@@ -58,15 +58,27 @@ class Batcher:
         self._thread = threading.Thread(target=self._run, name=f"typica-{name}", daemon=True)
         self._thread.start()
 
-    def submit(self, job: Job) -> Future[Any]:
-        """Let a job join the queue; raise BusyError where that is full."""
+    @contextlib.contextmanager
+    def room(self, size: int) -> Iterator[None]:
+        """Hold places in the queue until inputs are answered; raise BusyError where it is full."""
         with self._changed:
-            # A job larger than the whole queue is taken when nothing waits, or it never would be.
-            full = self.waiting > 0 and self.waiting + job.size > self.queue
+            # More than the whole queue is taken when nothing waits, or it never would be.
+            full = self.waiting > 0 and self.waiting + size > self.queue
             if full or self._closing:
                 raise BusyError(self.waiting, self._seconds())
+            self.waiting += size
+        try:
+            yield
+        finally:
+            with self._changed:
+                self.waiting -= size
+
+    def submit(self, job: Job) -> Future[Any]:
+        """Let a job join the queue, where it has `room`."""
+        with self._changed:
+            if self._closing:
+                raise BusyError(self.waiting, self._seconds())
             self._jobs.append(job)
-            self.waiting += job.size
             self._changed.notify()
         return job.done
 
@@ -90,9 +102,7 @@ class Batcher:
             if live:
                 self._settle(live)
             size = sum(job.size for job in jobs)
-            with self._changed:
-                self.waiting -= size
-                self._rate = size / max(time.monotonic() - began, 1e-6)
+            self._rate = size / max(time.monotonic() - began, 1e-6)
 
     def _next(self) -> list[Job]:
         """Wait for a job, and return it with others of its key; none means the end."""
@@ -103,21 +113,21 @@ class Batcher:
                 self._changed.wait()
             first = self._jobs.popleft()
             jobs, size, left = [first], first.size, deque[Job]()
-            while self._jobs:
+            while self._jobs and size < first.most:
                 job = self._jobs.popleft()
-                if job.key == first.key and size + job.size <= self.most:
+                if job.key == first.key and size + job.size <= first.most:
                     jobs.append(job)
                     size += job.size
                 else:
                     left.append(job)
-            self._jobs = left
+            self._jobs.extendleft(reversed(left))
             return jobs
 
     def _settle(self, jobs: list[Job]) -> None:
         """Work on jobs together; where that fails, on each alone, so that one fails none."""
         try:
             results = self._work(jobs)
-        except Exception as error:
+        except Exception as error:  # of any kind: who waits hears of it, and the thread goes on
             if len(jobs) == 1:
                 jobs[0].done.set_exception(error)
                 return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import grpc
@@ -16,14 +15,14 @@ from mlserver.types import InferenceRequest, RequestInput, RequestOutput
 
 from typica.errors import InputError, given
 from typica.serve._guard import RefusedError, check_token
-from typica.serve._logs import log
+from typica.serve._logs import log, place_of
 from typica.serve._models import Models
-from typica.serve._options import Options
+from typica.serve._options import GRACE, Options
 from typica.serve._tensors import from_bytes
 
 HEALTH = ("ServerLive", "ServerReady")
 SERVED = (*HEALTH, "ModelReady", "ServerMetadata", "ModelMetadata", "ModelInfer")
-GRACE = 60.0  # seconds that what was accepted may take after a signal
+CALLS = 1024  # that are answered at once
 _CODES = {
     400: grpc.StatusCode.INVALID_ARGUMENT,
     404: grpc.StatusCode.NOT_FOUND,
@@ -53,29 +52,36 @@ class Grpc(GRPCServer):
     ) -> None:
         super().__init__(settings, plane, handlers)
         self._models, self._options = models, options
-        self._listens = asyncio.Event()
+        self._server: Any = None
         self.port = options.grpc_port
 
-    async def start(self) -> None:
-        """Answer until it is stopped."""
-        gate = _Gate(self._options.token)
-        self._server = grpc.aio.server(interceptors=[gate], options=self._get_options())
+    def bind(self) -> None:
+        """Take the port; refuse one that is taken."""
+        # Two servers on one port would each answer some of the requests.
+        options = [*self._get_options(), ("grpc.so_reuseport", 0)]
+        self._server = grpc.aio.server(
+            interceptors=[_Gate(self._options.token)],
+            options=options,
+            maximum_concurrent_rpcs=CALLS,
+        )
         servicer = _Servicer(self._data_plane, self._model_repository_handlers, self._models)
         add_GRPCInferenceServiceServicer_to_server(servicer, self._server)
         host, port = self._options.host, self._options.grpc_port
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         try:
-            self.port = self._server.add_insecure_port(f"{host}:{port}")
-        except RuntimeError as error:
+            self.port = self._server.add_insecure_port(address)
+        except RuntimeError:
+            self.port = 0
+        if not self.port:
             raise InputError(
-                f"{given('grpc_port', port)}: cannot be listened on ({error}); choose another."
-            ) from None
-        await self._server.start()
-        self._listens.set()
-        await self._server.wait_for_termination()
+                f"{given('host', host)}, {given('grpc_port', port)}: cannot be listened on; "
+                "choose another."
+            )
 
-    async def listening(self) -> None:
-        """Wait until it listens."""
-        await self._listens.wait()
+    async def start(self) -> None:
+        """Answer until it is stopped."""
+        await self._server.start()
+        await self._server.wait_for_termination()
 
     async def stop_soon(self, at_once: bool) -> None:
         """Accept nothing more; end when what was accepted is answered, or at once."""
@@ -136,9 +142,11 @@ class _Servicer(InferenceServicer):
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         except MLServerError as error:
             code = _CODES.get(error.status_code, grpc.StatusCode.UNKNOWN)
-            await context.abort(code, str(error))
+            seconds = getattr(error, "seconds", None)
+            after = () if seconds is None else (("retry-after", str(seconds)),)
+            await context.abort(code, str(error), trailing_metadata=after)
         except Exception as error:  # whatever it is, the caller hears of it
-            log("internal error", level="error", reason=repr(error)[:500])
+            log("internal error", level="error", **place_of(error))
             await context.abort(grpc.StatusCode.INTERNAL, "internal error")
         raw = bool(request.raw_input_contents)
         return ModelInferResponseConverter.from_types(answer, use_raw=raw)

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import hmac
+import ipaddress
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from typica.serve._logs import log
+from typica.serve._logs import log, place_of
 from typica.serve._options import Options
 
 HEALTH = ("/v2/health/live", "/v2/health/ready")
 AT_ONCE = 8  # bodies of the largest size that may be in memory
+PATIENCE = 30.0  # seconds that a body may stand still
 
 
 class RefusedError(Exception):
@@ -38,76 +42,113 @@ class Guard:
     _held: int = 0  # bytes of bodies that are in memory
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request; what is no request of HTTP has nobody to answer it."""
         if scope["type"] != "http":
-            await self.app(scope, receive, send)
             return
         answer = _Answer(send)
         began = time.monotonic()
-        size = 0
+        body = _Body(self)
         try:
             headers = Headers(scope=scope)
             self._check(scope, headers)
-            body = await self._body(headers, receive)
-            size = len(body)
-            await self._pass_on(scope, body, receive, answer)
+            with body.held():
+                await body.read(headers, receive)
+                await self.app(scope, body.replayed(receive), answer)
         except RefusedError as refusal:
             await answer.say(refusal.status, str(refusal), refusal.headers)
         except Exception as error:  # whatever it is, the caller hears of it and the server goes on
-            log(
-                "internal error", level="error", reason=repr(error)[:500], kind=type(error).__name__
-            )
+            log("internal error", level="error", **place_of(error))
             await answer.say(500, "internal error; the server's log says which", {})
-        facts = {"method": scope["method"], "path": scope["path"][:200], "status": answer.status}
         if scope["path"] not in HEALTH:
-            log("request", **facts, bytes=size, seconds=round(time.monotonic() - began, 4))
+            log(
+                "request",
+                method=scope["method"],
+                path=scope["path"][:200],
+                status=answer.status,
+                bytes=body.size,
+                seconds=round(time.monotonic() - began, 4),
+            )
 
     def _check(self, scope: Scope, headers: Headers) -> None:
         if scope["path"] in HEALTH:
             return
         check_token(headers.get("authorization", ""), self.options.token)
+        self._check_host(headers)
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+        if origin is not None and origin.partition("://")[2] != headers.get("host"):
             raise RefusedError(403, "a request from another site's page; send it from here")
         if headers.get("content-encoding", "identity") != "identity":
             raise RefusedError(415, "a compressed body; send it as it is")
 
-    async def _body(self, headers: Headers, receive: Receive) -> bytes:
-        """Return the whole body; refuse one that is too long before it is in memory."""
-        most = self.options.limits.body
-        told = headers.get("content-length", "")
-        if told.isdigit() and int(told) > most:
-            raise RefusedError(413, f"a body of {told} bytes; send at most {most:,}")
-        parts, size = [], 0
-        while True:
-            message = await receive()
+    def _check_host(self, headers: Headers) -> None:
+        """Refuse the page of a site whose name leads here: on this machine alone, without a token.
+
+        Such a page could otherwise read what the server answers to its owner.
+        """
+        if self.options.token is not None or not is_loopback(self.options.host):
+            return
+        name = headers.get("host", "")
+        if not is_here(name):
+            raise RefusedError(403, f"a request for the host {name[:80]!r}; call it by localhost")
+
+
+class _Body:
+    """The body of one request, which counts among those in memory."""
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+        self._parts: list[bytes] = []
+        self.size = 0
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Count what has been read for as long as it is there."""
+        try:
+            yield
+        finally:
+            self._guard._held -= self.size
+
+    async def read(self, headers: Headers, receive: Receive) -> None:
+        """Read the whole body; refuse one that is too long before it is in memory."""
+        most = self._guard.options.limits.body
+        told = headers.get("content-length", "0")  # HTTP itself refuses what is no number
+        if len(told) > 18 or int(told) > most:
+            raise RefusedError(413, f"a body of {told[:20]} bytes; send at most {most:,}")
+        more = True
+        while more:
+            message = await _patiently(receive)
             if message["type"] == "http.disconnect":
                 raise RefusedError(400, "the body ended too early")
-            part = message.get("body", b"")
-            size += len(part)
-            if size > most:
-                raise RefusedError(413, f"a body of more than {most:,} bytes; send less")
-            if self._held + size > AT_ONCE * most:
-                raise RefusedError(503, "too much is being sent at once; try again soon")
-            parts.append(part)
-            if not message.get("more_body", False):
-                return b"".join(parts)
+            self._take(message.get("body", b""), most)
+            more = message.get("more_body", False)
 
-    async def _pass_on(self, scope: Scope, body: bytes, receive: Receive, answer: _Answer) -> None:
-        self._held += len(body)
-        sent = False
+    def _take(self, part: bytes, most: int) -> None:
+        if self.size + len(part) > most:
+            raise RefusedError(413, f"a body of more than {most:,} bytes; send less")
+        if self._guard._held + len(part) > AT_ONCE * most:
+            raise RefusedError(503, "too much is being sent at once; try again soon")
+        self._parts.append(part)
+        self.size += len(part)
+        self._guard._held += len(part)
+
+    def replayed(self, receive: Receive) -> Receive:
+        """Return what gives the body to the application at once, and then what else comes."""
+        waiting = [b"".join(self._parts)]
+        self._parts.clear()
 
         async def replay() -> Message:
-            nonlocal sent
-            if sent:
+            if not waiting:
                 return await receive()
-            sent = True
-            return {"type": "http.request", "body": body, "more_body": False}
+            return {"type": "http.request", "body": waiting.pop(), "more_body": False}
 
-        try:
-            await self.app(scope, replay, answer)
-        finally:
-            self._held -= len(body)
+        return replay
+
+
+async def _patiently(receive: Receive) -> Message:
+    try:
+        return await asyncio.wait_for(receive(), PATIENCE)
+    except TimeoutError:
+        raise RefusedError(408, f"nothing more of the body came in {PATIENCE:g} s") from None
 
 
 class _Answer:
@@ -151,6 +192,32 @@ def check_token(given: str, token: str | None) -> None:
         raise RefusedError(401, "no token, or another; send Authorization: Bearer TOKEN", {
             "www-authenticate": asks
         })  # fmt: skip
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether an address is reached from this machine alone.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def is_here(host: str) -> bool:
+    """Tell whether a request's `Host` is an address or localhost, and no name of a site.
+
+    >>> is_here("127.0.0.1:8080"), is_here("[::1]:8080"), is_here("localhost"), is_here("a.test")
+    (True, True, True, False)
+    """
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        ipaddress.ip_address(name)
+    except ValueError:
+        return host.partition(":")[0].lower() == "localhost"
+    return True
 
 
 def _password(encoded: str) -> str:

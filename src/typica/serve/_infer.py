@@ -1,11 +1,14 @@
-"""Binary tensors over HTTP, which MLServer lacks: the bytes stand behind the JSON.
+"""`POST /v2/models/NAME/infer`: tensors as JSON values, or as bytes behind the JSON.
 
-A request says with `Inference-Header-Content-Length` how long its JSON is, and each input with
-`binary_data_size` how many of the bytes behind it are its own; an answer does the same.
+MLServer lacks the latter. A request says with `Inference-Header-Content-Length` how long its JSON
+is, and each input with `binary_data_size` how many of the bytes behind it are its own; an answer
+does the same. Both kinds are read here, so that one body means the same either way, and a long one
+is read beside what else is going on.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from typing import Any
@@ -17,69 +20,91 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from typica.errors import InputError
-from typica.serve._tensors import from_bytes, to_bytes
+from typica.serve._tensors import from_bytes, from_values, to_bytes
 
 HEADER = "inference-header-content-length"
 OCTETS = "application/octet-stream"
+LONG = 2**16  # bytes of a body, from which on it is read in a thread of its own
 
 
-def is_binary(request: Request, body: bytes) -> bool:
-    """Tell whether a request has bytes behind its JSON, or asks for an answer that does."""
-    return HEADER in request.headers or b"binary_data" in body
-
-
-async def infer_binary(request: Request, body: bytes, plane: DataPlane) -> Response:
-    """Answer a request with binary tensors."""
-    header, raw = _split(request, body)
-    payload = _payload(header, raw)
+async def infer(request: Request, plane: DataPlane) -> Response:
+    """Answer a request of the Open Inference Protocol."""
+    body, told = await request.body(), request.headers.get(HEADER)
+    header, payload = await beside(len(body), _read, body, told)
     answer = await plane.infer(payload, request.path_params["name"])
     return _response(answer, _wanted(header))
 
 
-def _split(request: Request, body: bytes) -> tuple[dict[str, Any], memoryview]:
-    """Return the JSON of a request and the bytes behind it."""
-    told = request.headers.get(HEADER, str(len(body)))
-    if not told.isdigit() or int(told) > len(body):
-        raise InputError(f"{HEADER} is {told[:20]!r}; pass how many bytes the JSON has.")
-    end = int(told)
-    try:
-        header = json.loads(body[:end])
-    except (ValueError, RecursionError):
-        raise InputError("the body does not begin with JSON; send the header first.") from None
+async def beside(size: int, function: Any, *arguments: Any) -> Any:
+    """Return what a function makes of a body: in another thread, where the body is long."""
+    if size < LONG:
+        return function(*arguments)
+    return await asyncio.to_thread(function, *arguments)
+
+
+def _read(body: bytes, told: str | None) -> tuple[dict[str, Any], InferenceRequest]:
+    """Return the JSON of a request, and the request with its tensors as arrays."""
+    end = len(body) if told is None else _length(told, len(body))
+    header = parsed(body[:end])
     if not isinstance(header, dict) or not isinstance(header.get("inputs"), list):
         raise InputError("the JSON has no inputs; send a list of them.")
-    return header, memoryview(body)[end:]
+    return header, _payload(header, memoryview(body)[end:])
+
+
+def parsed(body: bytes) -> Any:
+    """Return the JSON values of a body."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        raise InputError("a body that is not JSON; send JSON.") from None
+
+
+def _length(told: str, size: int) -> int:
+    if not (told.isascii() and told.isdigit() and len(told) < 20) or int(told) > size:
+        raise InputError(f"{HEADER} is {told[:20]!r}; pass how many bytes the JSON has.")
+    return int(told)
 
 
 def _payload(header: dict[str, Any], raw: memoryview) -> InferenceRequest:
-    """Return the request, its tensors read off the bytes."""
-    place = 0
-    arrays = {}
+    """Return the request with its tensors, read off the JSON values or off the bytes."""
+    outlines, parts, place = [], [], 0
     for number, given in enumerate(header["inputs"]):
         size = _size(given)
-        if size is None:
-            continue
-        if place + size > len(raw):
-            raise InputError(f"input {number}: {size} bytes, but fewer are there; send all.")
-        arrays[number] = raw[place : place + size]
-        place += size
-        given["data"] = []
+        part: Any = given.get("data") if isinstance(given, dict) else None
+        if size is not None:
+            part = raw[place : place + size]
+            if len(part) < size:
+                raise InputError(f"input {number}: {size} bytes, but fewer are there; send all.")
+            place += size
+        elif isinstance(given, dict) and "data" not in given:
+            raise InputError(f"input {number} has no data; send values, or binary_data_size.")
+        parts.append(part)
+        outlines.append({**given, "data": []} if isinstance(given, dict) else given)
     if place != len(raw):
         raise InputError(f"{len(raw) - place} bytes belong to no input; say binary_data_size.")
+    payload = _checked({**header, "inputs": outlines})
+    payload.inputs = [_filled(*pair) for pair in zip(payload.inputs, parts, strict=True)]
+    return payload
+
+
+def _checked(outline: dict[str, Any]) -> InferenceRequest:
+    """Return a request whose tensors are still empty."""
     try:
-        payload = InferenceRequest.model_validate(header)
+        return InferenceRequest.model_validate(outline)
     except ValidationError as error:
         first = error.errors()[0]
-        place_of = ".".join(map(str, first["loc"]))
-        raise InputError(f"{place_of}: {first['msg']}; follow the protocol.") from None
-    for number, part in arrays.items():
-        given = payload.inputs[number]
-        datatype = getattr(given.datatype, "value", given.datatype)
-        values = from_bytes(part, given.name, datatype, given.shape)
-        payload.inputs[number] = RequestInput.model_construct(
-            name=given.name, shape=given.shape, datatype=given.datatype, data=values
-        )
-    return payload
+        place = ".".join(map(str, first["loc"]))
+        raise InputError(f"{place}: {first['msg']}; follow the protocol.") from None
+
+
+def _filled(given: RequestInput, part: Any) -> RequestInput:
+    """Return an input with its tensor as an array."""
+    datatype = getattr(given.datatype, "value", given.datatype)
+    read = from_bytes if isinstance(part, memoryview) else from_values
+    values = read(part, given.name, datatype, given.shape)
+    return RequestInput.model_construct(
+        name=given.name, shape=given.shape, datatype=given.datatype, data=values
+    )
 
 
 def _size(given: Any) -> int | None:
@@ -119,9 +144,14 @@ def _response(answer: InferenceResponse, wanted: dict[str, bool] | bool) -> Resp
             output["parameters"] = {"binary_data_size": len(raw)}
             behind.append(raw)
         elif datatype == "FP64":
-            output["data"] = [None if math.isnan(value) else value for value in output["data"]]
-    header = json.dumps(told).encode()
+            output["data"] = [_number(value) for value in output["data"]]
+    header = json.dumps(told, allow_nan=False).encode()
     if not behind:
         return Response(header, media_type="application/json")
     headers = {HEADER: str(len(header))}
     return Response(header + b"".join(behind), media_type=OCTETS, headers=headers)
+
+
+def _number(value: float) -> float | None:
+    """Return a number as JSON has it, which knows neither NaN nor infinity."""
+    return value if math.isfinite(value) else None

@@ -36,8 +36,9 @@ class Live:
         """Go on with a new version of the detector; the monitor begins anew."""
         with self._lock:
             self.monitor = _monitor(served)
-            _metrics.begin(served, self.monitor, self._served)
+            self._typical.clear()
             self._served = served
+            _metrics.begin(served, self.monitor)
 
     def end(self) -> None:
         """Tell no more of the detector."""
@@ -83,7 +84,7 @@ class Live:
         before = monitor.alarm
         try:
             monitor.update(verdicts.score, verdicts.nearest)
-        except InputError as error:
+        except Exception as error:  # of any kind: the verdicts stand without it
             log("monitor failed", model=self._served.name, level="error", reason=str(error))
             return
         _metrics.tell_monitor(self._served.name, monitor)

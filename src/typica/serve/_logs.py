@@ -5,15 +5,25 @@ from __future__ import annotations
 import json
 import logging
 import time
+import traceback
+from pathlib import Path
 from typing import Any
 
 NAME = "typica.serve"
+FRAMES = 6  # of an error's way that are logged
 _logger = logging.getLogger(NAME)
 
 
 def log(event: str, level: str = "info", **facts: Any) -> None:
     """Write one line: what happened, and the facts of it, which are JSON values."""
     _logger.log(logging.getLevelNamesMapping()[level.upper()], event, extra={"facts": facts})
+
+
+def place_of(error: BaseException) -> dict[str, Any]:
+    """Return what kind of error it was and where, without its text, which may quote an input."""
+    frames = traceback.extract_tb(error.__traceback__)[-FRAMES:]
+    places = [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames]
+    return {"kind": type(error).__name__, "places": places}
 
 
 class JsonLines(logging.Formatter):
@@ -29,8 +39,8 @@ class JsonLines(logging.Formatter):
             "event": record.getMessage(),
             **getattr(record, "facts", {}),
         }
-        if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
+        if record.exc_info and record.exc_info[1] is not None:
+            line |= place_of(record.exc_info[1])
         return json.dumps(line, default=str)
 
 
@@ -58,4 +68,5 @@ def log_settings(level: str = "INFO") -> dict[str, Any]:
             }
             for name in loggers
         },
+        "root": {"handlers": ["lines"], "level": "WARNING"},
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -56,6 +57,7 @@ INFO = Gauge(
     multiprocess_mode="mostrecent",
 )
 RELOADS = Counter("typica_reloads", "Detector files read again, by outcome.", ["model", "outcome"])
+OUTCOMES = ("done", "failed")
 REFUSED = Counter("typica_refused", "Requests refused as the queue was full.", ["model"])
 
 
@@ -109,20 +111,30 @@ class _Scores:
 SCORES = _Scores()
 REGISTRY.register(SCORES)
 
+_OF_MONITOR = (WEALTH, WEALTH_LIMIT, ALARM)
+_serving: dict[str, Served] = {}  # by name: MLServer ends the one before after the next has begun
 
-def begin(served: Served, monitor: Monitor | None, before: Served | None = None) -> None:
-    """Tell of a detector that is served from now on, in place of another."""
+
+def begin(served: Served, monitor: Monitor | None) -> None:
+    """Tell of a detector that is served from now on, in place of another of its name."""
     name = served.name
-    if before is not None:
-        INFO.remove(*_labels(before))
+    if name in _serving:
+        INFO.remove(*_labels(_serving[name]))
+    _serving[name] = served
     INFO.labels(*_labels(served)).set(1)
     SCORES.begin(name, score_edges(served))
     for word in WORDS.values():
         INPUTS.labels(name, word)
+    for outcome in OUTCOMES:
+        RELOADS.labels(name, outcome)
     SECONDS_TAKEN.labels(name)
-    if monitor is not None:
-        WEALTH_LIMIT.labels(name).set(1 / monitor.alpha)
-        tell_monitor(name, monitor)
+    REFUSED.labels(name)
+    REJECTED.labels(name).set(0)
+    if monitor is None:
+        _forget(_OF_MONITOR, name)
+        return
+    WEALTH_LIMIT.labels(name).set(1 / monitor.alpha)
+    tell_monitor(name, monitor)
 
 
 def tell_monitor(name: str, monitor: Monitor) -> None:
@@ -132,20 +144,31 @@ def tell_monitor(name: str, monitor: Monitor) -> None:
 
 
 def end(served: Served) -> None:
-    """Tell no more of a detector."""
+    """Tell no more of a detector, unless another has taken its place."""
+    name = served.name
+    if _serving.get(name) is not served:
+        return
+    del _serving[name]
     INFO.remove(*_labels(served))
-    SCORES.remove(served.name)
+    SCORES.remove(name)
+    _forget((*_OF_MONITOR, REJECTED), name)
 
 
 def score_edges(served: Served) -> list[float]:
     """Return the edges of the buckets: quantiles of the calibration scores, and the threshold."""
-    if served.calibration is None:
+    scores = served.known_scores
+    if scores is None:
         return [-1e3, -1e2, -10.0, -1.0, 0.0, 0.25, 0.5, 0.75, 1.0, 10.0, 1e2, 1e3]
-    scores = served.calibration.scores
     edges = np.quantile(scores, np.linspace(0, 1, BUCKETS + 1))
     thresholds = list(served.calibration.thresholds().values())
     finite = np.array([edge for edge in [*edges.tolist(), *thresholds] if np.isfinite(edge)])
     return [float(edge) for edge in np.unique(finite)]
+
+
+def _forget(gauges: Iterable[Gauge], name: str) -> None:
+    for gauge in gauges:
+        with contextlib.suppress(KeyError):  # it was never told
+            gauge.remove(name)
 
 
 def _labels(served: Served) -> tuple[Any, ...]:

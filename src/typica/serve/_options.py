@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
 
 from typica.errors import InputError, given
 
 LOOPBACK = "127.0.0.1"
+GRACE = 60.0  # seconds that what was accepted may take after a signal
 TOKEN_LENGTH = 16  # characters that a token has at least: shorter ones can be guessed
 
 
@@ -71,9 +71,3 @@ def read_token(path: str | Path) -> str:
             "such as `openssl rand -hex 32` prints."
         )
     return token
-
-
-def known_limits(values: dict[str, Any]) -> Limits:
-    """Return the limits that are among these values; what else is there is left out."""
-    names = {limit.name for limit in fields(Limits)}
-    return Limits(**{name: value for name, value in values.items() if name in names})

@@ -8,12 +8,17 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from typica.decide import load_detector
+from typica.decide import origin_of
 from typica.errors import InputError, border
 from typica.files import atomic_path
+from typica.nets import is_function
+from typica.progress import note
 from typica.serve._options import Options
+from typica.serve._served import Network, Served, read_served
+from typica.serve._settings import BESIDE
 
 MONITORING = Path(__file__).parent / "monitoring"  # a dashboard for Grafana, rules for Prometheus
+NETWORK = "network"  # the folder of a network's files, beside the detector
 
 
 @border
@@ -21,40 +26,91 @@ def write_repository(
     *detectors: str | os.PathLike[str],
     folder: str | os.PathLike[str],
     options: Options | None = None,
+    bank: str | os.PathLike[str] | None = None,
+    bank_images: str | os.PathLike[str] | None = None,
+    model: str | None = None,
+    weights: str | os.PathLike[str] | None = None,
+    trust: bool = False,
 ) -> Path:
     """Write a model repository with a copy of each detector, and return its folder.
 
         write_repository("ctm.safetensors", folder="repository")
 
-    `mlserver start repository` then serves them. In `monitoring/` are a Grafana dashboard and
-    Prometheus's alert rules.
+    `mlserver start repository` then serves them. The files of a network are copied too, so that
+    images are taken where the folder goes; its code, where it is a function, must be installed
+    there. In `monitoring/` are a Grafana dashboard and Prometheus's alert rules. bank,
+    bank_images, model, weights, trust: as `serve` takes them; a bank is not copied.
     """
-    if not detectors:
-        raise InputError("no detectors; pass one or more files that `typica fit` wrote.")
     chosen, target = options or Options(), Path(folder)
     paths = [Path(path) for path in detectors]
-    if len({path.stem for path in paths}) < len(paths):
-        raise InputError("two detectors have the same name; rename one of the files.")
-    for path in paths:
-        load_detector(path)
-    for path in paths:
-        place = target / path.stem
+    _check(paths, chosen)
+    network = Network(model, None if weights is None else str(weights), trust)
+    found = [read_served(path.stem, path, network) for path in paths]
+    for served in found:
+        place = target / served.name
         place.mkdir(parents=True, exist_ok=True)
-        with atomic_path(place / path.name) as temporary:
-            shutil.copyfile(path, temporary)
-        _write(place / "model-settings.json", _model(path, chosen))
+        _copy(served.path, place)
+        extra = {**vars(chosen.limits), **_network(served, network, place)}
+        for name, place_of in (("bank", bank), ("bank_images", bank_images)):
+            if place_of is not None:
+                extra[name] = str(Path(place_of).absolute())
+        _write(place / "model-settings.json", _model(served, extra))
     _write(target / "settings.json", _server(chosen))
-    shutil.copytree(MONITORING, target / "monitoring", dirs_exist_ok=True)
+    shutil.copytree(MONITORING, target / MONITORING.name, dirs_exist_ok=True)
     return target
 
 
-def _model(path: Path, options: Options) -> dict[str, Any]:
-    limits = vars(options.limits)
+def _check(paths: list[Path], options: Options) -> None:
+    if not paths:
+        raise InputError("no detectors; pass one or more files that `typica fit` wrote.")
+    if len({path.stem for path in paths}) < len(paths):
+        raise InputError("two detectors have the same name; rename one of the files.")
+    if MONITORING.name in {path.stem for path in paths}:
+        raise InputError(f"a detector called {MONITORING.name!r}; rename its file.")
+    if options.token is not None:
+        raise InputError(
+            "MLServer asks for no token; leave it out and put a gateway before it, "
+            "or serve with `typica serve`."
+        )
+
+
+def _network(served: Served, network: Network, place: Path) -> dict[str, Any]:
+    """Copy the files of a detector's network, and return what finds them again."""
+    origin = origin_of(served.estimator)
+    if origin is None:
+        return {}
+    if served.network is None:
+        note(f"{served.name} will take features only ({served.no_images})")
+        return {}
+    named = origin.model if is_function(origin.model) else None
+    sources = {
+        "model": network.model or origin.model_file or named,
+        "weights": network.weights or origin.weights_file,
+    }
+    extra: dict[str, Any] = {"trust": True} if network.trust else {}
+    for key, source in sources.items():
+        if source is None:
+            continue
+        extra[key] = source
+        if Path(source).is_file():
+            (place / NETWORK).mkdir(exist_ok=True)
+            extra[key] = f"{BESIDE}{NETWORK}/{_copy(Path(source), place / NETWORK).name}"
+    return extra
+
+
+def _copy(path: Path, folder: Path) -> Path:
+    target = folder / path.name
+    with atomic_path(target) as temporary:
+        shutil.copyfile(path, temporary)
+    return target
+
+
+def _model(served: Served, extra: dict[str, Any]) -> dict[str, Any]:
     return {
-        "name": path.stem,
+        "name": served.name,
         "implementation": "typica.serve.Runtime",
         "platform": "typica",
-        "parameters": {"uri": f"./{path.name}", "extra": limits},
+        "parameters": {"uri": f"{BESIDE}{served.path.name}", "extra": extra},
     }
 
 

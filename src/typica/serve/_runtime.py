@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,21 +19,20 @@ from mlserver.types import (
     MetadataTensor,
     ResponseOutput,
 )
-from mlserver.utils import get_model_uri
 
 from typica.arrays import AnyArray
 from typica.bank import Bank
 from typica.errors import InputError
 from typica.files import cores
 from typica.serve import _metrics
-from typica.serve._answers import DATATYPES, answer, known_outputs
+from typica.serve._answers import DATATYPES, answer, check_outputs, joined, known_outputs
 from typica.serve._batcher import Batcher, BusyError, Job
 from typica.serve._gallery import Gallery
 from typica.serve._live import Live
 from typica.serve._logs import log
-from typica.serve._options import known_limits
 from typica.serve._reload import Watch
-from typica.serve._served import Network, Served, read_served
+from typica.serve._served import Served, read_served
+from typica.serve._settings import read_settings
 from typica.serve._tensors import from_values
 from typica.verdicts import Verdicts
 
@@ -49,13 +48,22 @@ class Judged(NamedTuple):
     rows: AnyArray
 
 
+class TryAgainError(MLServerError):
+    """The queue is full; seconds: after which it is worth trying again."""
+
+    def __init__(self, busy: BusyError) -> None:
+        super().__init__(str(busy), 503)
+        self.seconds = busy.seconds
+
+
 class Runtime(MLModel):
     """Judges features, or images where the detector knows the network that it was fitted for.
 
     Its `parameters.uri` is a file that `typica fit` wrote; `parameters.extra` may hold limits
     (`queue`, `batch`, `pixels`, `images`), `model`, `weights` and `trust` for the network, `bank`
     for examples, `bank_images` where their images lie, if they have moved, and `watch`: seconds
-    between two looks at the file, 0 for none.
+    between two looks at the file, 0 for none. What begins with ./ lies beside the file of the
+    settings.
     """
 
     served: Served
@@ -64,27 +72,25 @@ class Runtime(MLModel):
 
     async def load(self) -> bool:
         """Read the detector, and begin to watch its file."""
-        path = Path(await get_model_uri(self.settings))
-        extra = dict(getattr(self.settings.parameters, "extra", None) or {})
-        keys = ("model", "weights", "trust")
-        self._network = Network(**{key: extra[key] for key in keys if key in extra})
-        self.limits = known_limits(extra)
+        settings = read_settings(self.settings)
+        self._network, self.limits = settings.network, settings.limits
         self.gallery = None
-        if extra.get("bank") is not None:
-            self.gallery = Gallery(Bank.open(extra["bank"]), extra.get("bank_images"))
-        self._watch = Watch(path, self._reload, float(extra.get("watch", 0.5)))
-        self.served = await asyncio.to_thread(read_served, self.name, path, self._network)
-        self.live = Live(self.served)
+        if settings.bank is not None:
+            self.gallery = Gallery(Bank.open(settings.bank), settings.bank_images)
+        self._watch = Watch(settings.path, self._reload, settings.watch)
+        self.served = await asyncio.to_thread(
+            read_served, self.name, settings.path, settings.network
+        )
         self._tell()
-        limits = self.limits
-        self._batcher = Batcher(self.name, self._work, most=limits.batch, queue=limits.queue)
+        self.live = Live(self.served)
+        self._batcher = Batcher(self.name, self._work, queue=self.limits.queue)
         self._decoders = ThreadPoolExecutor(min(4, cores()), f"typica-{self.name}-decode")
         self._watch.start()
         return True
 
     async def unload(self) -> bool:
         """Judge what is waiting, and end."""
-        self._watch.stop()
+        await asyncio.to_thread(self._watch.stop)
         await asyncio.to_thread(self._batcher.close)
         self._decoders.shutdown()
         self.live.end()
@@ -94,12 +100,13 @@ class Runtime(MLModel):
         """Answer a request of the Open Inference Protocol."""
         try:
             wanted = None if not payload.outputs else [output.name for output in payload.outputs]
+            check_outputs(wanted)
             judged = await self._judged(payload)
             columns = answer(judged.verdicts, wanted)
         except InputError as error:
             raise MLServerError(str(error), 400) from None
         except BusyError as error:
-            raise MLServerError(str(error), 503) from None
+            raise TryAgainError(error) from None
         outputs = []
         for column in columns:
             count = len(column.values)
@@ -114,7 +121,7 @@ class Runtime(MLModel):
             raise InputError(f"{len(payload.inputs)} inputs; pass one, features or images.")
         given = payload.inputs[0]
         if given.name not in NAMES:
-            raise InputError(f"input {given.name!r} is unknown; pass {' or '.join(NAMES)}.")
+            raise InputError(f"input {given.name[:80]!r} is unknown; pass {' or '.join(NAMES)}.")
         datatype = getattr(given.datatype, "value", given.datatype)
         data = getattr(given.data, "root", given.data)
         values = from_values(data, given.name, datatype, given.shape)
@@ -122,29 +129,61 @@ class Runtime(MLModel):
             return await self.judge_images(split_images(values))
         return await self.judge(values)
 
-    async def judge(self, values: AnyArray, counted: bool = True) -> Judged:
-        """Return the verdicts on rows of features; counted: as for `judge_pixels`."""
-        served = self.served
-        rows = served.rows(values)
-        key = (served, rows.dtype.str, counted)
-        return await self._submit(Job(key, (served, rows), len(rows), counted))
-
     @property
     def bank(self) -> Bank | None:
         """Known inputs, None where there are none."""
         return None if self.gallery is None else self.gallery.bank
 
+    async def judge(self, values: AnyArray, counted: bool = True) -> Judged:
+        """Return the verdicts on rows of features; counted: as for `judge_pixels`."""
+        served = self.served
+        rows = served.rows(values)
+        with self.room(len(rows), counted):
+            key = (served, rows.dtype.str, counted)
+            job = Job(key, (served, rows), len(rows), self.limits.batch, counted)
+            judged: Judged = await asyncio.wrap_future(self._batcher.submit(job))
+        return judged
+
     async def judge_images(self, images: Sequence[bytes | AnyArray]) -> Judged:
         """Return the verdicts on images: their files' bytes, or arrays (h, w, 3)."""
         served = self.served
-        pixels = [await self.prepare(served, image, f"image {i}") for i, image in enumerate(images)]
-        return await self.judge_pixels(served, pixels)
+        served.check_images()
+        with self.room(len(images)):
+            names = [f"image {place}" for place in range(len(images))]
+            pixels = await self.prepare(served, images, names)
+            for found in pixels:
+                if isinstance(found, InputError):
+                    raise found
+            return await self.judge_pixels(served, pixels)
 
-    async def prepare(self, served: Served, image: bytes | AnyArray, name: str) -> AnyArray:
-        """Return one image as the network takes it, decoded beside what else is going on."""
+    @contextlib.contextmanager
+    def room(self, size: int, counted: bool = True) -> Iterator[None]:
+        """Hold places in the queue, and take the time until the inputs are judged."""
+        began = time.monotonic()
+        try:
+            with self._batcher.room(size):
+                yield
+        except BusyError:
+            _metrics.REFUSED.labels(self.name).inc()
+            raise
+        if counted:
+            _metrics.SECONDS_TAKEN.labels(self.name).observe(time.monotonic() - began)
+
+    async def prepare(
+        self, served: Served, images: Sequence[bytes | AnyArray], names: Sequence[str]
+    ) -> list[Any]:
+        """Return images as the network takes them, or the errors of those that cannot be read."""
         loop = asyncio.get_running_loop()
         most = self.limits.pixels
-        return await loop.run_in_executor(self._decoders, served.pixels, image, name, most)
+        waiting = []
+        for image, name in zip(images, names, strict=True):
+            made = loop.run_in_executor(self._decoders, served.pixels, image, name, most)
+            waiting.append(made)
+        found = await asyncio.gather(*waiting, return_exceptions=True)
+        for result in found:
+            if isinstance(result, BaseException) and not isinstance(result, InputError):
+                raise result
+        return list(found)
 
     async def judge_pixels(
         self, served: Served, pixels: Sequence[AnyArray], counted: bool = True
@@ -153,29 +192,26 @@ class Runtime(MLModel):
 
         counted: whether the live stream, its monitor and the metrics are to hear of them.
         """
-        if not pixels:
-            raise InputError("no images; pass one or more.")
-        shapes = tuple(sorted({image.shape for image in pixels}))
-        key = (served, shapes, counted)
-        return await self._submit(Job(key, (served, list(pixels)), len(pixels), counted))
-
-    async def _submit(self, job: Job) -> Judged:
-        try:
-            future = self._batcher.submit(job)
-        except BusyError:
-            _metrics.REFUSED.labels(self.name).inc()
-            raise
-        judged: Judged = await asyncio.wrap_future(future)
-        if job.counted:
-            _metrics.SECONDS_TAKEN.labels(self.name).observe(time.monotonic() - job.began)
-        return judged
+        most = self.limits.images
+        waiting, order = [], []
+        for shape, places in by_shape(pixels).items():
+            for start in range(0, len(places), most):
+                some = places[start : start + most]
+                inputs = (served, [pixels[place] for place in some])
+                job = Job((served, shape, counted), inputs, len(some), most, counted)
+                waiting.append(asyncio.wrap_future(self._batcher.submit(job)))
+                order += some
+        parts: list[Judged] = await asyncio.gather(*waiting)
+        back = np.argsort(order)
+        rows = np.concatenate([part.rows for part in parts])
+        return Judged(served, joined([part.verdicts for part in parts])[back], rows[back])
 
     def _work(self, jobs: list[Job]) -> list[Judged]:
         """Judge what goes together, in the batcher's thread."""
         served: Served = jobs[0].inputs[0]
         inputs = [job.inputs[1] for job in jobs]
         if isinstance(inputs[0], list):
-            rows = served.look([image for some in inputs for image in some], self.limits.images)
+            rows = served.look([image for some in inputs for image in some])
         else:
             rows = np.concatenate(inputs)
         verdicts = served.judge(rows)
@@ -223,6 +259,14 @@ class Runtime(MLModel):
             MetadataTensor(name=name, datatype=DATATYPES[name], shape=[-1])
             for name in known_outputs(served)
         ]
+
+
+def by_shape(pixels: Sequence[AnyArray]) -> dict[tuple[int, ...], list[int]]:
+    """Return the places of images by their shape: those of one shape go into one batch."""
+    places: dict[tuple[int, ...], list[int]] = {}
+    for place, image in enumerate(pixels):
+        places.setdefault(image.shape, []).append(place)
+    return places
 
 
 def split_images(values: AnyArray) -> list[bytes | AnyArray]:

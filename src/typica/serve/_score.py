@@ -7,12 +7,14 @@ not finished: neither the monitor nor the metrics count it.
 from __future__ import annotations
 
 import asyncio
-import json
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from python_multipart.multipart import parse_options_header
 from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
@@ -20,8 +22,10 @@ from typica.arrays import AnyArray
 from typica.decide import explain
 from typica.errors import InputError
 from typica.exact import json_values
+from typica.serve._infer import beside, parsed
 from typica.serve._models import Models
 from typica.serve._runtime import Judged, Runtime
+from typica.serve._tensors import numbers_of
 from typica.verdicts import Verdicts
 
 FILES = 256  # images of one request
@@ -34,7 +38,8 @@ async def score(request: Request, models: Models) -> JSONResponse:
     asked = _Asked(_yes(request, "explain"), not _yes(request, "preview"))
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json":
-        rows = _features(await request.body())
+        body = await request.body()
+        rows = await beside(len(body), _features, body)
         judged = await runtime.judge(rows, asked.counted)
         results = await _told(runtime, judged, asked.explained)
     elif kind == "multipart/form-data":
@@ -67,43 +72,62 @@ class UnknownKindError(InputError):
 
 def _features(body: bytes) -> AnyArray:
     """Return the rows in `{"features": [[...], ...]}`."""
-    try:
-        values = json.loads(body)["features"]
-        rows = np.array(values, dtype=np.float64)
-    except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
-        raise InputError('a body that is not {"features": [[...], ...]}; send rows.') from None
-    return rows
+    values = parsed(body)
+    if not isinstance(values, dict) or "features" not in values:
+        raise InputError('a body that is not {"features": [[...], ...]}; send rows.')
+    return numbers_of(values["features"], "features").astype(np.float64)
 
 
 async def _files(request: Request) -> list[tuple[str, bytes]]:
-    """Return the names and bytes of the files in a form."""
+    """Return the names and bytes of the files in a form, which is in memory already."""
+    await request.body()  # kept, so that it can be looked at again
+    parser = MultiPartParser(request.headers, request.stream(), max_files=FILES, max_fields=FILES)
+    parser.spool_max_size = sys.maxsize  # images are not written to disk
+    try:
+        form = await parser.parse()
+    except (MultiPartException, ValueError) as error:  # ValueError: of python-multipart
+        reason = getattr(error, "message", "") or str(error)
+        raise InputError(f"a form that cannot be read ({reason[:200]}); send it anew.") from None
+    if not await _is_whole(request):
+        raise InputError("a form that is cut short; send it with the boundary at its end.")
     files = []
-    async with request.form(max_files=FILES, max_fields=FILES) as form:
-        for _, value in form.multi_items():
-            if isinstance(value, UploadFile):
-                files.append((value.filename or "image", await value.read()))
+    for _, value in form.multi_items():
+        if isinstance(value, UploadFile):
+            files.append((value.filename or "image", await value.read()))
+    await form.close()
     if not files:
         raise InputError("a form without files; send one or more images.")
     return files
+
+
+async def _is_whole(request: Request) -> bool:
+    """Tell whether a form has its last boundary; without it the last file would not be there."""
+    _, options = parse_options_header(request.headers["content-type"])
+    end = b"--" + options[b"boundary"] + b"--"
+    return end in (await request.body())[-len(end) - 1000 :]
 
 
 async def _scored(runtime: Runtime, files: Sequence[tuple[str, bytes]], asked: _Asked) -> list[Row]:
     """Return one result per file, in their order."""
     served = runtime.served
     served.check_images()
-    results: list[Row] = [{"file": name} for name, _ in files]
-    pixels, places = [], []
-    for place, (name, data) in enumerate(files):
-        try:
-            pixels.append(await runtime.prepare(served, data, name))
-            places.append(place)
-        except InputError as error:
-            results[place]["error"] = str(error)
-    if pixels:
+    names = [name for name, _ in files]
+    results: list[Row] = [{"file": name} for name in names]
+    with runtime.room(len(files), asked.counted):
+        images = await runtime.prepare(served, [data for _, data in files], names)
+        readable = []
+        for place, image in enumerate(images):
+            if isinstance(image, InputError):
+                results[place]["error"] = str(image)
+            else:
+                readable.append(place)
+        if not readable:
+            return results
+        pixels = [images[place] for place in readable]
         judged = await runtime.judge_pixels(served, pixels, asked.counted)
-        told = await _told(runtime, judged, asked.explained)
-        for place, row in zip(places, told, strict=True):
-            results[place] = row | results[place]
+    told = await _told(runtime, judged, asked.explained)
+    for place, row in zip(readable, told, strict=True):
+        results[place] = row | results[place]
     return results
 
 

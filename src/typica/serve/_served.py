@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ from typica.data import decode
 from typica.decide import describe, judge, load_detector, origin_of
 from typica.detectors import final_detector, reads_layers, reads_logits
 from typica.errors import InputError
-from typica.files import sha256
+from typica.files import existing, sha256
 from typica.nets import Reopened, reopen, rows_of
 from typica.verdicts import Verdicts
 
@@ -56,6 +59,16 @@ class Served:
     def calibration(self) -> Any:
         """The calibration, None where there is none."""
         return getattr(final_detector(self.estimator), "calibration_", None)
+
+    @cached_property
+    def known_scores(self) -> NDArray[np.float64] | None:
+        """The calibration scores, None where there are none, or their quantiles alone."""
+        if self.calibration is None:
+            return None
+        try:
+            return np.asarray(self.calibration.scores)
+        except InputError:
+            return None
 
     @cached_property
     def width(self) -> int | None:
@@ -104,14 +117,10 @@ class Served:
         """Return the verdicts on rows."""
         return judge(self.estimator, rows)
 
-    def look(self, pixels: Sequence[NDArray[np.uint8]], at_once: int) -> AnyArray:
-        """Return what the detector reads of images; see `pixels`."""
+    def look(self, pixels: Sequence[NDArray[np.uint8]]) -> AnyArray:
+        """Return what the detector reads of images of one size, run all at once; see `pixels`."""
         opened, transform = self.check_images()
-        parts = []
-        for start in range(0, len(pixels), at_once):
-            some = pixels[start : start + at_once]
-            parts.append(rows_of(opened, some, transform, self.estimator))
-        return np.concatenate(parts)
+        return rows_of(opened, pixels, transform, self.estimator)
 
     def check_images(self) -> Reopened:
         """Return what makes features of images; refuse them where there is nothing that does."""
@@ -121,36 +130,56 @@ class Served:
 
     def histogram(self) -> dict[str, Any] | None:
         """Return the histogram of the calibration scores: counts, and the edges between them."""
-        if self.calibration is None:
+        if self.known_scores is None:
             return None
-        counts, edges = np.histogram(self.calibration.scores, bins=BINS)
+        counts, edges = np.histogram(self.known_scores, bins=BINS)
         return {"counts": counts.tolist(), "edges": edges.tolist()}
 
 
 def read_served(name: str, path: Path, network: Network, before: Served | None = None) -> Served:
     """Read a detector's file and open its network; that of `before` is kept where it is the same.
 
-    A network that cannot be opened leaves a detector that takes features.
+    A network that cannot be opened leaves a detector that takes features, unless images were taken
+    before: then it is an error.
     """
-    digest = sha256(path)
-    estimator = load_detector(path)
-    if before is not None and before.network is not None and _same_origin(before, estimator):
-        return Served(name, path, estimator, digest, before.network)
-    if origin_of(estimator) is None:
-        return Served(name, path, estimator, digest, None, "it was fitted on features")
+    with _own_copy(path) as copy:
+        digest = sha256(copy)
+        estimator = load_detector(copy)
+    served = partial(Served, name, path, estimator, digest)
+    origin = origin_of(estimator)
+    if before is not None and before.network is not None:
+        if origin == origin_of(before.estimator) and _same_layers(before.estimator, estimator):
+            return served(before.network)
+        if origin is None:
+            raise InputError("it was fitted on features, and images are taken; start anew for it.")
+        return served(_opened(estimator, network))
+    if origin is None:
+        return served(None, "it was fitted on features")
     try:
-        opened = reopen(
-            origin_of(estimator),
-            model=network.model,
-            weights=network.weights,
-            trust=network.trust,
-            layers=reads_layers(estimator),
-        )
+        return served(_opened(estimator, network))
     except InputError as error:
-        return Served(name, path, estimator, digest, None, str(error).rstrip("."))
-    return Served(name, path, estimator, digest, opened)
+        return served(None, str(error).rstrip("."))
 
 
-def _same_origin(before: Served, estimator: Any) -> bool:
-    same_layers = reads_layers(before.estimator) == reads_layers(estimator)
-    return same_layers and origin_of(before.estimator) == origin_of(estimator)
+def _opened(estimator: Any, network: Network) -> Reopened:
+    return reopen(
+        origin_of(estimator),
+        model=network.model,
+        weights=network.weights,
+        trust=network.trust,
+        layers=reads_layers(estimator),
+    )
+
+
+@contextlib.contextmanager
+def _own_copy(path: Path) -> Iterator[Path]:
+    """Make a copy of a file to read: one that is overwritten meanwhile could change, or shrink."""
+    existing(path)
+    with tempfile.TemporaryDirectory(prefix="typica-serve-") as folder:
+        copy = Path(folder) / path.name
+        shutil.copyfile(path, copy)
+        yield copy
+
+
+def _same_layers(one: Any, other: Any) -> bool:
+    return reads_layers(one) == reads_layers(other)

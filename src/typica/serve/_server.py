@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from mlserver.grpc import GRPCServer
 from mlserver.metrics import MetricsServer
 from mlserver.rest import RESTServer
 from mlserver.server import MLServer
 from mlserver.settings import ModelParameters, ModelSettings, Settings
 
+import typica
 from typica.decide import load_detector
 from typica.errors import InputError, border, given
 from typica.serve._app import make_app
@@ -24,9 +24,10 @@ from typica.serve._grpc import Grpc
 from typica.serve._guard import Guard
 from typica.serve._logs import log, log_settings
 from typica.serve._models import Models
-from typica.serve._options import Options
+from typica.serve._options import GRACE, Options
 from typica.serve._runtime import Runtime
 
+KEPT = 75  # seconds that a connection without requests is kept
 IMPLEMENTATION = "typica.serve.Runtime"
 
 
@@ -88,7 +89,8 @@ async def _run(models: list[ModelSettings], options: Options) -> None:
 def _bound(host: str, port: int, name: str) -> Iterator[socket.socket]:
     """Hold a socket that listens at an address; refuse one that is taken."""
     try:
-        made = socket.create_server((host, port), backlog=2048)
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        made = socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
         raise InputError(
             f"{given('host', host)}, {given(name, port)}: cannot be listened on "
@@ -116,10 +118,15 @@ class Server(MLServer):
                 parallel_workers=0,
                 gzip_enabled=False,
                 server_name="typica",
+                server_version=typica.__version__,
                 extensions=["binary_tensor_data"],
                 logging_settings=log_settings(),
                 model_repository_root="",
                 load_models_at_startup=False,
+                # What follows could send something elsewhere, and may be in the environment.
+                tracing_server=None,
+                kafka_enabled=False,
+                cors_settings=None,
             )
         )
 
@@ -129,29 +136,30 @@ class Server(MLServer):
         rest = RESTServer(self._settings, plane, handlers)
         app = Guard(make_app(rest._app, plane, self.models), self._options)
         self._rest_server = Http(rest, app, http)
-        self._grpc_server: GRPCServer = Grpc(
-            self._settings, plane, handlers, self.models, self._options
-        )
+        self._grpc_server = Grpc(self._settings, plane, handlers, self.models, self._options)
         own = MetricsServer(self._settings)
         self._metrics_server = Http(own, Guard(own._app, self._options), metrics)
         self._kafka_server = None
 
     async def start(self, models_settings: list[ModelSettings] = []) -> None:  # noqa: B006 (MLServer's)
         """Read the detectors, answer until a signal comes, and then what was accepted."""
+        self._grpc_server.bind()
         try:
             for settings in models_settings:
                 runtime = await self._model_registry.load(settings)
                 assert isinstance(runtime, Runtime)
                 self.models.add(runtime)
-            servers = (self._rest_server, self._grpc_server, self._metrics_server)
-            running = asyncio.gather(*[server.start() for server in servers])
-            await self._grpc_server.listening()
-            self._say_where()
-            await running
+            if not self._stopping:
+                await self._answer()
         finally:
             for runtime in self.models:
                 await runtime.unload()
         log("stopped")
+
+    async def _answer(self) -> None:
+        servers = (self._rest_server, self._grpc_server, self._metrics_server)
+        self._say_where()
+        await asyncio.gather(*[server.start() for server in servers])
 
     def _say_where(self) -> None:
         http, metrics = (made.getsockname() for made in self._sockets)
@@ -182,6 +190,9 @@ class Http:
         config = owner._get_config()
         config.app = app
         config.lifespan = "off"
+        config.ws = "none"
+        config.timeout_keep_alive = KEPT
+        config.timeout_graceful_shutdown = int(GRACE)
         self._server = _Quiet(config)
 
     async def start(self) -> None:

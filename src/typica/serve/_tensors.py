@@ -34,8 +34,9 @@ _DIMENSIONS = 8
 def check_shape(shape: Sequence[Any], name: str) -> tuple[int, ...]:
     """Return a shape as it was given; refuse what is none."""
     whole = all(isinstance(size, int) and not isinstance(size, bool) for size in shape)
-    if not whole or len(shape) > _DIMENSIONS or any(size < 0 for size in shape):
-        raise InputError(f"{name}: a shape of {list(shape)[:_DIMENSIONS]}; pass sizes.")
+    if not whole or len(shape) > _DIMENSIONS or any(size < 1 for size in shape):
+        shown = str(list(shape)[:_DIMENSIONS])[:80]
+        raise InputError(f"{name}: a shape of {shown}; pass sizes of 1 or more.")
     return tuple(shape)
 
 
@@ -61,17 +62,23 @@ def from_values(values: Any, name: str, datatype: str, shape: Sequence[Any]) -> 
         return _shaped(_objects(values), sizes, name)
     if datatype not in DTYPES:
         raise InputError(f"{name}: datatype {datatype!r} is unknown; pass {', '.join(DTYPES)}.")
-    try:
-        found = np.array(values)
-        if found.dtype.kind not in "biuf":
-            raise ValueError
-        with np.errstate(over="ignore"):  # infinity is refused where numbers are read
-            numbers = found.astype(DTYPES[datatype], casting="unsafe")
-    except (ValueError, TypeError, OverflowError):
-        raise InputError(f"{name}: data that is not all numbers; pass {datatype}.") from None
+    found = numbers_of(values, name)
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused later
+        numbers = found.astype(DTYPES[datatype], casting="unsafe")
     if numbers.dtype.kind in "iu" and not np.array_equal(numbers, found):
         raise InputError(f"{name}: numbers beyond {datatype}; pass what it can hold.")
     return _shaped(numbers, sizes, name)
+
+
+def numbers_of(values: Any, name: str) -> AnyArray:
+    """Return JSON values as an array of numbers, as they are nested."""
+    try:
+        found = np.array(values)
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        found = np.array(None)
+    if found.dtype.kind not in "biuf":
+        raise InputError(f"{name}: not rows of numbers, all of one length; send such.")
+    return found
 
 
 def to_bytes(values: Sequence[Any], datatype: str) -> bytes:

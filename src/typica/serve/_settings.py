@@ -1,0 +1,58 @@
+"""What MLServer is told of a detector, and what a Runtime makes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from mlserver.errors import MLServerError
+from mlserver.settings import ModelSettings
+from mlserver.utils import to_absolute_path
+
+from typica.serve._options import Limits
+from typica.serve._served import Network
+
+BESIDE = "./"  # before what lies beside the file of the settings
+WATCH = 0.5  # seconds between two looks at a file
+_FILE = "file://"
+
+
+@dataclass(frozen=True)
+class RuntimeSettings:
+    """Where a detector is and what belongs to it.
+
+    path: the detector's file. watch: seconds between two looks at it, 0 for none.
+    """
+
+    path: Path
+    network: Network
+    limits: Limits
+    bank: Path | None
+    bank_images: str | None
+    watch: float
+
+
+def read_settings(settings: ModelSettings) -> RuntimeSettings:
+    """Return what settings say; those of limits are checked."""
+    parameters = settings.parameters
+    if parameters is None or not parameters.uri:
+        raise MLServerError(f"{settings.name}: no parameters.uri; name the detector's file.", 422)
+    extra: dict[str, Any] = dict(parameters.extra or {})
+    for name in ("model", "weights", "bank", "bank_images"):
+        if str(extra.get(name, "")).startswith(BESIDE):
+            extra[name] = to_absolute_path(settings, extra[name])
+    bank = extra.get("bank")
+    return RuntimeSettings(
+        path=Path(to_absolute_path(settings, parameters.uri.removeprefix(_FILE))),
+        network=Network(**_known(extra, Network)),
+        limits=Limits(**_known(extra, Limits)),
+        bank=None if bank is None else Path(bank),
+        bank_images=extra.get("bank_images"),
+        watch=float(extra.get("watch", WATCH)),
+    )
+
+
+def _known(values: dict[str, Any], record: type[Any]) -> dict[str, Any]:
+    """Return those of the values that a record has; what else is there is left out."""
+    return {field.name: values[field.name] for field in fields(record) if field.name in values}
