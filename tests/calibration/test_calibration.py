@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from typica.calibration import Calibration, Levels, ScoreSample, guaranteed_rank
-from typica.calibration._sample import row_keys
 from typica.errors import CalibrationWarning, InputError
+from typica.keys import row_keys
 
 INF = math.inf
 

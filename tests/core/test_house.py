@@ -12,7 +12,7 @@ import typica
 SRC = Path(typica.__file__).parent
 FLOORS = [  # from the top
     "cards errors exact extras files checks kinds plugins progress",
-    "arrays linalg",
+    "arrays keys linalg",
     "store",
     "labels sums",
     "head moments metrics explanation calibration origin verdicts fdr combine groups",

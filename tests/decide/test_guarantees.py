@@ -22,12 +22,12 @@ from typica.calibration import (
     guaranteed_rank,
     p_values,
 )
-from typica.calibration._sample import row_keys
 from typica.decide import Monitor
 from typica.decide._online_ranks import OnlineRanks
 from typica.detectors.base import Detector, Tags
 from typica.fdr import benjamini_hochberg
 from typica.groups import judge_groups
+from typica.keys import row_keys
 from typica.metrics import rate_interval
 
 MISTAKE = 1e-6

@@ -4,7 +4,7 @@ from typica.calibration._calibration import Calibration
 from typica.calibration._groups import EVERYTHING, SMALLEST_GROUP, Classes, pool_rare
 from typica.calibration._guarantee import calibration_size, guaranteed_rank
 from typica.calibration._levels import Levels
-from typica.calibration._sample import LIMIT, ScoreSample, check_scores, p_values, row_keys
+from typica.calibration._sample import LIMIT, ScoreSample, check_scores, p_values
 
 __all__ = [
     "EVERYTHING",
@@ -19,5 +19,4 @@ __all__ = [
     "guaranteed_rank",
     "p_values",
     "pool_rare",
-    "row_keys",
 ]

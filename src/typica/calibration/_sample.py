@@ -8,7 +8,6 @@ the number seen. Samples merge exactly: the smallest keys of both are the smalle
 
 from __future__ import annotations
 
-import hashlib
 import math
 from typing import Any, Literal, Self
 
@@ -17,12 +16,10 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray, to_numpy
 from typica.errors import InputError, border
+from typica.keys import Keys, row_keys
 from typica.store import State, storable
 
 LIMIT = 2**20  # scores that are kept of a group
-
-_STEP = np.uint64(0x9E3779B97F4A7C15)
-_MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
 def check_scores(scores: Any) -> AnyArray:
@@ -45,27 +42,6 @@ def check_scores(scores: Any) -> AnyArray:
     return array
 
 
-def row_keys(source: str, start: int, count: int) -> NDArray[np.uint64]:
-    """Return the keys of `count` rows of a source, from row `start` on.
-
-    The finaliser of SplitMix64 (Steele, Lea, Flood 2014), twice: over the row number, and over
-    that together with a digest of the source.
-
-    >>> bool((row_keys("a.npy", 0, 3)[1:] == row_keys("a.npy", 1, 2)).all())
-    True
-    """
-    digest = hashlib.blake2b(source.encode(), digest_size=8).digest()
-    numbers = np.arange(start, start + count, dtype=np.uint64)
-    return _mixed(_mixed(numbers) ^ np.frombuffer(digest, dtype="<u8"))
-
-
-def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    x = x + _STEP
-    x = (x ^ (x >> np.uint64(30))) * _MIX[0]
-    x = (x ^ (x >> np.uint64(27))) * _MIX[1]
-    return np.asarray(x ^ (x >> np.uint64(31)))
-
-
 @storable("score_sample")
 class ScoreSample:
     """The scores of one group, at most `limit` of them.
@@ -83,11 +59,11 @@ class ScoreSample:
         self.n = 0
         self.fixed: float | None = None
         self._scores: NDArray[np.float64] = np.empty(0)
-        self._keys: NDArray[np.uint64] = np.empty(0, dtype=np.uint64)
-        self._waiting: list[tuple[NDArray[np.float64], NDArray[np.uint64]]] = []
+        self._keys: Keys = np.empty(0, dtype=np.uint64)
+        self._waiting: list[tuple[NDArray[np.float64], Keys]] = []
         self._rounded: AnyArray | None = None
 
-    def add(self, scores: Any, keys: NDArray[np.uint64]) -> Self:
+    def add(self, scores: Any, keys: Keys) -> Self:
         """Take in a batch of scores with their keys."""
         batch = check_scores(scores).astype(np.float64)
         self._waiting.append((batch, keys))

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from typica.calibration._calibration import Calibration
 from typica.calibration._guarantee import guaranteed_rank
 from typica.calibration._levels import Levels
-from typica.calibration._sample import ScoreSample, row_keys
+from typica.calibration._sample import ScoreSample
 from typica.calibration._spans import read_spans
+from typica.keys import row_keys
 from typica.store import readable
 
 

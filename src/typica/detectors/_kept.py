@@ -7,7 +7,6 @@ sample of the whole. Equal rows have equal keys: they are kept once, with a coun
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import Self
 
@@ -15,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Labels, Rows, as_floating
+from typica.keys import STEP, Keys, scrambled, text_keys
 from typica.labels import encode_labels
 from typica.moments import Moments
 from typica.store import State, storable
-
-Keys = NDArray[np.uint64]
 
 _BLOCK_BYTES = 2**21  # several arrays of this size stay in the cache
 
@@ -115,23 +113,13 @@ def weighted_quantile(values: NDArray[np.float64], counts: NDArray[np.int64], q:
     return float(low + (high - low) * (position - below))
 
 
-def scrambled(x: Keys) -> Keys:
-    """Return 64-bit numbers whose every bit depends on all bits of x: the end of SplitMix64.
-
-    Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014.
-    """
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
-
-
 def _row_sums(Z: Rows) -> Keys:
     """Return for each row the sum of its numbers' bits, times an odd factor per column, mod 2^64.
 
     Numbers are looked at in float64, where equal ones of any dtype have equal bits.
     """
     columns = np.arange(1, Z.shape[1] + 1, dtype=np.uint64)
-    factors = scrambled(columns * np.uint64(0x9E3779B97F4A7C15)) | np.uint64(1)
+    factors = scrambled(columns * STEP) | np.uint64(1)
     sums = np.empty(len(Z), np.uint64)
     step = max(1, _BLOCK_BYTES // (8 * Z.shape[1]))
     # Memory that every block uses again: new pages would cost more than the sums.
@@ -148,5 +136,4 @@ def _row_sums(Z: Rows) -> Keys:
 
 
 def _class_keys(classes: Labels) -> Keys:
-    digests = [hashlib.blake2b(str(name).encode(), digest_size=8).digest() for name in classes]
-    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
+    return text_keys(str(name) for name in classes)

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray, as_floating, check_finite
-from typica.calibration import row_keys
 from typica.errors import InputError, about
 from typica.extras import need
+from typica.keys import row_keys
 from typica.scale._columns import Columns, take
 from typica.scale._files import IPC, IPC_STREAM, NO_VALUE, PARQUET, open_file
 from typica.scale._parts import Part, reading_table
