@@ -159,11 +159,11 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     return document
 
 
-def reason_of(error: BaseException) -> str:
+def reason_of(error: BaseException, length: int = _REASON) -> str:
     """Return the first line of another library's error, which may have many, or its kind."""
     text = getattr(error, "strerror", None) or str(error)
     first = text.strip().partition("\n")[0].removesuffix(":")
-    return first[:_REASON] or type(error).__name__
+    return first[:length] or type(error).__name__
 
 
 def disk_full(path: str | os.PathLike[str], error: OSError) -> InputError:

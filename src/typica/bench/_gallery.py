@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from PIL import Image
 from typica.arrays import AnyArray
 from typica.bench._engine import Engine, Scores
 from typica.bench._feature_suite import FeatureSuite
-from typica.calibration import guaranteed_rank
+from typica.calibration import guaranteed_rank, threshold_at
 from typica.detectors import Detector
 from typica.exact import exact
 from typica.files import atomic_path
@@ -137,7 +136,7 @@ class _Images:
 def _threshold(scores: NDArray[np.float64], tpr: float) -> float:
     """Return the k-th smallest score, k = floor((n + 1)(1 - tpr)), which keeps a share `tpr`."""
     k = guaranteed_rank(len(scores), 1 - exact(tpr))
-    return float(np.sort(scores)[k - 1]) if k else -math.inf
+    return threshold_at(k, np.sort(scores))
 
 
 def _nearest(detector: Detector, row: AnyArray) -> str | None:

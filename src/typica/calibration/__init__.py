@@ -2,7 +2,7 @@
 
 from typica.calibration._calibration import Calibration
 from typica.calibration._groups import EVERYTHING, SMALLEST_GROUP, Classes, pool_rare
-from typica.calibration._guarantee import calibration_size, guaranteed_rank
+from typica.calibration._guarantee import calibration_size, guaranteed_rank, threshold_at
 from typica.calibration._levels import Levels
 from typica.calibration._sample import LIMIT, ScoreSample, check_scores, p_values
 
@@ -19,4 +19,5 @@ __all__ = [
     "guaranteed_rank",
     "p_values",
     "pool_rare",
+    "threshold_at",
 ]

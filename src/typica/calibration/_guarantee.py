@@ -7,6 +7,7 @@ from typing import Any
 
 from scipy.special import betainc
 
+from typica.arrays import AnyArray
 from typica.checks import check_share
 from typica.errors import border
 
@@ -32,6 +33,16 @@ def guaranteed_rank(n: int, alpha: Any, confidence: Any = None) -> int:
         k = (good + bad) // 2
         good, bad = (k, bad) if betainc(k, n + 1 - k, float(share)) >= wanted else (good, k)
     return good
+
+
+def threshold_at(rank: int, ordered: AnyArray) -> float:
+    """Return the score of that rank, from 1, among ascending scores; -inf for rank 0.
+
+    >>> import numpy as np
+    >>> threshold_at(2, np.array([1.0, 3.0, 4.0])), threshold_at(0, np.array([1.0]))
+    (3.0, -inf)
+    """
+    return float(ordered[rank - 1]) if rank > 0 else -math.inf
 
 
 @border

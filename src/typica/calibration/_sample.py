@@ -8,13 +8,13 @@ the number seen. Samples merge exactly: the smallest keys of both are the smalle
 
 from __future__ import annotations
 
-import math
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray, to_numpy
+from typica.calibration._guarantee import threshold_at
 from typica.errors import InputError, border
 from typica.keys import Keys, row_keys
 from typica.store import State, storable
@@ -115,7 +115,7 @@ class ScoreSample:
 
     def threshold(self, k: int) -> float:
         """Return the k-th smallest score that is kept, and -inf for k = 0."""
-        return float(self.ordered[k - 1]) if k > 0 else -math.inf
+        return threshold_at(k, self.ordered)
 
     def p_values(
         self, scores: AnyArray, rng: np.random.Generator | None = None

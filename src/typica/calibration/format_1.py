@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.calibration._calibration import Calibration
-from typica.calibration._guarantee import guaranteed_rank
+from typica.calibration._guarantee import guaranteed_rank, threshold_at
 from typica.calibration._levels import Levels
 from typica.calibration._sample import ScoreSample
 from typica.calibration._spans import read_spans
@@ -37,8 +37,8 @@ class OldScores:
         made.n = self.n
         if self.upper is not None:
             k = guaranteed_rank(self.n, levels.alpha, levels.confidence)
-            place = int(np.searchsorted(self.upper, k, side="left"))
-            made.fixed = float(self.values[place]) if k else -np.inf
+            rank = int(np.searchsorted(self.upper, k, side="left")) + 1 if k else 0
+            made.fixed = threshold_at(rank, self.values)
         return made
 
 

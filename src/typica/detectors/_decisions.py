@@ -21,6 +21,7 @@ from typica.calibration import (
     check_scores,
     guaranteed_rank,
     pool_rare,
+    threshold_at,
 )
 from typica.calibration.format_1 import OldThreshold
 from typica.detectors._scoring import Matches, Scorer
@@ -434,7 +435,7 @@ class Decider(Scorer):
                 f"{calibrate_first()}.",
                 CalibrationWarning,
             )
-        threshold = float(np.sort(scores)[k - 1]) if k else -np.inf
+        threshold = threshold_at(k, np.sort(scores))
         if k and threshold == -np.inf:
             threshold = _lowest_finite(scores)  # -inf is never typical
         # The row that sets the threshold is a training row: rounding, which depends on the batch

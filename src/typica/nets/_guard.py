@@ -10,9 +10,10 @@ from typing import Any
 from typica.arrays import is_traced
 from typica.detectors import CosineDetector, final_detector, reads_logits
 from typica.errors import InputError, border
+from typica.files import reason_of
 from typica.linalg import max_cosine
 from typica.nets._input import as_extractor, chosen
-from typica.nets._result import Extraction, batch_of, first_line
+from typica.nets._result import Extraction, batch_of
 from typica.nets._torch import nn, torch
 from typica.nets.extractors.torch import FeatureExtractor
 
@@ -130,7 +131,7 @@ class Guard(nn.Module):
         except Exception as error:  # of every kind: scikit-learn, NumPy and torch have their own
             name = type(final_detector(self.detector)).__name__
             raise InputError(
-                f"Guard: {name} cannot be traced by torch.export ({first_line(error)}); guard the "
+                f"Guard: {name} cannot be traced by torch.export ({reason_of(error)}); guard the "
                 "model with another detector, or export this one with typica.export.to_onnx."
             ) from error
         # A row that would be refused here is not typical there.

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
 from typica.errors import InputError
+from typica.files import reason_of
 from typica.origin import PENULTIMATE
 
 _SHOWN = 8  # names in a message
@@ -113,14 +114,6 @@ def first_rows(extraction: Extraction, n: int) -> Extraction:
     return each_array(extraction, lambda rows: rows[:n])
 
 
-def first_line(error: BaseException, length: int = 200) -> str:
-    """Return what an error says in its first line, or what it is called if it says nothing."""
-    lines = str(error).strip().splitlines()
-    if lines:
-        return lines[0][:length]
-    return type(error).__name__
-
-
 def run_directly(extractor: Any, images: AnyArray) -> Extraction:
     """Return what an extractor gives for one batch, with nothing between, as float32 arrays."""
     try:
@@ -129,6 +122,6 @@ def run_directly(extractor: Any, images: AnyArray) -> Extraction:
         raise
     except RuntimeError as error:
         raise InputError(
-            f"the network does not take images of {images.shape[1:]} ({first_line(error)}); "
+            f"the network does not take images of {images.shape[1:]} ({reason_of(error)}); "
             "check the transform."
         ) from error

@@ -13,8 +13,8 @@ import numpy as np
 
 from typica.arrays import AnyArray
 from typica.errors import InputError, argument, given
-from typica.files import cores
-from typica.nets._result import Extraction, first_line, run_directly
+from typica.files import cores, reason_of
+from typica.nets._result import Extraction, run_directly
 from typica.nets._runner import Runner, Trial
 from typica.nets.runtimes import mnn, openvino, ort
 from typica.nets.runtimes.engine import Engine
@@ -108,7 +108,7 @@ class Trials:
                     break
         except Exception as error:  # converters raise anything
             difference = getattr(error, "difference", None)
-            self._leave(backend, batch, threads, first_line(error, 2000), difference)
+            self._leave(backend, batch, threads, reason_of(error, 2000), difference)
 
     @contextlib.contextmanager
     def _at_its_cost(self) -> Iterator[None]:
@@ -192,7 +192,7 @@ class Trials:
         except Exception as error:  # converters raise anything
             raise InputError(
                 f"backend {backend!r}: the model does not convert "
-                f"({type(error).__name__}: {first_line(error, 300)}); choose another backend."
+                f"({type(error).__name__}: {reason_of(error)}); choose another backend."
             ) from error
         rate = len(checked) / (perf_counter() - start)
         difference = largest_difference(found, self._reference)

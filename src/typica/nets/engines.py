@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
 from typica.errors import InputError, border, given
-from typica.nets._result import first_line, run_directly
+from typica.files import reason_of
+from typica.nets._result import run_directly
 from typica.nets._runner import Runner
 from typica.nets._settings import BACKENDS
 from typica.nets._trials import Trials
@@ -139,7 +140,7 @@ def _check_device(torch: Any, device: Any) -> None:
     try:
         torch.zeros(1, device=device).cpu()
     except absent as error:
-        reason = first_line(error).rstrip(".")
+        reason = reason_of(error).rstrip(".")
         raise InputError(
             f"{given('device', str(device))} cannot be used here ({reason}); "
             "pass another, such as cpu, or leave it out."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import math
 from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
@@ -18,7 +17,7 @@ from typica.bench._charts import Chart, depth_charts
 from typica.bench._engine import Scores
 from typica.bench._folder import ResultFolder
 from typica.bench._record import Stated
-from typica.calibration import guaranteed_rank
+from typica.calibration import guaranteed_rank, threshold_at
 from typica.exact import json_number
 from typica.metrics import evaluate, rate_interval
 
@@ -80,7 +79,7 @@ def calibration(scores: Scores) -> dict[str, Any]:
 
 def _point(tpr: Fraction, ordered: AnyArray, test: AnyArray) -> dict[str, Any]:
     k = guaranteed_rank(len(ordered), 1 - tpr)
-    threshold = float(ordered[k - 1]) if k else -math.inf
+    threshold = threshold_at(k, ordered)
     kept = int(np.count_nonzero(test.astype(np.float64) >= threshold))
     low, high = rate_interval(kept, len(test))
     shown = json_number(threshold)

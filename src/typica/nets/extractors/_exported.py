@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from typica.errors import FormatError, InputError, argument
-from typica.nets._result import closest, first_line
+from typica.files import reason_of
+from typica.nets._result import closest
 from typica.nets._torch import torch
 from typica.nets.extractors._program import (
     HEADS,
@@ -43,7 +44,7 @@ def load_exported(path: Path, layers: Sequence[str], named: bool, device: Any) -
     except Exception as error:  # of a foreign or damaged archive, as torch's version likes
         raise FormatError(
             f"{path} is not a program of torch.export that this torch {torch.__version__} reads "
-            f"({first_line(error)}); export it again with torch.export.save."
+            f"({reason_of(error)}); export it again with torch.export.save."
         ) from error
     return _Exported(exported, module, path).program(layers, named)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from typica.errors import FormatError, InputError
-from typica.nets._result import first_line
+from typica.files import reason_of
 from typica.nets._torch import torch
 from typica.nets.extractors._program import (
     HEADS,
@@ -55,14 +55,14 @@ def _graph(path: Path, device: Any) -> Any:
             module = torch.jit.load(path, map_location=device).eval()
         except (RuntimeError, ValueError, OSError) as error:
             raise FormatError(
-                f"{path} is not a TorchScript file ({first_line(error)}); "
+                f"{path} is not a TorchScript file ({reason_of(error)}); "
                 "write one with torch.jit.trace(model.eval(), images).save(FILE)."
             ) from error
         try:
             graph = torch.jit.freeze(module).graph.copy()
         except RuntimeError as error:
             raise InputError(
-                f"{path} cannot be frozen ({first_line(error)}); export the model as .onnx."
+                f"{path} cannot be frozen ({reason_of(error)}); export the model as .onnx."
             ) from error
     torch._C._jit_pass_inline(graph)
     return graph

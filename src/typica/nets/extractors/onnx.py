@@ -15,10 +15,10 @@ import numpy as np
 from typica.arrays import AnyArray, to_numpy
 from typica.errors import FormatError, InputError, about, argument, border
 from typica.extras import need
-from typica.files import allowance, existing, sha256
+from typica.files import allowance, existing, reason_of, sha256
 from typica.head import Head
 from typica.nets._reduce import Reduction, check_reduction, reduced, reduced_logits
-from typica.nets._result import Extraction, closest, first_line, in_pieces, some, wanted_layers
+from typica.nets._result import Extraction, closest, in_pieces, some, wanted_layers
 from typica.nets.extractors._onnx_constants import check_constants
 from typica.nets.extractors._onnx_graph import Graph, Linear
 from typica.nets.runtimes.ort import session
@@ -137,7 +137,7 @@ class OnnxExtractor:
             arrays = self._session.run(self.outputs, {self.input: images})
         except Exception as error:  # ONNX Runtime's kinds of errors share no base
             raise InputError(
-                f"images of shape {images.shape} do not fit the model ({first_line(error, 300)}); "
+                f"images of shape {images.shape} do not fit the model ({reason_of(error)}); "
                 "pass the shape that it was exported for, or export it with a dynamic batch size."
             ) from error
         return self.extraction(images, arrays)

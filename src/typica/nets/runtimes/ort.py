@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from typica.arrays import AnyArray
 from typica.errors import FormatError
 from typica.extras import need
-from typica.nets._result import Extraction, first_line, in_float32
+from typica.files import reason_of
+from typica.nets._result import Extraction, in_float32
 from typica.nets.runtimes.engine import Wiring
 
 INPUT = "images"
@@ -32,7 +33,7 @@ def session(model: bytes | Path, threads: int | None = None) -> Any:
         return runtime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its kinds of errors share no base
         raise FormatError(
-            f"ONNX Runtime does not take the model ({first_line(error, 300)}); export it again."
+            f"ONNX Runtime does not take the model ({reason_of(error)}); export it again."
         ) from error
 
 

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from typica.errors import FormatError, InputError
-from typica.files import existing, reading
-from typica.nets._result import first_line
+from typica.files import existing, reading, reason_of
 from typica.nets._torch import torch
 
 _PLACES = ("state_dict", "model_state_dict", "model", "net", "state_dict_ema")
@@ -74,7 +73,7 @@ def _read(path: Path) -> Any:
         raise PickledCodeError(path, found[1] if found else None) from None
     except Exception as error:  # torch.load raises nearly every kind of damaged files
         raise FormatError(
-            f"{path} is not a readable checkpoint ({first_line(error, 120)}); "
+            f"{path} is not a readable checkpoint ({reason_of(error, 120)}); "
             "pass a state dict saved by torch.save, or a .safetensors file."
         ) from None
 
