@@ -210,7 +210,7 @@ def as_floating(Z: Array) -> Array:
 
 
 def check_finite(Z: Array, first_row: int = 0) -> None:
-    """Raise if a row of the floating array `Z` holds NaN or infinity, naming the first such row.
+    """Raise if a row of the floating array `Z` holds NaN or infinity, naming the first such number.
 
     One sum looks at everything at the price of a read; only if that is not finite the rows are
     looked at.
@@ -220,11 +220,13 @@ def check_finite(Z: Array, first_row: int = 0) -> None:
         total = xp.sum(Z)
     if bool(xp.isfinite(total)):
         return
-    bad = ~xp.all(xp.isfinite(Z), axis=1)
+    bad = ~xp.isfinite(Z)
     if bool(xp.any(bad)):
-        row = first_row + int(xp.argmax(xp.astype(bad, xp.int8)))
+        place = int(xp.argmax(xp.astype(xp.reshape(bad, (-1,)), xp.int8)))
+        row, column = divmod(place, Z.shape[1])
         raise InputError(
-            f"row {row} of the features holds NaN or infinity; remove or fix it (sklearn's "
+            f"row {first_row + row} of the features holds NaN or infinity "
+            f"({float(Z[row, column])} in column {column}); remove or fix it (sklearn's "
             "SimpleImputer can fill in NaN)."
         )
 
@@ -280,6 +282,6 @@ def check_rows(Z: Array) -> None:
 
     >>> check_rows(np.array([[0.0], [np.nan]]))
     Traceback (most recent call last):
-    typica.errors.InputError: row 1 of the features holds NaN or infinity; ...
+    typica.errors.InputError: row 1 of the features holds NaN or infinity (nan in column 0); ...
     """
     map_rows(lambda rows: rows[:, 0], Z)

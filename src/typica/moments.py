@@ -20,14 +20,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import AnyArray
+from typica.arrays import AnyArray, check_finite
 from typica.errors import FormatError, InputError, border
 from typica.labels import encode_labels
 from typica.progress import advance
 from typica.store import State, storable
 from typica.sums import (
-    check_finite,
-    class_sums,
+    block_sums,
     first_rows,
     is_single,
     keeps_digits,
@@ -324,10 +323,10 @@ class Moments:
         if self._products is not None:
             self._products = np.zeros((m, m))
         for start, block, labels in self._blocks(Z, codes, np.dtype(dtype)):
-            sums = class_sums(block, labels, C)
+            sums = block_sums(block, labels, C)
             if not np.isfinite(sums).all():  # a bad row, or no more than an overflow of float32
                 check_finite(Z[start : start + len(block)], start)
-                sums = class_sums(block.astype(np.float64), labels, C)
+                sums = block_sums(block.astype(np.float64), labels, C)
             self._sums += sums
             if self._products is not None:
                 self._products += products(block)

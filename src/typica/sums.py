@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array
 
 from typica.arrays import AnyArray
-from typica.errors import InputError
 
 # In float32; over 2**15 rows of one class the mean of a constant could be off by 5e-4.
 _ROWS_PER_SUM = 256
@@ -24,7 +23,7 @@ _LEAST_VARIANCE = 5e-3  # of a direction, in units of the products' diagonal
 _LEAST_SQUARE = 1e-15  # the largest feature's; below it squares of others underflow in float32
 
 
-def class_sums(block: AnyArray, codes: NDArray[np.int32], n_classes: int) -> AnyArray:
+def block_sums(block: AnyArray, codes: NDArray[np.int32], n_classes: int) -> AnyArray:
     """Sum the rows of each class, (n_classes, m), at most _ROWS_PER_SUM in the block's dtype.
 
     The product with a one-hot matrix reads the block once and in order. A class with more rows gets
@@ -49,15 +48,6 @@ def class_sums(block: AnyArray, codes: NDArray[np.int32], n_classes: int) -> Any
         for owner, part in zip(owners, parts, strict=True):
             sums[owner] += part
     return sums
-
-
-def check_finite(rows: AnyArray, start: int) -> None:
-    """Raise if a value is NaN or infinite, naming the first; the rows begin with number `start`."""
-    bad = np.argwhere(~np.isfinite(rows))
-    if bad.size:
-        row, column = bad[0]
-        found = f"NaN or infinity ({rows[row, column]} in column {column})"
-        raise InputError(f"row {start + row} of the features holds {found}; remove or fix it.")
 
 
 def first_rows(codes: NDArray[np.int32]) -> NDArray[np.int64]:

@@ -464,7 +464,7 @@ def test_a_bad_file_among_several_is_named(folder, capsys, monkeypatch):
         (
             "test",
             "broken",
-            "broken.npy: row 7 of the features holds NaN or infinity; remove or fix it",
+            "broken.npy: row 7 of the features holds NaN or infinity (inf in column 2); remove or fix it",
         ),
         ("broken", "ood", "broken.npy: row 7 of the features holds NaN or infinity"),
         (
