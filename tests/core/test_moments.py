@@ -485,17 +485,17 @@ REFUSALS = {
     "nan": (
         spoilt(17, 2, np.nan),
         LABELS4,
-        r"row 17 of the features holds NaN or infinity \(nan in column 2\); remove or fix it",
+        r"row 17 of the features holds NaN or infinity \(nan in column 2\); remove or fix it .*",
     ),
     "infinity": (
         spoilt(39, 0, -np.inf),
         LABELS4,
-        r"row 39 of the features holds NaN or infinity \(-inf in column 0\); remove or fix it",
+        r"row 39 of the features holds NaN or infinity \(-inf in column 0\); remove or fix it .*",
     ),
     "nan in float32": (
         spoilt(0, 3, np.nan).astype(np.float32),
         LABELS4,
-        r"row 0 of the features holds NaN or infinity \(nan in column 3\); remove or fix it",
+        r"row 0 of the features holds NaN or infinity \(nan in column 3\); remove or fix it .*",
     ),
     "overflow": (
         np.full((40, 4), 1e308),

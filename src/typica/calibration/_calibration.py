@@ -162,6 +162,11 @@ class Calibration:
         return self.thresholds()[EVERYTHING]
 
     @property
+    def has_scores(self) -> bool:
+        """Whether the scores are there, and not their quantiles alone (file format 1)."""
+        return all(sample.fixed is None for sample in self.samples.values())
+
+    @property
     def scores(self) -> NDArray[np.float64]:
         """All the scores that are kept, group after group, each ascending."""
         for sample in self.samples.values():

@@ -15,7 +15,7 @@ from typica.cli.checks import out_file, out_text, prints
 from typica.cli.options import Json
 from typica.cli.show import complain, console, error_console, write_json, write_text
 from typica.decide import Monitor, load_detector, read_scores
-from typica.detectors import final_detector
+from typica.detectors import calibration_of
 from typica.errors import InputError
 from typica.exact import percent
 from typica.kinds import MONITOR, kind_of, wrong_kind
@@ -85,7 +85,7 @@ def _opened(detector: Path | None, state: Path | None, alpha: str) -> Monitor:
     if kind_of(detector) == MONITOR:
         return _kept(detector)
     source = load_detector(detector)
-    if not hasattr(final_detector(source), "calibration_"):
+    if calibration_of(source) is None:
         raise InputError(
             f"{detector}: has no calibration scores; run `typica calibrate` with held-out inputs "
             "first."

@@ -13,7 +13,7 @@ from typica import store
 from typica.arrays import AnyArray, Array
 from typica.calibration import Calibration
 from typica.decide import _estimators as decide
-from typica.detectors import final_detector
+from typica.detectors import calibration_of, final_detector
 from typica.errors import InputError
 from typica.explanation import Explanation
 
@@ -64,7 +64,7 @@ class ConformalDetector:
 
     def partial_calibrate(self, X: Any, predicted: Any = None) -> Self:
         """Take in one more batch; see `Detector.partial_calibrate`."""
-        first = not hasattr(final_detector(self.detector), "calibration_")
+        first = calibration_of(self.detector) is None
         options = self._options if first else {}
         decide.partial_calibrate(self.detector, X, predicted=predicted, **options)
         return self._limited()

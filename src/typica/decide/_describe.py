@@ -7,7 +7,7 @@ from typing import Any
 
 from typica import store
 from typica.arrays import AnyArray, outline
-from typica.detectors import TRAINING_TPR, Detector, final_detector
+from typica.detectors import TRAINING_TPR, Detector, calibration_of, final_detector
 from typica.errors import InputError
 from typica.exact import json_number
 from typica.kinds import wrong_kind
@@ -56,7 +56,7 @@ def describe_file(path: str | Path) -> dict[str, Any]:
 
 def _decisions(detector: Detector) -> dict[str, Any]:
     """Return the threshold or thresholds, and what they come from."""
-    calibration = getattr(detector, "calibration_", None)
+    calibration = calibration_of(detector)
     if calibration is None:
         offset = getattr(detector, "training_offset_", None)
         if offset is None:

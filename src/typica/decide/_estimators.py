@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 from typica import store
 from typica.arrays import Array
 from typica.calibration import Calibration
-from typica.detectors import detector_input, feature_names, final_detector, known_rows
+from typica.detectors import (
+    calibration_of,
+    detector_input,
+    feature_names,
+    final_detector,
+    known_rows,
+)
 from typica.errors import InputError, border
 from typica.estimator import is_pipeline
 from typica.explanation import Explanation
@@ -47,7 +53,7 @@ def calibrate(estimator: Any, X: Any, **options: Any) -> Any:
 def partial_calibrate(estimator: Any, X: Any, **options: Any) -> Any:
     """Take in one more batch of held-out inputs; see `Detector.partial_calibrate`."""
     detector = final_detector(estimator)
-    begun = getattr(detector, "calibration_", None)
+    begun = calibration_of(detector)
     detector.partial_calibrate(detector_input(estimator, X), **options)
     if detector.calibration_ is not begun:
         detector.calibration_.fingerprint = fingerprint(estimator)

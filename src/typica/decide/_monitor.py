@@ -25,7 +25,7 @@ from typica.checks import check_share
 from typica.decide._estimators import calibrate, judge
 from typica.decide._martingale import Wealth
 from typica.decide._online_ranks import CELLS, CHUNK, OnlineRanks
-from typica.detectors import final_detector
+from typica.detectors import calibration_of
 from typica.errors import InputError, border
 from typica.estimator import is_pipeline
 from typica.exact import json_number
@@ -297,7 +297,7 @@ def _calibrated(source: Any, held_out: Any) -> tuple[Any, Calibration]:
         return None, _checked(_of_scores(source))
     if held_out is not None:
         source = calibrate(_copied(source), held_out)
-    found = getattr(final_detector(source), "calibration_", None)
+    found = calibration_of(source)
     if found is None:
         raise InputError("a detector without calibration scores; pass held_out inputs as well.")
     return source, _checked(found)

@@ -3,6 +3,7 @@ from ._bases import CosineDetector
 from ._combination import logistic_weights
 from ._decisions import TRAINING_SAMPLE, TRAINING_TPR
 from ._pipelines import (
+    calibration_of,
     detector_input,
     feature_names,
     final_detector,
@@ -111,6 +112,7 @@ __all__ = [
     "Tags",
     "ViM",
     "WeiPer",
+    "calibration_of",
     "describe_detector",
     "detector_class",
     "detector_input",

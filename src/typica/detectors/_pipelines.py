@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from typica.calibration import Calibration
 from typica.detectors._banks import KnownRows, bank_labels, is_bank
 from typica.detectors.base import Detector
 from typica.errors import InputError
@@ -19,6 +20,11 @@ def final_detector(estimator: Any) -> Detector:
             "pass a detector or a scikit-learn Pipeline that ends in one."
         )
     return detector
+
+
+def calibration_of(estimator: Any) -> Calibration | None:
+    """Return the calibration of a detector or a Pipeline, None before `calibrate`."""
+    return getattr(final_detector(estimator), "calibration_", None)
 
 
 def detector_input(estimator: Any, X: Any) -> Any:

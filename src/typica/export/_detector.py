@@ -14,9 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from spox import Tensor, Var, argument, build
 
 import typica
-from typica.calibration import Calibration
 from typica.decide import fingerprint, origin_of
-from typica.detectors import Detector, final_detector, reads_logits
+from typica.detectors import Detector, calibration_of, final_detector, reads_logits
 from typica.errors import InputError
 from typica.estimator import NotFittedError
 from typica.export._guarded import Front
@@ -100,7 +99,7 @@ def _steps(estimator: Any) -> list[Any]:
 def metadata(estimator: Any, reference: Reference) -> dict[str, str]:
     """Return what the file tells of itself: texts, lists as JSON."""
     detector = final_detector(estimator)
-    calibration: Calibration | None = getattr(detector, "calibration_", None)
+    calibration = calibration_of(detector)
     origin = origin_of(estimator)
     facts: dict[str, Any] = {
         "detector": detector.kind,

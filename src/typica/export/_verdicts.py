@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 
 from typica.arrays import AnyArray, by_sklearn
 from typica.calibration import Calibration
-from typica.detectors import Detector, Matches, final_detector
+from typica.detectors import Detector, Matches, calibration_of, final_detector
 from typica.export._traced import Traced, count_among, count_in_segments, xp
 from typica.rectify import Rectifier
 
@@ -51,7 +51,7 @@ class Reference:
     @classmethod
     def of(cls, detector: Detector, most: int | None) -> Reference:
         """Return that of a detector, with at most `most` calibration scores of each group."""
-        calibration: Calibration | None = getattr(detector, "calibration_", None)
+        calibration = calibration_of(detector)
         if calibration is None:
             offset = getattr(detector, "training_offset_", None)
             return cls(None if offset is None else np.array([offset], dtype=np.float32))
@@ -59,7 +59,7 @@ class Reference:
         limits = calibration.thresholds()
         with np.errstate(over="ignore"):
             found = np.array([limits.get(group, -np.inf) for group in groups]).astype(np.float32)
-        if any(sample.fixed is not None for sample in calibration.samples.values()):
+        if not calibration.has_scores:
             return cls(found)  # quantiles alone, of a file of format 1
         if most is not None:
             calibration = copy.deepcopy(calibration).limit_to(most)

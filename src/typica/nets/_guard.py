@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from typica.arrays import is_traced
-from typica.detectors import CosineDetector, final_detector, reads_logits
+from typica.detectors import CosineDetector, calibration_of, final_detector, reads_logits
 from typica.errors import InputError, border
 from typica.files import reason_of
 from typica.linalg import max_cosine
@@ -65,7 +65,7 @@ class Guard(nn.Module):
     def __init__(self, model: FeatureExtractor | Any, detector: Any) -> None:
         super().__init__()
         final = final_detector(detector)
-        calibration = getattr(final, "calibration_", None)
+        calibration = calibration_of(final)
         if calibration is not None and calibration.by_class:
             raise InputError(
                 f"{type(final).__name__} is calibrated by class, and a guard has one threshold; "
@@ -156,10 +156,8 @@ class Guard(nn.Module):
 
 def _known_scores(final: Any) -> Any:
     """Return the calibration scores in ascending order as a tensor, or None where none are kept."""
-    calibration = getattr(final, "calibration_", None)
-    if calibration is None:
-        return None
-    if any(sample.fixed is not None for sample in calibration.samples.values()):
+    calibration = calibration_of(final)
+    if calibration is None or not calibration.has_scores:
         return None
     return torch.tensor(calibration.scores)
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from typica.arrays import AnyArray
 from typica.data import decode
 from typica.decide import describe, judge, load_detector, origin_of
-from typica.detectors import final_detector, reads_layers, reads_logits
+from typica.detectors import calibration_of, final_detector, reads_layers, reads_logits
 from typica.errors import InputError
 from typica.files import existing, sha256
 from typica.nets import Reopened, reopen, rows_of
@@ -58,7 +58,7 @@ class Served:
     @property
     def calibration(self) -> Any:
         """The calibration, None where there is none."""
-        return getattr(final_detector(self.estimator), "calibration_", None)
+        return calibration_of(self.estimator)
 
     @cached_property
     def known_scores(self) -> NDArray[np.float64] | None:
