@@ -33,6 +33,7 @@ GROUPS = {
         "monitor": "Watch scores on standard input and raise an alarm (exit code 3) when "
         "they have drifted.",
         "export": "Write a detector, and its network, as one ONNX file, which runs without Typica.",
+        "sql": "Write a detector's scoring as SQL, to run where the rows are.",
         "serve": "Serve detectors over HTTP and gRPC: verdicts, metrics, and a page to drop "
         "images on.",
     },
