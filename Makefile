@@ -3,13 +3,14 @@ PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 BIN = .venv/bin
 
-.PHONY: help demo test test-all test-bare test-serve browser web docs docs-serve bench lint clean
+.PHONY: help demo test test-all test-bare test-serve test-scale postgres browser web docs docs-serve bench lint clean
 
 help:
 	@echo "make demo       install and run the demonstration (offline after the install)"
 	@echo "make test       install and run every check; as root it installs Chromium too, BROWSER=none does not"
 	@echo "make test-all   the same, 100,000 mutated files, and other people's code in an environment of its own"
 	@echo "make test-serve the tests of the server, in an environment of its own"
+	@echo "make test-scale the tests on Dask, Ray, Spark and PostgreSQL, in an environment of its own"
 	@echo "make docs       build the documentation into site/, in an environment of its own"
 	@echo "make docs-serve show it while you write, at http://127.0.0.1:8000"
 	@echo "make bench      install and print how far from its limits the code is"
@@ -59,6 +60,7 @@ web: .web/ready
 test-all: test .oracles/ready
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/helpers/fuzz.py --cases 100000
 	.oracles/bin/python -m pytest tests/oracles -o addopts="" -ra
+	$(MAKE) test-scale
 
 .oracles/ready: pyproject.toml constraints.txt tests/oracles/requirements.txt tests/oracles/requirements-nodeps.txt
 	test -x .oracles/bin/python || $(PYTHON) -m venv .oracles
@@ -89,6 +91,27 @@ test-serve: .serve/ready
 		--editable '.[serve,torch]' -r tests/serve/requirements.txt
 	@touch $@
 
+# Engines bring much, and start clusters of their own.
+SCALE = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .scale/bin/python
+test-scale: .scale/ready postgres
+	$(SCALE) -m pytest tests/engines -ra --strict-markers -o addopts=""
+
+.scale/ready: pyproject.toml constraints.txt tests/engines/requirements.txt
+	test -x .scale/bin/python || $(PYTHON) -m venv .scale
+	.scale/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt \
+		--editable '.[dask,faiss,ray,spark,torch]' -r tests/engines/requirements.txt
+	@touch $@
+
+# A server that the tests start and stop themselves; as root it is installed.
+postgres:
+	@if ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "installing a system package as root: postgresql"; \
+		{ apt-get update -qq && apt-get install -y -qq postgresql; } >/dev/null 2>&1 \
+			|| echo "PostgreSQL could not be installed: its tests will be skipped"; \
+	else echo "no PostgreSQL, and only root may install it: its tests will be skipped"; \
+	fi
+
 .bare/ready: pyproject.toml constraints.txt
 	test -x .bare/bin/python || $(PYTHON) -m venv .bare
 	.bare/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt --editable .
@@ -115,4 +138,4 @@ bench: .venv/dev
 	$(BIN)/python benchmarks/run.py
 
 clean:
-	rm -rf demo-result .venv .web .bare .oracles .serve .docs site .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf demo-result .venv .web .bare .oracles .serve .scale .docs site .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist

@@ -1,3 +1,4 @@
+from . import sql
 from ._batches import Batch, read_batch, read_part
 from ._calibrator import Calibrator
 from ._columns import Columns
@@ -39,4 +40,5 @@ __all__ = [
     "open_tables",
     "read_batch",
     "read_part",
+    "sql",
 ]
