@@ -194,7 +194,9 @@ def test_openvino_says_the_same(name, data):
     model = to_onnx(detector)
     core = openvino.Core()
     compiled = core.compile_model(
-        core.read_model(model.SerializeToString()), "CPU", {"INFERENCE_NUM_THREADS": 1}
+        core.read_model(model.SerializeToString()),
+        "CPU",
+        {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"},
     )
     found, wanted = compiled({"features": rows}), run(model, rows)
     np.testing.assert_allclose(
