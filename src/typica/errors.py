@@ -7,10 +7,11 @@ found and what to do; the place is the public function that was called, and adde
 from __future__ import annotations
 
 import contextlib
+import difflib
 import functools
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from typing import ParamSpec, TypeVar
 
@@ -88,6 +89,28 @@ def given(name: str, value: object) -> str:
 def by_caller(python: str, shell: str) -> str:
     """Return what to do in the words of whoever called: of Python, or of the shell."""
     return shell if _typed.get() else python
+
+
+def listed(things: Iterable[object], most: int = 8, *, quoted: bool = False) -> str:
+    """Return the first few of some things, and how many more there are, for a message.
+
+    >>> listed(["cat", "dog", "owl"], 2), listed(["cat"], quoted=True)
+    ('cat, dog and 1 more', "'cat'")
+    """
+    texts = [repr(thing) if quoted else str(thing) for thing in things]
+    shown = ", ".join(texts[:most])
+    return f"{shown} and {len(texts) - most} more" if len(texts) > most else shown
+
+
+def closest(name: str, names: Iterable[str], most: int = 3, cutoff: float = 0.5) -> list[str]:
+    """Return the names most like `name`, best first; none where none is alike enough.
+
+    cutoff: how much alike, from 0 to 1.
+
+    >>> closest("ctn", ["ctm", "knn", "vim"])
+    ['ctm']
+    """
+    return difflib.get_close_matches(name, list(names), n=most, cutoff=cutoff)
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -12,7 +11,7 @@ from typica.bench.published import printed_keys
 from typica.checks import Parameter, count, number, optional, positive
 from typica.data.sets import list_sets
 from typica.detectors import detector_class, list_detectors
-from typica.errors import InputError
+from typica.errors import InputError, closest
 from typica.metrics import CONVENTIONS
 
 BUILTIN = ("digits",)
@@ -189,7 +188,7 @@ def _path(table: str, key: str) -> str:
 def _meant(name: str, known: Sequence[str]) -> str:
     if not known:
         return "it has none"
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    close = closest(name, known, most=1)
     return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(sorted(known))}"
 
 

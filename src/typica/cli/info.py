@@ -15,6 +15,7 @@ from typica.cli.app import new_app
 from typica.cli.options import Json
 from typica.cli.show import present, table
 from typica.decide import describe_file
+from typica.errors import listed
 from typica.kinds import wrong_kind
 from typica.progress import work
 
@@ -80,6 +81,4 @@ def _lines(description: dict[str, Any], indent: str = "") -> Iterator[tuple[str,
 
 
 def _classes(names: list[Any]) -> str:
-    shown = ", ".join(map(str, names[:SHOWN]))
-    more = " ..." if len(names) > SHOWN else ""
-    return f"{len(names)}: {shown}{more}"
+    return f"{len(names)}: {listed(names, SHOWN)}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -13,10 +12,8 @@ from typing import Any
 import numpy as np
 
 from typica.data._image_sets import Images
-from typica.errors import FormatError, InputError, about
+from typica.errors import FormatError, InputError, about, closest, listed
 from typica.files import read_text, reading
-
-_SHOWN = 8  # names in a message
 
 
 def read_classes(path: str | os.PathLike[str]) -> list[str]:
@@ -86,12 +83,8 @@ def in_order(images: Images, classes: Sequence[str]) -> Images:
     if strange:
         raise InputError(
             f"the images have a class {strange[0]!r}, which is not among the {len(classes)} given; "
-            f"closest: {', '.join(_closest(strange[0], classes))}."
+            f"closest: {listed(closest(strange[0], classes, cutoff=0.3) or classes)}."
         )
     moved = np.array([place[name] for name in images.classes], dtype=np.int64)
     ordered.labels = moved[images.labels]
     return ordered
-
-
-def _closest(name: str, names: Sequence[str]) -> Sequence[str]:
-    return difflib.get_close_matches(name, names, n=3, cutoff=0.3) or names[:_SHOWN]

@@ -17,7 +17,7 @@ from PIL import Image
 from typica.arrays import AnyArray
 from typica.data._content import archive_content, array_content, files_content, pack_content
 from typica.data._decode import ORIENTATION, decode, loaded
-from typica.errors import InputError, about
+from typica.errors import InputError, about, listed
 
 
 class Images:
@@ -260,7 +260,7 @@ def folder_notes(names: Sequence[str], labels: NDArray[np.int64] | None) -> list
         return []
     least = min(depths)
     beside = [name for name, depth in zip(names, depths, strict=True) if depth == least]
-    shown = beside[0] if len(beside) == 1 else f"{beside[0]} and {len(beside) - 1} more"
+    shown = listed(beside, 1)
     return [f"images lie beside the folders ({shown}), so folders are not taken as classes"]
 
 

@@ -25,7 +25,7 @@ from typica.calibration import (
 )
 from typica.calibration.format_1 import OldThreshold
 from typica.detectors._scoring import Matches, Scorer
-from typica.errors import CalibrationWarning, InputError, argument, border, by_caller, warn
+from typica.errors import CalibrationWarning, InputError, argument, border, by_caller, listed, warn
 from typica.estimator import NotFittedError
 from typica.groups import judge_groups
 from typica.moments import Moments
@@ -488,16 +488,13 @@ def _lowest_finite(scores: AnyArray) -> float:
 
 def _warn_of_pool(rare: Mapping[Any, str], moments: Moments, n: int) -> None:
     """Say which classes share one threshold, and how many rows would give each its own."""
-    named = [str(name) for name in rare]
-    listed = ", ".join(named[:_NAMED])
-    if len(named) > _NAMED:
-        listed += f" and {len(named) - _NAMED} more"
     alone = f"leave out {argument('by_class')}"
+    otherwise = by_caller("say with groups= which classes to join", alone)
     needed = int(np.ceil(SMALLEST_GROUP * moments.n / moments.counts.min()))
     warn(
-        f"{len(named)} of {len(moments.classes)} classes ({listed}) share one threshold, and alpha "
-        f"holds for them together: each can expect fewer than {SMALLEST_GROUP} of the {n} rows; "
-        f"pass {needed} rows, or {by_caller('say with groups= which classes to join', alone)}.",
+        f"{len(rare)} of {len(moments.classes)} classes ({listed(rare, _NAMED)}) share one "
+        "threshold, and alpha holds for them together: each can expect fewer than "
+        f"{SMALLEST_GROUP} of the {n} rows; pass {needed} rows, or {otherwise}.",
         CalibrationWarning,
     )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from typica.arrays import outline
 from typica.cards import card
+from typica.errors import listed
 from typica.origin import PENULTIMATE
 
 if TYPE_CHECKING:
@@ -33,9 +34,7 @@ def fitted_card(detector: Detector) -> str:
     rows: list[list[object]] = []
     classes = getattr(detector, "classes_", None)
     if classes is not None:
-        named = [str(name) for name in classes[:NAMED]]
-        more = len(classes) - len(named)
-        rows.append(["classes", ", ".join(named) + (f" and {more} more" if more else "")])
+        rows.append(["classes", listed(classes, NAMED)])
     for name, value in detector.get_params(deep=False).items():
         if name != "head" or value is not None:
             rows.append([name, outline(value) or repr(value)])

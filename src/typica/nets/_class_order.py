@@ -11,6 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 from typica.arrays import row_blocks
 from typica.bank import Bank
+from typica.errors import listed
 
 FAR = 0.1  # what a relabelling gains beyond luck, from which on the order is in doubt
 
@@ -70,7 +71,7 @@ def _predicted(bank: Bank) -> Counts:
 def told_order(order: ClassOrder, classes: Sequence[str] | None, shown: int = 10) -> str:
     """Return the names that outputs seem to have, first things first, for a message."""
     texts = []
-    for name in order.names[:shown]:
+    for name in order.names:
         label = "?" if name is None else str(name)
         texts.append(label if name is None or classes is None else classes[name])
-    return ", ".join(texts) + (" ..." if len(order.names) > shown else "")
+    return listed(texts, shown)

@@ -15,7 +15,7 @@ from typica.bank import Bank
 from typica.data import Images, holds_images, open_images, read_rows
 from typica.decide import origin_of
 from typica.detectors import final_detector, reads_layers, reads_logits
-from typica.errors import InputError, about
+from typica.errors import InputError, about, listed
 from typica.nets._left_out import say_left_out, say_skipped
 from typica.nets._settings import Settings
 from typica.origin import Origin
@@ -145,8 +145,8 @@ def are_images(source: Any) -> bool:
         kinds[are_images(part)].append(part)
     if all(kinds.values()):
         raise InputError(
-            f"features ({_some(kinds[False])}) and images ({_some(kinds[True])}) cannot be read "
-            "together; pass one kind."
+            f"features ({listed(kinds[False], 3)}) and images ({listed(kinds[True], 3)}) cannot be "
+            "read together; pass one kind."
         )
     return bool(kinds[True])
 
@@ -158,7 +158,3 @@ def _only(source: Any) -> Path:
     if len(source) != 1:
         raise InputError(f"{len(source)} files of features; pass one, or images and folders.")
     return Path(source[0])
-
-
-def _some(paths: Sequence[Any]) -> str:
-    return ", ".join(map(str, paths[:3])) + (" ..." if len(paths) > 3 else "")

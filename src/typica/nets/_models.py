@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from typica.data import Preprocessing
-from typica.errors import FormatError, InputError, about, argument, border
+from typica.errors import FormatError, InputError, about, argument, border, listed
 from typica.files import reading
 from typica.kinds import NETWORK, STORED, kind_of
 from typica.nets import zoo
 from typica.nets._consent import FILES, code_of, code_to_run, is_function
 from typica.nets._reduce import Reduction
-from typica.nets._result import closest, some
+from typica.nets._result import closest_names
 from typica.nets.extractors.dense import load_perceptron
 from typica.origin import Origin
 
@@ -170,7 +170,7 @@ def _python_file(path: Path) -> FormatError:
         body = []
     names = [node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
     named = f"{path.stem}:{names[-1] if names else 'FUNCTION'}"
-    has = f" (it has {some(names)})" if names else ""
+    has = f" (it has {listed(names, quoted=True)})" if names else ""
     return FormatError(
         f"a file of Python; name the class or function in it that makes the network{has}, from "
         f"the folder it lies in: {argument('model', named)}."
@@ -344,7 +344,7 @@ def _function(module: str, name: str) -> Callable[..., Any]:
         public = [key for key in vars(home) if not key.startswith("_")]
         names = [key for key in public if callable(getattr(home, key))]
         raise InputError(
-            f"{module} has no function {name!r}; it has {closest(name, names) or 'none'}."
+            f"{module} has no function {name!r}; it has {closest_names(name, names) or 'none'}."
         )
     return cast("Callable[..., Any]", function)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -10,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
-from typica.errors import InputError
+from typica.errors import InputError, closest, listed
 from typica.files import reason_of
 from typica.origin import PENULTIMATE
-
-_SHOWN = 8  # names in a message
 
 
 class Extraction(NamedTuple):
@@ -36,17 +33,9 @@ def wanted_layers(layer: str | None, layers: Sequence[str] | None) -> list[str]:
     return list(layers)
 
 
-def closest(name: str, names: Sequence[str]) -> str:
-    """Return the names most like `name`, for a message."""
-    return some(difflib.get_close_matches(name, names, n=5, cutoff=0.3) or names[-5:])
-
-
-def some(names: Sequence[str]) -> str:
-    """Return the first few of the names, quoted, and how many more there are."""
-    shown = ", ".join(repr(name) for name in names[:_SHOWN])
-    if len(names) <= _SHOWN:
-        return shown
-    return f"{shown} and {len(names) - _SHOWN} more"
+def closest_names(name: str, names: Sequence[str]) -> str:
+    """Return the names most like `name`, or else the last, which are nearest to the output."""
+    return listed(closest(name, names, most=5, cutoff=0.3) or names[-5:], quoted=True)
 
 
 def batch_of(images: Any, named: dict[str, Any]) -> Any:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from pathlib import Path
 
 from typica.data.sets._table import SETS, BenchmarkSet
-from typica.errors import InputError
+from typica.errors import InputError, closest
 from typica.files import home
 
 
@@ -32,7 +31,7 @@ def benchmark_set(name: str) -> BenchmarkSet:
     """
     if name in SETS:
         return SETS[name]
-    close = difflib.get_close_matches(name.lower(), SETS, cutoff=0.7)
+    close = closest(name.lower(), SETS, cutoff=0.7)
     hint = f"did you mean {' or '.join(close)}?" if close else f"choose one of {', '.join(SETS)}."
     raise InputError(f"set {name!r}: there is none of that name; {hint}")
 

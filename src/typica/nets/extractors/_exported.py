@@ -11,7 +11,7 @@ from typing import Any
 
 from typica.errors import FormatError, InputError, argument
 from typica.files import reason_of
-from typica.nets._result import closest
+from typica.nets._result import closest_names
 from typica.nets._torch import torch
 from typica.nets.extractors._program import (
     HEADS,
@@ -83,7 +83,7 @@ class _Exported:
         if head is None and from_head:
             raise InputError(
                 f"no linear layer gives the output of {self.path}; "
-                f"pass {argument('layer', 'NAME')}, one of {closest('', list(self.nodes))}."
+                f"pass {argument('layer', 'NAME')}, one of {closest_names('', list(self.nodes))}."
             )
         values = []
         for name in layers:
@@ -126,7 +126,9 @@ class _Exported:
         node = self.nodes.get(name) or self.modules.get(name)
         if node is None:
             names = [*self.modules, *self.nodes]
-            raise InputError(f"{self.path} has no layer {name!r}; closest: {closest(name, names)}.")
+            raise InputError(
+                f"{self.path} has no layer {name!r}; closest: {closest_names(name, names)}."
+            )
         if not hasattr(node.meta.get("val"), "ndim"):
             raise InputError(f"layer {name!r} gives no single tensor; name another.")
         return node

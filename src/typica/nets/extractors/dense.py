@@ -14,7 +14,7 @@ from typica import store
 from typica.arrays import AnyArray, to_numpy
 from typica.errors import FormatError, InputError, border
 from typica.head import Head
-from typica.nets._result import Extraction, closest, wanted_layers
+from typica.nets._result import Extraction, closest_names, wanted_layers
 from typica.origin import PENULTIMATE
 from typica.store import State, storable
 
@@ -67,7 +67,9 @@ class Perceptron:
         known = [*self._names(), PENULTIMATE]
         for name in wanted:
             if name not in known:
-                raise InputError(f"there is no layer {name!r}; closest: {closest(name, known)}.")
+                raise InputError(
+                    f"there is no layer {name!r}; closest: {closest_names(name, known)}."
+                )
         twin = copy.copy(self)
         twin.layers = wanted
         return twin

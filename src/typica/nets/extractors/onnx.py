@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from typica.arrays import AnyArray, to_numpy
-from typica.errors import FormatError, InputError, about, argument, border
+from typica.errors import FormatError, InputError, about, argument, border, listed
 from typica.extras import need
 from typica.files import allowance, existing, reason_of, sha256
 from typica.head import Head
 from typica.nets._reduce import Reduction, check_reduction, reduced, reduced_logits
-from typica.nets._result import Extraction, closest, in_pieces, some, wanted_layers
+from typica.nets._result import Extraction, closest_names, in_pieces, wanted_layers
 from typica.nets.extractors._onnx_constants import check_constants
 from typica.nets.extractors._onnx_graph import Graph, Linear
 from typica.nets.runtimes.ort import session
@@ -210,18 +210,18 @@ class OnnxExtractor:
 
     def _check(self, graph: Graph) -> None:
         if len(graph.inputs) != 1:
-            names = some([value.name for value in graph.inputs])
+            names = listed([value.name for value in graph.inputs], quoted=True)
             raise InputError(
                 f"{self._source} takes {names}; pass a model with one input, the images."
             )
         if self._from_head and self._head is None:
-            last = some(graph.tensors[-8:])
+            last = listed(graph.tensors[-8:], quoted=True)
             raise InputError(f"{self._no_head()}; the last tensors are {last}.")
         for name in self.layers:
             if name not in graph.tensors and not self._is_input(name):
                 raise InputError(
                     f"{self._source} has no tensor {name!r}; "
-                    f"closest: {closest(name, graph.tensors)}."
+                    f"closest: {closest_names(name, graph.tensors)}."
                 )
 
     def _no_head(self) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from typica.errors import InputError, about, argument, border
+from typica.errors import InputError, about, argument, border, listed
 from typica.head import Head
 from typica.nets._hooks import (
     ONE_AT_A_TIME,
@@ -28,7 +28,7 @@ from typica.nets._hooks import (
     unwrapped,
 )
 from typica.nets._reduce import Reduction, check_reduction, reduced, reduced_logits
-from typica.nets._result import Extraction, batch_of, closest, some, wanted_layers
+from typica.nets._result import Extraction, batch_of, closest_names, wanted_layers
 from typica.nets._torch import nn, torch
 from typica.origin import PENULTIMATE
 
@@ -185,7 +185,8 @@ class FeatureExtractor:
             if self.model.get_submodule(name) is module:
                 return name
         raise InputError(
-            f"head {head!r} is not a Linear module; name one of {some(self._linears)}."
+            f"head {head!r} is not a Linear module; "
+            f"name one of {listed(self._linears, quoted=True)}."
         )
 
     def _known(self, name: Any) -> str:
@@ -196,7 +197,7 @@ class FeatureExtractor:
         if bare not in self._names:
             raise InputError(
                 f"{type(self.model).__name__} has no module {name!r}; "
-                f"closest: {closest(bare, self._names)}."
+                f"closest: {closest_names(bare, self._names)}."
             )
         return bare
 
@@ -297,7 +298,7 @@ class FeatureExtractor:
         unused = [name for name in self._linears if name not in ran]
         found = "no Linear module that could have"
         if unused:
-            found = f"Linear modules that did not run: {some(unused)}"
+            found = f"Linear modules that did not run: {listed(unused, quoted=True)}"
         return InputError(
             f"no Linear module gave the output of {type(self.model).__name__} ({found}); pass "
             f"{argument('layer', 'NAME')}; the last modules to run were {self._listed(ran)}."

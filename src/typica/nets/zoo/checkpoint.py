@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from typica.errors import FormatError, InputError
+from typica.errors import FormatError, InputError, listed
 from typica.files import existing, reading, reason_of
 from typica.nets._torch import torch
 
@@ -101,7 +101,11 @@ def fill(model: Any, state: Mapping[str, Any], source: str, *, copy: bool) -> No
         if key in state and state[key].shape != value.shape:
             misshaped.append(f"{key} {tuple(state[key].shape)} instead of {tuple(value.shape)}")
     kinds = {"missing": missing, "unexpected": unexpected, "of another shape": misshaped}
-    found = [f"{len(keys)} key(s) {what}: {_some(keys)}" for what, keys in kinds.items() if keys]
+    found = [
+        f"{len(keys)} key(s) {what}: {listed(keys, _LISTED)}"
+        for what, keys in kinds.items()
+        if keys
+    ]
     if found:
         raise InputError(
             f"{source} does not fit; {'; '.join(found)}; pass a checkpoint of this architecture."
@@ -111,9 +115,3 @@ def fill(model: Any, state: Mapping[str, Any], source: str, *, copy: bool) -> No
         given = state.get(key, torch.zeros(value.shape))
         tensors[key] = given.detach().to("cpu", value.dtype, copy=copy).contiguous()
     model.load_state_dict(tensors, assign=True)
-
-
-def _some(keys: Iterable[str]) -> str:
-    keys = list(keys)
-    more = f" and {len(keys) - _LISTED} more" if len(keys) > _LISTED else ""
-    return ", ".join(keys[:_LISTED]) + more
