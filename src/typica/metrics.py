@@ -33,6 +33,16 @@ CONVENTIONS: Final[Mapping[str, str]] = {
 }
 
 
+def fpr_defined(tpr: float, convention: str) -> str:
+    """Say what FPR is, for the foot of a table.
+
+    >>> fpr_defined(0.95, "first")[:72]
+    "FPR: share of OOD inputs accepted when 95 % of ID are kept (convention '"
+    """
+    kept = f"share of OOD inputs accepted when {100 * tpr:g} % of ID are kept"
+    return f"FPR: {kept} (convention '{convention}': {CONVENTIONS[convention]})"
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
     """A field of `Result`, how a table heads it, and which way is better.

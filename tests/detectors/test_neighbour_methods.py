@@ -517,7 +517,7 @@ def test_a_missing_faiss_is_named(data: Data, monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(
         typica.InputError,
-        match=r"KNN.fit: index='faiss' needs faiss; .* pip install 'typica\[faiss\]'",
+        match=r"KNN.fit: faiss is not installed; .* pip install 'typica\[faiss\]'",
     ):
         KNN(k=3, index="faiss").fit(data.train)
 

@@ -595,10 +595,7 @@ def test_torch_is_loaded_when_it_is_needed_and_named_when_it_is_missing():
     missing = python(
         "import sys; sys.modules['torch'] = None\nfrom typica.nets import FeatureExtractor"
     )
-    assert (
-        "InputError: typica.nets: PyTorch is not installed; install the extra 'torch'"
-        in missing.stderr
-    )
+    assert "InputError: torch is not installed; install the extra 'torch'" in missing.stderr
     with pytest.raises(AttributeError, match="attribute Nothing"):
         _ = typica.nets.Nothing  # type: ignore[attr-defined]
     assert "FeatureExtractor" in dir(typica.nets)

@@ -9,7 +9,7 @@ from typica.bench import _analysis_tables
 from typica.bench._measures import Measures, Numbers
 from typica.bench._record import Record, coverage
 from typica.bench._table import Table, stacked
-from typica.metrics import CONVENTIONS, METRICS, Metric
+from typica.metrics import METRICS, Metric, fpr_defined
 
 SHOWN: Final = [METRICS[name] for name in ("fpr", "auroc", "aupr_in", "aupr_out")]
 IN_PAPER: Final = ("fpr", "auroc")  # the metrics that the paper printed
@@ -93,10 +93,7 @@ def fpr_note(record: Record) -> str:
             f"its size (seed {protocol.seed}), ± their deviation, which is not the error of the "
             "result"
         )
-    return (
-        f"In percent. {parts}. FPR: share of OOD inputs accepted when {100 * protocol.tpr:g} % of "
-        f"ID are kept (convention '{protocol.convention}': {CONVENTIONS[protocol.convention]})"
-    )
+    return f"In percent. {parts}. {fpr_defined(protocol.tpr, protocol.convention)}"
 
 
 def _main(record: Record, against: bool) -> Table:

@@ -141,7 +141,7 @@ def _say_that_none_came(watch: Monitor) -> None:
 
 def _summarize(watch: Monitor) -> None:
     rate = watch.rate
-    alarm_at = f"alarm at {1 / watch.alpha:g}"
+    alarm_at = f"alarm at {watch.limit:g}"
     if not watch.alarm:
         console.print(f"no drift seen in {watch.inputs} inputs")
     console.print(f"{watch.inputs} inputs, wealth {watch.wealth:.4g} ({alarm_at})")

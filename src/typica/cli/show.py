@@ -113,12 +113,9 @@ def table(
 
 def footnote(result: Result) -> Text:
     """Say under a table of results how FPR is defined."""
-    from typica.metrics import CONVENTIONS  # noqa: PLC0415 (NumPy, which a message does not need)
+    from typica.metrics import fpr_defined  # noqa: PLC0415 (NumPy, which a message does not need)
 
-    return dim(
-        f"In percent. FPR: share of OOD inputs accepted when {100 * result.tpr:g} % of ID are kept "
-        f"(convention '{result.convention}': {CONVENTIONS[result.convention]})"
-    )
+    return dim(f"In percent. {fpr_defined(result.tpr, result.convention)}")
 
 
 def dim(text: str) -> Text:

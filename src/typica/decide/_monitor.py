@@ -148,8 +148,13 @@ class Monitor:
         self._begin()
 
     @property
+    def limit(self) -> float:
+        """The wealth that raises the alarm, 1 / alpha."""
+        return 1 / self.alpha
+
+    @property
     def alarm(self) -> bool:
-        """Whether the wealth has ever reached 1 / alpha."""
+        """Whether the wealth has ever reached the limit."""
         return self.alarm_at is not None
 
     @property
@@ -198,7 +203,7 @@ class Monitor:
                 "wealth_limit",
                 "gauge",
                 "The wealth that raises the alarm, 1 / alpha.",
-                {"": 1 / self.alpha},
+                {"": self.limit},
             ),
         ]
         labelled = {"": self.rate}
@@ -231,8 +236,8 @@ class Monitor:
         before = copy.copy(self._wealth)
         path = self._wealth.bet(p)
         self.largest_wealth = max(self.largest_wealth, float(path.max()))
-        if self.alarm_at is None and self.largest_wealth >= 1 / self.alpha:
-            crossing = int(np.argmax(path >= 1 / self.alpha))
+        if self.alarm_at is None and self.largest_wealth >= self.limit:
+            crossing = int(np.argmax(path >= self.limit))
             before.bet(p[: crossing + 1])  # what the bets knew when the alarm came
             self.alarm_at, self.changed_at = before.steps - 1, before.change_point
 

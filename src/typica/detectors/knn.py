@@ -24,7 +24,8 @@ from typica.checks import choice, count
 from typica.detectors._bases import SUBSAMPLE, RowsDetector, check_k
 from typica.detectors._search import Search, kth_by_product
 from typica.detectors.base import Tags
-from typica.errors import InputError, InputWarning, warn
+from typica.errors import InputWarning, warn
+from typica.extras import need
 from typica.linalg import units
 from typica.store import storable
 
@@ -93,7 +94,7 @@ class KNN(RowsDetector):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.index == "faiss":
-            _faiss()
+            need("faiss", "faiss")
 
     def _kept(self, Z: Rows) -> Rows:
         kept, _ = units(Z.astype(np.float64, copy=False))
@@ -153,7 +154,7 @@ class Cells:
     """Approximate search by faiss, in the nearest few of about sqrt(N) cells of rows."""
 
     def __init__(self, rows: Rows, k: int) -> None:
-        faiss = _faiss()
+        faiss = need("faiss", "faiss")
         n, m = rows.shape
         cells = max(1, min(round(n**0.5), n // 39))  # faiss wants 39 rows a cell to find the cells
         self._rows = rows
@@ -176,13 +177,3 @@ class Cells:
     @cached_property
     def _exact(self) -> Search:
         return Search(self._rows)
-
-
-def _faiss() -> Any:
-    try:
-        import faiss  # noqa: PLC0415 (an extra)
-    except ImportError:
-        raise InputError(
-            "index='faiss' needs faiss; install it with pip install 'typica[faiss]'."
-        ) from None
-    return faiss

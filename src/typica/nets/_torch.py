@@ -1,17 +1,11 @@
 """PyTorch, or a message that names the extra; all that needs torch takes it from here."""
 
-from typica.errors import InputError
+from typica.extras import need
 
-try:
-    import torch
-    from torch import nn
-    from torch.nn import functional
-except ModuleNotFoundError as error:
-    if error.name != "torch":
-        raise
-    raise InputError(
-        "typica.nets: PyTorch is not installed; install the extra 'torch': "
-        "pip install 'typica[torch]'."
-    ) from None
+need("torch", "torch")
+
+import torch  # noqa: E402 (or else the message above)
+from torch import nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
 
 __all__ = ["functional", "nn", "torch"]

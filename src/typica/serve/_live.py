@@ -96,7 +96,7 @@ class Live:
                 alarm_at=monitor.alarm_at,
                 changed_at=monitor.changed_at,
                 wealth=json_number(monitor.wealth),
-                limit=1 / monitor.alpha,
+                limit=monitor.limit,
             )
 
     def report(self) -> dict[str, Any]:

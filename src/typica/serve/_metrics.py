@@ -133,7 +133,7 @@ def begin(served: Served, monitor: Monitor | None) -> None:
     if monitor is None:
         _forget(_OF_MONITOR, name)
         return
-    WEALTH_LIMIT.labels(name).set(1 / monitor.alpha)
+    WEALTH_LIMIT.labels(name).set(monitor.limit)
     tell_monitor(name, monitor)
 
 
