@@ -49,6 +49,10 @@ class InputWarning(UserWarning):
     """Input that can be used, but may not be what it is taken for."""
 
 
+class LogitsWarning(InputWarning):
+    """Rows that are taken as logits, though nobody said that they are."""
+
+
 def warn(message: str, category: type[Warning]) -> None:
     """Warn at the line outside of Typica that led here."""
     level, frame = 1, sys._getframe()

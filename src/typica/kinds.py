@@ -9,6 +9,7 @@ import json
 import os
 import zipfile
 from collections.abc import Callable, Iterable
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -26,27 +27,50 @@ _IMAGES = (  # the first bytes of images
     b"MM\0*",
 )
 _NETWORKS = (".onnx", ".pt2", ".pt", ".pth", ".pth.tar", ".ckpt")
-BANK = "is a bank"
-FEATURES = "holds features"
-SUITE = "is a suite"
-DETECTOR = "holds a detector"
-RESULT = "is the result of a benchmark"
-_IMAGE_ARRAY = "holds images"
-_HEAD, MONITOR = "holds a head", "holds a monitor's state"
-_VERDICTS = "holds verdicts"
-NETWORK = "holds a network"
-STORED = {DETECTOR, _HEAD, MONITOR}  # what `typica.save` wrote
-NO_IMAGES = {*STORED, FEATURES, SUITE, RESULT, _VERDICTS, "holds labels", "is a page", NETWORK}
 
 
-def kind_of(path: str | os.PathLike[str]) -> str | None:
+class Kind(StrEnum):
+    """What a file or a folder is or holds, in words that follow its name."""
+
+    ARCHIVE = "is an archive"
+    BANK = "is a bank"
+    DETECTOR = "holds a detector"
+    FEATURES = "holds features"
+    FOLDER = "is a folder"
+    HEAD = "holds a head"
+    IMAGE = "is an image"
+    IMAGES = "holds images"
+    LABELS = "holds labels"
+    MONITOR = "holds a monitor's state"
+    NETWORK = "holds a network"
+    PAGE = "is a page"
+    RESULT = "is the result of a benchmark"
+    SUITE = "is a suite"
+    VERDICTS = "holds verdicts"
+    WEIGHTS = "holds a network's weights"
+
+
+STORED = {Kind.DETECTOR, Kind.HEAD, Kind.MONITOR}  # what `typica.save` wrote
+NO_IMAGES = {
+    *STORED,
+    Kind.FEATURES,
+    Kind.LABELS,
+    Kind.NETWORK,
+    Kind.PAGE,
+    Kind.RESULT,
+    Kind.SUITE,
+    Kind.VERDICTS,
+}
+
+
+def kind_of(path: str | os.PathLike[str]) -> Kind | None:
     """Return what a path is or holds, in words that follow its name; None where nobody can tell.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> np.save(folder / "train.npy", np.ones((5, 3)))
-    >>> kind_of(folder / "train.npy"), kind_of(folder), kind_of(folder / "absent.npy")
-    ('holds features', 'is a folder', None)
+    >>> str(kind_of(folder / "train.npy")), kind_of(folder / "absent.npy")
+    ('holds features', None)
     """
     path = Path(path)
     try:
@@ -64,61 +88,61 @@ def wrong_kind(path: str | os.PathLike[str], wanted: str, todo: str) -> FormatEr
     return FormatError(f"{what}; {todo}.")
 
 
-def check_kind(path: str | os.PathLike[str], allowed: str, wanted: str, todo: str) -> None:
+def check_kind(path: str | os.PathLike[str], allowed: Kind, wanted: str, todo: str) -> None:
     """Refuse a path that is known to be something else than what is allowed."""
     if kind_of(path) not in (None, allowed):
         raise wrong_kind(path, wanted, todo)
 
 
-def _folder(path: Path) -> str:
+def _folder(path: Path) -> Kind:
     manifest = path / "manifest.json"
     if manifest.is_file() and "bank" in _json(manifest):
-        return BANK
+        return Kind.BANK
     if any((path / name).is_file() for name in ("result.json", "analysis.json")):
-        return RESULT
-    return "is a folder"
+        return Kind.RESULT
+    return Kind.FOLDER
 
 
-def _file(path: Path) -> str | None:
+def _file(path: Path) -> Kind | None:
     with path.open("rb") as file:
         start = file.read(12)
     if start.startswith(_IMAGES) or (start[:4], start[8:]) == (b"RIFF", b"WEBP"):
-        return "is an image"
+        return Kind.IMAGE
     name = path.name.lower()
     if name.endswith(_NETWORKS):
-        return NETWORK
+        return Kind.NETWORK
     look = _BY_ENDING.get(path.suffix.lower())
     return None if look is None else look(path)
 
 
-def _npy(path: Path) -> str | None:
+def _npy(path: Path) -> Kind | None:
     return _array(np.load(path, mmap_mode="r", allow_pickle=False))
 
 
-def _array(array: Any) -> str | None:
+def _array(array: Any) -> Kind | None:
     if array.dtype == np.uint8 and array.ndim in (3, 4):
-        return _IMAGE_ARRAY
+        return Kind.IMAGES
     if array.ndim == 1 and array.dtype.kind in "iuSU":
-        return "holds labels"
-    return FEATURES if array.ndim == 2 and array.dtype.kind in "fiub" else None
+        return Kind.LABELS
+    return Kind.FEATURES if array.ndim == 2 and array.dtype.kind in "fiub" else None
 
 
-def _npz(path: Path) -> str | None:
+def _npz(path: Path) -> Kind | None:
     with zipfile.ZipFile(path) as archive:
         return _named(name.removesuffix(".npy") for name in archive.namelist())
 
 
-def _named(names: Iterable[str]) -> str | None:
+def _named(names: Iterable[str]) -> Kind | None:
     """Tell by the names of arrays."""
     known = {name.rpartition(".")[2] for name in names}
     if "images" in known:
-        return _IMAGE_ARRAY
+        return Kind.IMAGES
     if "weight" in known:
-        return _HEAD if known <= {"weight", "bias", "classes"} else "holds a network's weights"
-    return FEATURES if "features" in known else None
+        return Kind.HEAD if known <= {"weight", "bias", "classes"} else Kind.WEIGHTS
+    return Kind.FEATURES if "features" in known else None
 
 
-def _safetensors(path: Path) -> str | None:
+def _safetensors(path: Path) -> Kind | None:
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
         if size > _LONGEST:
@@ -128,7 +152,8 @@ def _safetensors(path: Path) -> str | None:
     if text is None:
         return _named(header)
     tag = next(iter(json.loads(text)["content"]))
-    return {"$head": _HEAD, "$monitor": MONITOR, "$perceptron": NETWORK}.get(tag, DETECTOR)
+    others = {"$head": Kind.HEAD, "$monitor": Kind.MONITOR, "$perceptron": Kind.NETWORK}
+    return others.get(tag, Kind.DETECTOR)
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -138,32 +163,32 @@ def _json(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _document(path: Path) -> str | None:
-    return RESULT if "results" in _json(path) else None
+def _document(path: Path) -> Kind | None:
+    return Kind.RESULT if "results" in _json(path) else None
 
 
-def _csv(path: Path) -> str:
+def _csv(path: Path) -> Kind:
     with path.open(encoding="utf-8") as file:
         names = file.readline().strip().split(",")
-    return _VERDICTS if {"verdict", "score"} <= set(names) else FEATURES
+    return Kind.VERDICTS if {"verdict", "score"} <= set(names) else Kind.FEATURES
 
 
-def _jsonl(path: Path) -> str | None:
+def _jsonl(path: Path) -> Kind | None:
     with path.open(encoding="utf-8") as file:
         first = json.loads(file.readline())
     if isinstance(first, list):
-        return FEATURES
-    return _VERDICTS if "score" in first else None
+        return Kind.FEATURES
+    return Kind.VERDICTS if "score" in first else None
 
 
-_BY_ENDING: dict[str, Callable[[Path], str | None]] = {
+_BY_ENDING: dict[str, Callable[[Path], Kind | None]] = {
     ".csv": _csv,
-    ".html": lambda path: "is a page",
+    ".html": lambda path: Kind.PAGE,
     ".json": _document,
     ".jsonl": _jsonl,
     ".npy": _npy,
     ".npz": _npz,
     ".safetensors": _safetensors,
-    ".toml": lambda path: SUITE,
-    ".zip": lambda path: "is an archive",
+    ".toml": lambda path: Kind.SUITE,
+    ".zip": lambda path: Kind.ARCHIVE,
 }

@@ -33,6 +33,7 @@ WORDS = {True: "typical", False: "atypical"}
 TABLE = ("group", "verdict", "score", "p_value", "nearest", "runner_up", "margin")
 SORTS = ("p_value", "score", "margin", "nearest", "file", "group", "input")
 SHOWN = 20  # rows of a table in a notebook
+OF_ALL = ("groups", "rule")  # what tells of all inputs, not of each
 
 
 class Verdict(NamedTuple):
@@ -50,6 +51,20 @@ class Verdict(NamedTuple):
     group: Any = None
 
 
+class Rule(NamedTuple):
+    """What decided: a false-alarm rate, with what confidence, or a false discovery rate."""
+
+    alpha: float | None = None
+    confidence: float | None = None
+    fdr: float | None = None
+
+    def to_dict(self) -> dict[str, float | None]:
+        """Return alpha and confidence, or the false discovery rate in their place."""
+        if self.fdr is not None:
+            return {"fdr": self.fdr}
+        return {"alpha": self.alpha, "confidence": self.confidence}
+
+
 @dataclass(frozen=True, eq=False)
 class Verdicts:
     """The verdicts on n inputs, as columns of arrays; None where the detector cannot tell.
@@ -60,7 +75,8 @@ class Verdicts:
     similarities; a runner-up that is not there is None, its similarity NaN. file (n,): the names of
     the images, where the inputs are images. row (n,): which of the inputs each is on, once `sort`
     or `only` has moved them. group (n,), groups: what each input belongs to, and the verdicts on
-    all of these, where `judge` was told; `groups` stays whole whatever becomes of the rows.
+    all of these, where `judge` was told; `groups` stays whole whatever becomes of the rows. rule:
+    the levels that decided; None without a calibration.
 
     >>> verdicts = Verdicts(np.array([0.5, 0.9]), typical=np.array([False, True]))
     >>> verdicts
@@ -81,6 +97,7 @@ class Verdicts:
     row: NDArray[np.int64] | None = None
     group: AnyArray | None = None
     groups: GroupVerdicts | None = None
+    rule: Rule | None = None
 
     @property
     def verdict(self) -> AnyArray | None:
@@ -130,10 +147,10 @@ class Verdicts:
         return (self[i] for i in range(len(self)))
 
     def _sliced(self, rows: slice | Sequence[int] | AnyArray) -> Verdicts:
-        names = [field.name for field in fields(self) if field.name != "groups"]
+        names = [field.name for field in fields(self) if field.name not in OF_ALL]
         columns = {name: getattr(self, name) for name in names}
         known = {name: column[rows] for name, column in columns.items() if column is not None}
-        return Verdicts(**known, groups=self.groups)
+        return Verdicts(**known, groups=self.groups, rule=self.rule)
 
     @border
     def sort(self, by: str | None = None) -> Verdicts:

@@ -78,6 +78,8 @@ def test_calibrate_in_place_by_class_and_with_confidence(folder, capsys):
         "0.9",
     )
     assert document["confidence"] == 0.9 and document["groups"]["all"]["k"] < 24
+    scored = run_json(capsys, "score", "ctm.safetensors", "ood.npy", "--alpha", "0.3")
+    assert (scored["alpha"], scored["confidence"]) == (0.3, 0.9)  # one alone leaves the other
     assert type(typica.load("ctm.safetensors")) is typica.CTM
     document = run_json(
         capsys, "calibrate", "ctm.safetensors", "held_out.npy", "--alpha", "0.2", "--by-class"

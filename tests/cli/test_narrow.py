@@ -7,12 +7,13 @@ import re
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from typica.cli.show import table
 
 COLUMNS = ["detector", "held out digits", "photos", "mean", "FPR"]
 ROWS = [
-    ["relative_mahalanobis", "96.69", "[bold]100.00[/]", "96.86", "17.08"],
+    ["relative_mahalanobis", "96.69", Text("100.00", style="bold"), "96.86", "17.08"],
     ["knn", "1", "2", "3", "4"],
 ]
 
@@ -44,3 +45,9 @@ def test_a_wide_terminal_shows_all():
 def test_without_a_choice_the_last_columns_go():
     text = printed(40)
     assert "17.08" not in text and "no room for: " in text and "96.69" in text
+
+
+def test_names_are_shown_letter_for_letter():
+    out = io.StringIO()
+    Console(file=out, width=80).print(table("", ["set", "[red]a"], [["[bold]b[/]", "1"]]))
+    assert "[red]a" in out.getvalue() and "[bold]b[/]" in out.getvalue()

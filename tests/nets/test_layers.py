@@ -192,6 +192,8 @@ def test_layers_from_the_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     assert detector.layers_ == ["0.0", "penultimate"] and detector.n_features_in_ == 24
     expected = LayerEnsemble(CTM()).fit(banks["train"]).calibrate(banks["test"])
     assert detector.threshold_ == pytest.approx(expected.threshold_)
+    story = run(capsys, "explain", "layers.safetensors", "test.bank", "--row", "3")
+    assert "test.bank, row 3" in story
     told = run(capsys, "score", "layers.safetensors", "test.bank", "--json", "-")
     scores = [row["score"] for row in json.loads(told)["rows"]]
     assert sorted(scores) == pytest.approx(sorted(expected.score_samples(banks["test"]).tolist()))

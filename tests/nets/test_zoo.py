@@ -270,7 +270,7 @@ def test_a_pickle_that_needs_code_is_refused(tmp_path, capfd):
     (tmp_path / "bare.pth").write_bytes(pickle.dumps(Trap()))
     torch.save(torch.nn.Linear(2, 2), tmp_path / "whole.pth")
     for name, what in (
-        ("trap.pth", "print"),
+        ("trap.pth", ".*print"),
         ("bare.pth", "more than tensors"),
         ("whole.pth", "torch.*Linear"),
     ):

@@ -28,7 +28,7 @@ from typica.detectors import (
     reads_logits,
     takes_head,
 )
-from typica.errors import InputError, InputWarning, argument, border, given
+from typica.errors import InputError, LogitsWarning, argument, border, given
 from typica.nets import InputReader
 from typica.progress import note, work
 
@@ -150,7 +150,7 @@ def _fit_rows(detector: Detector, features: FeatureFile, labels: str | Path | No
         note(f"no labels: all rows count as one class (pass {wanted} for one mean per class)")
     with work("fitting", len(train.features)), warnings.catch_warnings():
         # What are logits was just said.
-        warnings.filterwarnings("ignore", r".* is taken as logits", InputWarning)
+        warnings.simplefilter("ignore", LogitsWarning)
         detector.fit(train.features, targets)
     return len(train.features)
 

@@ -8,17 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from typica.data import Images, Preprocessing, holds_images, in_order, open_images
+from typica.data import holds_images, in_order, open_images
 from typica.errors import InputError, about, argument
 from typica.files import home
-from typica.nets import Opened, Settings, extract, reopen
+from typica.nets import Settings, extract, reopen
 from typica.origin import Origin
-
-
-def bank_identity(opened: Opened, transform: Preprocessing, images: Images) -> dict[str, Any]:
-    """Return what tells a bank of these images by this network from all others."""
-    made = {"transform": transform.to_dict(), "data": images.fingerprint()}
-    return {**opened.identity, **made}
 
 
 def digest_of(identity: Mapping[str, Any]) -> str:
@@ -54,7 +48,7 @@ def banked(
         images = in_order(images, classes)
     with about(str(path)):
         opened, transform = reopen(origin, **network, images=images)
-    name = f"{path.resolve().name}-{digest_of(bank_identity(opened, transform, images))}"
+    name = f"{path.resolve().name}-{digest_of(opened.identity_of(images, transform))}"
     folder = home() / "banks" / name
     extract(images, opened, folder, transform, settings=settings)
     return folder

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
 from typica.bank import Bank, BankWriter
-from typica.bench._image_banks import bank_identity, digest_of
+from typica.bench._image_banks import digest_of
 from typica.bench._schema import CHOSEN, IMAGE_METHODS, OF_TRANSFORM, method_params
 from typica.bench._suite import Suite
 from typica.data import Images, Preprocessing, image_batches
@@ -111,7 +111,7 @@ class Moved:
         self, name: str, images: Images, method: Mapping[str, Any], make: Callable[[], Scorer]
     ) -> AnyArray:
         """Return one score per image, kept in a bank of one column."""
-        identity = {**bank_identity(self.opened, self.transform, images), **method}
+        identity = {**self.opened.identity_of(images, self.transform), **method}
         folder = self.cache / f"{name}-{method['method']}-{digest_of(identity)}"
         torch = need("torch", "torch")
         pinned = {

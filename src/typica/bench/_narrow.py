@@ -54,7 +54,7 @@ class NarrowTable:
     def _to_leave(self) -> list[int]:
         """Return the columns in the order in which they go."""
         last_first = range(len(self.table.columns) - 1, 0, -1)
-        return sorted(last_first, key=lambda i: self.table.columns[i].header in self.keep)
+        return sorted(last_first, key=lambda i: str(self.table.columns[i].header) in self.keep)
 
     def _with_only(self, shown: list[int]) -> Table:
         if len(shown) == len(self.table.columns):

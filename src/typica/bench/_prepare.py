@@ -18,7 +18,7 @@ import numpy as np
 from typica.arrays import AnyArray, as_floating
 from typica.bank import Bank, bank_settings
 from typica.bench._feature_suite import FeatureSuite
-from typica.bench._image_banks import bank_identity, digest_of
+from typica.bench._image_banks import digest_of
 from typica.bench._moved import Known, Moved
 from typica.bench._suite import Source, Suite
 from typica.data import (
@@ -230,7 +230,7 @@ class _Job:
         return moved.scores(suite, images, known)
 
     def _identity(self, images: Images) -> dict[str, Any]:
-        return bank_identity(self.opened, self.transform, images)
+        return self.opened.identity_of(images, self.transform)
 
 
 def _transform(

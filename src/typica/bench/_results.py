@@ -21,7 +21,7 @@ from typica.bench._experiments import Outcome
 from typica.bench._record import Record
 from typica.errors import FormatError, InputError, about
 from typica.files import atomic_path, check_growth, existing, read_json, reading
-from typica.kinds import BANK, kind_of, wrong_kind
+from typica.kinds import Kind, kind_of, wrong_kind
 
 APART = ("ablation", "layers", "analysis")  # experiments with rows of their own
 _PARTS = {"accuracy", "n", "published", "skipped"}  # of these, which their tables need
@@ -73,7 +73,7 @@ def read_result(folder: str | Path, experiment: str = "main") -> Record:
 def read_experiment(path: Path, experiment: str) -> Any:
     """Read the JSON file of an experiment; what is missing or damaged is named."""
     folder, wanted = path.parent, "the result of a benchmark"
-    if folder.is_file() or (not path.is_file() and kind_of(folder) == BANK):
+    if folder.is_file() or (not path.is_file() and kind_of(folder) == Kind.BANK):
         raise wrong_kind(folder, wanted, "pass a folder that `typica bench -o` wrote")
     option = f" --experiment {experiment}" if experiment in APART else ""
     existing(path, f"make it with `typica bench SUITE -o FOLDER{option}`")

@@ -20,7 +20,7 @@ from typica import plugins
 from typica.bench._schema import Problems, read_suite
 from typica.errors import InputError, argument
 from typica.files import read_text, reading
-from typica.kinds import SUITE, check_kind
+from typica.kinds import Kind, check_kind
 
 PLUGINS = "typica.suites"  # the group of entry points by which packages add suites
 GRID = (10, 20, 50, 100, 200, 400)  # the numbers of neighbours that the paper tried
@@ -126,7 +126,7 @@ def suite_text(name: str) -> str:
     if name in plugins.installed(PLUGINS):
         return _plugin_text(plugins.installed(PLUGINS)[name])
     path = Path(name)
-    check_kind(path, SUITE, "a suite", "pass a TOML file, or start from `typica suite init`")
+    check_kind(path, Kind.SUITE, "a suite", "pass a TOML file, or start from `typica suite init`")
     if not path.is_file():
         known = ", ".join(list_suites())
         raise InputError(

@@ -91,7 +91,7 @@ def _table(compared: Mapping[str, Comparison], title: str) -> RenderableType:
             results[name] = _numbers(row)
     columns = list(next(iter(results.values()), {"mean": 0.0}))
     best = {column: _best(column, results) for column in columns}
-    lines = []
+    lines: list[list[str | Text]] = []
     for name in sorted(results, key=lambda name: -results[name]["mean"]):
         cells = [_cell(column, results[name][column], best[column]) for column in columns]
         lines.append([name, *cells])
@@ -115,6 +115,6 @@ def _best(column: str, results: Mapping[str, Mapping[str, float]]) -> float:
     return max(numbers, default=0.0)
 
 
-def _cell(column: str, number: float, best: float) -> str:
+def _cell(column: str, number: float, best: float) -> Text:
     text = f"{number:.3g}" if column in COSTS else f"{number:.2f}"
-    return f"[bold]{text}[/]" if number == best else text
+    return Text(text, style="bold" if number == best else "")

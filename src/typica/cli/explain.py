@@ -24,11 +24,12 @@ from typica.cli.options import (
     Trust,
 )
 from typica.cli.show import present
-from typica.data import holds_images, read_known, read_rows
+from typica.data import holds_images, read_known
 from typica.decide import judge, load_detector, origin_of
 from typica.detectors import reads_logits
 from typica.errors import InputError
 from typica.explanation import Explanation
+from typica.nets import InputReader
 from typica.progress import note
 
 app = new_app()
@@ -81,7 +82,7 @@ def _of_features(
     estimator: Any, file: Path, row: int | None, known: Any, levels: dict[str, Any]
 ) -> tuple[int, Explanation]:
     """Return which row it is, and its story."""
-    rows = read_rows(file, origin_of(estimator), logits=reads_logits(estimator))
+    rows = InputReader.of(estimator).rows(file)
     _check_row(row, len(rows), file)
     if row is None:
         strangest = judge(estimator, rows, **levels).sort()[0].row

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import RenderableType
-from rich.markup import escape
 
 from typica.bank import Bank, describe_bank
 from typica.cli.app import new_app
@@ -63,8 +62,7 @@ def _file(path: Path, verify: bool) -> dict[str, Any]:
 
 def pairs(title: str, description: dict[str, Any]) -> RenderableType:
     """Return a description as a table of two columns, in which what is nested is indented."""
-    rows = [[escape(key), escape(value)] for key, value in _lines(description)]
-    return table(title, ["", ""], rows, text=2, header=False)
+    return table(title, ["", ""], _lines(description), text=2, header=False)
 
 
 def _lines(description: dict[str, Any], indent: str = "") -> Iterator[tuple[str, str]]:

@@ -18,7 +18,7 @@ from typica.decide import Monitor, load_detector, read_scores
 from typica.detectors import calibration_of
 from typica.errors import InputError
 from typica.exact import percent
-from typica.kinds import MONITOR, kind_of, wrong_kind
+from typica.kinds import Kind, kind_of, wrong_kind
 
 app = new_app()
 
@@ -82,7 +82,7 @@ def _opened(detector: Path | None, state: Path | None, alpha: str) -> Monitor:
     if detector is None:
         absent = "" if state is None else f"{state}: there is no such file yet; "
         raise InputError(f"{absent}name a detector that `typica calibrate` wrote.")
-    if kind_of(detector) == MONITOR:
+    if kind_of(detector) == Kind.MONITOR:
         return _kept(detector)
     source = load_detector(detector)
     if calibration_of(source) is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -16,8 +16,6 @@ from rich.table import Table
 
 from typica.arrays import AnyArray
 from typica.bench import NarrowTable
-from typica.calibration import Levels
-from typica.checks import check_share
 from typica.cli.app import new_app
 from typica.cli.checks import one_of, out_rows, prints, read_transform
 from typica.cli.options import (
@@ -177,7 +175,8 @@ def score(
         console.print(_share(verdicts.n_atypical, len(verdicts), what))
     if json_file is not None:
         listed = shown if sort is None else shown.sort(sort)
-        rule = _rule(estimator, levels, fdr)
+        asked = any(level is not None for level in (*levels.values(), fdr))
+        rule = _rule(estimator, verdicts, asked)
         write_json(rule | _records(listed, verdicts), json_file)
 
 
@@ -282,18 +281,14 @@ def _some(paths: list[Path]) -> str:
     return ", ".join(map(str, paths[:3])) + (" ..." if len(paths) > 3 else "")
 
 
-def _rule(estimator: Any, asked: Mapping[str, str | None], fdr: str | None) -> dict[str, Any]:
-    """Return the detector's name and what decides, as JSON values."""
+def _rule(estimator: Any, verdicts: Verdicts, asked: bool) -> dict[str, Any]:
+    """Return the detector's name and what decided, as JSON values; asked: by levels of this run."""
     described = describe(estimator)
     named = {"detector": described["detector"]}
-    if fdr is not None:
-        return named | {"fdr": float(check_share(fdr, "fdr"))}
-    levels = described.get("calibration", {})
-    if any(asked.values()):
-        alone = {"alpha": levels["alpha"]} if asked["alpha"] is asked["tpr"] is None else {}
-        return named | Levels.of(**{**asked, **alone}).to_dict()
+    if asked and verdicts.rule is not None:
+        return named | verdicts.rule.to_dict()
     keys = ("threshold", "thresholds", "tpr", "alpha", "confidence")
-    known = described | levels
+    known = described | described.get("calibration", {})
     return named | {key: known[key] for key in keys if key in known}
 
 

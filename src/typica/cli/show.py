@@ -82,7 +82,7 @@ def present(document: Mapping[str, Any], json_file: str | None, *parts: Renderab
 def table(
     title: str,
     columns: Sequence[str],
-    rows: Iterable[Sequence[str]],
+    rows: Iterable[Sequence[str | Text]],
     *,
     text: int = 1,
     header: bool = True,
@@ -90,7 +90,8 @@ def table(
 ) -> RenderableType:
     """Return a table whose first `text` columns are left-aligned text, the others numbers.
 
-    keep: the columns that stay longest where a terminal has no room for all.
+    Names are shown letter for letter: only what is a Text has a style. keep: the columns that stay
+    longest where a terminal has no room for all.
     """
     from typica.bench import NarrowTable  # noqa: PLC0415 (which a message does not need)
 
@@ -98,17 +99,23 @@ def table(
     made.padding = (0, 2 if len(columns) < 8 else 1, 0, 0)
     for i, column in enumerate(columns):
         if i < text:
-            made.add_column(column, justify="left", overflow="fold", no_wrap=i == 0, min_width=0)
+            first = i == 0
+            made.add_column(_plain(column), overflow="fold", no_wrap=first, min_width=0)
         else:
             width = max(6, *map(len, column.split()))
-            made.add_column(column, justify="right", overflow="ellipsis", min_width=width)
+            made.add_column(_plain(column), justify="right", overflow="ellipsis", min_width=width)
     for row in rows:
-        made.add_row(*map(one_line, row))
+        made.add_row(*map(_plain, row))
     # A title of its own: rich would fold it to the table's width.
     fitting = NarrowTable(made, keep)
     if title:
         return Group(Text(title, style="bold"), fitting)
     return fitting
+
+
+def _plain(cell: str | Text) -> Text:
+    """Return a cell in which nothing is markup."""
+    return cell if isinstance(cell, Text) else Text(one_line(cell))
 
 
 def footnote(result: Result) -> Text:

@@ -10,7 +10,7 @@ import numpy as np
 
 from typica.arrays import AnyArray
 from typica.errors import FormatError
-from typica.kinds import FEATURES, check_kind
+from typica.kinds import Kind, check_kind
 
 LABELS = ("labels", "label")
 _INT64 = np.iinfo(np.int64)
@@ -32,10 +32,10 @@ class Features:
         """Raise if the features are not a matrix of numbers, or the labels not one per row."""
         features = self.features
         if features.ndim != 2 or not features.size or features.dtype.kind not in "fiub":
-            check_kind(path, FEATURES, "features", "expected numbers of shape (rows, features)")
+            wanted = "expected numbers of shape (rows, features)"
+            check_kind(path, Kind.FEATURES, "features", wanted)
             raise FormatError(
-                f"{path}: features of shape {features.shape} and type {features.dtype}; "
-                "expected numbers of shape (rows, features)."
+                f"{path}: features of shape {features.shape} and type {features.dtype}; {wanted}."
             )
         for what, column in {"labels": self.labels, "groups": self.groups}.items():
             if column is not None and column.shape != (len(features),):

@@ -34,7 +34,7 @@ from typica.data._table import Features, no_column
 from typica.errors import FormatError, InputError, about
 from typica.files import existing, reading
 from typica.head import Head, class_names
-from typica.kinds import FEATURES, RESULT, STORED, check_kind, kind_of, wrong_kind
+from typica.kinds import STORED, Kind, check_kind, kind_of, wrong_kind
 from typica.origin import Origin
 
 ENDINGS = (*ARRAY_READERS, ".parquet", ".csv")
@@ -127,7 +127,7 @@ def read_labels(path: Location) -> AnyArray:
     path = Path(path)
     with reading(path, "not a file of labels that can be read"):
         labels = _read_labels(path)
-    if labels.ndim == 2 and kind_of(path) == FEATURES:
+    if labels.ndim == 2 and kind_of(path) == Kind.FEATURES:
         raise wrong_kind(path, "labels", "pass one label per row")
     if labels.ndim != 1 or not labels.size:
         raise FormatError(f"{path}: labels of shape {labels.shape}; expected one per row.")
@@ -147,11 +147,11 @@ def read_head(path: Location) -> Head:
 
 
 def _head_of_file(path: Path) -> Head:
-    _check_readable(path, "a head")
+    _check_readable(path, Kind.HEAD, "a head")
     found = read_arrays(path) if path.suffix.lower() in ARRAY_READERS else {}
     arrays = {name.rpartition(".")[2]: array for name, array in found.items()}
     if "weight" not in arrays:
-        check_kind(path, "holds a head", "a head", "pass weight (classes, features) and maybe bias")
+        check_kind(path, Kind.HEAD, "a head", "pass weight (classes, features) and maybe bias")
         raise FormatError(
             f"{path}: holds no 'weight'; "
             "a head is weight (classes, features) and maybe bias (classes)."
@@ -188,7 +188,7 @@ def has_logits(path: Source) -> bool:
 def _notes(path: Path) -> Notes | None:
     """Return the bank at a path, or what a .parquet file says of its own; None for other files."""
     if path.is_dir():
-        if kind_of(path) == RESULT:
+        if kind_of(path) == Kind.RESULT:
             raise wrong_kind(path, "features", "pass a file of features, or a bank")
         return Bank.open(path)
     if path.suffix.lower() == ".parquet" and path.is_file():
@@ -210,17 +210,17 @@ def _read_table(path: Path, notes: Notes | None, groups: str | None = None) -> F
     return features_among(read_arrays(path), path, groups)
 
 
-def _check_readable(path: Path, wanted: str = "features") -> None:
+def _check_readable(path: Path, kind: Kind = Kind.FEATURES, wanted: str = "features") -> None:
     """Raise for an unknown ending, for a file of another kind, and for a missing file.
 
-    wanted: what it should hold, for the message.
+    kind: what it should be; wanted: what that holds, for the message.
     """
     if path.suffix.lower() not in ENDINGS:
         known = ", ".join(ENDINGS)
         if kind_of(path) is not None:
             raise wrong_kind(path, wanted, f"pass one of {known}, or a bank")
         raise InputError(f"{path}: the ending {path.suffix!r} is unknown; use one of {known}.")
-    if path.suffix.lower() == ".safetensors" and kind_of(path) in STORED - {f"holds {wanted}"}:
+    if path.suffix.lower() == ".safetensors" and kind_of(path) in STORED - {kind}:
         raise wrong_kind(path, wanted, f"pass a file of {wanted}")
     existing(path)
 
@@ -240,7 +240,7 @@ def _read_labels(path: Path) -> AnyArray:
         return read_label_lines(path)
     notes = _notes(path)
     if notes is None and ending in ARRAY_READERS:
-        _check_readable(path, "labels")
+        _check_readable(path, Kind.LABELS, "labels")
         return labels_among(read_arrays(path), path)
     labels = read_csv_labels(path) if ending == ".csv" else _read_table(path, notes).labels
     if labels is None:

@@ -24,6 +24,7 @@ from typica.calibration import (
     threshold_at,
 )
 from typica.calibration.format_1 import OldThreshold
+from typica.checks import check_share
 from typica.detectors._scoring import Matches, Scorer
 from typica.errors import CalibrationWarning, InputError, argument, border, by_caller, listed, warn
 from typica.estimator import NotFittedError
@@ -31,7 +32,7 @@ from typica.groups import judge_groups
 from typica.moments import Moments
 from typica.origin import Origin
 from typica.store import State
-from typica.verdicts import Verdicts
+from typica.verdicts import Rule, Verdicts
 
 TRAINING_SAMPLE = 2048  # how many training rows the provisional threshold of `fit` looks at
 TRAINING_TPR = 0.95
@@ -321,6 +322,7 @@ class Decider(Scorer):
             raise InputError(f"{argument('fdr')} goes by itself; leave out {others}.")
         Z = self._ready(X)
         levels = self._levels(alpha, tpr, confidence)
+        rule = _rule(levels, fdr)
         if fdr is not None or groups is not None:
             self._calibrated()
         calibration: Calibration | None = getattr(self, "calibration_", None)
@@ -331,10 +333,10 @@ class Decider(Scorer):
             decided = _provisional(self, scores)
         elif groups is not None:
             p = calibration.p_values(scores, scored.classes)
-            decided = _by_groups(p, scores, groups, levels or calibration.levels, fdr)
+            decided = _by_groups(p, scores, groups, levels, fdr)
         else:
             decided = _by_rows(calibration, scores, scored.classes, levels, fdr)
-        return Verdicts(scores, **decided, **self._names(scored.matches))
+        return Verdicts(scores, rule=rule, **decided, **self._names(scored.matches))
 
     def try_parts(self) -> None:
         """Judge one row, so that parts of the wrong kind are found when they are loaded.
@@ -409,11 +411,14 @@ class Decider(Scorer):
         }
 
     def _levels(self, alpha: Any, tpr: Any, confidence: Any) -> Levels | None:
-        """Return the levels that were asked for, None for those of the calibration."""
-        if alpha is tpr is confidence is None:
+        """Return the levels to decide by, asked for or the calibration's; None without one."""
+        asked = any(level is not None for level in (alpha, tpr, confidence))
+        if not asked and not hasattr(self, "calibration_"):
             return None
         known = self._calibrated().levels
-        if alpha is tpr is None:
+        if not asked:
+            return known
+        if alpha is None and tpr is None:
             alpha = known.alpha
         return Levels.of(alpha, tpr, known.confidence if confidence is None else confidence)
 
@@ -532,17 +537,25 @@ def _by_rows(
     return {"typical": scores >= offsets, "threshold": offsets, "p_value": p}
 
 
+def _rule(levels: Levels | None, fdr: Any) -> Rule | None:
+    """Return what decides, as plain numbers."""
+    if fdr is not None:
+        return Rule(fdr=float(check_share(fdr, "fdr")))
+    return None if levels is None else Rule(**levels.to_dict())
+
+
 def _by_groups(
-    p: NDArray[np.float64], scores: AnyArray, groups: Any, levels: Levels, fdr: Any
+    p: NDArray[np.float64], scores: AnyArray, groups: Any, levels: Levels | None, fdr: Any
 ) -> dict[str, Any]:
     """Return the columns of Verdicts that p-values give, the rows of a group taken together."""
-    if fdr is None and levels.confidence is not None:
+    if levels is None or fdr is not None:
+        return judge_groups(p, scores, groups, fdr=fdr)._asdict() | {"p_value": p}
+    if levels.confidence is not None:
         raise InputError(
             f"{argument('groups')} with a {argument('confidence')}: p-values of groups hold on "
             f"average over calibration sets; calibrate without, or pass {argument('fdr')}."
         )
-    rule = {"alpha": levels.alpha} if fdr is None else {"fdr": fdr}
-    return judge_groups(p, scores, groups, **rule)._asdict() | {"p_value": p}
+    return judge_groups(p, scores, groups, alpha=levels.alpha)._asdict() | {"p_value": p}
 
 
 def _of_today(fitted: dict[str, Any]) -> dict[str, Any]:

@@ -165,8 +165,7 @@ class _Job:
 
     def identity(self) -> dict[str, Any]:
         """Return what tells the bank from all others."""
-        made = {"transform": self.transform.to_dict(), "data": self.images.fingerprint()}
-        return {**self.opened.identity, **made}
+        return self.opened.identity_of(self.images, self.transform)
 
     def start(self) -> Runner:
         """Return what runs the network, chosen by now."""

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from typica.data import Preprocessing
+from typica.data import Images, Preprocessing
 from typica.errors import FormatError, InputError, about, argument, border, listed
 from typica.files import reading
-from typica.kinds import NETWORK, STORED, kind_of
+from typica.kinds import STORED, Kind, kind_of
 from typica.nets import zoo
 from typica.nets._consent import FILES, code_of, code_to_run, is_function
 from typica.nets._reduce import Reduction
@@ -45,6 +45,11 @@ class Opened(NamedTuple):
     identity: dict[str, Any]
     model_file: str | None = None
     weights_file: str | None = None
+
+    def identity_of(self, images: Images, transform: Preprocessing) -> dict[str, Any]:
+        """Return what tells a bank of these images by this network from all others."""
+        made = {"transform": transform.to_dict(), "data": images.fingerprint()}
+        return {**self.identity, **made}
 
     def origin(self, transform: Preprocessing) -> Origin:
         """Return the origin of the features of images that are preprocessed like this."""
@@ -232,7 +237,7 @@ def _from_file(path: Path, asked: _Asked, trust: bool) -> Any:
 def _from_numbers(path: Path, asked: _Asked) -> Any:
     """Return the network in a file of numbers; others of its kind hold weights, or a detector."""
     found = kind_of(path)
-    if found == NETWORK:
+    if found == Kind.NETWORK:
         return load_perceptron(path).giving(asked.layer, asked.layers)
     if found in STORED:
         raise FormatError(f"{found}, not a network; pass {_FORMS}.")

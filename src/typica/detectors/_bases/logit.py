@@ -21,7 +21,7 @@ from typica.arrays import (
 from typica.checks import positive
 from typica.detectors._banks import is_bank
 from typica.detectors.base import Detector
-from typica.errors import InputError, InputWarning, border, warn
+from typica.errors import InputError, LogitsWarning, border, warn
 from typica.estimator import Estimator
 from typica.head import HEAD, Head, with_head
 
@@ -75,7 +75,7 @@ class LogitDetector(Detector):
         warn(
             f"{type(self).__name__}.fit: no head and no labels; X is taken as logits of {width} "
             f"classes. Pass {with_head()} if these are features.",
-            InputWarning,
+            LogitsWarning,
         )
 
     def _logits(self, Z: Array) -> Array:

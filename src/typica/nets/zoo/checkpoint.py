@@ -8,7 +8,6 @@ under a key such as `state_dict`, and every key may carry a prefix that a wrappe
 from __future__ import annotations
 
 import pickle
-import re
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -68,14 +67,22 @@ def _read(path: Path) -> Any:
             # About TorchScript and pickle protocols: said below.
             warnings.simplefilter("ignore", UserWarning)
             return torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        found = re.search(r"GLOBAL (\S+)", str(error))
-        raise PickledCodeError(path, found[1] if found else None) from None
+    except pickle.UnpicklingError:
+        raise PickledCodeError(path, _code_in(path)) from None
     except Exception as error:  # torch.load raises nearly every kind of damaged files
         raise FormatError(
             f"{path} is not a readable checkpoint ({reason_of(error, 120)}); "
             "pass a state dict saved by torch.save, or a .safetensors file."
         ) from None
+
+
+def _code_in(path: Path) -> str | None:
+    """Return the name of code that a checkpoint needs, where torch can tell without running it."""
+    try:
+        names = torch.serialization.get_unsafe_globals_in_checkpoint(path)
+    except Exception:  # of nearly every kind, as damaged files and those of old versions have it
+        return None
+    return min(names, default=None)
 
 
 class PickledCodeError(FormatError):
