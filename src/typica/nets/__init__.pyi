@@ -5,7 +5,7 @@ from ._explaining import explain_images
 from ._extraction import extract
 from ._gram import Gram
 from ._guard import Guard, Guarded
-from ._inputs import InputReader, are_images
+from ._input_reader import InputReader, are_images
 from ._judging import Seen, features_of, judge_images, rows_of
 from ._layers import LayerPerturb, mislead
 from ._models import Opened, open_model

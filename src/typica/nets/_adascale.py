@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 from typica.errors import InputError, border
-from typica.nets._input import as_extractor
+from typica.nets._detector_input import as_extractor
 from typica.nets._torch import torch
 from typica.nets.extractors.torch import FeatureExtractor
 

@@ -12,7 +12,7 @@ from typica.detectors import CosineDetector, calibration_of, final_detector, rea
 from typica.errors import InputError, border
 from typica.files import reason_of
 from typica.linalg import max_cosine
-from typica.nets._input import as_extractor, chosen
+from typica.nets._detector_input import as_extractor, chosen
 from typica.nets._result import Extraction, batch_of
 from typica.nets._torch import nn, torch
 from typica.nets.extractors.torch import FeatureExtractor

@@ -14,7 +14,7 @@ from typica.data import Batch, Images, Preprocessing, image_batches, open_images
 from typica.decide import judge, origin_of
 from typica.detectors import final_detector, reads_layers, reads_logits
 from typica.errors import InputError, about, argument, border
-from typica.nets._input import chosen
+from typica.nets._detector_input import chosen
 from typica.nets._left_out import none_readable, say_left_out, say_skipped
 from typica.nets._models import Opened
 from typica.nets._reopen import reopen

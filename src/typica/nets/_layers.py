@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from typica.detectors import LayerEnsemble, logistic_weights
 from typica.errors import InputError, border
 from typica.metrics import evaluate
-from typica.nets._input import as_extractor
+from typica.nets._detector_input import as_extractor
 from typica.nets._perturb import check_step, divisor, floating, scaled
 from typica.nets._torch import functional, torch
 from typica.nets.extractors.torch import FeatureExtractor

@@ -18,7 +18,7 @@ from typica.checks import positive
 from typica.detectors import reads_logits
 from typica.detectors.msp import MSP
 from typica.errors import InputError, border
-from typica.nets._input import as_extractor, chosen, steps
+from typica.nets._detector_input import as_extractor, chosen, steps
 from typica.nets._torch import torch
 from typica.nets.extractors.torch import FeatureExtractor
 
