@@ -6,8 +6,9 @@ from ._extraction import extract
 from ._gram import Gram
 from ._guard import Guard, Guarded
 from ._input_reader import InputReader, are_images
-from ._judging import Seen, features_of, judge_images, rows_of
+from ._judging import judge_images
 from ._layers import LayerPerturb, mislead
+from ._look import Seen, features_of, rows_of
 from ._models import Opened, open_model
 from ._perturb import ODIN, Perturb
 from ._reduce import REDUCTIONS

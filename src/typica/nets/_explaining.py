@@ -6,15 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from typica.data import open_images
-from typica.decide import explain, origin_of
-from typica.detectors import final_detector, reads_layers
-from typica.errors import about, border
+from typica.decide import explain
+from typica.errors import border
 from typica.explanation import Explanation
-from typica.nets._judging import features_of
-from typica.nets._left_out import say_left_out, say_skipped
-from typica.nets._reopen import reopen
+from typica.nets._input_reader import InputReader
 from typica.nets._settings import Settings
-from typica.progress import work
 
 
 @border
@@ -38,20 +34,8 @@ def explain_images(
     `typica.explain`; model, weights, transform, trust and settings are those of `judge_images`.
     """
     found = open_images(images)
-    say_left_out(found)
-    with about(type(final_detector(estimator)).__name__):
-        opened, known = reopen(
-            origin_of(estimator),
-            model=model,
-            weights=weights,
-            trust=trust,
-            layers=reads_layers(estimator),
-            transform=transform,
-            images=found,
-        )
-    with work("looking", len(found), unit="images/s"):
-        seen = features_of(opened, found, known, estimator, settings)
-    say_skipped(seen.skipped)
+    network = {"model": model, "weights": weights, "transform": transform, "trust": trust}
+    seen = InputReader.of(estimator, **network, settings=settings).see(found)
     told = explain(estimator, seen.rows, bank, **options)
     numbers = seen.indices.tolist()
     return [replace(one, file=found.names[i]) for one, i in zip(told, numbers, strict=True)]

@@ -22,7 +22,7 @@ from typica.origin import Origin
 from typica.progress import work
 
 if TYPE_CHECKING:
-    from typica.nets._judging import Look
+    from typica.nets._look import Look, Seen
     from typica.nets._reopen import Reopened
 
 
@@ -73,19 +73,22 @@ class InputReader:
         """Return one row per input of a path, or of several paths of images."""
         return self.sets({"": source})[""]
 
+    def see(self, images: Images) -> Seen:
+        """Return what is read of one set of images, and which could not be."""
+        return _seen(self._look({"": images}), images)
+
     def sets(self, sources: Mapping[str, Any]) -> dict[str, AnyArray]:
         """Return the rows of several sets by name, all as wide as the first."""
         images = {}
         for name, source in sources.items():
             if are_images(source):
                 images[name] = open_images(source)
-                say_left_out(images[name])
         look = self._look(images) if images else None
         rows: dict[str, AnyArray] = {}
         width = None
         for name, source in sources.items():
             if look is not None and name in images:
-                rows[name] = self._seen(look, images[name])
+                rows[name] = _seen(look, images[name]).rows
             else:
                 rows[name] = self._features(_only(source), width)
             width = rows[name].shape[1]
@@ -107,9 +110,11 @@ class InputReader:
     def _look(self, images: Mapping[str, Images]) -> Look:
         """Return what shows images to the network, opened and with its backend chosen by now."""
         # Loads what opens networks, which features do without.
-        from typica.nets._judging import Look  # noqa: PLC0415
+        from typica.nets._look import Look  # noqa: PLC0415
         from typica.nets._reopen import reopen  # noqa: PLC0415
 
+        for each in images.values():
+            say_left_out(each)
         first, total = next(iter(images.values())), sum(map(len, images.values()))
         with about(self.whose or "the bank"):
             self._network = reopen(
@@ -125,12 +130,12 @@ class InputReader:
         settings = self.settings or Settings()
         return Look(opened, transform, self.logits, settings, total, self.layers)
 
-    @staticmethod
-    def _seen(look: Look, images: Images) -> AnyArray:
-        with work("looking", len(images), unit="images/s"):
-            seen = look.at(images)
-        say_skipped(seen.skipped)
-        return seen.rows
+
+def _seen(look: Look, images: Images) -> Seen:
+    with work("looking", len(images), unit="images/s"):
+        seen = look.at(images)
+    say_skipped(seen.skipped)
+    return seen
 
 
 def are_images(source: Any) -> bool:

@@ -1,0 +1,121 @@
+"""Look at images: the network is run on them, and what a detector reads of it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.arrays import AnyArray
+from typica.data import Batch, Images, Preprocessing, image_batches
+from typica.detectors import reads_layers, reads_logits
+from typica.nets._detector_input import chosen
+from typica.nets._left_out import none_readable
+from typica.nets._models import Opened
+from typica.nets._result import Extraction, run_directly
+from typica.nets._settings import Settings
+from typica.progress import advance, note
+
+if TYPE_CHECKING:
+    from typica.nets._runner import Runner
+
+WORTH_A_TRIAL = 256  # images, from which on looking for a faster backend saves time
+_AT_ONCE = 8  # images of few
+
+
+class Seen(NamedTuple):
+    """What a detector reads of images: one row per image that could be read.
+
+    indices: which image each row is of. skipped: (name, reason) of those left out.
+    """
+
+    rows: AnyArray
+    indices: NDArray[np.int64]
+    skipped: list[tuple[str, str]]
+
+
+def features_of(
+    opened: Opened,
+    images: Images,
+    transform: Preprocessing,
+    estimator: Any,
+    settings: Settings | None = None,
+) -> Seen:
+    """Return what a detector, or a Pipeline that ends in one, reads of images.
+
+    Few images are run as they are, each decoded once and run once; of many, a faster backend is
+    looked for first.
+    """
+    look = Look(opened, transform, reads_logits(estimator), settings or Settings())
+    look.layers = reads_layers(estimator)
+    return look.at(images)
+
+
+def rows_of(
+    opened: Opened, pixels: Sequence[NDArray[np.uint8]], transform: Preprocessing, estimator: Any
+) -> AnyArray:
+    """Return what a detector reads of images that `transform.pixels` made, run all at once."""
+    images = transform.normalised(transform.stacked(pixels))
+    extraction = run_directly(opened.extractor, images)
+    return np.asarray(chosen(extraction, reads_logits(estimator), reads_layers(estimator)))
+
+
+@dataclass
+class Look:
+    """Shows sets of images to a network, all by one backend.
+
+    layers: those that are read side by side, where there are several. total: how many images there
+    will be in all, where there are more sets than one.
+    """
+
+    opened: Opened
+    transform: Preprocessing
+    logits: bool
+    settings: Settings
+    total: int | None = None
+    layers: list[str] | None = None
+    _runner: Runner | None = None
+
+    def at(self, images: Images) -> Seen:
+        """Return what the detector reads of a set."""
+        rows, indices, skipped = [], [], []
+        for batch, extraction in self._run(images):
+            skipped += batch.skipped
+            if len(batch.indices):
+                rows.append(chosen(extraction, self.logits, self.layers))
+                indices.append(batch.indices)
+        if not rows:
+            raise none_readable(images)
+        return Seen(np.concatenate(rows), np.concatenate(indices), skipped)
+
+    def _run(self, images: Images) -> Iterator[tuple[Batch, Extraction]]:
+        total, settings = self.total or len(images), self.settings
+        plain = Settings(on_error=settings.on_error, workers=settings.workers)
+        if settings == plain and total < WORTH_A_TRIAL:
+            return _run_few(self.opened, images, self.transform, settings)
+        # Loads what converts and times networks, which few images do without.
+        from typica.nets._extraction import run_through  # noqa: PLC0415
+        from typica.nets._start import start_runner  # noqa: PLC0415
+
+        if self._runner is None:
+            self._runner = start_runner(self.opened, images, self.transform, settings, total)
+            note(self._runner.describe())
+        return run_through(self._runner, images, self.transform, settings)
+
+
+def _run_few(
+    opened: Opened, images: Images, transform: Preprocessing, settings: Settings
+) -> Iterator[tuple[Batch, Extraction]]:
+    """Yield batches with what the extractor itself makes of them."""
+    batches = image_batches(
+        images, transform, _AT_ONCE, on_error=settings.on_error, workers=settings.workers
+    )
+    for batch in batches:
+        advance(batch.stop - batch.start)
+        extraction = Extraction(None, None, {})
+        if len(batch.indices):
+            extraction = run_directly(opened.extractor, transform.normalised(batch.pixels))
+        yield batch, extraction
