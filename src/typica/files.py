@@ -250,6 +250,19 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def free_memory() -> int | None:
+    """Return how many bytes of memory are free or can be made so, where the system tells."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        name, _, value = line.partition(":")
+        if name == "MemAvailable":
+            return 1024 * int(value.split()[0])
+    return None
+
+
 def sha256(*files: Path) -> str:
     """Return the SHA-256 of a file, or of several, one after the other."""
     digest = hashlib.sha256()

@@ -104,6 +104,11 @@ def listening(heard: Advance) -> Iterator[None]:
         _advance.reset(token)
 
 
+def quiet() -> contextlib.AbstractContextManager[None]:
+    """Let nothing be reported inside the block: whoever began it counts by itself."""
+    return listening(_unheard)
+
+
 @contextlib.contextmanager
 def watched_by(watcher: Watcher) -> Iterator[None]:
     """Let `watcher` show the work that is done inside the block.

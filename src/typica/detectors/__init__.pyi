@@ -1,5 +1,5 @@
 from ._banks import KnownRows
-from ._bases import CosineDetector
+from ._bases import CosineDetector, TwoPasses
 from ._combination import logistic_weights
 from ._decisions import TRAINING_SAMPLE, TRAINING_TPR
 from ._pipelines import (
@@ -110,6 +110,7 @@ __all__ = [
     "RelativeMahalanobis",
     "Residual",
     "Tags",
+    "TwoPasses",
     "ViM",
     "WeiPer",
     "calibration_of",

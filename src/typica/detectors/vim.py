@@ -20,6 +20,8 @@ from typica.arrays import Array, Labels, Rows, as_floating, row_blocks
 from typica.detectors._bases import (
     PrincipalDetector,
     Residuals,
+    Totals,
+    TwoPasses,
     overflow_as_minus_infinity,
     principal_dim,
     zero_logits,
@@ -32,7 +34,7 @@ from typica.store import storable
 
 
 @storable("vim")
-class ViM(PrincipalDetector):
+class ViM(PrincipalDetector, TwoPasses):
     """Virtual-logit matching.
 
     head: the classifier's last layer. dim: of the principal subspace; None: 1000 from 2048 features
@@ -63,15 +65,28 @@ class ViM(PrincipalDetector):
     alpha_: float
 
     def _learn(self, Z: Rows, labels: Labels | None) -> None:
+        TwoPasses._learn(self, Z, labels)
+
+    def _look(self, Z: Rows, labels: Labels | None) -> None:
         super()._learn(Z, labels)
+
+    def _settle(self, n: int) -> None:
+        self._prepare()
+
+    def _totals(self, Z: Rows) -> Totals:
         self._prepare()
         logits, lengths = 0.0, 0.0
         for block in row_blocks(len(Z), max(Z.shape[1], self._score_width()), itemsize=8):
             rows = as_floating(Z[block])
             logits += float(self._logits(rows).max(axis=1).sum(dtype=np.float64))
             lengths += float(self._residuals.lengths(rows).sum(dtype=np.float64))
+        return np.array([logits, lengths])
+
+    def _end(self, totals: Totals, n: int) -> None:
+        self._prepare()
+        logits, lengths = totals.tolist()
         if logits <= 0:
-            mean = logits / len(Z)
+            mean = logits / n
             raise InputError(
                 f"the largest logits of the training features average {mean:.3g}, but alpha needs "
                 "them to be positive; check that the head belongs to the features."

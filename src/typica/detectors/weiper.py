@@ -19,6 +19,8 @@ histogram of that many logits: about `repeats` times the cost of the head.
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,13 +36,14 @@ from typica.arrays import (
     row_blocks,
 )
 from typica.checks import count, number, positive
-from typica.detectors._bases import HeadedDetector
+from typica.detectors._bases import HeadedDetector, Totals, TwoPasses
 from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.head import HEAD, Head
 from typica.linalg import Floats, softmax, unit_rows
 from typica.store import storable
 
+NOTHING = np.array([[np.inf, -np.inf]] * 2)  # the ranges of no rows
 MARGIN = 1e-6  # of the range, beyond it: rounding must not push a training row out of all bins
 FLOORS = (0.01, 0.025)  # added to every bin: of activations, of perturbed logits
 WEIGHT = number(
@@ -101,8 +104,15 @@ def divergence(Q: Array, p: Array, floor: float) -> Array:
     return xp.sum((Q - p) * (xp.log(Q) - xp.log(p)), axis=1)
 
 
+def _around(ranges: Floats, more: Floats) -> Floats:
+    """Return the ranges (low, high) that hold both."""
+    lows = np.minimum(ranges[:, 0], more[:, 0])
+    highs = np.maximum(ranges[:, 1], more[:, 1])
+    return np.stack([lows, highs], axis=1)
+
+
 @storable("weiper")
-class WeiPer(HeadedDetector):
+class WeiPer(HeadedDetector, TwoPasses):
     """Distributions of activations and of perturbed logits, against those of the training rows.
 
     >>> rng = np.random.default_rng(0)
@@ -160,29 +170,40 @@ class WeiPer(HeadedDetector):
         self.seed = seed
 
     def _learn(self, Z: Rows, labels: Labels | None) -> None:
+        TwoPasses._learn(self, Z, labels)
+
+    def _look(self, Z: Rows, labels: Labels | None) -> None:
+        """Find the least and the largest: of activations and of perturbed logits."""
         check_rows(Z)
-        self._derive()
-        self.ranges_ = self._ranges(Z)
+        self._prepare()
+        ranges = getattr(self, "ranges_", NOTHING)
+        for block in self._blocks(Z):
+            views = self._views(as_floating(Z[block]))
+            ranges = _around(ranges, np.array([[V.min(), V.max()] for V in views]))
+        self.ranges_ = ranges
+
+    def _absorb(self, other: Self) -> None:
+        self.ranges_ = _around(getattr(self, "ranges_", NOTHING), other.ranges_)
+
+    def _settle(self, n: int) -> None:
+        """Let the bins reach a little beyond what was found."""
+        spans = self.ranges_[:, 1] - self.ranges_[:, 0]
+        if not (spans > 0).all():
+            raise InputError(
+                f"the features do not vary over {n} sample(s); pass more, or other, training rows."
+            )
+        self.ranges_ = self.ranges_ + MARGIN * np.stack([-spans, spans], axis=1)
+
+    def _totals(self, Z: Rows) -> Totals:
+        self._prepare()
         total = np.zeros((2, self.bins))
         for block in self._blocks(Z):
             views = self._views(as_floating(Z[block]))
             total += [h.sum(axis=0, dtype=np.float64) for h in self._histograms(views)]
-        self.histograms_ = total / len(Z)
+        return total
 
-    def _ranges(self, Z: Rows) -> NDArray[np.float64]:
-        """Return from where to where the bins lie: of activations and of perturbed logits."""
-        lows, highs = np.full(2, np.inf), np.full(2, -np.inf)
-        for block in self._blocks(Z):
-            views = self._views(as_floating(Z[block]))
-            lows = np.minimum(lows, [V.min() for V in views])
-            highs = np.maximum(highs, [V.max() for V in views])
-        spans = highs - lows
-        if not (spans > 0).all():
-            raise InputError(
-                f"the features do not vary over {len(Z)} sample(s); "
-                "pass more, or other, training rows."
-            )
-        return np.stack([lows - MARGIN * spans, highs + MARGIN * spans], axis=1)
+    def _end(self, totals: Totals, n: int) -> None:
+        self.histograms_ = totals / n
 
     def _blocks(self, Z: Rows) -> list[slice]:
         return list(row_blocks(len(Z), self._score_width(), itemsize=8))

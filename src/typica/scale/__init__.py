@@ -15,9 +15,12 @@ Arrow data. An object with `__arrow_c_stream__` opens as a `Stream`, which has `
 
 A fit, in as many processes as there are:
 
-    plan = Learner(detector).to_bytes()
-    states = [learn_part(plan, part, tables.columns, tables.labels_of(part)) for part in parts]
-    detector = Learner.from_bytes(merge_learnt(states)).finish()
+    learner = Learner(detector)
+    for _ in range(learner.passes):
+        plan = learner.to_bytes()
+        states = [learn_part(plan, part, tables.columns, tables.labels_of(part)) for part in parts]
+        learner = Learner.from_bytes(merge_learnt(states)).close()
+    detector = learner.finish()
 
 `learn_batches` does the same for an iterable of batches. States are bytes of safetensors, without
 pickle; `merge_learnt` takes any number, of empty parts too, and can itself be run in a tree. The

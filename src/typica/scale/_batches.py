@@ -41,10 +41,19 @@ class Batch:
     def __len__(self) -> int:
         return len(self.features)
 
-    @property
-    def keys(self) -> NDArray[np.uint64]:
-        """The key of each row: a hash of its source and number, alike however rows are split."""
-        return row_keys(self.source, self.start, len(self))
+    def keys(self, salt: str = "") -> NDArray[np.uint64]:
+        """Return the key of each row: a hash of its source and number, however rows are split."""
+        return row_keys(salt + self.source, self.start, len(self))
+
+    def share(self, share: float, salt: str = "") -> Batch:
+        """Return a share of the rows, drawn at random by their keys."""
+        chosen = np.flatnonzero(self.keys(salt) < np.uint64(share * 2.0**64))
+        labels = None if self.labels is None else self.labels[chosen]
+        return Batch(self.features[chosen], labels, None, self.source, self.start, self.name)
+
+    def check(self) -> None:
+        """Refuse a row that is not finite."""
+        check_finite(as_floating(self.features), self.start)
 
     @contextlib.contextmanager
     def blamed(self) -> Iterator[None]:
@@ -53,7 +62,7 @@ class Batch:
             yield
         except InputError as error:
             with _about(self.name):
-                check_finite(as_floating(self.features), self.start)
+                self.check()
             if self.name:
                 stop = self.start + len(self)
                 error.args = (f"{self.name}, rows {self.start} to {stop - 1}: {error.args[0]}",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -63,8 +64,21 @@ class Wanted:
         if self.labels is None and self.find_labels:
             labels = label_column({*schema.names, *constants})
         if self.columns is not None:
-            return Columns(tuple(self.columns), labels, self.ids)
+            return Columns(_named(self.columns, schema.names), labels, self.ids)
         return Columns(self.features or _column_of_lists(schema), labels, self.ids)
+
+
+def _named(wanted: Sequence[str], there: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that are wanted; a pattern stands for those that it names, in order.
+
+    >>> _named(["f*"], ["id", "f0", "f1", "f10"])
+    ('f0', 'f1', 'f10')
+    """
+    names: list[str] = []
+    for name in wanted:
+        found = [name] if name in there else fnmatch.filter(there, name)
+        names += found or [name]
+    return tuple(dict.fromkeys(names))
 
 
 def _column_of_lists(schema: Any) -> str:

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from typica.bank import Bank
+from typica.data import holds_images
 from typica.errors import InputError
 from typica.extras import need
 from typica.files import reason_of
@@ -55,6 +57,30 @@ def is_pattern(location: object) -> bool:
     """Tell whether a path or an address stands for several."""
     text = os.fspath(location) if isinstance(location, os.PathLike) else location
     return isinstance(text, str) and _PATTERN.search(text) is not None
+
+
+def is_tables(location: Location) -> bool:
+    """Tell a data set of tables from one file of features, a bank, and images.
+
+    It is an address, a pattern, an Arrow file, or a folder with tables that do not hold images.
+    """
+    if is_address(location):
+        return True
+    path = Path(location)
+    if path.is_dir():
+        return not Bank.is_bank(path) and _holds_tables(path)
+    if path.is_file():
+        ending = path.suffix.lower()
+        return ending in FORMATS and ending != ".parquet"
+    return is_pattern(location)
+
+
+def _holds_tables(folder: Path) -> bool:
+    tables = (file for file in folder.rglob("*") if file.suffix.lower() in FORMATS)
+    first = next(tables, None)
+    if first is None:
+        return False
+    return FORMATS[first.suffix.lower()] != PARQUET or not holds_images(first)
 
 
 def open_file(path: str) -> Any:

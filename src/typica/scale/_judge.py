@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from typica.arrays import AnyArray
+from typica.calibration import Levels
 from typica.decide import judge
 from typica.detectors import final_detector, reads_logits
-from typica.errors import InputError, argument, border
+from typica.errors import InputError, argument, border, by_caller, given
 from typica.extras import need
 from typica.scale._batches import Batch
 from typica.verdicts import TABLE, WORDS, Verdicts
@@ -20,7 +21,8 @@ class Judge:
 
     Its columns are the ids, or else the file and the row of each, then verdict, score, p_value,
     nearest, runner_up and margin; null where the detector cannot tell. ids: the name and the Arrow
-    type of the column of ids. The other options are those of `typica.judge`.
+    type of the column of ids. only: leave out all but "typical" or "atypical" rows. The other
+    options are those of `typica.judge`. rejected: how many of the last batch are atypical.
 
     >>> from typica import CTM
     >>> detector = CTM().fit(np.eye(20), range(20))
@@ -36,16 +38,22 @@ class Judge:
         alpha: Any = None,
         tpr: Any = None,
         confidence: Any = None,
+        only: str | None = None,
     ) -> None:
         if ids is not None and ids[0] in TABLE:
             raise InputError(
                 f"{argument('id_column')} {ids[0]}: verdicts have a column of that name; "
                 "give the ids another."
             )
+        if only not in (None, *WORDS.values()):
+            raise InputError(f"{given('only', only)}: choose one of {', '.join(WORDS.values())}.")
         self.estimator = estimator
-        self._levels = {"alpha": alpha, "tpr": tpr, "confidence": confidence}
+        self.levels = _texts({"alpha": alpha, "tpr": tpr, "confidence": confidence})
+        self.only = only
+        self.rejected = 0
         self._ids = ids
         self.schema = _schema(estimator, ids)
+        _check_decides(estimator, self.levels, only)
 
     @border
     def __call__(self, batch: Batch) -> Any:
@@ -54,9 +62,13 @@ class Judge:
         if not len(batch):
             return arrow.RecordBatch.from_pylist([], schema=self.schema)
         with batch.blamed():
-            verdicts = judge(self.estimator, batch.features, **self._levels)
+            verdicts = judge(self.estimator, batch.features, **self.levels)
+        self.rejected = verdicts.n_atypical
         columns = [*self._whose(batch), *self._decided(verdicts)]
-        return arrow.record_batch(columns, schema=self.schema)
+        made = arrow.record_batch(columns, schema=self.schema)
+        if self.only is None:
+            return made
+        return made.filter(arrow.array(verdicts.verdict == self.only))
 
     def _whose(self, batch: Batch) -> list[Any]:
         """Return the ids, or else the file and the row of each."""
@@ -78,6 +90,26 @@ class Judge:
                 column = _column(getattr(verdicts, name), kind, arrow)
             columns.append(nulls.cast(kind) if column is None else column)
         return columns
+
+
+def _texts(levels: dict[str, Any]) -> dict[str, str | None]:
+    """Return levels as texts, which are exact and go into JSON."""
+    return {name: None if level is None else str(level) for name, level in levels.items()}
+
+
+def _check_decides(estimator: Any, levels: dict[str, str | None], only: str | None) -> None:
+    """Refuse, before any row is read, what a detector without a threshold cannot tell."""
+    final = final_detector(estimator)
+    calibrated = hasattr(final, "calibration_")
+    how = by_caller("call calibrate", "run `typica calibrate`")
+    if not calibrated and any(level is not None for level in levels.values()):
+        raise InputError(f"there are no calibration scores; {how} with held-out inputs first.")
+    if calibrated and any(level is not None for level in levels.values()):
+        known = final.calibration_.levels
+        alpha = known.alpha if levels["alpha"] is levels["tpr"] is None else levels["alpha"]
+        final.calibration_.thresholds(Levels.of(alpha, levels["tpr"], levels["confidence"]))
+    if only is not None and not calibrated and not hasattr(final, "training_offset_"):
+        raise InputError(f"there is no threshold to tell them by; {how} with held-out inputs.")
 
 
 def _schema(estimator: Any, ids: tuple[str, Any] | None) -> Any:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from sklearn.base import clone
-
 from typica import store
-from typica.detectors import TRAINING_SAMPLE, Detector, final_detector
+from typica.detectors import Detector
 from typica.errors import InputError, border
+from typica.estimator import is_pipeline
 from typica.scale._batches import Batch
 from typica.scale._row_sample import RowSample
+from typica.scale._ways import WAYS, Way, way_of
 
 
 class Learner:
     """What a fit has learnt of some rows: `add` batches, `merge` others, `finish` to a detector.
 
-    detector: an unfitted one, which stays as it is. It must be able to merge.
+    detector: an unfitted one, which stays as it is. sample: fit on so many rows, chosen at random
+    by their keys. `passes` says how often the rows are to be read; after a pass that another
+    follows, `close` makes of it the plan of the next one.
 
     >>> import numpy as np
     >>> from typica import CTM
@@ -28,18 +30,29 @@ class Learner:
     ['cat', 'dog', 'emu']
     """
 
-    def __init__(self, detector: Detector) -> None:
-        self.detector: Detector = clone(detector)
-        self.sample = RowSample(TRAINING_SAMPLE)
+    @border
+    def __init__(self, detector: Detector, sample: int | None = None) -> None:
+        self._begin(way_of(_checked(detector), sample))
+
+    def _begin(self, way: Way) -> None:
+        self.way = way
+        self.sample = RowSample(way.limit, way.salt)
         self.n = 0
+        self.closed = 0  # passes
+
+    @property
+    def passes(self) -> int:
+        """How often the rows are to be read."""
+        return self.way.passes
 
     @border
     def add(self, batch: Batch) -> Self:
         """Learn the rows of a batch; an error names their file and row."""
         if len(batch):
             with batch.blamed():
-                self.detector.partial_fit(batch.features, batch.labels)
-            self.sample.add(batch)
+                self.way.add(batch)
+            if not self.closed:
+                self.sample.add(batch)
             self.n += len(batch)
         return self
 
@@ -47,33 +60,65 @@ class Learner:
     def merge(self, other: Self) -> Self:
         """Take in what another has learnt, which stays as it is; this one is changed."""
         if other.n:
-            self.detector.merge(other.detector)
-            self.sample.merge(other.sample)
+            self.way.merge(other.way)
+            if not self.closed:
+                self.sample.merge(other.sample)
             self.n += other.n
         return self
 
     def fresh(self) -> Self:
-        """Return one that has learnt nothing yet, for another part."""
-        return type(self)(self.detector)
+        """Return one that has learnt nothing in this pass, for another part."""
+        made = type(self).__new__(type(self))
+        made._begin(self.way.fresh())
+        made.closed = self.closed
+        if self.closed:
+            made.sample = self.sample  # that of the first pass
+        return made
+
+    @border
+    def close(self) -> Self:
+        """End a pass that another follows: this is its plan then. After the last pass, nothing."""
+        self._check_rows()
+        if self.closed + 1 < self.passes:
+            self.way.close(self.n)
+            self.closed += 1
+            self.n = 0
+        return self
 
     @border
     def finish(self) -> Detector:
         """Return the fitted detector, with the provisional threshold of its sample of rows."""
-        if not self.n or self.sample.rows is None:
+        self._check_rows()
+        return self.way.finish(self.sample, self.n)
+
+    def _check_rows(self) -> None:
+        if not self.n:
             raise InputError("there are no training rows; pass some.")
-        return self.detector.set_training_threshold(self.sample.rows)
 
     def to_bytes(self) -> bytes:
         """Return all of it as bytes of safetensors, without pickle."""
-        state = {"detector": self.detector, "sample": self.sample.state(), "n": self.n}
-        return store.to_bytes(state)
+        state = {"way": self.way.name, "state": self.way.state(), "sample": self.sample.state()}
+        return store.to_bytes({**state, "n": self.n, "closed": self.closed})
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """Rebuild what `to_bytes` returned; damaged bytes are refused."""
         state: dict[str, Any] = store.from_bytes(data)
         made = cls.__new__(cls)
-        made.detector = final_detector(state["detector"])
+        way = WAYS[state["way"]](state["state"]["detector"])
+        way.restore(state["state"])
+        made._begin(way)
         made.sample = RowSample.from_state(state["sample"])
-        made.n = state["n"]
+        made.n, made.closed = state["n"], state["closed"]
         return made
+
+
+def _checked(detector: Any) -> Detector:
+    if is_pipeline(detector):
+        raise InputError(
+            "a Pipeline cannot be fitted in parts; fit its steps one after the other, and pass the "
+            "detector alone."
+        )
+    if not isinstance(detector, Detector):
+        raise InputError(f"{type(detector).__name__} is not a detector; pass one.")
+    return detector

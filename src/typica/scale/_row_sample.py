@@ -15,18 +15,20 @@ from typica.scale._batches import Batch
 class RowSample:
     """At most `limit` rows, with their labels where they have any, by rising keys.
 
-    Samples of parts merge into the sample of the whole.
+    salt: part of every key, for another sample of the same rows. Samples of parts merge into the
+    sample of the whole.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, salt: str = "") -> None:
         self.limit = limit
+        self.salt = salt
         self.keys: NDArray[np.uint64] = np.empty(0, dtype=np.uint64)
         self.rows: AnyArray | None = None
         self.labels: AnyArray | None = None
 
     def add(self, batch: Batch) -> Self:
         """Take in the rows of a batch whose keys are small enough."""
-        keys = batch.keys
+        keys = batch.keys(self.salt)
         if len(self.keys) == self.limit:
             chosen = np.flatnonzero(keys < self.keys[-1])
         else:
@@ -60,11 +62,11 @@ class RowSample:
     def state(self) -> dict[str, Any]:
         """Return what is sent to others."""
         arrays = {"keys": self.keys, "rows": self.rows, "labels": self.labels}
-        return {"limit": self.limit, **arrays}
+        return {"limit": self.limit, "salt": self.salt, **arrays}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         """Rebuild the sample from what was sent."""
-        made = cls(state["limit"])
+        made = cls(state["limit"], state["salt"])
         made.keys, made.rows, made.labels = state["keys"], state["rows"], state["labels"]
         return made

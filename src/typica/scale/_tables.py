@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from typica.arrays import AnyArray
+from typica.arrays import AnyArray, as_labels
+from typica.data import read_labels
 from typica.errors import InputError, about, border
 from typica.extras import need
 from typica.scale._batches import Batch, read_batch, read_part, sliced
@@ -147,22 +149,36 @@ def open_tables(
     data: a Parquet or Arrow file, a pattern (`embeddings/*.parquet`), a folder, an address that
     fsspec knows, several of these, or an object with `__arrow_c_stream__`. features: the column of
     lists that holds them; None takes the column `features`, or the only one of lists. columns: one
-    column for each feature, in their place. labels: a column, or an array with one label for each
-    row. ids: a column that is passed on. width: how many features a row must have. part_bytes: how
-    large parts are, about. find_labels: take a column `label`, where no labels are given.
+    column for each feature, in their place; `f*` stands for all that are called so. labels: a
+    column, a file, or an array with one label for each row. ids: a column that is passed on.
+    width: how many features a row must have. part_bytes: how large parts are, about. find_labels:
+    take a column `label`, where no labels are given.
     """
     wanted = Wanted(features, columns, labels, ids, find_labels)
     if not isinstance(data, str | os.PathLike | Sequence):
         return _open_stream(data, wanted, width)
     outlines = outline_files(find_files(data))
     first = outlines[0]
+    given = _given_labels(labels, {*first.schema.names, *_constants(first)})
+    if given is not None:
+        wanted = Wanted(features, columns, given, ids)
     with about(first.file.path):
         chosen = wanted.found_in(first.schema, _constants(first))
     _check_all(outlines, chosen, width)
-    given = None if labels is None or isinstance(labels, str) else labels
     opened = Tables(tuple(cut(outlines, part_bytes)), chosen, first.schema, given)
     _check_labels(opened)
     return opened
+
+
+def _given_labels(labels: Any, columns: set[str]) -> AnyArray | None:
+    """Return labels that are no column: an array, or what a file holds."""
+    if labels is None:
+        return None
+    if not isinstance(labels, str | os.PathLike):
+        return as_labels(labels)
+    if str(labels) in columns or not Path(labels).is_file():
+        return None
+    return read_labels(labels)
 
 
 def _constants(outline: Outline) -> list[str]:

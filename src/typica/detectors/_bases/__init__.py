@@ -20,6 +20,7 @@ from typica.detectors._bases.scatter import (
     principal_dim,
     zero_logits,
 )
+from typica.detectors._bases.two_passes import Totals, TwoPasses
 
 __all__ = [
     "SUBSAMPLE",
@@ -34,6 +35,8 @@ __all__ = [
     "RowsDetector",
     "ScatterDetector",
     "Tempered",
+    "Totals",
+    "TwoPasses",
     "check_classes",
     "check_k",
     "check_known",

@@ -1,0 +1,133 @@
+"""Fit and calibrate on one machine, in memory that the rows do not add to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from typica.detectors import Detector
+from typica.errors import InputError, argument, border
+from typica.files import free_memory
+from typica.progress import note
+from typica.scale._calibrator import Calibrator
+from typica.scale._each import each_batch
+from typica.scale._learner import Learner
+from typica.scale._tables import Data, Stream, Tables, open_tables
+from typica.scale._ways import Sampled, Share, Sums
+
+_KEPT = 0.4  # of the free memory that kept rows may take: they are put together at the end
+
+
+@border
+def fit(
+    detector: Detector,
+    data: Data,
+    *,
+    features: str | None = None,
+    columns: Sequence[str] | None = None,
+    labels: Any = None,
+    sample: int | None = None,
+) -> Detector:
+    """Fit a detector on tables of any size, and return it; the one that is passed stays as it is.
+
+    data, features, columns, labels: as `open_tables` takes them; without labels the column `label`
+    is taken, where there is one. sample: fit on so many rows alone, chosen at random: for detectors
+    that need all rows at once, or keep them. The result is that of `detector.fit` on all rows, to
+    rounding, but for the provisional threshold of more than 2,048 rows: its sample is another.
+
+    >>> import numpy as np, pyarrow as pa
+    >>> from typica import CTM
+    >>> y = np.arange(80) % 4
+    >>> rows = pa.table({"features": np.eye(4)[y].tolist(), "label": y})
+    >>> fit(CTM(), rows).classes_.tolist()
+    [0, 1, 2, 3]
+    """
+    learner = Learner(detector, sample)
+    tables = open_training(detector, data, features=features, columns=columns, labels=labels)
+    check_fit(learner, tables)
+    for number in range(learner.passes):
+        what = "fitting" if learner.passes == 1 else f"fitting, pass {number + 1} of 2"
+        each_batch(what, tables, learner.add)
+        learner.close()
+    return learner.finish()
+
+
+@border
+def calibrate(
+    estimator: Any,
+    data: Data,
+    *,
+    features: str | None = None,
+    columns: Sequence[str] | None = None,
+    alpha: Any = None,
+    tpr: Any = None,
+    confidence: Any = None,
+    by_class: bool = False,
+    groups: Mapping[Any, str] | None = None,
+) -> Any:
+    """Calibrate a fitted detector, or a Pipeline that ends in one, on tables of any size.
+
+    data, features, columns: as `open_tables` takes them. The other options are those of
+    `Detector.calibrate`. The estimator is changed and returned. Scores are known by their file
+    within the data set and their row, so that a calibration does not depend on how it is read.
+    """
+    tables = open_tables(data, features=features, columns=columns, width=width_of(estimator))
+    options = {"alpha": alpha, "tpr": tpr, "confidence": confidence, "by_class": by_class}
+    calibrator = Calibrator.begin(estimator, tables.rows, **options, groups=groups)
+    each_batch("calibrating", tables, calibrator.add)
+    return calibrator.finish()
+
+
+def open_training(detector: Detector, data: Data, **columns: Any) -> Tables | Stream:
+    """Open the tables that a detector is to be fitted on, with labels where it uses them."""
+    uses_labels = detector.tags.uses_labels or detector.tags.needs_labels
+    head = getattr(detector, "head", None)
+    width = None if head is None else head.n_features
+    return open_tables(data, **columns, width=width, find_labels=uses_labels)
+
+
+def width_of(estimator: Any) -> int | None:
+    """Return how many features a fitted estimator takes, where it knows."""
+    first = estimator[0] if hasattr(estimator, "steps") else estimator
+    own: int | None = getattr(first, "n_features", None)
+    return getattr(first, "n_features_in_", None) if own is None else own
+
+
+def check_fit(learner: Learner, tables: Tables | Stream) -> None:
+    """Say before any row is read what a fit cannot do, or what it does otherwise."""
+    way, detector = learner.way, learner.way.detector
+    has_labels = tables.columns.labels is not None or getattr(tables, "labels", None) is not None
+    if detector.tags.needs_labels and not has_labels:
+        column = argument("labels", "COLUMN")
+        raise InputError(f"{type(detector).__name__} needs labels; pass {column}.")
+    if detector.tags.uses_labels and not has_labels:
+        wanted = argument("labels", "COLUMN")
+        note(f"no labels: all rows count as one class (pass {wanted} for one mean per class)")
+    if learner.passes > 1 and not tables.is_repeatable:
+        raise InputError(
+            f"{type(detector).__name__} reads the rows twice, and this stream can be read once; "
+            "pass files, or a table."
+        )
+    if isinstance(way, Sums) and "subsample" in detector.get_params(deep=False):
+        _check_kept(detector, tables)
+    if isinstance(way, Sampled) and detector.tags.needs_fit:
+        note(f"fitted on a random sample of at most {way.limit:,} rows")
+    if isinstance(way, Share):
+        note(f"fitted on a random share of {way.share:g} of the rows")
+
+
+def _check_kept(detector: Detector, tables: Tables | Stream) -> None:
+    """Refuse to keep more rows than the memory holds."""
+    sample = argument("sample", 100_000)
+    if tables.rows is None or tables.width is None:
+        note(f"{type(detector).__name__} keeps every row in memory; pass {sample} to keep some")
+        return
+    size = 4 * tables.rows * tables.width
+    rows = f"{type(detector).__name__} keeps all {tables.rows:,} rows, {size / 1e9:.1f} GB"
+    free = free_memory()
+    if free is not None and size > _KEPT * free:
+        raise InputError(
+            f"{rows}, and {free / 1e9:.1f} GB of memory are free; pass {sample} to keep so many, "
+            "chosen at random."
+        )
+    note(f"{rows}; pass {sample} to keep so many, chosen at random")

@@ -1,0 +1,200 @@
+"""Verdicts as a folder of Parquet files, each whole or absent, so that killed work can go on.
+
+The folder holds `part-00000.parquet` and so on, one for each part of the data set, and
+`_typica.json`, which says what was judged by what; readers of Parquet folders leave that out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import posixpath
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from typica.errors import InputError
+from typica.extras import need
+from typica.files import atomic_path, lock_folder, reading
+from typica.scale._files import is_address, unreachable
+from typica.verdicts import WORDS
+
+MANIFEST = "_typica.json"
+_NAME = re.compile(r"part-(\d{5,})\.parquet")
+
+
+class Shards:
+    """A folder of verdicts, here or at an address; made by `open_shards`."""
+
+    def __init__(self, place: Folder | Address, schema: Any) -> None:
+        self.place = place
+        self.schema = schema
+
+    def numbers(self) -> set[int]:
+        """Return the numbers of the parts whose verdicts are there, whole."""
+        found = set()
+        for name in self.place.names():
+            number = _NAME.fullmatch(name)
+            if number is not None and self._is_whole(name):
+                found.add(int(number[1]))
+        return found
+
+    def _is_whole(self, name: str) -> bool:
+        try:
+            with self.place.opened(name) as file:
+                found = need("pyarrow.parquet", "parquet").read_schema(file)
+        except Exception:  # of every kind, of what was cut off
+            return False
+        return bool(found.equals(self.schema))
+
+    def write(self, number: int, batches: Iterable[Any]) -> None:
+        """Write the verdicts on a part; they are there when all are written, or not at all."""
+        parquet = need("pyarrow.parquet", "parquet")
+        with (
+            self.place.written(_name(number)) as target,
+            parquet.ParquetWriter(target, self.schema) as writer,
+        ):
+            for batch in batches:
+                writer.write_batch(batch)
+
+    def count(self, number: int) -> int:
+        """Return how many verdicts on a part are atypical."""
+        with self.place.opened(_name(number)) as file:
+            table = need("pyarrow.parquet", "parquet").read_table(file, columns=["verdict"])
+        strange = need("pyarrow.compute", "parquet").equal(table.column("verdict"), WORDS[False])
+        return int(strange.combine_chunks().sum().as_py() or 0)
+
+
+@contextlib.contextmanager
+def open_shards(path: str, identity: dict[str, Any], schema: Any) -> Iterator[Shards]:
+    """Open a folder for verdicts: a new one, or one in which the same work was begun."""
+    place: Folder | Address = Address(path) if is_address(path) else Folder(Path(path))
+    with place.locked():
+        _begin(place, path, identity)
+        yield Shards(place, schema)
+
+
+def _begin(place: Folder | Address, path: str, identity: dict[str, Any]) -> None:
+    names = place.names()
+    if MANIFEST not in names:
+        others = [name for name in names if not name.startswith(".")]
+        if others:
+            raise InputError(
+                f"{path}: is not empty and holds no verdicts ({others[0]}); choose a new folder."
+            )
+        place.write_text(MANIFEST, json.dumps(identity, sort_keys=True, indent=1))
+        return
+    with reading(f"{path}/{MANIFEST}", "not what typica wrote", "choose a new folder"):
+        there = json.loads(place.read_text(MANIFEST))
+    for key in sorted({*identity, *there}):
+        if there.get(key) != identity.get(key):
+            raise InputError(
+                f"{path}: holds verdicts with another {key}; choose a new folder, or remove it."
+            )
+
+
+def _name(number: int) -> str:
+    return f"part-{number:05d}.parquet"
+
+
+class Folder:
+    """A folder of this machine."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Make the folder, and keep other processes from writing to it."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"{self.path}: cannot make a folder there ({error.strerror}); choose another."
+            ) from None
+        handle = lock_folder(self.path, "writing verdicts there")
+        try:
+            yield
+        finally:
+            # Closing the handle gives up the lock.
+            with contextlib.suppress(OSError):
+                os.close(handle)
+
+    def names(self) -> list[str]:
+        """Return the names of the files."""
+        return sorted(entry.name for entry in self.path.iterdir())
+
+    def opened(self, name: str) -> Any:
+        """Return a file, open for reading."""
+        return (self.path / name).open("rb")
+
+    @contextlib.contextmanager
+    def written(self, name: str) -> Iterator[Path]:
+        """Yield where to write a file that is there when the block ends well."""
+        with atomic_path(self.path / name) as temporary:
+            yield temporary
+
+    def read_text(self, name: str) -> str:
+        """Return the text of a file."""
+        return (self.path / name).read_text(encoding="utf-8")
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a text, whole or not at all."""
+        with atomic_path(self.path / name) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+
+
+class Address:
+    """A folder at an address that fsspec knows.
+
+    Stores of objects show a file when it is whole; of other systems a file that was cut off is
+    found by its end, which is missing.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        with self._answering():
+            self.system, self.path = need("fsspec", "scale").core.url_to_fs(address)
+
+    @contextlib.contextmanager
+    def _answering(self) -> Iterator[None]:
+        try:
+            yield
+        except InputError:
+            raise
+        except Exception as error:  # of every kind, by the package that knows the address
+            raise unreachable(self.address, error) from error
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Make the folder where the system has any; there is no lock."""
+        with self._answering():
+            self.system.makedirs(self.path, exist_ok=True)
+        yield
+
+    def names(self) -> list[str]:
+        """Return the names of the files."""
+        with self._answering():
+            self.system.invalidate_cache()
+            return sorted(posixpath.basename(path) for path in self.system.find(self.path))
+
+    def opened(self, name: str) -> Any:
+        """Return a file, open for reading."""
+        return self.system.open(f"{self.path}/{name}", "rb")
+
+    @contextlib.contextmanager
+    def written(self, name: str) -> Iterator[Any]:
+        """Yield a file to write to."""
+        with self.system.open(f"{self.path}/{name}", "wb") as file:
+            yield file
+
+    def read_text(self, name: str) -> str:
+        """Return the text of a file."""
+        return bytes(self.system.cat_file(f"{self.path}/{name}")).decode()
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a text."""
+        with self._answering():
+            self.system.pipe_file(f"{self.path}/{name}", text.encode())
