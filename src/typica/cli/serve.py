@@ -11,6 +11,7 @@ from typica.cli.app import new_app
 from typica.cli.checks import out_folder
 from typica.cli.options import MovedModel, MovedWeights, Trust
 from typica.cli.show import console
+from typica.errors import InputError
 from typica.extras import check_installed
 
 app = new_app()
@@ -19,8 +20,9 @@ app = new_app()
 @app.command(epilog="Example: typica serve ctm.safetensors --port 9000")
 def serve(
     detectors: Annotated[
-        list[Path], typer.Argument(help="Files that `typica fit` wrote; each is a model.")
-    ],
+        list[Path] | None,
+        typer.Argument(help="Files that `typica fit` wrote; each is a model.", show_default=False),
+    ] = None,
     host: Annotated[
         str, typer.Option(help="The address to listen on; 0.0.0.0 is every one of this machine.")
     ] = "127.0.0.1",
@@ -28,7 +30,10 @@ def serve(
     grpc_port: Annotated[int, typer.Option(help="For gRPC.")] = 8081,
     metrics_port: Annotated[int, typer.Option(help="For Prometheus.")] = 8082,
     bank: Annotated[
-        Path | None, typer.Option(help="Known inputs, of which the nearest are named.")
+        Path | None, typer.Option(help="Known inputs, of which the nearest are named and shown.")
+    ] = None,
+    bank_images: Annotated[
+        Path | None, typer.Option(help="Where the images of the bank lie, if they have moved.")
     ] = None,
     token_file: Annotated[
         Path | None, typer.Option(help="Ask every caller for the token in this file.")
@@ -46,22 +51,55 @@ def serve(
             help="Write the folder that `mlserver start` and KServe read, and serve nothing.",
         ),
     ] = None,
+    demo: Annotated[
+        bool,
+        typer.Option(
+            "--demo", help="Serve a detector of handwritten digits, to be drawn on the page."
+        ),
+    ] = False,
 ) -> None:
     """Serve detectors over HTTP and gRPC: verdicts, metrics, and a page to drop images on.
 
     A detector whose file is replaced is read again. SIGTERM or Ctrl-C ends it, once what was
     accepted is answered.
     """
+    _check(detectors, write, demo)
     check_installed("mlserver", "serve")
-    from typica.serve import Limits, Options, read_token, write_repository  # noqa: PLC0415 (an extra)
+    from typica.serve import (  # noqa: PLC0415 (an extra)
+        Limits,
+        Options,
+        read_token,
+        serve_demo,
+        write_repository,
+    )
     from typica.serve import serve as run  # noqa: PLC0415
 
+    paths = detectors or []
     token = None if token_file is None else read_token(token_file)
     limits = Limits(body=max_body * 10**6, pixels=max_pixels * 10**6, queue=queue)
     options = Options(host, port, grpc_port, metrics_port, token, limits)
-    known: dict[str, Any] = {"bank": bank, "model": model, "weights": weights, "trust": trust}
+    if demo:
+        if port:
+            console.print(f"draw a digit at http://{host}:{port}/, and then a letter")
+        serve_demo(options)
+        return
+    known: dict[str, Any] = {
+        "bank": bank,
+        "bank_images": bank_images,
+        "model": model,
+        "weights": weights,
+        "trust": trust,
+    }
     if write is not None:
-        folder = write_repository(*detectors, folder=write, options=options, **known)
+        folder = write_repository(*paths, folder=write, options=options, **known)
         console.print(f"wrote {folder}; serve it with `mlserver start {folder}`")
         return
-    run(*detectors, options=options, **known)
+    run(*paths, options=options, **known)
+
+
+def _check(detectors: list[Path] | None, write: Path | None, demo: bool) -> None:
+    """Refuse a demonstration of something else, and a server of nothing."""
+    if demo and (detectors or write is not None):
+        raise InputError("--demo brings its own detectors; leave the others and --write out.")
+    if not demo and not detectors:
+        raise InputError("no detectors; pass files that `typica fit` wrote, or --demo.")

@@ -14,9 +14,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+import typica
 from typica.errors import InputError
 from typica.exact import json_values
 from typica.serve._batcher import BusyError
+from typica.serve._gallery import NotKnownError
 from typica.serve._infer import infer
 from typica.serve._models import Models, UnknownModelError, told
 from typica.serve._page import page_routes
@@ -63,14 +65,17 @@ class _Routes:
         return await score(request, self._models)
 
     async def models(self, request: Request) -> Response:
-        return JSONResponse({"models": [runtime.name for runtime in self._models]})
+        names = [runtime.name for runtime in self._models]
+        return JSONResponse({"models": names, "version": typica.__version__})
 
     async def model(self, request: Request) -> Response:
         runtime = self._models.get(request.path_params["name"])
         return JSONResponse(json_values(told(runtime)))
 
     async def stream(self, request: Request) -> Response:
-        reports = {runtime.name: runtime.live.report() for runtime in self._models}
+        named = request.query_params.get("model")
+        asked = self._models if named is None else [self._models.get(named)]
+        reports = {runtime.name: runtime.live.report() for runtime in asked}
         return JSONResponse(json_values({"models": reports}))
 
     async def metrics(self, request: Request) -> Response:
@@ -116,7 +121,7 @@ class _Replayed(Response):
 
 async def _refused(_: Request, error: Exception) -> Response:
     status = 400
-    if isinstance(error, UnknownModelError):
+    if isinstance(error, UnknownModelError | NotKnownError):
         status = 404
     elif isinstance(error, UnknownKindError):
         status = 415

@@ -21,6 +21,8 @@ from typica.serve._logs import log, place_of
 from typica.serve._options import Options
 
 HEALTH = ("/v2/health/live", "/v2/health/ready")
+STREAM = "/stream"  # which the page asks for again and again
+PAGE = ("/", "/page/")  # the page and its files, which hold nothing of the detectors
 AT_ONCE = 8  # bodies of the largest size that may be in memory
 PATIENCE = 30.0  # seconds that a body may stand still
 
@@ -59,7 +61,7 @@ class Guard:
         except Exception as error:  # whatever it is, the caller hears of it and the server goes on
             log("internal error", level="error", **place_of(error))
             await answer.say(500, "internal error; the server's log says which", {})
-        if scope["path"] not in HEALTH:
+        if scope["path"] not in (*HEALTH, STREAM):
             log(
                 "request",
                 method=scope["method"],
@@ -72,7 +74,8 @@ class Guard:
     def _check(self, scope: Scope, headers: Headers) -> None:
         if scope["path"] in HEALTH:
             return
-        check_token(headers.get("authorization", ""), self.options.token)
+        if not is_page(scope["path"]):
+            check_token(headers.get("authorization", ""), self.options.token)
         self._check_host(headers)
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2] != headers.get("host"):
@@ -176,6 +179,16 @@ class _Answer:
         encoded = [(name.encode(), value.encode("latin-1")) for name, value in sent.items()]
         await self({"type": "http.response.start", "status": status, "headers": encoded})
         await self({"type": "http.response.body", "body": body})
+
+
+def is_page(path: str) -> bool:
+    """Tell whether a path is of the page, which asks for the token itself.
+
+    >>> is_page("/"), is_page("/page/main.js"), is_page("/score"), is_page("/pages")
+    (True, True, False, False)
+    """
+    index, files = PAGE
+    return path == index or path.startswith(files)
 
 
 def check_token(given: str, token: str | None) -> None:

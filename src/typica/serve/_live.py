@@ -36,7 +36,8 @@ class Live:
         """Go on with a new version of the detector; the monitor begins anew."""
         with self._lock:
             self.monitor = _monitor(served)
-            self._typical.clear()
+            for seen in (self._typical, self._recent, self._trace):
+                seen.clear()
             self._served = served
             _metrics.begin(served, self.monitor)
 
@@ -103,6 +104,7 @@ class Live:
         """Return the state of the stream as JSON values."""
         with self._lock:
             return {
+                "digest": self._served.digest,
                 "inputs": self._inputs,
                 "atypical": self._atypical,
                 "window": len(self._typical),

@@ -1,0 +1,95 @@
+"""`typica serve --demo`: a detector of handwritten digits, to be drawn on the page.
+
+A network with one wide hidden layer learns the digits 0 to 6 that come with scikit-learn, 8x8
+pixels each, light on dark. It, its images and its detectors are files like those of any user, and
+are served as such.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from sklearn.neural_network import MLPClassifier
+from threadpoolctl import threadpool_limits
+
+from typica.bank import Bank
+from typica.bench import digits
+from typica.detectors import CTM, RelativeMahalanobis
+from typica.errors import border
+from typica.nets import Perceptron, Settings, extract
+from typica.serve._options import Options
+
+HIDDEN = 512  # one wide layer keeps more of the pixels than two narrow ones, letters among them
+ALPHA = 0.05
+SIDE = 8
+NAMES = ("relative-mahalanobis", "ctm")
+
+
+class Demo(NamedTuple):
+    """What there is to serve: the files of detectors, and the bank of the digits they know."""
+
+    detectors: list[Path]
+    bank: Path
+
+
+@border
+def serve_demo(options: Options | None = None) -> None:
+    """Serve the demonstration until a signal ends it; its files go with it."""
+    # Needs the extra `serve`, which to write the demonstration does not.
+    from typica.serve._server import serve  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory(prefix="typica-demo-") as folder:
+        demo = write_demo(folder)
+        serve(*demo.detectors, options=options, bank=demo.bank)
+
+
+@border
+def write_demo(folder: str | os.PathLike[str]) -> Demo:
+    """Write images of digits, a network that has learnt them, a bank and two detectors.
+
+    demo = write_demo("demo")
+    serve(*demo.detectors, bank=demo.bank)
+    """
+    folder = Path(folder)
+    splits = digits.split()
+    known = [np.concatenate(pair) for pair in zip(splits["train"], splits["test"], strict=True)]
+    network = folder / "network.safetensors"
+    # BLAS threads gain nothing on matrices this small.
+    with threadpool_limits(limits=1, user_api="blas"):
+        _write_images(folder / "digits", *known)
+        _write_images(folder / "held-out", *splits["calibration"])
+        _learnt(*known).save(network)
+        bank = _banked(folder / "digits", network)
+        held_out = _banked(folder / "held-out", network)
+        detectors = (RelativeMahalanobis(), CTM())
+        paths = [folder / f"{name}.safetensors" for name in NAMES]
+        for detector, path in zip(detectors, paths, strict=True):
+            detector.fit(bank).calibrate(held_out, alpha=ALPHA).save(path)
+    return Demo(paths, bank.path)
+
+
+def _write_images(folder: Path, images: NDArray[np.float32], labels: NDArray[np.int64]) -> None:
+    """Write each image to a file of its own, in the folder of its digit."""
+    folder.mkdir(parents=True)
+    for number, (image, label) in enumerate(zip(images, labels, strict=True)):
+        place = folder / str(label)
+        place.mkdir(exist_ok=True)
+        pixels = np.rint(image * (255 / digits.INK)).astype(np.uint8)
+        Image.fromarray(pixels).save(place / f"{number:04d}.png")
+
+
+def _learnt(images: NDArray[np.float32], labels: NDArray[np.int64]) -> Perceptron:
+    rows = images.reshape(len(images), -1) / np.float32(digits.INK)
+    return Perceptron.of(MLPClassifier((HIDDEN,), max_iter=1000, random_state=0).fit(rows, labels))
+
+
+def _banked(images: Path, network: Path) -> Bank:
+    transform = {"resize": SIDE, "crop": SIDE, "mode": "L"}
+    out = images.with_suffix(".bank")
+    return extract(images, network, out, transform, settings=Settings(backend="numpy"))
