@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from typica.bank import Bank
 from typica.bench import digits
 from typica.detectors import CTM, RelativeMahalanobis
-from typica.errors import border
+from typica.errors import InputError, border
 from typica.nets import Perceptron, Settings, extract
 from typica.serve._options import Options
 
@@ -57,6 +57,8 @@ def write_demo(folder: str | os.PathLike[str]) -> Demo:
     serve(*demo.detectors, bank=demo.bank)
     """
     folder = Path(folder)
+    if folder.exists() and any(folder.iterdir()):
+        raise InputError(f"{folder} is not empty; choose another folder.")
     splits = digits.split()
     known = [np.concatenate(pair) for pair in zip(splits["train"], splits["test"], strict=True)]
     network = folder / "network.safetensors"

@@ -69,6 +69,7 @@ class Runtime(MLModel):
     served: Served
     live: Live
     gallery: Gallery | None
+    _loaded = False
 
     async def load(self) -> bool:
         """Read the detector, and begin to watch its file."""
@@ -86,10 +87,13 @@ class Runtime(MLModel):
         self._batcher = Batcher(self.name, self._work, queue=self.limits.queue)
         self._decoders = ThreadPoolExecutor(min(4, cores()), f"typica-{self.name}-decode")
         self._watch.start()
+        self._loaded = True
         return True
 
     async def unload(self) -> bool:
         """Judge what is waiting, and end."""
+        if not self._loaded:
+            return True  # as where its file could not be read
         await asyncio.to_thread(self._watch.stop)
         await asyncio.to_thread(self._batcher.close)
         self._decoders.shutdown()

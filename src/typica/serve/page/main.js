@@ -9,7 +9,7 @@ import { follow, glance } from "./stream.js";
 const AT_ONCE = 4; // images under way
 const CARDS = 100; // verdicts that are kept
 const GREY = 64; // pixels: the largest side of an image that is worth drawing by hand
-const FEW = 12; // numbers of a row that an example writes out
+const FEW = 16; // numbers of a row that an example writes out
 
 let told = null; // what the server tells of the detector
 let drawing = null; // the result on what is on the board, and its image
