@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from typica.arrays import AnyArray
 from typica.bench._engine import Engine, Scores
 from typica.bench._feature_suite import FeatureSuite
 from typica.calibration import guaranteed_rank, threshold_at
+from typica.data import thumbnail
 from typica.detectors import Detector
 from typica.exact import exact
 from typica.files import atomic_path
@@ -121,7 +121,7 @@ class _Images:
         if (name, row) not in self.files:
             sets, file = self._sets, _file(len(self.files))
             title, image = sets.images[name][row]
-            _thumbnail(image).save(self._folder / file)
+            thumbnail(image, SIDE).save(self._folder / file)
             features = sets.test if name == "test" else sets.ood[name]
             self.files[name, row] = Shown(
                 file=file,
@@ -186,13 +186,3 @@ def _chosen(scores: Mapping[str, AnyArray], cut: float) -> Iterator[tuple[str, s
     for row in order[::-1][:EACH]:
         if known[row] < cut:
             yield "false alarm", "test", int(row)
-
-
-def _thumbnail(image: Any) -> Image.Image:
-    if isinstance(image, Image.Image):
-        made = image.convert("RGB")
-    else:
-        made = Image.fromarray(np.asarray(image))
-    if max(made.size) > SIDE:
-        made.thumbnail((SIDE, SIDE))
-    return made

@@ -37,7 +37,7 @@ from typica.head import Head
 from typica.nets import (
     Opened,
     Settings,
-    code_to_run,
+    code_to_agree_to,
     extract,
     is_function,
     one_backend,
@@ -305,12 +305,10 @@ def _advice(source: Source, data: Path | None) -> str:
 
 def _check_trust(suite: Suite, weights: Any, trust: bool) -> None:
     """Refuse a suite that names a function: whoever wrote the suite chose the code that runs."""
-    if suite.model is None or not is_function(suite.model):
+    if not is_function(suite.model):
         return
-    code = code_to_run(suite.model, weights)
-    agreed = trust or (code is not None and code.is_agreed())
-    if not agreed:
-        told = f"{suite.model}, whose code will run" if code is None else code.describe()
+    told = None if trust else code_to_agree_to(suite.model, weights)
+    if told is not None:
         raise InputError(
             f"suite {suite.name!r}: its model is the function {told}; "
             f"agree with {argument('trust', True)}, once for this code."

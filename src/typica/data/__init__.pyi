@@ -10,6 +10,7 @@ from ._row_writer import RowPrinter, RowWriter
 from ._rows import read_grouped, read_known, read_rows
 from ._standard_input import read_arriving
 from ._table import Features
+from ._thumbnail import thumbnail
 from ._transform import Preprocessing
 from ._unpack import unpack
 from ._verdict_files import check_verdict_file, write_verdicts
@@ -57,6 +58,7 @@ __all__ = [
     "read_origin",
     "read_rows",
     "sets",
+    "thumbnail",
     "unpack",
     "write_verdicts",
 ]

@@ -10,14 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-from PIL import Image, ImageOps
-
 import typica
 from typica.cards import shown
 from typica.data._decode import ImageError
 from typica.data._image_sets import Images
+from typica.data._thumbnail import thumbnail
 from typica.errors import InputError
 from typica.verdicts import WORDS, Verdicts
 
@@ -120,21 +117,14 @@ def _figures(verdicts: Verdicts, images: Images) -> Iterator[Figure]:
 def _thumbnail(images: Images, row: int) -> tuple[str, bool, str]:
     """Return an image as a data URI, whether it is small, and what is wrong with it."""
     try:
-        image = _upright(images.read(row))
+        image = thumbnail(images.read(row), SIDE)
     except ImageError as error:  # it was read once already, but files change
         return "", False, str(error)
-    image.thumbnail((SIDE, SIDE))
     small = max(image.size) <= SMALL
     file = io.BytesIO()
     kind = "png" if small else "jpeg"
     image.save(file, kind)
     return f"data:image/{kind};base64,{base64.b64encode(file.getvalue()).decode()}", small, ""
-
-
-def _upright(image: Image.Image | NDArray[np.uint8]) -> Image.Image:
-    if isinstance(image, np.ndarray):
-        return Image.fromarray(image)
-    return ImageOps.exif_transpose(image)
 
 
 @functools.cache

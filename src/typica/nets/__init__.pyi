@@ -1,6 +1,6 @@
 from . import zoo
 from ._adascale import AdaSCALE
-from ._consent import agreements_file, code_of, code_to_run, is_function
+from ._consent import agreements_file, code_of, code_to_agree_to, code_to_run, is_function
 from ._explaining import explain_images
 from ._extraction import extract
 from ._gram import Gram
@@ -50,6 +50,7 @@ __all__ = [
     "are_images",
     "check_settings",
     "code_of",
+    "code_to_agree_to",
     "code_to_run",
     "explain_images",
     "extract",

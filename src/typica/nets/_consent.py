@@ -79,6 +79,19 @@ def code_to_run(spec: str, weights: Any = None) -> Code | None:
     return Code(spec, str(Path(file).resolve()), digest, content)
 
 
+def code_to_agree_to(spec: Any, weights: Any = None) -> str | None:
+    """Return the function that waits for the user's word, for a message.
+
+    None where no function is named, or the user has agreed to it before.
+    """
+    if not is_function(spec):
+        return None
+    code = code_to_run(spec, weights)
+    if code is None:
+        return f"{spec}, whose code will run"
+    return None if code.is_agreed() else code.describe()
+
+
 def is_function(spec: Any) -> bool:
     """Tell whether a network is named as package.module:function, whose code has to run."""
     if not isinstance(spec, str) or ":" not in spec or zoo.find(spec) is not None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from typica.data import Images, Preprocessing
 from typica.errors import InputError, argument
 from typica.files import sha256
-from typica.nets._consent import code_of, code_to_run, is_function
+from typica.nets._consent import code_of, code_to_agree_to, is_function
 from typica.nets._models import PROGRAMS, Opened, open_model
 from typica.nets._transforms import transform_for
 from typica.origin import Origin
@@ -106,16 +106,12 @@ def _remembered_model(origin: Origin) -> str:
 
 def _check_agreed(spec: str, weights: Any) -> None:
     """Refuse code that a file asks for, unless the user has named it before."""
-    if not is_function(spec):
-        return
-    code = code_to_run(spec, weights)
-    if code is not None and code.is_agreed():
-        return
-    told = f"{spec}, whose code will run" if code is None else code.describe()
-    raise InputError(
-        f"its model is the function {told}; "
-        f"agree with {argument('model', spec)}, once for this code."
-    )
+    told = code_to_agree_to(spec, weights)
+    if told is not None:
+        raise InputError(
+            f"its model is the function {told}; "
+            f"agree with {argument('model', spec)}, once for this code."
+        )
 
 
 def _remembered_weights(origin: Origin) -> str | None:

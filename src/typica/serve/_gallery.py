@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
 
 from typica.bank import Bank
-from typica.data import Images, open_images
+from typica.data import Images, open_images, thumbnail
 from typica.detectors import reads_layers
 from typica.errors import InputError
 from typica.exact import json_number
@@ -95,10 +94,7 @@ class Gallery:
         if not 0 <= row < len(self.bank):
             raise NotKnownError(f"row {row} of a bank of {len(self.bank)}; pass one of them.")
         images = self._opened()
-        image = images.read(self._place_of(row, images))
-        shown = Image.fromarray(image) if isinstance(image, np.ndarray) else image
-        shown = ImageOps.exif_transpose(shown).convert("RGB")
-        shown.thumbnail((SIDE, SIDE))
+        shown = thumbnail(images.read(self._place_of(row, images)), SIDE)
         file = io.BytesIO()
         shown.save(file, "png")
         return file.getvalue()
