@@ -24,7 +24,7 @@ from typica.bench import (
     named_methods,
     read_features_folder,
     read_result,
-    read_scores,
+    read_result_scores,
     run_experiment,
     tables_of,
     to_csv,
@@ -502,7 +502,7 @@ def test_a_result_is_written_and_read_and_is_the_same_to_the_bit(tmp_path):
         write_result(tmp_path / folder, outcome())
     for file in ("result.json", "scores/ctm.npz", "scores/msp.npz"):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes(), file
-    scores = read_scores(tmp_path / "a")
+    scores = read_result_scores(tmp_path / "a")
     assert set(scores) == {"ctm", "msp"} and list(scores["ctm"].ood) == OOD
     assert scores["ctm"].ood["noise"].shape == (500,)
     assert scores["ctm"].test.shape == scores["ctm"].calibration.shape == (316,)
@@ -511,7 +511,7 @@ def test_a_result_is_written_and_read_and_is_the_same_to_the_bit(tmp_path):
     assert read_result(tmp_path / "a").rows.keys() == {"ctm", "msp"}
     write_result(tmp_path / "a", outcome("analysis"))
     write_result(tmp_path / "a", outcome(methods="msp"))
-    assert set(read_scores(tmp_path / "a")) == {
+    assert set(read_result_scores(tmp_path / "a")) == {
         "msp"
     }  # no scores of a method that is not in the result
     curves = read_result(tmp_path / "a", "analysis").analysis.curves
@@ -535,7 +535,7 @@ def test_folders_that_are_no_result(tmp_path):
     (tmp_path / "scores").mkdir()
     (tmp_path / "scores" / "ctm.npz").write_bytes(b"PK")
     with pytest.raises(FormatError, match=r"ctm\.npz: not a whole \.npz file"):
-        read_scores(tmp_path)
+        read_result_scores(tmp_path)
 
 
 def two_sections() -> Table:
@@ -666,7 +666,7 @@ def test_files_beside_the_scores_of_a_result_stay(tmp_path):
     write_result(tmp_path, outcome(methods="msp"))
     assert mine.read_bytes() == b"not scores at all"
     assert {file.name for file in (tmp_path / "scores").iterdir()} == {"mine.npz", "msp.npz"}
-    assert set(read_scores(tmp_path)) == {"msp"}
+    assert set(read_result_scores(tmp_path)) == {"msp"}
     (tmp_path / "result.json").write_text("{")  # which names no method: then nothing goes
     write_result(tmp_path, outcome(methods="ctm"))
     assert {file.name for file in (tmp_path / "scores").iterdir()} == {
@@ -674,4 +674,4 @@ def test_files_beside_the_scores_of_a_result_stay(tmp_path):
         "mine.npz",
         "msp.npz",
     }
-    assert set(read_scores(tmp_path)) == {"ctm"}
+    assert set(read_result_scores(tmp_path)) == {"ctm"}
