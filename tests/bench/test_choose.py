@@ -17,7 +17,7 @@ from sklearn.metrics import roc_auc_score
 import typica
 from typica.bench import Choice, compare, digits, leave_classes_out, make_detectors
 from typica.bench._resampling import redrawn_aurocs, row_draws, unknown_draws
-from typica.bench._unknowns import Known, groups, neighbours, parts, some_rows, swapped_rows
+from typica.bench._unknowns import KnownSplit, groups, neighbours, parts, some_rows, swapped_rows
 from typica.cli.choose import shown_choice
 from typica.cli.show import console
 from typica.progress import watched_by
@@ -355,7 +355,7 @@ def known_rows(classes: int, rows: int = 12) -> Known:
     labels = np.arange(rows * classes) % classes
     centres = rng.normal(size=(classes, 5))
     train, held_out = (centres[labels] + rng.normal(size=(len(labels), 5)) for _ in range(2))
-    return Known(train, labels, held_out, labels)
+    return KnownSplit(train, labels, held_out, labels)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from typica.bench._resampling import (
     row_draws,
     unknown_draws,
 )
-from typica.bench._unknowns import Known, groups, joined, parts, swapped_rows
+from typica.bench._unknowns import KnownSplit, groups, joined, parts, swapped_rows
 from typica.detectors import Detector
 from typica.errors import InputError, border
 from typica.head import Head
@@ -61,7 +61,7 @@ def leave_classes_out(
             "no detector to compare; name some, and pass a head for those that need one."
         )
     rng = np.random.default_rng(seed)
-    every = Known(train, labels, held_out, held_out_labels)
+    every = KnownSplit(train, labels, held_out, held_out_labels)
     every.check()
     draws = _Draws(every.bounded(rng), rng)
     planned = [*draws.without_classes(), draws.with_all_classes(near or {})]
@@ -103,7 +103,7 @@ class _Draws:
     A class that is drawn counts wherever it plays a part: alone, in its group, and swapped.
     """
 
-    def __init__(self, known: Known, rng: np.random.Generator) -> None:
+    def __init__(self, known: KnownSplit, rng: np.random.Generator) -> None:
         self.known = known
         self.rng = rng
         self.rows = row_draws(known.held_out_labels, rng)
@@ -147,7 +147,7 @@ class _Draws:
 
 
 def _compared(
-    each: _Round, detectors: Mapping[str, Detector], known: Known
+    each: _Round, detectors: Mapping[str, Detector], known: KnownSplit
 ) -> dict[str, Comparison]:
     """Compare detectors that do not know some classes on the unknowns of a round."""
     kept = known.without(each.left_out)

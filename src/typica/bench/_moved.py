@@ -32,7 +32,7 @@ Scorer = Callable[[AnyArray, int], AnyArray]  # inputs and how many at once, to 
 
 
 @dataclass(frozen=True)
-class Known:
+class TrainImages:
     """Training images with the bank of their features, for methods that learn from both."""
 
     images: Any  # gives (name, image) for the number of a row
@@ -50,7 +50,7 @@ class Moved:
     cache: Path
 
     def scores(
-        self, suite: Suite, sets: Mapping[str, Images], known: Known | None
+        self, suite: Suite, sets: Mapping[str, Images], known: TrainImages | None
     ) -> dict[str, dict[str, AnyArray]]:
         """Return the scores by method and set; none where the model has no gradients."""
         if not isinstance(self.opened.extractor, FeatureExtractor):
@@ -90,7 +90,7 @@ class Moved:
         )
         return lambda inputs, size: odin.score_samples(inputs, batch_size=size).numpy()
 
-    def _layers(self, params: Mapping[str, Any], known: Known) -> Scorer:
+    def _layers(self, params: Mapping[str, Any], known: TrainImages) -> Scorer:
         """Fit Mahalanobis on each layer; learn weights, and maybe the step, from known images."""
         layers = params["layers"] or [*known.bank.layers, PENULTIMATE]
         ensemble = LayerEnsemble(layers=layers, combine="linear").fit(known.bank)

@@ -19,7 +19,7 @@ from typica.arrays import AnyArray, as_floating
 from typica.bank import Bank, bank_settings
 from typica.bench._feature_suite import FeatureSuite
 from typica.bench._image_banks import digest_of
-from typica.bench._moved import Known, Moved
+from typica.bench._moved import Moved, TrainImages
 from typica.bench._suite import Source, Suite
 from typica.data import (
     FeatureFile,
@@ -67,7 +67,7 @@ def prepare(
     opened = _open(suite, data, trust)
     transform = _transform(suite, opened, found)
     banks = cache or home() / "banks"
-    job = _Job(opened, transform, settings or Settings(), banks).by_one_backend(found)
+    job = _SuiteJob(opened, transform, settings or Settings(), banks).by_one_backend(found)
     sets = {name: job.features(name, path, source) for name, (path, source) in found.items()}
     rows, labels = _tables(suite, sets)
     ood = [name for name in suite.ood if name in sets]
@@ -151,7 +151,7 @@ class _Set:
 
 
 @dataclass(frozen=True)
-class _Job:
+class _SuiteJob:
     """Runs the network over sets, each into its bank."""
 
     opened: Opened
@@ -160,7 +160,7 @@ class _Job:
     cache: Path
     _found: dict[str, Images] = field(default_factory=dict)
 
-    def by_one_backend(self, found: Mapping[str, tuple[Path, Source]]) -> _Job:
+    def by_one_backend(self, found: Mapping[str, tuple[Path, Source]]) -> _SuiteJob:
         """Return the job with its backend chosen, once for all sets that are yet to be run.
 
         The backend of sets that were run before goes first, so that equal images stay equal.
@@ -225,7 +225,7 @@ class _Job:
             return {}
         train, known = sets["train"], None
         if train.images is not None and isinstance(train.file.bank, Bank):
-            known = Known(train, train.file.bank, train.images.fingerprint())
+            known = TrainImages(train, train.file.bank, train.images.fingerprint())
         moved = Moved(self.opened, self.transform, self.settings, self.cache)
         return moved.scores(suite, images, known)
 

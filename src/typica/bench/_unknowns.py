@@ -34,7 +34,7 @@ Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownSplit:
     """Training and held-out features with their labels."""
 
     train: AnyArray
@@ -47,22 +47,22 @@ class Known:
         """The classes of the training rows, sorted."""
         return np.unique(self.labels)
 
-    def bounded(self, rng: np.random.Generator) -> Known:
+    def bounded(self, rng: np.random.Generator) -> KnownSplit:
         """Return at most so many rows as it takes to choose, evenly over the classes' shares."""
         train = some_rows(self.labels, TRAIN_ROWS, TRAIN_ROWS_OF_CLASS, rng)
         held_out = some_rows(self.held_out_labels, HELD_OUT_ROWS, HELD_OUT_ROWS_OF_CLASS, rng)
-        return Known(
+        return KnownSplit(
             self.train[train],
             self.labels[train],
             self.held_out[held_out],
             self.held_out_labels[held_out],
         )
 
-    def without(self, left_out: Sequence[Any]) -> Known:
+    def without(self, left_out: Sequence[Any]) -> KnownSplit:
         """Return the rows of the classes that are not left out."""
         train = ~np.isin(self.labels, left_out)
         held_out = ~np.isin(self.held_out_labels, left_out)
-        return Known(
+        return KnownSplit(
             self.train[train],
             self.labels[train],
             self.held_out[held_out],
@@ -119,7 +119,7 @@ def parts(classes: AnyArray, rng: np.random.Generator) -> list[list[Any]]:
     return [classes[np.sort(part)].tolist() for part in by_lot]
 
 
-def groups(known: Known) -> list[list[Any]]:
+def groups(known: KnownSplit) -> list[list[Any]]:
     """Return the groups of neighbouring classes; none where too few classes would stay."""
     if len(known.classes) < FEWEST:
         return []
@@ -147,20 +147,20 @@ def neighbours(means: AnyArray) -> list[list[int]]:
     return [*groups, left]
 
 
-def class_means(known: Known) -> AnyArray:
+def class_means(known: KnownSplit) -> AnyArray:
     """Return the mean training row of each class (C, m), in the order of `classes`."""
     means = [known.train[known.labels == label].mean(axis=0) for label in known.classes]
     return np.stack(means).astype(np.float64)
 
 
-def swapped_rows(known: Known, rng: np.random.Generator) -> AnyArray:
+def swapped_rows(known: KnownSplit, rng: np.random.Generator) -> AnyArray:
     """Return as many unknowns as held-out rows: each with some features of a neighbouring class."""
     partners = known.held_out[partner_rows(known, rng)]
     theirs = rng.random(partners.shape) < 0.5
     return np.where(theirs, partners, known.held_out)
 
 
-def partner_rows(known: Known, rng: np.random.Generator) -> Places:
+def partner_rows(known: KnownSplit, rng: np.random.Generator) -> Places:
     """Return for each held-out row the place of one of a class near to its own."""
     means = class_means(known)
     squares = (means * means).sum(axis=1)

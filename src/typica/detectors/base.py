@@ -105,7 +105,7 @@ class Detector(OutlierMixin, Decider):
         rows = X if hasattr(X, "columns") else Z  # a data frame's columns are known by name
         levels = {"alpha": alpha, "tpr": tpr, "confidence": confidence}
         verdicts = self.judge(rows, **levels, predicted=predicted)
-        known = Known(
+        known = RowFacts(
             matches=self.match(rows),
             percentiles=self._percentiles(verdicts, predicted),
             below=self._percentiles(verdicts, predicted, ties=False),
@@ -152,7 +152,7 @@ class Detector(OutlierMixin, Decider):
             X = self._bank_rows(X)
         return super()._ready(X)
 
-    def _explained(self, z: AnyArray, i: int, verdicts: Verdicts, known: Known) -> Explanation:
+    def _explained(self, z: AnyArray, i: int, verdicts: Verdicts, known: RowFacts) -> Explanation:
         one = verdicts[i]
         matches = known.matches
         parts = () if matches is None else self._contributions(z, int(matches.nearest[i]))
@@ -206,7 +206,7 @@ class Detector(OutlierMixin, Decider):
         return found
 
 
-class Known(NamedTuple):
+class RowFacts(NamedTuple):
     """What is known of all rows before each is explained."""
 
     matches: Matches | None

@@ -25,7 +25,7 @@ _LARGEST = 2**16  # bytes of a choice
 
 
 @dataclass(frozen=True)
-class Choice:
+class FastBackend:
     """A backend with its batch size and threads, and the seconds that it took to find out.
 
     images: how many there were to run where the trial was cut short for their sake; more of them
@@ -51,12 +51,12 @@ def choice_file(identity: Mapping[str, Any], shape: tuple[int, ...], settings: S
     return home() / "backends" / f"{digest[:32]}.json"
 
 
-def read_choice(path: Path) -> Choice | None:
+def read_choice(path: Path) -> FastBackend | None:
     """Return a choice; None where there is none, or a file that holds something else."""
     try:
         with path.open("rb") as file:
             values = json.loads(file.read(_LARGEST))
-        choice = Choice(**values)
+        choice = FastBackend(**values)
     except (OSError, ValueError, TypeError, RecursionError):
         return None
     numbers = [choice.batch, choice.threads, 1 if choice.images is None else choice.images]
@@ -66,7 +66,7 @@ def read_choice(path: Path) -> Choice | None:
     return None
 
 
-def write_choice(path: Path, choice: Choice) -> None:
+def write_choice(path: Path, choice: FastBackend) -> None:
     """Remember a choice; where that cannot be written, it is found out again."""
     with contextlib.suppress(OSError, InputError):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -104,7 +104,7 @@ def extract(
     if classes is not None:
         found = in_order(found, _named(classes))
     chosen = transform_for(opened, found, transform)
-    job = _Job(opened, found, chosen, settings or Settings(), named=classes is not None)
+    job = _ExtractionJob(opened, found, chosen, settings or Settings(), named=classes is not None)
     job.place = _place(images, split)
     if fresh:
         job.start()
@@ -147,7 +147,7 @@ def _say_if_doubtful(bank: Bank) -> None:
         )
 
 
-class _Job:
+class _ExtractionJob:
     """Images to run through a network, each once."""
 
     def __init__(

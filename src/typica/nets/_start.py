@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from typica.data import Images, Preprocessing, image_batches
 from typica.errors import InputError
-from typica.nets._choices import Choice, choice_file, read_choice, write_choice
+from typica.nets._choices import FastBackend, choice_file, read_choice, write_choice
 from typica.nets._left_out import none_readable
 from typica.nets._models import Opened
 from typica.nets._runner import Runner
@@ -75,12 +75,12 @@ def start_runner(
     seconds = perf_counter() - start
     runner.chosen = f"chosen in {seconds:.1f} s"
     given = (runner.name, runner.batch, int(runner.settings["threads"]))
-    write_choice(file, Choice(*given, round(seconds, 1), count if runner.cut_short else None))
+    write_choice(file, FastBackend(*given, round(seconds, 1), count if runner.cut_short else None))
     return runner
 
 
 def _as_before(
-    opened: Opened, settings: Settings, sample: NDArray[np.float32], choice: Choice
+    opened: Opened, settings: Settings, sample: NDArray[np.float32], choice: FastBackend
 ) -> Runner | None:
     """Return the runner that was chosen before; None where it cannot be had any more."""
     same: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Known inputs to look at: the most typical images of a class, and any image of a bank."""
+"""Told inputs to look at: the most typical images of a class, and any image of a bank."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIDE = 128  # of an image's longer side, at most, in pixels
 ROWS = 20_000  # of a class that are looked through, at most
 CLASSES = 4096  # whose images are remembered
 
-Known = dict[str, Any]
+Told = dict[str, Any]
 
 
 class NotKnownError(InputError):
@@ -40,14 +40,14 @@ class Gallery:
         self._split = bank.settings.get("split")
         self._lock = threading.Lock()
         self._images: Images | None = None
-        self._typical: dict[tuple[str, str], list[Known]] = {}
+        self._typical: dict[tuple[str, str], list[Told]] = {}
 
     @property
     def has_images(self) -> bool:
         """Whether it is known where the images lie."""
         return self._place is not None and self.bank.names is not None
 
-    def typical(self, served: Served, name: str) -> list[Known]:
+    def typical(self, served: Served, name: str) -> list[Told]:
         """Return the known inputs of a class that score highest, the best first."""
         key = (served.digest, name)
         if key not in self._typical:
@@ -56,7 +56,7 @@ class Gallery:
             self._typical[key] = self._best(served, name)
         return self._typical[key]
 
-    def _best(self, served: Served, name: str) -> list[Known]:
+    def _best(self, served: Served, name: str) -> list[Told]:
         places = self._rows_of(name)
         rows = self.bank.logits if served.reads == "logits" else self.bank.features
         if not len(places) or rows is None or reads_layers(served.estimator) is not None:
@@ -81,10 +81,10 @@ class Gallery:
         places = np.flatnonzero(np.isin(labels, numbers))
         return places[:: max(1, -(-len(places) // ROWS))]
 
-    def told(self, row: int, score: float | None = None) -> Known:
+    def told(self, row: int, score: float | None = None) -> Told:
         """Return what is known of a row, as JSON values."""
         names = self.bank.names
-        told: Known = {"row": row, "file": None if names is None else names[row]}
+        told: Told = {"row": row, "file": None if names is None else names[row]}
         if score is not None:
             told["score"] = json_number(float(score))
         return told
