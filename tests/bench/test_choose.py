@@ -350,7 +350,7 @@ def test_on_the_demos_features_no_detector_wins_by_a_tie():
     assert set(choice.kinds) == {"classes", "neighbours", "swapped"}
 
 
-def known_rows(classes: int, rows: int = 12) -> Known:
+def known_rows(classes: int, rows: int = 12) -> KnownSplit:
     rng = np.random.default_rng(0)
     labels = np.arange(rows * classes) % classes
     centres = rng.normal(size=(classes, 5))
@@ -387,7 +387,7 @@ def test_of_many_classes_each_has_its_own_auroc():
     assert choice.auroc["ctm"][0] == pytest.approx(expected, abs=1e-9)
 
 
-def draws_after(known: Known) -> np.random.Generator:
+def draws_after(known: KnownSplit) -> np.random.Generator:
     """The generator as it is once rows and classes are drawn."""
     rng = np.random.default_rng(0)
     row_draws(known.held_out_labels, rng)
