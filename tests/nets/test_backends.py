@@ -456,7 +456,7 @@ def test_failures_and_early_ends_leave_nothing_running():
     results.close()
     assert engine.closed == 4 and engine.at_once <= 2  # those that failed were never taken off
     for bad in (np.zeros((2, 2), dtype=np.float32), [[1.0]]):
-        with pytest.raises(typica.InputError, match=r"Runner: a batch of .*; pass arrays \(n, 1\)"):
+        with pytest.raises(typica.InputError, match=r"a batch of .*; pass arrays \(n, 1\)"):
             list(runner([bad]))
 
 

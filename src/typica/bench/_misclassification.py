@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
-from typica.errors import InputError
+from typica.errors import InputError, border
 
 
+@border
 def aurc(scores: Any, wrong: Any) -> float:
     """Return the area under the risk-coverage curve of scores (n,), higher = more trusted.
 
@@ -42,6 +43,7 @@ def aurc(scores: Any, wrong: Any) -> float:
     return float(np.mean((before + share * within) / np.arange(1, len(ranked) + 1)))
 
 
+@border
 def e_aurc(scores: Any, wrong: Any) -> float:
     """Return AURC minus that of a score that ranks all mistakes last, the least there is.
 
@@ -57,11 +59,9 @@ def _checked(scores: Any, wrong: Any) -> tuple[AnyArray, NDArray[np.float64]]:
     wrong = np.asarray(wrong)
     if scores.ndim != 1 or scores.shape != wrong.shape or not len(scores):
         found = f"scores of shape {scores.shape}, mistakes of {wrong.shape}"
-        raise InputError(f"aurc: {found}; pass one of each per row.")
+        raise InputError(f"{found}; pass one of each per row.")
     if scores.dtype.kind == "f" and np.isnan(scores).any():
-        raise InputError(
-            f"aurc: {int(np.isnan(scores).sum())} of the scores are NaN; fix or drop them."
-        )
+        raise InputError(f"{int(np.isnan(scores).sum())} of the scores are NaN; fix or drop them.")
     if not np.isin(wrong, (0, 1)).all():
-        raise InputError("aurc: mistakes must be True or False; pass prediction != label.")
+        raise InputError("mistakes must be True or False; pass prediction != label.")
     return scores, wrong.astype(np.float64)

@@ -18,7 +18,7 @@ from typica.bench._charts import Chart
 from typica.bench._engine import Scores
 from typica.bench._folder import ResultFolder, open_result
 from typica.bench._record import Record
-from typica.errors import InputError
+from typica.errors import InputError, border
 from typica.exact import percent
 from typica.extras import need
 from typica.files import atomic_path
@@ -54,6 +54,7 @@ Points = tuple[AnyArray, AnyArray]
 Panels = list[tuple[str, str, Callable[[AnyArray, AnyArray], Points]]]
 
 
+@border
 def plot(
     result_folder: str | os.PathLike[str],
     out: str | os.PathLike[str],
@@ -73,13 +74,13 @@ def plot(
     """
     out = Path(out)
     if kind not in PLOTS:
-        raise InputError(f"plot: kind={kind!r}; pass one of {', '.join(PLOTS)}.")
+        raise InputError(f"kind={kind!r}; pass one of {', '.join(PLOTS)}.")
     if out.suffix not in FORMATS:
-        raise InputError(f"plot: {out} ends in {out.suffix!r}; choose one of {', '.join(FORMATS)}.")
+        raise InputError(f"{out} ends in {out.suffix!r}; choose one of {', '.join(FORMATS)}.")
     result = open_result(result_folder)
     if unknown := sorted(set(methods or ()) - set(result.record.rows)):
         known = ", ".join(result.record.ranked)
-        raise InputError(f"plot: {', '.join(unknown)} not in the result; choose from {known}.")
+        raise InputError(f"{', '.join(unknown)} not in the result; choose from {known}.")
     with _style():
         figure = PLOTS[kind](result, list(methods or ()))
         drawn = io.BytesIO()
@@ -101,9 +102,16 @@ def _matplotlib(module: str) -> Any:
     return need(module, "plot")
 
 
+def _columns(panels: int) -> int:
+    """Return how many panels stand side by side: few in one row, others in full rows of 4 or 3."""
+    if panels < 5:
+        return panels
+    return 3 if panels % 4 else 4
+
+
 def _panels(blocks: int, panels: int) -> tuple[Any, list[list[Any]]]:
     """Return a figure and `blocks` times `panels` axes, each block folded to a page's width."""
-    columns = panels if panels < 5 else 3 if panels % 4 else 4
+    columns = _columns(panels)
     rows = math.ceil(panels / columns)
     width = COLUMN * columns if columns < 3 else PAGE
     # A figure of its own, not pyplot's: nothing is kept in the library's global state.
@@ -127,7 +135,7 @@ def _scores(result: ResultFolder, methods: Sequence[str]) -> dict[str, Scores]:
     found = {name: result.scores[name] for name in methods if name in result.scores}
     if not found:
         what = f"{result.path} holds no scores of {', '.join(methods)}"
-        raise InputError(f"plot: {what}; run the benchmark again.")
+        raise InputError(f"{what}; run the benchmark again.")
     return found
 
 

@@ -35,8 +35,6 @@ class Levels:
 
     def __str__(self) -> str:
         text = f"alpha={float(self.alpha):g}"
-        return (
-            text
-            if self.confidence is None
-            else f"{text} with confidence={float(self.confidence):g}"
-        )
+        if self.confidence is None:
+            return text
+        return f"{text} with confidence={float(self.confidence):g}"

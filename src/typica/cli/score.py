@@ -137,7 +137,8 @@ def score(
     if output is not None:
         check_verdict_file(output)
     streams = inputs == [STANDARD] and output == STANDARD
-    if streams and fdr is groups is sort is json_file is None:  # which need all rows
+    needs_all_rows = any(option is not None for option in (fdr, groups, sort, json_file))
+    if streams and not needs_all_rows:
         _pipe(lambda rows: judge(estimator, rows, **levels), only)
         return
     images = open_images(inputs) if _are_images(inputs) else None

@@ -108,7 +108,7 @@ def _pixels(images: Images, transform: Preprocessing, row: int) -> NDArray[np.ui
     except ImageError as error:
         return error
     except InputError as error:  # the transform knows no names
-        return ImageError(f"{images.names[row]}: {error}")
+        return ImageError(f"{images.names[row]}: {error.args[0]}")
 
 
 def _batch(
@@ -121,7 +121,7 @@ def _batch(
             indices.append(row)
             decoded.append(result)
         elif skip:
-            skipped.append((images.names[row], str(result)))
+            skipped.append((images.names[row], str(result.args[0])))
         else:
             raise _with_way_out(result) if len(images) > 1 else result
     pixels = transform.stacked(decoded)

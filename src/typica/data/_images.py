@@ -40,7 +40,7 @@ from typica.data._image_sets import (
 )
 from typica.data._packs import open_mat, open_npy, open_npz, open_parquet
 from typica.data.features import read_labels
-from typica.errors import InputError, about, argument
+from typica.errors import InputError, argument, border
 from typica.files import FULL, reading, reason_of
 from typica.kinds import NO_IMAGES, kind_of, wrong_kind
 
@@ -52,6 +52,7 @@ _PACKS: dict[str, Callable[[Path, str], Images]] = {
 }
 
 
+@border
 def open_images(source: Any, *, labels: Any = None, split: str | None = None) -> Images:
     """Return the images of a path, of a list of paths, of a uint8 array, or of Pillow images.
 
@@ -68,14 +69,11 @@ def open_images(source: Any, *, labels: Any = None, split: str | None = None) ->
     ('images[1]', array([0, 1]), ['cat', 'dog'])
     """
     if split is not None and split not in SPLITS:
-        raise InputError(
-            f"open_images: split={split!r} is unknown; choose one of {', '.join(SPLITS)}."
-        )
+        raise InputError(f"split={split!r} is unknown; choose one of {', '.join(SPLITS)}.")
     images = _open(source, split)
     if labels is not None:
         given = read_labels(labels) if isinstance(labels, str | os.PathLike) else labels
-        with about("open_images"):
-            images.labels, images.classes = indexed_labels(given, len(images))
+        images.labels, images.classes = indexed_labels(given, len(images))
     return images
 
 
@@ -84,7 +82,7 @@ def _open(source: Any, split: str | None) -> Images:
     if isinstance(source, str | os.PathLike):
         return _open_path(source, split, listed=False)
     if isinstance(source, Images | np.ndarray) and split is not None:
-        raise InputError(f"open_images: an array has no split {split!r}; leave split out.")
+        raise InputError(f"an array has no split {split!r}; leave split out.")
     if isinstance(source, Images):
         return copy.copy(source)
     if isinstance(source, np.ndarray):
@@ -94,15 +92,14 @@ def _open(source: Any, split: str | None) -> Images:
     if isinstance(source, Iterable) and not isinstance(source, bytes):
         return _open_list(list(source), split)
     raise InputError(
-        f"open_images: got {type(source).__name__}; pass a path, a list of paths, an array, "
-        "or Pillow images."
+        f"got {type(source).__name__}; pass a path, a list of paths, an array, or Pillow images."
     )
 
 
 def _open_path(source: str | os.PathLike[str], split: str | None, listed: bool) -> Images:
     """Open one path. Names start inside it, or with it where it is one of a list."""
     if not os.fspath(source):
-        raise InputError("open_images: an empty path; pass '.' for the folder you are in.")
+        raise InputError("an empty path; pass '.' for the folder you are in.")
     with reading(printable(source), "not images that can be read", "fetch it again"):
         return _open_there(Path(source), split, listed)
 
@@ -169,11 +166,10 @@ def _open_list(sources: list[Any], split: str | None) -> Images:
     for item in sources:
         if not isinstance(item, str | os.PathLike):
             raise InputError(
-                f"open_images: a list with a {type(item).__name__} in it; "
-                "pass paths, or one array of images."
+                f"a list with a {type(item).__name__} in it; pass paths, or one array of images."
             )
     if not sources:
-        raise InputError("open_images: an empty list; pass the paths of images or folders.")
+        raise InputError("an empty list; pass the paths of images or folders.")
     parts: list[Images] = []
     # Neighbours that are plain images make one set: a list may have a million of them.
     for plain, run in groupby(sources, _is_plain):

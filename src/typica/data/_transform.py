@@ -132,6 +132,7 @@ class Preprocessing:
             return self.resize
         return None
 
+    @border
     def __call__(self, images: Any) -> NDArray[np.float32]:
         """Return (n, channels, height, width) float32 from uint8 images (n, h, w, 3).
 
@@ -140,15 +141,12 @@ class Preprocessing:
         if isinstance(images, np.ndarray) and images.ndim == 4 and self._fits(images.shape[1:]):
             return self.normalised(images)
         if isinstance(images, Image.Image) or (isinstance(images, np.ndarray) and images.ndim == 3):
-            raise InputError(
-                "Preprocessing: got a single image; pass a list of images, or image[None]."
-            )
+            raise InputError("got a single image; pass a list of images, or image[None].")
         if not isinstance(images, Iterable):
-            raise InputError(
-                f"Preprocessing: got {type(images).__name__}; pass uint8 images (n, h, w, 3)."
-            )
+            raise InputError(f"got {type(images).__name__}; pass uint8 images (n, h, w, 3).")
         return self.normalised(self.stacked([self.pixels(image) for image in images]))
 
+    @border
     def stacked(self, images: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
         """Return images as `pixels` gives them as one array (n, h, w, channels); n may be 0."""
         if not images:
@@ -157,11 +155,12 @@ class Preprocessing:
         if len(sizes) > 1:
             shown = " and ".join(f"{width} x {height}" for height, width in sorted(sizes)[:2])
             raise InputError(
-                f"Preprocessing: images of {len(sizes)} sizes, {shown}, which do not go into one "
+                f"images of {len(sizes)} sizes, {shown}, which do not go into one "
                 "batch; give the transform resize and crop."
             )
         return np.stack(images)
 
+    @border
     def pixels(self, image: Any) -> NDArray[np.uint8]:
         """Return one image turned, in its mode, resized and cropped: (h, w, channels).
 
@@ -175,9 +174,7 @@ class Preprocessing:
             return self._made(upright if upright.mode == "RGB" else to_rgb(upright))
         array = np.asarray(image)
         if array.ndim != 3 or array.shape[2] != 3 or 0 in array.shape:
-            raise InputError(
-                f"Preprocessing: an image of shape {array.shape}; pass (height, width, 3)."
-            )
+            raise InputError(f"an image of shape {array.shape}; pass (height, width, 3).")
         _check_bytes(array)
         if self._fits(array.shape):
             return array
@@ -193,6 +190,7 @@ class Preprocessing:
             return np.ascontiguousarray(pixels[:, :, ::-1])
         return pixels
 
+    @border
     def normalised(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Return what the network takes, (n, c, h, w) float32, of uint8 (n, h, w, c).
 
@@ -203,8 +201,7 @@ class Preprocessing:
         height, width = self._size() or pixels.shape[1:3]
         if pixels.ndim != 4 or pixels.shape[1:] != (height, width, self.channels):
             raise InputError(
-                f"Preprocessing: pixels of shape {pixels.shape}; "
-                f"pass (n, {height}, {width}, {self.channels})."
+                f"pixels of shape {pixels.shape}; pass (n, {height}, {width}, {self.channels})."
             )
         _check_bytes(pixels)
         mean = np.array(self.mean, dtype=np.float32)[:, None, None]
@@ -288,7 +285,7 @@ class Preprocessing:
         other = int(self.resize * long / short)
         if self.resize * other > MAX_PIXELS:
             raise InputError(
-                f"Preprocessing: an image of {image.width} x {image.height} pixels would have "
+                f"an image of {image.width} x {image.height} pixels would have "
                 f"{self.resize} x {other} with its shorter side resized; "
                 "cut it to a less extreme shape."
             )
@@ -301,7 +298,7 @@ class Preprocessing:
             return image
         if min(image.size) < self.crop:
             raise InputError(
-                f"Preprocessing: an image of {image.width} x {image.height} pixels, smaller than "
+                f"an image of {image.width} x {image.height} pixels, smaller than "
                 f"crop={self.crop}; give the transform resize as well."
             )
         left = round((image.width - self.crop) / 2)
@@ -315,6 +312,4 @@ def _is_count(value: Any) -> bool:
 
 def _check_bytes(pixels: AnyArray) -> None:
     if pixels.dtype != np.uint8:
-        raise InputError(
-            f"Preprocessing: images of type {pixels.dtype}; pass uint8 values, 0 to 255."
-        )
+        raise InputError(f"images of type {pixels.dtype}; pass uint8 values, 0 to 255.")

@@ -317,7 +317,8 @@ class Decider(Scorer):
         in `groups` of the result. alpha, or fdr, is then that of a group, and the rows of a group
         are judged together: see `typica.groups`. Not the groups of `calibrate`, which join classes.
         """
-        if fdr is not None and not alpha is tpr is confidence is None:
+        asked = [level for level in (alpha, tpr, confidence) if level is not None]
+        if fdr is not None and asked:
             others = f"{argument('alpha')} and {argument('confidence')}"
             raise InputError(f"{argument('fdr')} goes by itself; leave out {others}.")
         Z = self._ready(X)

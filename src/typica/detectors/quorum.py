@@ -278,9 +278,12 @@ class Quorum(LearnsClassMeans, ScatterDetector):
 
     def _in_tails(self, Z: Array) -> Terms:
         said = witnesses(Z, self._like("_geometry", Z), self.head)
-        scales = zip(said, self._medians, self._tails, strict=True)
-        c, r, e, d = (None if v is None else (v - median) / tail for v, median, tail in scales)
-        return Terms(angle=r if c is None else namespace(Z).minimum(c, r), energy=e, distance=d)
+        scaled = []
+        for value, median, tail in zip(said, self._medians, self._tails, strict=True):
+            scaled.append(None if value is None else (value - median) / tail)
+        c, r, e, d = scaled
+        angle = r if c is None else namespace(Z).minimum(c, r)
+        return Terms(angle=angle, energy=e, distance=d)
 
     def _typicality(self, Z: Array) -> Array:
         terms = self._in_tails(Z)

@@ -101,7 +101,7 @@ class Runner:
         if not isinstance(images, np.ndarray) or images.shape[1:] != self._shape:
             found = images.shape if isinstance(images, np.ndarray) else type(images).__name__
             shape = ", ".join(map(str, self._shape))
-            raise InputError(f"Runner: a batch of {found}; pass arrays (n, {shape}).")
+            raise InputError(f"a batch of {found}; pass arrays (n, {shape}).")
         return (images[start : start + self.batch] for start in range(0, len(images), self.batch))
 
     def _infer(self, piece: AnyArray) -> Extraction:

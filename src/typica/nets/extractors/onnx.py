@@ -182,10 +182,11 @@ class OnnxExtractor:
         return self._from_head and name == PENULTIMATE
 
     @property
+    @border
     def head(self) -> Head:
         """The last linear layer."""
         if self._head is None:
-            raise InputError(f"OnnxExtractor.head: {self._no_head()}.")
+            raise InputError(f"{self._no_head()}.")
         return Head(self._head.weight, self._head.bias)
 
     def describe(self) -> str:
