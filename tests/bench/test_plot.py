@@ -161,5 +161,5 @@ def test_a_full_disk_is_said_with_the_path(folder, tmp_path):
     target = tmp_path / "curves.pdf"
     command = [sys.executable, "-c", script, str(folder), str(target)]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert f"InputError: {target}: the disk is full" in run.stderr.splitlines()[-1]
+    assert f"{target}: the disk is full" in run.stderr.splitlines()[-1]
     assert not list(tmp_path.iterdir())
