@@ -90,7 +90,7 @@ class Choice:
         """Whether the unknowns tell which to take: the leader, clearly ahead of the default.
 
         To depart from Quorum takes more than a mean: a lead on every kind of unknowns, changed
-        images among them. Where features alone said so, real unknowns said otherwise as often.
+        images among them: what features alone say is as often wrong of real unknowns.
         """
         if self.default in (None, self.leader):
             return not self.rivals

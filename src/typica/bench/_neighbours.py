@@ -60,7 +60,10 @@ def _usable(grid: Sequence[int], known: AnyArray, unknown: AnyArray) -> list[int
     usable = sorted({int(k) for k in grid if k <= fewest})
     if not usable:
         limit = f"{fewest}, the fewest rows that are left"
-        raise InputError(f"KNN: no k of the grid {list(grid)} is at most {limit}.")
+        raise InputError(
+            f"KNN: no k of the grid {list(grid)} is at most {limit} without a class; "
+            "add a smaller one, or pass more training rows."
+        )
     return usable
 
 

@@ -323,8 +323,11 @@ def _open(suite: Suite, data: Path | None, trust: bool) -> Opened:
     if weights not in (None, "bundled"):
         weights = suite.find(weights, data)
         if weights is None:
-            found = f"the weights {suite.weights} are not in {data}"
-            raise InputError(f"suite {suite.name!r}: {found}; put them there.")
+            places = " or ".join(str(place) for place in (suite.folder, data) if place is not None)
+            raise InputError(
+                f"suite {suite.name!r}: there are no weights {suite.weights}; "
+                f"put them into {places or 'a folder that you name as data'}."
+            )
     _check_trust(suite, weights, trust)
     model = None if ":" in suite.model else suite.find(suite.model, data)
     name = str(model or suite.model)

@@ -143,9 +143,6 @@ class Problems:
         self.file = file
         self.found: list[str] = []
 
-    def __bool__(self) -> bool:
-        return bool(self.found)
-
     def note(self, problem: str) -> None:
         """Add a problem."""
         self.found.append(problem)

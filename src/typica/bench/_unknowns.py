@@ -3,8 +3,8 @@
 *Classes*: each class is left out once. That is often easy: the network was trained on it and holds
 it apart. *Neighbours*: classes whose means point the same way are left out together, so that none
 of them stays to be the nearest. *Swapped*: a row takes each of its features either from itself or
-from a row of a neighbouring class, by lot; every feature has been seen, but not together. (The mean
-of two such rows was tried in its place, and misleads: it only asks who sees a tie of two classes.)
+from a row of a neighbouring class, by lot; every feature has been seen, but not together. Not the
+mean of two such rows, which only asks who sees a tie of two classes.
 """
 
 from __future__ import annotations

@@ -222,7 +222,7 @@ class Preprocessing:
         settings: dict[str, Any] = {}
         for name, value in dataclasses.asdict(self).items():
             settings[name] = list(value) if isinstance(value, tuple) else value
-        if self.mode == "RGB":  # as transforms were written, and are compared, since before modes
+        if self.mode == "RGB":  # which settings without a mode mean
             del settings["mode"]
         return settings
 

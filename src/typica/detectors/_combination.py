@@ -38,11 +38,11 @@ class Combination(Detector):
 
     def _member_scores(self, Z: Array) -> Array:
         """Return the members' scores (n, members) of one block."""
-        raise InputError("this detector has no members.")
+        raise NotImplementedError
 
     def _member_names(self) -> list[str]:
         """Return the names of the fitted members."""
-        raise InputError("this detector has no members.")
+        raise NotImplementedError
 
     # What users call
 

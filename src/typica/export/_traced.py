@@ -422,7 +422,8 @@ class _Namespace:
         """Return how many of the constants `known`, ascending, are below x, or at most x."""
         if known.value is None:
             raise ExportError(
-                "searchsorted needs sorted numbers that are known when it is exported."
+                "searchsorted needs sorted numbers that are known when it is exported; pass those "
+                "that were fitted."
             )
         return count_among(known.value, x, strictly=side == "left")
 
@@ -430,7 +431,10 @@ class _Namespace:
 def _ranked(x: Traced, axis: int, descending: bool) -> tuple[Var, Var]:
     width = x.shape[axis]
     if width is None:
-        raise ExportError("rows of unknown width cannot be sorted in an exported graph.")
+        raise ExportError(
+            "rows of unknown width cannot be sorted in an exported graph; give them a width, as "
+            "fitted arrays have."
+        )
     values, places = op.top_k(x.var, _numbers([width]), axis=axis, largest=int(descending))
     return values, places
 

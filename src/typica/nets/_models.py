@@ -338,12 +338,10 @@ def _function(module: str, name: str) -> Callable[..., Any]:
         home = importlib.import_module(module)
     except ModuleNotFoundError as error:
         missing = error.name or module
-        what = f"{module} needs it"
+        advice = f"{module} needs it: install it"
         if module.startswith(missing):
-            what = "pass package.module:function"
-        raise InputError(
-            f"there is no module {missing!r}; {what}; is it installed, or here?"
-        ) from error
+            advice = "pass package.module:function of one that is installed, or that lies here"
+        raise InputError(f"there is no module {missing!r}; {advice}.") from error
     function = getattr(home, name, None)
     if not callable(function):
         public = [key for key in vars(home) if not key.startswith("_")]
