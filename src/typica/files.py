@@ -273,6 +273,16 @@ def sha256(*files: Path) -> str:
     return digest.hexdigest()
 
 
+def digest_of(value: Any) -> str:
+    """Return the SHA-256 of a JSON value in its one text: keys sorted, nothing between.
+
+    >>> digest_of({"b": 1, "a": 2}) == digest_of({"a": 2, "b": 1})
+    True
+    """
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def arriving_lines(stream: io.BufferedReader | io.BytesIO, most: int) -> Iterator[list[str]]:
     r"""Yield the lines of a stream as they come, up to `most` at a time, without their ends.
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from typica.errors import FormatError, InputError
+from typica.files import digest_of
 from typica.store import State, storable
 
 PENULTIMATE = "penultimate"  # the layer whose output is the head's input, by another name
@@ -67,8 +66,7 @@ class Origin:
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of what makes the features: equal for equal networks."""
-        text = json.dumps(self._network(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+        return digest_of(self._network())
 
     def check_same(self, other: Origin | None) -> None:
         """Raise if `other`, the origin of other features, is another network; None cannot be told.

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from PIL import Image
 from typica.arrays import AnyArray
 from typica.data._decode import MAX_PIXELS, to_rgb, turned
 from typica.errors import InputError, border
+from typica.files import digest_of
 
 CHANNELS = {"RGB": 3, "L": 1, "BGR": 3}  # of each mode; L is grey, BGR what OpenCV reads
 
@@ -255,8 +254,7 @@ class Preprocessing:
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the settings as canonical JSON: equal for equal settings."""
-        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+        return digest_of(self.to_dict())
 
     def _fits(self, shape: tuple[int, ...]) -> bool:
         """Tell whether an image (h, w, 3) stays as it is."""
