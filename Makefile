@@ -82,7 +82,7 @@ test-bare: .bare/ready
 
 # The server's dependencies pin others; they stay out of the other tests.
 SERVE = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .serve/bin/python
-test-serve: .serve/ready
+test-serve: .serve/ready browser
 	$(SERVE) -m pytest -ra --strict-markers --doctest-modules -o addopts="" tests/serve src/typica/serve
 
 .serve/ready: pyproject.toml constraints.txt tests/serve/requirements.txt
