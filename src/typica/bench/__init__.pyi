@@ -1,6 +1,7 @@
 from . import digits, published
 from ._choice import CANNOT_SEE, Choice
 from ._choose import leave_classes_out
+from ._comparison import Worth, comparison_table, pareto
 from ._engine import (
     PAPER,
     Comparison,
@@ -22,7 +23,6 @@ from ._headline import Headline, headline
 from ._image_banks import banked
 from ._narrow import NarrowTable
 from ._near import near_features
-from ._pareto import Worth, pareto
 from ._plot import PLOTS, plot
 from ._prepare import prepare
 from ._record import Record
@@ -59,6 +59,7 @@ __all__ = [
     "compare",
     "compare_files",
     "compare_on",
+    "comparison_table",
     "digits",
     "evaluate_files",
     "fit_files",

@@ -115,6 +115,23 @@ class Choice:
         return [kind for kind in leads if leads[kind] < default[kind] - TIE]
 
     @property
+    def reading(self) -> str:
+        """How a table of the choice is read: what its columns measure, and against what."""
+        kinds = {
+            "classes": "each class left out",
+            "neighbours": "neighbouring classes left out together",
+            "swapped": "features swapped with those of a neighbouring class",
+        }
+        if self.near:
+            kinds["images"] = f"images changed ({', '.join(next(iter(self.near.values())))})"
+        told = "; ".join(f"{kind}: {what}" for kind, what in kinds.items() if kind in self.kinds)
+        return (
+            f"AUROC against unknowns made of known rows, all kinds weigh the same. {told}. "
+            "When unknowns and rows are resampled: how often a detector is best of all, and how "
+            f"often ahead of {self.leader} (a tie is half)."
+        )
+
+    @property
     def verdict(self) -> str:
         """Which detector to take, why, and how clear that is, in a few sentences.
 

@@ -63,8 +63,12 @@ def style_of(cell: Cell, column: Column) -> str:
     return "bold" if cell.best else ""
 
 
-def to_terminal(table: Table) -> RenderableType:
-    """Return a table for rich to print, its sections one below the other, its notes dimmed."""
+def to_terminal(table: Table, keep: Sequence[str] = ()) -> RenderableType:
+    """Return a table for rich to print, its sections one below the other, its notes dimmed.
+
+    keep: headings of columns that a narrow terminal shows before others.
+    """
+    labels = [column.label for column in table.columns if column.heading in keep]
     parts: list[RenderableType] = []
     sectioned = len(table.sections) > 1
     if sectioned:
@@ -73,12 +77,14 @@ def to_terminal(table: Table) -> RenderableType:
         title = heading if sectioned else table.title
         if title:
             parts.append(Text(title, style="bold"))
-        parts.append(_grid(table.columns, rows))
+        parts.append(_grid(table.columns, rows, labels))
     parts += [Text(note, style="dim") for note in table.notes]
     return Group(*parts, Text(""))
 
 
-def _grid(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> RenderableType:
+def _grid(
+    columns: Sequence[Column], rows: Sequence[Sequence[Cell]], keep: Sequence[str] = ()
+) -> RenderableType:
     # The paper may have nothing of one section, where it has of others.
     filled = [any(row[i].value is not None for row in rows) for i in range(len(columns))]
     columns = list(compress(columns, filled))
@@ -96,7 +102,7 @@ def _grid(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> Renderab
                 for cell, column in cells
             )
         )
-    return NarrowTable(grid)
+    return NarrowTable(grid, keep)
 
 
 def _add_column(grid: Grid, column: Column, *, is_first: bool) -> None:

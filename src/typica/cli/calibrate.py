@@ -10,7 +10,7 @@ from rich.console import RenderableType
 
 import typica
 from typica.cli.app import new_app
-from typica.cli.checks import check_file, out_file, read_transform
+from typica.cli.checks import check_file, out_file
 from typica.cli.options import (
     Alpha,
     Backend,
@@ -22,11 +22,12 @@ from typica.cli.options import (
     Tpr,
     Transform,
     Trust,
+    network,
 )
 from typica.cli.show import present, table
 from typica.decide import load_detector
 from typica.detectors import final_detector
-from typica.nets import InputReader, Settings
+from typica.nets import InputReader
 from typica.progress import work
 
 app = new_app()
@@ -73,20 +74,15 @@ def calibrate(
     estimator = load_detector(detector)
     reader = InputReader.of(
         estimator,
-        model=model,
-        weights=weights,
-        transform=read_transform(transform),
-        trust=trust,
-        settings=Settings(backend=backend, on_error=on_error),  # type: ignore[arg-type]
+        **network(model, weights, transform, trust, backend, on_error),
     )
     rows = reader.rows(held_out)
     with work("calibrating", len(rows)):
         typica.calibrate(
             estimator, rows, by_class=by_class, alpha=alpha, tpr=tpr, confidence=confidence
         )
+    reader.remember(estimator)
     final = final_detector(estimator)
-    if reader.origin is None and reader.opened_origin is not None:
-        final.origin_ = reader.opened_origin  # so that the next command needs no --model
     summary = {"detector": final.kind, **final.calibration_.to_dict()}
     typica.save(estimator, target)
     promise = f"wrote {target}: rejects at most {summary['alpha']:g} of ID"

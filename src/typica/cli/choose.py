@@ -88,24 +88,8 @@ def shown_choice(choice: Choice) -> list[RenderableType]:
     shown = table("", columns, rows, keep=("AUROC ↑", *choice.kinds))
     parts = [Text(choice.verdict, style="bold"), Text(), shown]
     parts += failures(choice.failed)
-    parts.append(dim(_reading(choice)))
+    parts.append(dim(choice.reading))
     return [*parts, dim(CANNOT_SEE)]
-
-
-def _reading(choice: Choice) -> str:
-    kinds = {
-        "classes": "each class left out",
-        "neighbours": "neighbouring classes left out together",
-        "swapped": "features swapped with those of a neighbouring class",
-    }
-    if choice.near:
-        kinds["images"] = f"images changed ({', '.join(next(iter(choice.near.values())))})"
-    told = "; ".join(f"{kind}: {what}" for kind, what in kinds.items() if kind in choice.kinds)
-    return (
-        f"AUROC against unknowns made of known rows, all kinds weigh the same. {told}. "
-        "When unknowns and rows are resampled: how often a detector is best of all, and how often "
-        f"ahead of {choice.leader} (a tie is half)."
-    )
 
 
 def _row(choice: Choice, name: str) -> list[str]:

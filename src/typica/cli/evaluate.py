@@ -10,7 +10,7 @@ from rich.console import RenderableType
 
 from typica.bench import evaluate_files
 from typica.cli.app import new_app
-from typica.cli.checks import argument_of, named_files, one_of, read_transform
+from typica.cli.checks import argument_of, named_files, one_of
 from typica.cli.options import (
     Alpha,
     Backend,
@@ -24,12 +24,12 @@ from typica.cli.options import (
     Tpr,
     Transform,
     Trust,
+    network,
 )
 from typica.cli.show import footnote, present, table
 from typica.decide import load_detector
 from typica.exact import percent
 from typica.metrics import CONVENTIONS, METRICS, Evaluation
-from typica.nets import Settings
 
 WITH_INTERVAL = ("fpr", "auroc", "aupr_in", "aupr_out")
 
@@ -74,11 +74,7 @@ def evaluate(
         tpr=tpr,
         convention=convention,
         bootstrap=bootstrap,
-        model=model,
-        weights=weights,
-        transform=read_transform(transform),
-        trust=trust,
-        settings=Settings(backend=backend, on_error=on_error),  # type: ignore[arg-type]
+        **network(model, weights, transform, trust, backend, on_error),
     )
     title = f"{evaluation.detector} on {known.name}, {evaluation.n_id} ID inputs"
     parts = [_table(evaluation, title), footnote(next(iter(evaluation.ood.values())))]

@@ -10,7 +10,6 @@ from rich.text import Text
 
 import typica
 from typica.cli.app import new_app
-from typica.cli.checks import read_transform
 from typica.cli.options import (
     Alpha,
     Backend,
@@ -22,6 +21,7 @@ from typica.cli.options import (
     Tpr,
     Transform,
     Trust,
+    network,
 )
 from typica.cli.show import present
 from typica.data import holds_images, read_known
@@ -65,12 +65,8 @@ def explain(
     known = None if bank is None else read_known(bank, origin_of(estimator), logits=logits)
     levels = {"alpha": alpha, "tpr": tpr, "confidence": confidence}
     if holds_images(file):
-        from typica.nets import Settings  # noqa: PLC0415 (needs torch, which is an extra)
-
-        network: dict[str, Any] = {"model": model, "weights": weights, "trust": trust}
-        settings = Settings(backend=backend, on_error=on_error)  # type: ignore[arg-type]
-        network |= {"transform": read_transform(transform), "settings": settings}
-        place, told = _of_images(estimator, file, row, known, levels | network)
+        seen_by = network(model, weights, transform, trust, backend, on_error)
+        place, told = _of_images(estimator, file, row, known, levels | seen_by)
     else:
         place, told = _of_features(estimator, file, row, known, levels)
     title = f"{file}, row {place}" if told.file is None else told.file

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from typica.bench import fit_files
 from typica.cli.app import new_app
-from typica.cli.checks import check_file, out_file, read_transform
+from typica.cli.checks import check_file, out_file
 from typica.cli.options import (
     Alpha,
     Backend,
@@ -23,13 +23,13 @@ from typica.cli.options import (
     Tpr,
     Transform,
     Trust,
+    network,
 )
 from typica.cli.show import error_console, present
 from typica.data import read_classes
 from typica.decide import describe
 from typica.detectors import parse_params
 from typica.errors import InputError
-from typica.nets import Settings
 
 app = new_app()
 
@@ -98,11 +98,7 @@ def fit(
         alpha=alpha,
         tpr=tpr,
         classes=None if classes is None else read_classes(classes),
-        model=model,
-        weights=weights,
-        transform=read_transform(transform),
-        trust=trust,
-        settings=Settings(backend=backend, on_error=on_error),  # type: ignore[arg-type]
+        **network(model, weights, transform, trust, backend, on_error),
     )
     made = fitted.detector
     made.save(target)

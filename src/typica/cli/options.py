@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from typica.cli.checks import TRANSFORM, one_of, out_text
+from typica.cli.checks import TRANSFORM, one_of, out_text, read_transform
 from typica.data import SPLITS, Preprocessing
-from typica.nets import BACKENDS
+from typica.nets import BACKENDS, Settings
 
 Json = Annotated[
     str | None,
@@ -84,3 +84,21 @@ Classes = Annotated[
         "of folders, sorted, if not given."
     ),
 ]
+
+
+def network(
+    model: str | None,
+    weights: Path | None,
+    transform: str | None,
+    trust: bool,
+    backend: str,
+    on_error: str,
+) -> dict[str, Any]:
+    """Return what the options say of the network that is to see images, as the library takes it."""
+    return {
+        "model": model,
+        "weights": weights,
+        "transform": read_transform(transform),
+        "trust": trust,
+        "settings": Settings(backend=backend, on_error=on_error),  # type: ignore[arg-type]
+    }

@@ -17,7 +17,7 @@ from rich.table import Table
 from typica.arrays import AnyArray
 from typica.bench import NarrowTable
 from typica.cli.app import new_app
-from typica.cli.checks import one_of, out_rows, prints, read_transform
+from typica.cli.checks import one_of, out_rows, prints
 from typica.cli.options import (
     Backend,
     Confidence,
@@ -28,6 +28,7 @@ from typica.cli.options import (
     Tpr,
     Transform,
     Trust,
+    network,
 )
 from typica.cli.show import (
     complain,
@@ -131,7 +132,7 @@ def score(
     Images go through the model that the detector remembers from the bank it was fitted on.
     """
     estimator = load_detector(detector)
-    levels = {"alpha": alpha, "tpr": tpr, "confidence": confidence}
+    levels: dict[str, Any] = {"alpha": alpha, "tpr": tpr, "confidence": confidence}
     _check_levels(estimator, detector, [*levels.values(), fdr, groups])
     printed = prints(json=json_file, output=None if output is None else str(output))
     if output is not None:
@@ -148,7 +149,7 @@ def score(
             verdicts = judge(estimator, rows, **levels, fdr=fdr, groups=ids)
     else:
         # Needs torch, which is an extra.
-        from typica.nets import Settings, judge_images  # noqa: PLC0415
+        from typica.nets import judge_images  # noqa: PLC0415
 
         verdicts = judge_images(
             estimator,
@@ -156,11 +157,7 @@ def score(
             **levels,
             fdr=fdr,
             groups=_file_of(groups),
-            model=model,
-            weights=weights,
-            transform=read_transform(transform),
-            trust=trust,
-            settings=Settings(backend=backend, on_error=on_error),  # type: ignore[arg-type]
+            **network(model, weights, transform, trust, backend, on_error),
         )
     if output is not None:
         by = repr(final_detector(estimator))

@@ -69,6 +69,14 @@ class InputReader:
         origin: Origin = self._network.opened.origin(self._network.transform)
         return origin
 
+    def remember(self, estimator: Any) -> None:
+        """Let a detector that remembers no network remember the one that its images went through.
+
+        So that whoever judges with it next need not name one.
+        """
+        if self.origin is None and self.opened_origin is not None:
+            final_detector(estimator).origin_ = self.opened_origin
+
     def rows(self, source: Any) -> AnyArray:
         """Return one row per input of a path, or of several paths of images."""
         return self.sets({"": source})[""]

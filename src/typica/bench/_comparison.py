@@ -1,0 +1,54 @@
+"""A comparison of detectors as a table, and which of them are worth their cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from typica.bench._engine import Comparison
+from typica.bench._table import Table
+
+
+def comparison_table(compared: Mapping[str, Comparison], title: str = "") -> Table:
+    """Return one row per detector: AUROC on each OOD set, their mean, FPR and costs; best first.
+
+    Detectors that failed come last, with a name alone.
+    """
+    measured = {name: row for name, row in compared.items() if row.evaluation is not None}
+    evaluations = [row.evaluation for row in measured.values() if row.evaluation is not None]
+    table = Table("detector", measured, title)
+    for name in evaluations[0].ood if evaluations else ():
+        table.add(name, [each.ood[name].auroc for each in evaluations], better="higher")
+    averages = [each.average for each in evaluations]
+    table.add("mean", [average["auroc"] for average in averages], better="higher")
+    table.sorted = len(table.columns) - 1
+    table.add("FPR", [average["fpr"] for average in averages], better="lower")
+    table.add("fit s", [row.fit_seconds for row in measured.values()], "number", "lower")
+    costs = [row.score_microseconds for row in measured.values()]
+    table.add("µs/row", costs, "number", "lower")
+    table.sorted_by(table.sorted)
+    return table.add_empty_rows(name for name, row in compared.items() if row.error)
+
+
+class Worth(NamedTuple):
+    """What a detector reaches, the mean AUROC, and what a row costs it, in microseconds."""
+
+    name: str
+    auroc: float
+    microseconds: float
+
+
+def pareto(compared: Mapping[str, Comparison]) -> list[Worth]:
+    """Return the detectors of a comparison that are better than all cheaper ones, cheapest first.
+
+    The cost is that of scoring a row. Times vary from run to run, and so may who is at the edge.
+    """
+    measured = []
+    for name, row in compared.items():
+        if row.evaluation is not None:
+            measured.append(Worth(name, row.evaluation.average["auroc"], row.score_microseconds))
+    front: list[Worth] = []
+    for worth in sorted(measured, key=lambda worth: (worth.microseconds, -worth.auroc)):
+        if not front or worth.auroc > front[-1].auroc:
+            front.append(worth)
+    return front
