@@ -12,7 +12,7 @@ from typica.bench._table import Table
 def comparison_table(compared: Mapping[str, Comparison], title: str = "") -> Table:
     """Return one row per detector: AUROC on each OOD set, their mean, FPR and costs; best first.
 
-    Detectors that failed come last, with a name alone.
+    Detectors that failed come last, and have no numbers.
     """
     measured = {name: row for name, row in compared.items() if row.evaluation is not None}
     evaluations = [row.evaluation for row in measured.values() if row.evaluation is not None]
@@ -21,13 +21,14 @@ def comparison_table(compared: Mapping[str, Comparison], title: str = "") -> Tab
         table.add(name, [each.ood[name].auroc for each in evaluations], better="higher")
     averages = [each.average for each in evaluations]
     table.add("mean", [average["auroc"] for average in averages], better="higher")
-    table.sorted = len(table.columns) - 1
+    mean = len(table.columns) - 1
     table.add("FPR", [average["fpr"] for average in averages], better="lower")
     table.add("fit s", [row.fit_seconds for row in measured.values()], "number", "lower")
     costs = [row.score_microseconds for row in measured.values()]
     table.add("µs/row", costs, "number", "lower")
-    table.sorted_by(table.sorted)
-    return table.add_empty_rows(name for name, row in compared.items() if row.error)
+    table.sorted_by(mean)
+    failed = [f"{name} (failed)" for name, row in compared.items() if row.error]
+    return table.add_empty_rows(failed)
 
 
 class Worth(NamedTuple):
