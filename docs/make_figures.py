@@ -16,6 +16,7 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 sys.path[:0] = [str(DOCS), str(DOCS / "tools")]
 
+import charts  # noqa: E402
 import levels  # noqa: E402
 from measure_methods import make  # noqa: E402
 from svg import Drawing  # noqa: E402
@@ -30,7 +31,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
     asked = parser.parse_args().names
-    for name, draw in {**methods()}.items():
+    for name, draw in {**charts.FIGURES, **methods()}.items():
         if not asked or Path(name).stem in asked:
             drawing = draw()
             drawing.save(FIGURES / f"{name}.svg")

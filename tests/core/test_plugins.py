@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
-from textwrap import dedent
 
 import numpy as np
 import pytest
@@ -17,34 +17,9 @@ from typica.bench import list_suites, load_suite
 from typica.detectors import Tags
 from typica.testing import check_detector
 
-MODULE = '''
-"""A detector of another package: minus the distance to the mean of all rows."""
-
-import numpy as np
-from typica.arrays import namespace
-from typica.detectors import Detector, Tags
-from typica.store import storable
-
-
-@storable("middle")
-class Middle(Detector):
-    """Minus the distance to the middle of the training rows, in the largest coordinate."""
-
-    tags = Tags(fit_cost="O(N m)", score_cost="O(m)", memory="O(m)", reference="nobody")
-    params = {}
-
-    def _learn(self, Z, labels):
-        self.middle_ = Z.astype(np.float64).mean(axis=0)
-        self.spread_ = Z.astype(np.float64).std(axis=0)
-
-    def _derive(self):
-        self._middle, self._spread = self.middle_, self.spread_
-
-    def _score(self, Z):
-        xp = namespace(Z)
-        middle, spread = self._like("_middle", Z), self._like("_spread", Z)
-        return -xp.max(xp.abs((Z - middle) / spread), axis=1)
-'''
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "detector.md"
+# The package of the guide: what it says is what is tested.
+MODULE = GUIDE.read_text(encoding="utf-8").partition("```python\n")[2].partition("```")[0]
 SUITE = """
 title = "Another package's"
 model = "densenet-bc-100"
@@ -177,7 +152,10 @@ def test_a_broken_promise_is_named(broken, promise):
         check_detector(broken())
 
 
-def test_the_readme_of_contributors_says_it_as_it_is():
-    text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    block = text.partition("```toml\n")[2].partition("```")[0]
-    assert dedent(block).startswith('[project.entry-points."typica.detectors"]\n')
+def test_the_guide_names_the_entry_points_that_are_looked_for():
+    block = GUIDE.read_text(encoding="utf-8").partition("```toml\n")[2].partition("```")[0]
+    points = tomllib.loads(block)["project"]["entry-points"]
+    assert points == {
+        "typica.detectors": {"middle": "my_package:Middle"},
+        "typica.suites": {"my-suite": "my_package:medical"},
+    }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import re
 from pathlib import Path
 
 import pages
@@ -30,4 +32,31 @@ def test_shell_snippets_run_in_order(tmp_path, monkeypatch, trained):
     for block in shells:
         reader.run(block)
     assert Path("digits-result/report.html").exists()
-    assert Path("out.json").exists() and Path("scores.csv").exists()
+
+
+def test_what_the_readme_links_to_is_there():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    places = re.findall(r"\]\(([^)#]+)", text)
+    assert len(places) > 20
+    assert [place for place in places if not (ROOT / place).exists()] == []
+
+
+def test_the_first_screen_has_the_claim_the_install_the_lines_a_figure_and_a_table():
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    first = "\n".join(lines[:45])
+    for part in ("**Know when", "pip install typica", "```python", "threshold.svg", "| MSP |"):
+        assert part in first
+    assert len(lines) < 110
+
+
+def test_the_figures_of_the_readme_are_those_that_were_measured():
+    with (ROOT / "docs" / "measured.csv").open(newline="", encoding="utf-8") as file:
+        measured = {(line["method"], line["set"]): line for line in csv.DictReader(file)}
+    text = (ROOT / "README.md").read_text(encoding="utf-8").replace("*", "")
+    rows = re.findall(
+        r"^\| (\w+)[^|]*\| ([\d.]+) \| ([\d.]+) \|[^|]*\| ([\d.]+) \| ([\d.]+) \|", text, re.M
+    )
+    assert len(rows) == 6
+    for name, *figures in rows:
+        svhn, textures = measured[name.lower(), "svhn"], measured[name.lower(), "textures"]
+        assert figures == [svhn["fpr95"], svhn["auroc"], textures["fpr95"], textures["auroc"]], name
