@@ -82,7 +82,7 @@ def threshold() -> Drawing:
 
 def _cut(plot: Plot, cut: float) -> None:
     """Draw the threshold, and which side is which."""
-    left, top, _, height = plot.box
+    _, top, _, height = plot.box
     (x, _) = plot.at(cut, 0)
     plot.drawing.path(
         [[(x, top - 6), (x, top + height)]], stroke=paint("ink"), stroke_width=1.6, fill="none"
@@ -267,7 +267,8 @@ def rate() -> Drawing:
         )
         drawing.label(516, y, f"n = {n:,}", "ink", font_weight=600)
         drawing.label(516, y + 15, f"{100 * low:.1f} to {100 * high:.1f} %", "soft")
-    drawing.label(*plot.at(ALPHA, 1.08) + [6, 2], f"alpha = {100 * ALPHA:g} %", "ink")
+    (x, y) = plot.at(ALPHA, 1.08)
+    drawing.label(x + 6, y + 2, f"alpha = {100 * ALPHA:g} %", "ink")
     return drawing
 
 
@@ -323,13 +324,13 @@ def idea() -> Drawing:
     drawing = Drawing(720, 210, "Where a detector stands")
     _thumbnails(drawing, digits.images()["test"][[2]], 14, 34, 56)
     drawing.label(42, 112, "an image", "soft", text_anchor="middle")
-    _box(drawing, 110, 30, 130, 64, "the network", "as it is")
-    _box(drawing, 294, 30, 122, 64, "features", "a row of numbers")
-    _box(drawing, 470, 30, 100, 64, "head", "the last layer")
+    _box(drawing, (110, 30, 130, 64), "the network", "as it is")
+    _box(drawing, (294, 30, 122, 64), "features", "a row of numbers")
+    _box(drawing, (470, 30, 100, 64), "head", "the last layer")
     drawing.label(602, 58, "a class,", "ink", font_size=13)
     drawing.label(602, 76, "whatever it is", "soft")
-    _box(drawing, 294, 136, 122, 58, "detector", "fitted once", colour="strange")
-    _box(drawing, 470, 136, 100, 58, "threshold", "calibrated", colour="strange")
+    _box(drawing, (294, 136, 122, 58), "detector", "fitted once", colour="strange")
+    _box(drawing, (470, 136, 100, 58), "threshold", "calibrated", colour="strange")
     drawing.label(602, 160, "typical, or not,", "strange", font_size=13, font_weight=600)
     drawing.label(602, 178, "with a p-value", "soft")
     for x, y, end in ((76, 62, 104), (242, 62, 288), (418, 62, 464), (572, 62, 596)):
@@ -340,10 +341,11 @@ def idea() -> Drawing:
     return drawing
 
 
-def _box(
-    drawing: Drawing, x: float, y: float, width: float, height: float, name: str, note: str,
-    colour: str = "known",
-) -> None:  # fmt: skip
+Place = tuple[float, float, float, float]  # left, top, width, height
+
+
+def _box(drawing: Drawing, place: Place, name: str, note: str, colour: str = "known") -> None:
+    x, y, width, height = place
     style = {"fill": paint(colour), "fill_opacity": 0.12, "stroke": paint(colour)}
     drawing.add("rect", x=x, y=y, width=width, height=height, rx=7, stroke_width=1.3, **style)
     middle = x + width / 2
@@ -352,15 +354,11 @@ def _box(
 
 
 def _arrow(drawing: Drawing, points: list[tuple[float, float]], colour: str = "soft") -> None:
-    drawing.path([points], stroke=paint(colour), stroke_width=1.5, fill="none")
-    (x0, y0), (x, y) = points
-    across = x > x0
-    tip = (
-        [(x - 6, y - 4), (x, y), (x - 6, y + 4)]
-        if across
-        else [(x - 4, y - 6), (x, y), (x + 4, y - 6)]
-    )
-    drawing.path([tip], stroke=paint(colour), stroke_width=1.5, fill="none")
+    (start, _), (x, y) = points
+    tip = [(x - 6, y - 4), (x, y), (x - 6, y + 4)]
+    if start == x:  # downwards
+        tip = [(x - 4, y - 6), (x, y), (x + 4, y - 6)]
+    drawing.path([points, tip], stroke=paint(colour), stroke_width=1.5, fill="none")
 
 
 FIGURES = {
