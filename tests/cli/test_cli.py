@@ -335,7 +335,7 @@ def test_bad_feature_files_get_one_line_and_exit_code_2(folder, capsys, file):
         (("evaluate", "ctm.safetensors", "test.npy", "--ood", "x="), "expected NAME=FILE"),
         (("evaluate", "ctm.safetensors", "test.npy", "--ood", "a=ood.npy", "--ood", "a=ood.npy"), "given twice"),
         (("evaluate", "ctm.safetensors", "test.npy", "--ood", "ood.npy", "--convention", "x"), "--convention x: unknown; choose one of first, interpolated, rank."),
-        (("score", "ctm.safetensors", "photo.jpg", "test.npy", "photos.zip", "flat.npy"), "features (test.npy, flat.npy) and images (photo.jpg, photos.zip) cannot be scored together; run the command once for each kind"),
+        (("score", "ctm.safetensors", "photo.jpg", "test.npy", "photos.zip", "flat.npy"), "features (test.npy, flat.npy) and images (photo.jpg, photos.zip) cannot be read together; pass one kind"),
         (("info", "absent.safetensors"), "there is no such file"),
     ],
 )  # fmt: skip

@@ -40,7 +40,6 @@ from typica.cli.show import (
 from typica.data import (
     RowPrinter,
     check_verdict_file,
-    holds_images,
     open_images,
     read_arriving,
     read_grouped,
@@ -53,7 +52,7 @@ from typica.detectors import final_detector, reads_layers, reads_logits
 from typica.errors import InputError
 from typica.exact import percent
 from typica.groups import GroupVerdict, GroupVerdicts
-from typica.nets import InputReader
+from typica.nets import InputReader, are_images
 from typica.progress import work
 from typica.verdicts import SORTS, WORDS, Verdicts
 
@@ -264,19 +263,7 @@ def _are_images(inputs: list[Path]) -> bool:
         return False
     if STANDARD in inputs:
         raise InputError("score: - reads standard input and goes by itself; leave out the others.")
-    kinds: dict[bool, list[Path]] = {False: [], True: []}
-    for path in inputs:
-        kinds[holds_images(path)].append(path)
-    if all(kinds.values()):
-        raise InputError(
-            f"score: features ({_some(kinds[False])}) and images ({_some(kinds[True])}) cannot be "
-            "scored together; run the command once for each kind."
-        )
-    return bool(kinds[True])
-
-
-def _some(paths: list[Path]) -> str:
-    return ", ".join(map(str, paths[:3])) + (" ..." if len(paths) > 3 else "")
+    return are_images(inputs)
 
 
 def _rule(estimator: Any, verdicts: Verdicts, asked: bool) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Which detectors are worth their cost."""
+"""Detectors side by side: who is best, and who is worth the cost."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import typica
-from typica.bench import Comparison, pareto
+from typica.bench import Comparison, comparison_table, pareto
 from typica.metrics import evaluate_many
 
 SHARES = st.sampled_from([0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
@@ -41,3 +41,28 @@ def test_nobody_at_the_edge_is_beaten_and_everybody_else_is(rows):
 
 def test_what_failed_is_not_worth_anything():
     assert pareto({"ctm": Comparison(typica.CTM(), error="no")}) == []
+
+
+@given(st.lists(st.tuples(SHARES, COSTS), min_size=1, max_size=8))
+def test_the_best_is_first_and_marked_and_what_failed_is_last(rows):
+    given = {f"d{i}": compared(*row) for i, row in enumerate(rows)}
+    given["broken"] = Comparison(typica.CTM(), error="no")
+    table = comparison_table(given, "title")
+    assert [column.label for column in table.columns] == [
+        "detector", "strange ↑", "mean ↑", "FPR ↓", "fit s ↓", "µs/row ↓"
+    ]  # fmt: skip
+    names = [cell.value for cell in table.columns[0].cells]
+    order = sorted(range(len(rows)), key=lambda i: -rows[i][0])  # equals as they came
+    assert names == [*(f"d{i}" for i in order), "broken (failed)"]
+    largest, least = max(rows)[0], min(cost for _, cost in rows)
+    aurocs, costs = table.columns[2].cells[:-1], table.columns[5].cells[:-1]
+    for cell in aurocs if min(rows)[0] < largest else ():
+        assert cell.best == (abs(cell.value - largest) < 1e-9)
+    for cell in costs if max(cost for _, cost in rows) > least else ():
+        assert cell.best == (cell.value == least)
+
+
+def test_where_all_failed_there_are_names_alone():
+    table = comparison_table({"ctm": Comparison(typica.CTM(), error="no")})
+    assert [cell.value for cell in table.columns[0].cells] == ["ctm (failed)"]
+    assert all(column.cells[0].value is None for column in table.columns[1:])
