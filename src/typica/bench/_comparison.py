@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from typica.bench._engine import Comparison
 from typica.bench._table import Table
@@ -14,21 +14,27 @@ def comparison_table(compared: Mapping[str, Comparison], title: str = "") -> Tab
 
     Detectors that failed come last, and have no numbers.
     """
-    measured = {name: row for name, row in compared.items() if row.evaluation is not None}
-    evaluations = [row.evaluation for row in measured.values() if row.evaluation is not None]
+    measured = [name for name, row in compared.items() if row.evaluation is not None]
     table = Table("detector", measured, title)
-    for name in evaluations[0].ood if evaluations else ():
+    _add_results(table, [compared[name].evaluation for name in measured])
+    mean = len(table.columns) - 2
+    fit_seconds = [compared[name].fit_seconds for name in measured]
+    table.add("fit s", fit_seconds, "number", "lower")
+    microseconds = [compared[name].score_microseconds for name in measured]
+    table.add("µs/row", microseconds, "number", "lower")
+    table.sorted_by(mean)
+    failed = [f"{name} (failed)" for name in compared if name not in measured]
+    return table.add_empty_rows(failed)
+
+
+def _add_results(table: Table, evaluations: Sequence[Any]) -> None:
+    """Add AUROC on each OOD set, their mean, and the mean FPR."""
+    sets = evaluations[0].ood if evaluations else {}
+    for name in sets:
         table.add(name, [each.ood[name].auroc for each in evaluations], better="higher")
     averages = [each.average for each in evaluations]
     table.add("mean", [average["auroc"] for average in averages], better="higher")
-    mean = len(table.columns) - 1
     table.add("FPR", [average["fpr"] for average in averages], better="lower")
-    table.add("fit s", [row.fit_seconds for row in measured.values()], "number", "lower")
-    costs = [row.score_microseconds for row in measured.values()]
-    table.add("µs/row", costs, "number", "lower")
-    table.sorted_by(mean)
-    failed = [f"{name} (failed)" for name, row in compared.items() if row.error]
-    return table.add_empty_rows(failed)
 
 
 class Worth(NamedTuple):

@@ -48,7 +48,7 @@ from typica.data import (
     write_verdicts,
 )
 from typica.decide import describe, judge, load_detector, origin_of
-from typica.detectors import final_detector, reads_layers, reads_logits
+from typica.detectors import calibration_of, final_detector, reads_layers, reads_logits
 from typica.errors import InputError
 from typica.exact import percent
 from typica.groups import GroupVerdict, GroupVerdicts
@@ -137,7 +137,7 @@ def score(
     if output is not None:
         check_verdict_file(output)
     streams = inputs == [STANDARD] and output == STANDARD
-    needs_all_rows = any(option is not None for option in (fdr, groups, sort, json_file))
+    needs_all_rows = {fdr, groups, sort, json_file} != {None}
     if streams and not needs_all_rows:
         _pipe(lambda rows: judge(estimator, rows, **levels), only)
         return
@@ -166,13 +166,12 @@ def score(
     shown = verdicts if only is None else verdicts.only(only)
     if not printed:
         _show(shown.sort(sort), limit, by=sort)
-        if verdicts.groups is not None:
-            _show_groups(verdicts.groups, limit, only)
+        _show_groups(verdicts.groups, limit, only)
         what = "rows" if images is None else "images"
         console.print(_share(verdicts.n_atypical, len(verdicts), what))
     if json_file is not None:
         listed = shown if sort is None else shown.sort(sort)
-        asked = any(level is not None for level in (*levels.values(), fdr))
+        asked = {fdr, *levels.values()} != {None}
         rule = _rule(estimator, verdicts, asked)
         write_json(rule | _records(listed, verdicts), json_file)
 
@@ -191,8 +190,7 @@ def _pipe(judged: Callable[[AnyArray], Verdicts], only: str | None) -> None:
 
 def _check_levels(estimator: Any, path: Path, levels: Sequence[str | None]) -> None:
     """Raise for levels that the detector cannot keep to."""
-    calibrated = hasattr(final_detector(estimator), "calibration_")
-    if not calibrated and any(level is not None for level in levels):
+    if calibration_of(estimator) is None and set(levels) != {None}:
         raise InputError(
             f"{path}: has no calibration scores; run `typica calibrate` with held-out inputs first."
         )
@@ -231,8 +229,10 @@ def _show(verdicts: Verdicts, limit: int, by: str | None) -> None:
         console.print(f"{which} of {len(verdicts)} are shown; --limit shows more", style="dim")
 
 
-def _show_groups(groups: GroupVerdicts, limit: int, only: str | None) -> None:
-    """Print the strangest groups."""
+def _show_groups(groups: GroupVerdicts | None, limit: int, only: str | None) -> None:
+    """Print the strangest groups, where rows were judged in groups."""
+    if groups is None:
+        return
     chosen = [one for one in groups if only in (None, one.verdict)]
     chosen.sort(key=lambda one: one.p_value)
     if limit and chosen:
