@@ -18,8 +18,6 @@ T = TypeVar("T")
 if TYPE_CHECKING:
     from typica.data import Preprocessing
 
-TRANSFORM = '{"resize": 28, "crop": 28, "mode": "L", "mean": 0.5, "std": 0.5}'  # an example
-
 
 def one_of(choices: Collection[str]) -> Callable[[typer.CallbackParam, str | None], str | None]:
     """Return a callback that refuses what is not one of the choices."""
@@ -95,7 +93,8 @@ def read_transform(text: str | None) -> Preprocessing | Mapping[str, Any] | None
         return None
     from typica.data import Preprocessing  # noqa: PLC0415 (NumPy, which most options do not need)
 
-    form = f"JSON with the keys {', '.join(Preprocessing.keys())}, such as '{TRANSFORM}'"
+    keys = ", ".join(Preprocessing.keys())
+    form = f"JSON with the keys {keys}, such as '{Preprocessing.EXAMPLE}'"
     content = text
     if text.lower().endswith(".json") and Path(text).is_file():
         content = Path(text).read_text(encoding="utf-8", errors="replace")

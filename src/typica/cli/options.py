@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from typica.cli.checks import TRANSFORM, one_of, out_text, read_transform
+from typica.cli.checks import one_of, out_text, read_transform
 from typica.data import SPLITS, Preprocessing
 from typica.nets import BACKENDS, Settings
 
@@ -72,9 +72,9 @@ MovedWeights = Annotated[
 Transform = Annotated[
     str | None,
     typer.Option(
-        help=f"Preprocessing: a name of the zoo, JSON such as '{TRANSFORM}', or a .json file. Its "
-        f"keys: {', '.join(Preprocessing.keys())}; size and mode are read off the model where left "
-        "out."
+        help=f"Preprocessing: a name of the zoo, JSON such as '{Preprocessing.EXAMPLE}', or a "
+        f".json file. Its keys: {', '.join(Preprocessing.keys())}; size and mode are read off the "
+        "model where left out."
     ),
 ]
 Classes = Annotated[

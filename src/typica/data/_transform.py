@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,9 @@ class Preprocessing:
     scale: float = 255.0
     exif: bool = True
     mode: str = "RGB"
+
+    # Settings as JSON, for messages and help.
+    EXAMPLE: ClassVar[str] = '{"resize": 28, "crop": 28, "mode": "L", "mean": 0.5, "std": 0.5}'
 
     @border
     def __post_init__(self) -> None:

@@ -23,7 +23,6 @@ from typica.nets._models import Opened
 from typica.nets._result import run_directly
 from typica.progress import note
 
-EXAMPLE = '{"resize": 28, "crop": 28, "mode": "L", "mean": 0.5, "std": 0.5}'
 _LOOKED_AT = 16  # images whose sizes are compared
 # Sides that a network may have been made for, where it does not take the images as they are.
 _SIDES = (224, 32, 28, 64, 8, 16, 48, 56, 84, 96, 112, 128, 160, 192, 240, 256, 299, 320, 384, 512)
@@ -70,7 +69,7 @@ def _size_and_mode(transform: Preprocessing) -> dict[str, Any]:
 def _told(made: Preprocessing) -> str:
     """Say what was taken to be the preprocessing, and how to say otherwise."""
     text = json.dumps({key: value for key, value in made.to_dict().items() if key not in _QUIET})
-    example = f"{argument('transform')} '{EXAMPLE}'"
+    example = f"{argument('transform')} '{Preprocessing.EXAMPLE}'"
     return f"transform {text}, read off model and images; if trained otherwise, e.g. {example}"
 
 
@@ -104,7 +103,9 @@ def _read_off(opened: Opened, images: Images) -> Preprocessing:
 
 
 def _say_how() -> str:
-    return f"say how images become its input, e.g. {argument('transform')} '{EXAMPLE}'"
+    return (
+        f"say how images become its input, e.g. {argument('transform')} '{Preprocessing.EXAMPLE}'"
+    )
 
 
 def _fitting(network: _Input, sizes: list[Size]) -> tuple[int, Size]:

@@ -63,12 +63,9 @@ class Served:
     @cached_property
     def known_scores(self) -> NDArray[np.float64] | None:
         """The calibration scores, None where there are none, or their quantiles alone."""
-        if self.calibration is None:
+        if self.calibration is None or not self.calibration.has_scores:
             return None
-        try:
-            return np.asarray(self.calibration.scores)
-        except InputError:
-            return None
+        return np.asarray(self.calibration.scores)
 
     @cached_property
     def width(self) -> int | None:
