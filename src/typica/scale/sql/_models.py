@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from typica.arrays import AnyArray
+from typica.detectors import calibration_of
 from typica.errors import InputError
 from typica.estimator import NotFittedError, is_pipeline
 from typica.linalg import Floats
@@ -112,7 +113,7 @@ def _of_classes(
 
 def _threshold(detector: Any) -> float | None:
     """Return the one threshold of a detector, where it has one."""
-    calibration = getattr(detector, "calibration_", None)
+    calibration = calibration_of(detector)
     if calibration is not None and calibration.by_class:
         raise InputError(
             "calibrated by classes that are not known of bare logits; "
@@ -126,7 +127,7 @@ def _threshold(detector: Any) -> float | None:
 
 def _thresholds(detector: Any, classes: AnyArray) -> Floats | None:
     """Return the threshold of each class, where they have thresholds of their own."""
-    calibration = getattr(detector, "calibration_", None)
+    calibration = calibration_of(detector)
     if calibration is None or not calibration.by_class:
         return None
     found: Floats = calibration.offsets(np.zeros(len(classes)), classes)
