@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from typica.arrays import AnyArray, Array, is_numpy, namespace
+from typica.arrays import AnyArray, Array, is_numpy, is_traced, namespace
 
 Floats = NDArray[np.float64]
 
 _SMALL = 64  # rows of a matrix that is not worth halving
 NO_DIRECTION = -1.0  # the cosine of a zero row: as far from every direction as a cosine can be
+TILE = 8192  # directions that a block of rows is multiplied with at once
 
 
 # Directions and lengths of rows
@@ -100,8 +101,30 @@ def max_cosine(Z: Array, directions: Array) -> Array:
     """
     xp = namespace(Z)
     Z, lengths, zero = directed(Z)
-    best = xp.max(Z @ directions.T, axis=1) / lengths
+    best = _largest_product(Z, directions) / lengths
     return xp.where(zero, xp.full_like(best, NO_DIRECTION), best)
+
+
+def _largest_product(Z: Array, directions: Array) -> Array:
+    """Return the largest product of each row of Z with the directions, which may be millions."""
+    xp = namespace(Z)
+    first, *others = tiles(Z, directions)
+    best = xp.max(Z @ directions[first, :].T, axis=1)
+    for tile in others:
+        best = xp.maximum(best, xp.max(Z @ directions[tile, :].T, axis=1))
+    return best
+
+
+def tiles(Z: Array, directions: Array) -> list[slice]:
+    """Return the runs of directions that the rows of Z are multiplied with; all in a trace.
+
+    >>> tiles(np.zeros((1, 2)), np.zeros((TILE + 1, 2)))
+    [slice(0, 8192, None), slice(8192, 8193, None)]
+    """
+    n = int(directions.shape[0])
+    if n <= TILE or is_traced(Z):
+        return [slice(0, n)]
+    return [slice(start, min(start + TILE, n)) for start in range(0, n, TILE)]
 
 
 def cosines(Z: Array, directions: Array) -> Array:

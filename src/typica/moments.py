@@ -192,7 +192,9 @@ class Moments:
     @property
     def means(self) -> NDArray[np.float64]:
         """Mean of each class's rows, (C, m)."""
-        return self._shift + self._sums / self._counts[:, None]
+        means: NDArray[np.float64] = self._sums / self._counts[:, None]
+        means += self._shift  # in place: of a million classes one copy is enough
+        return means
 
     @property
     def scatter(self) -> NDArray[np.float64] | None:

@@ -40,6 +40,27 @@ def top_two(S: Array) -> Matches:
     return Matches(first, best, second, xp.take_along_axis(S, second[:, None], axis=1)[:, 0])
 
 
+def better_two(A: Matches, B: Matches) -> Matches:
+    """Return the two best of two pairs of matches; of equal ones those of A.
+
+    >>> A, B = top_two(np.array([[0.1, 0.9]])), top_two(np.array([[0.5, 0.2]]))
+    >>> better_two(A, B).runner_up_similarity
+    array([0.5])
+    """
+    xp = namespace(A.similarity)
+    pairs = [(A.nearest, A.similarity), (A.runner_up, A.runner_up_similarity)]
+    pairs += [(B.nearest, B.similarity), (B.runner_up, B.runner_up_similarity)]
+    places = xp.stack([place for place, _ in pairs], axis=1)
+    values = xp.stack([value for _, value in pairs], axis=1)
+    values = xp.where(places < 0, xp.full_like(values, -xp.inf), values)
+    best = top_two(values)
+    first, second = (
+        xp.take_along_axis(places, place[:, None], axis=1)[:, 0]
+        for place in (best.nearest, best.runner_up)
+    )
+    return Matches(first, best.similarity, second, best.runner_up_similarity)
+
+
 def _without(S: Array, columns: Array) -> Array:
     """Return S (n, C) with -inf in one column (n,) of each row."""
     if is_numpy(S):  # in less time than comparing takes
@@ -71,6 +92,18 @@ class Scorer(Estimator):
         """Return both for one block; from the same product where the method can."""
         return self._score(Z), self._similarities(Z)
 
+    def _score_and_match(self, Z: Array) -> tuple[Array, Matches | None]:
+        """Return the scores of one block, and the two classes that match each row best."""
+        scores, similarities = self._score_and_similarities(Z)
+        return scores, None if similarities is None else top_two(similarities)
+
+    def _nearest(self, Z: Array) -> Array | None:
+        """Return the place of the class that matches each row of one block best."""
+        similarities = self._similarities(Z)
+        if similarities is None:
+            return None
+        return namespace(similarities).argmax(similarities, axis=1)
+
     def _score_width(self) -> int:
         """Return the most numbers per row that `_score` makes: blocks are cut to size by it."""
         return 1
@@ -93,10 +126,10 @@ class Scorer(Estimator):
         Z = self._ready(X)
 
         def best(block: Array) -> Array:
-            similarities = self._similarities(block)
-            if similarities is None:
+            nearest = self._nearest(block)
+            if nearest is None:
                 raise _no_classes()
-            return namespace(similarities).argmax(similarities, axis=1)
+            return nearest
 
         chosen = to_numpy(map_rows(best, Z, self._score_width()))
         return np.asarray(self.classes_[chosen])
@@ -123,9 +156,9 @@ class Scorer(Estimator):
         parts: list[Matches] = []
 
         def both(block: Array) -> Array:
-            scores, similarities = self._score_and_similarities(block)
-            if similarities is not None:
-                parts.append(top_two(similarities))
+            scores, matches = self._score_and_match(block)
+            if matches is not None:
+                parts.append(matches)
             return scores
 
         scores = map_rows(both, Z, self._score_width(), nan_passes=self._nan_passes)

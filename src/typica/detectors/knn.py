@@ -7,24 +7,44 @@ more typical, as printed; between -2 and 0. k = 50 is the paper's choice for CIF
 CIFAR-100, 1000 for ImageNet). The search is exact (see `_search.py`), the distance is taken from
 the difference of the two vectors, so that equal ones are at distance 0. Fit: keeps the features.
 Score: at most one product with all of them, block by block.
+
+For tens of millions of rows `index="ivfpq"` keeps some 34 bytes of each (see `_codes.py`) in place
+of the row; distances are then those to what the codes stand for. On the features of the paper's
+CIFAR-10 network the AUROC stays within 0.3 of exact search.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import AnyArray, Array, Rows, is_traced, like, namespace, to_numpy
+from typica.arrays import (
+    AnyArray,
+    Array,
+    Labels,
+    Rows,
+    as_features,
+    as_floating,
+    check_rows,
+    is_traced,
+    like,
+    namespace,
+    row_blocks,
+    to_numpy,
+)
 from typica.checks import choice, count
 from typica.detectors._bases import SUBSAMPLE, RowsDetector, check_k
+from typica.detectors._codes import INDEX as CODED
+from typica.detectors._codes import Codes, Quantiser
+from typica.detectors._index import LEAST_ROWS
 from typica.detectors._search import Search, kth_by_product
 from typica.detectors.base import Tags
-from typica.errors import InputWarning, warn
+from typica.errors import InputError, InputWarning, border, warn
 from typica.extras import need
 from typica.linalg import units
 from typica.store import storable
@@ -53,9 +73,13 @@ class KNN(RowsDetector):
 
     subsample: keep a random sample only, a share (float) or a number (int) of rows; seed: chooses
     the sample. index: "faiss" searches approximately, in the nearest of about sqrt(N) cells, for
-    millions of rows. Zero features have no direction: they count as 2 away, the farthest
-    there is, from everything. The rows keep the precision of the training features, and so does
-    the comparison: if either side is float32, both are rounded to it.
+    millions of rows; "ivfpq" keeps codes of some 34 bytes in place of the rows, for tens of
+    millions. Zero features have no direction: they count as 2 away, the farthest there is, from
+    everything. The rows keep the precision of the training features, and so does the comparison: if
+    either side is float32, both are rounded to it.
+
+    What "ivfpq" codes by is learnt from the first batch, or beforehand by `train_index`; such
+    detectors merge where they code by the same.
 
     >>> detector = KNN(k=2).fit(np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]] * 10))
     >>> detector.score_samples(np.array([[5.0, 0.0], [-1.0, 0.0]])).round(4)
@@ -74,10 +98,12 @@ class KNN(RowsDetector):
         "k": count(),
         "subsample": SUBSAMPLE,
         "seed": count(0),
-        "index": choice(None, "faiss", advice='pass None (exact) or "faiss"'),
+        "index": choice(None, "faiss", CODED, advice='pass None (exact), "faiss" or "ivfpq"'),
     }
+    quantiser_: Quantiser
     _directions: AnyArray
     _search: Search | Cells
+    _coded: Any
 
     def __init__(
         self,
@@ -93,8 +119,62 @@ class KNN(RowsDetector):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.index == "faiss":
+        if self.index is not None:
             need("faiss", "faiss")
+
+    @border
+    def train_index(self, X: Any, n: int | None = None) -> Self:
+        """Learn what index="ivfpq" codes by from rows X (k, m), a sample of the n to come.
+
+        The rows themselves are not kept: `partial_fit` takes in rows. Parts that are fitted apart
+        and merged begin with copies of one detector that has learnt this.
+        """
+        self._check_parameters()
+        if self.index != CODED:
+            raise InputError(f"index={self.index!r} has nothing to learn; pass index={CODED!r}.")
+        if self._has_learnt():
+            raise InputError("there are rows already; train the index before the fit.")
+        rows = to_numpy(as_features(X))
+        check_rows(rows)
+        self.quantiser_ = self._quantiser(rows, len(rows) if n is None else int(n))
+        return self
+
+    def _quantiser(self, Z: Rows, n: int) -> Quantiser:
+        """Return what rows are coded by, learnt from a sample of the rows Z."""
+        size = min(len(Z), Quantiser.sample_size(n))
+        chosen = np.random.default_rng(int(self.seed)).choice(len(Z), size, replace=False)
+        return Quantiser.trained(_directed(Z[np.sort(chosen)]), n, int(self.seed))
+
+    def _learn(self, Z: Rows, labels: Labels | None) -> None:
+        if self.index != CODED:
+            super()._learn(Z, labels)
+            return
+        known: list[Codes] = getattr(self, "batches_", [])
+        if known:
+            self._check_sample_can_grow()
+        check_rows(Z)
+        if self.subsample is not None:
+            Z = Z[self._chosen(len(Z), sum(map(len, known)))]
+        if not hasattr(self, "quantiser_"):
+            self.quantiser_ = self._quantiser(Z, len(Z))
+        if Z.shape[1] != self.quantiser_.n_features:
+            raise InputError(
+                f"{Z.shape[1]} features, and the index was trained on "
+                f"{self.quantiser_.n_features}; keep one width."
+            )
+        blocks = row_blocks(len(Z), Z.shape[1], itemsize=8)
+        codes = [self.quantiser_.encode(_directed(Z[block])) for block in blocks]
+        self.batches_ = [*known, np.concatenate(codes)]
+
+    def _absorb(self, other: Self) -> None:
+        if self.index == CODED:
+            if getattr(self, "quantiser_", other.quantiser_) != other.quantiser_:
+                raise InputError(
+                    "the two code their rows differently; begin both with copies of one detector "
+                    "after its train_index."
+                )
+            self.quantiser_ = other.quantiser_
+        super()._absorb(other)
 
     def _kept(self, Z: Rows) -> Rows:
         kept, _ = units(Z.astype(np.float64, copy=False))
@@ -104,6 +184,12 @@ class KNN(RowsDetector):
         super()._derive()
         rows = self.rows_
         check_k(self.k, len(rows), self.subsample)
+        if self.index == CODED:
+            self._check_coded()
+            self._coded = self.quantiser_.index(rows)
+            return
+        if rows.dtype.kind != "f":
+            raise InputError(f"index={self.index!r} was set after the fit; call fit again.")
         directed = rows.any(axis=1)
         self._directions = rows if directed.all() else rows[directed]
         if len(self._directions) < self.k:
@@ -112,6 +198,10 @@ class KNN(RowsDetector):
             self._search = Search(self._directions)
         else:
             self._search = Cells(self._directions, int(self.k))
+
+    def _check_coded(self) -> None:
+        if not hasattr(self, "quantiser_"):
+            raise InputError(f"index={CODED!r} was set after the fit; call fit again.")
 
     def _warn_of_labels(self, labels: Any) -> None:
         counts = Counter(to_numpy(labels).ravel().tolist())
@@ -128,6 +218,8 @@ class KNN(RowsDetector):
 
     def _score(self, Z: Array) -> Array:
         xp = namespace(Z)
+        if self.index == CODED:
+            return self._score_coded(Z)
         if len(self._directions) < self.k:
             return xp.full_like(Z[:, 0], -FARTHEST)
         near = "cpu" in str(array_api_compat.device(Z)).lower() and not is_traced(Z)
@@ -144,6 +236,18 @@ class KNN(RowsDetector):
         scores = -xp.astype(distances(U, neighbours), Z.dtype)
         return xp.where(zero, xp.full_like(scores, -FARTHEST), scores)
 
+    def _score_coded(self, Z: Array) -> Array:
+        if is_traced(Z):
+            raise InputError(
+                f"index={CODED!r} keeps codes that only faiss can search; fit with index=None."
+            )
+        xp = namespace(Z)
+        rows = to_numpy(Z)
+        U, zero = units(rows.astype(np.float64))
+        distances = np.sqrt(self.quantiser_.kth(self._coded, U, int(self.k)))
+        scores = np.where(zero, -FARTHEST, np.maximum(-distances, -FARTHEST))
+        return xp.asarray(scores.astype(rows.dtype), device=array_api_compat.device(Z))
+
     def _note(self, z: AnyArray) -> str:
         if z.any():
             return ""
@@ -156,7 +260,7 @@ class Cells:
     def __init__(self, rows: Rows, k: int) -> None:
         faiss = need("faiss", "faiss")
         n, m = rows.shape
-        cells = max(1, min(round(n**0.5), n // 39))  # faiss wants 39 rows a cell to find the cells
+        cells = max(1, min(round(n**0.5), n // LEAST_ROWS))
         self._rows = rows
         self._index = faiss.IndexIVFFlat(faiss.IndexFlatL2(m), m, cells)
         # Cells that hold 4k rows or more, on average.
@@ -177,3 +281,9 @@ class Cells:
     @cached_property
     def _exact(self) -> Search:
         return Search(self._rows)
+
+
+def _directed(Z: Rows) -> Rows:
+    """Return the rows at length 1 that are not zero."""
+    U, zero = units(as_floating(Z).astype(np.float64))
+    return np.asarray(U[~zero])

@@ -187,8 +187,9 @@ class LayerEnsemble(Combination):
         return list(self.layers_)
 
     def _score_width(self) -> int:
-        widths = [final_detector(member)._score_width() for member in self.members_]
-        return max(*widths, len(widths))
+        finals = [final_detector(member) for member in self.members_]
+        classes = len(getattr(finals[-1], "classes_", ()))
+        return max(*(final._score_width() for final in finals), len(finals), classes)
 
     # Classes are those of the last layer's member
 

@@ -32,7 +32,7 @@ from typica.arrays import (
     to_numpy,
 )
 from typica.checks import count, matrix, names, optional, positive
-from typica.detectors._bases import CosineDetector, LearnsClassMeans, mean_directions
+from typica.detectors._bases import DirectedDetector, LearnsClassMeans, mean_directions
 from typica.detectors.base import Tags
 from typica.detectors.msp import max_softmax
 from typica.errors import InputError, about
@@ -81,7 +81,7 @@ class Negatives(NamedTuple):
 
 
 @storable("prototypes")
-class Prototypes(LearnsClassMeans, CosineDetector):
+class Prototypes(LearnsClassMeans, DirectedDetector):
     """Match with prototypes of the classes: MCM, or NegLabel where there are negative ones.
 
     positive: prototypes (C, m), one per class; ready without `fit` then. None takes the mean of

@@ -1,6 +1,6 @@
 """What methods of one kind share: those of logits, of a head, of cosines, of scatters, of rows."""
 
-from typica.detectors._bases.cosine import CosineDetector
+from typica.detectors._bases.cosine import CosineDetector, DirectedDetector
 from typica.detectors._bases.headed import (
     HeadedDetector,
     MomentsDetector,
@@ -25,6 +25,7 @@ from typica.detectors._bases.two_passes import Totals, TwoPasses
 __all__ = [
     "SUBSAMPLE",
     "CosineDetector",
+    "DirectedDetector",
     "HeadedDetector",
     "LearnsClassMeans",
     "LogitDetector",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array, Labels, like
+from typica.arrays import Array, Labels, like, row_blocks
 from typica.detectors.base import Detector
 from typica.errors import InputError
 from typica.estimator import LearnsMoments
@@ -40,14 +40,18 @@ def check_known(labels: Labels | None, head: Head) -> None:
 def mean_directions(moments: Moments) -> NDArray[np.float64]:
     """Return the class means scaled to length 1, (C, m); raise where a mean has no direction."""
     means: NDArray[np.float64] = moments.means
-    short = np.linalg.norm(means, axis=1) <= ZERO_MEAN * moments.root_mean_square
-    if short.any():
-        name = moments.classes[np.argmax(short)]
-        raise InputError(
-            f"the mean of class {name!s} is zero relative to its features and has no direction; "
-            "check the layer (features after a ReLU have no such means)."
-        )
-    return unit_rows(means)
+    least = ZERO_MEAN * moments.root_mean_square
+    n, m = means.shape
+    for block in row_blocks(n, m, itemsize=8):
+        short = np.linalg.norm(means[block], axis=1) <= least[block]
+        if short.any():
+            name = moments.classes[block][np.argmax(short)]
+            raise InputError(
+                f"the mean of class {name!s} is zero relative to its features and has no "
+                "direction; check the layer (features after a ReLU have no such means)."
+            )
+        means[block] = unit_rows(means[block])
+    return means
 
 
 class HeadedDetector(Detector):
