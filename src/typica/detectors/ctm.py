@@ -9,11 +9,11 @@ features. Score: one product with the (m, C) matrix of class means, a few thousa
 For very many classes (faces, products) faiss finds the two nearest means approximately, and their
 cosines are then exact: what it misses can make a score too low, never too high. Measured at 100,000
 classes x 256 features in families of 100 (`benchmarks/scale/many.py`), 1,000 rows at a cosine of
-0.745 to their own class and 1,000 of no class: "hnsw" finds the nearest mean of all rows and of 83 %
-of the strange ones, whose scores are 0.0014 too low on average, takes 45 s of one core to build and
-120 MB beside the means; "ivf" finds that of all rows and of 98.5 % of the strange ones, 0.0001 too
-low on average, takes 15 s and 160 MB. There the exact product of many rows at once takes 0.63 ms a
-row, and an index 0.5; of one row by itself 11 ms, and 5.
+0.745 to their own class and 1,000 of no class: "hnsw" finds the nearest mean of all rows and of
+83 % of the strange ones, whose scores are 0.0014 too low on average, takes 45 s of one core to
+build and 120 MB beside the means; "ivf" finds that of all rows and of 98.5 % of the strange ones,
+0.0001 too low on average, takes 15 s and 160 MB. There the exact product of many rows at once takes
+0.63 ms a row, and an index 0.5; of one row by itself 11 ms, and 5.
 """
 
 from __future__ import annotations
