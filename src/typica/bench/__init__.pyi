@@ -2,6 +2,7 @@ from . import digits, published
 from ._choice import CANNOT_SEE, Choice
 from ._choose import leave_classes_out
 from ._comparison import Worth, comparison_table, pareto
+from ._completed import complete_result
 from ._engine import (
     PAPER,
     Comparison,
@@ -60,6 +61,7 @@ __all__ = [
     "compare_files",
     "compare_on",
     "comparison_table",
+    "complete_result",
     "digits",
     "evaluate_files",
     "fit_files",

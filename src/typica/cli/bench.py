@@ -18,19 +18,18 @@ from typica.bench import (
     Suite,
     Table,
     builtin_features,
+    complete_result,
     headline,
     list_suites,
     load_suite,
     named_methods,
     read_features_folder,
-    result_file,
     run_experiment,
     tables_of,
     to_csv,
     to_latex,
     to_markdown,
     to_terminal,
-    write_gallery,
     write_report,
     write_result,
 )
@@ -184,16 +183,7 @@ def _keep(
     """Write the result, its images where there are any, and the report with all that it shows."""
     written = write_result(folder, outcome)
     error_console.print(f"wrote {written}")
-    sets = engine.sets
-    scores = None if outcome.record.experiment in APART else outcome.scores
-    full = bool(outcome.record.protocol.full)
-    shown = ["main"] if sets.head is None else ["main", "analysis"]
-    for experiment in shown if report else []:
-        if result_file(folder, experiment) != written:
-            more = run_experiment(experiment, suite, sets, suite.methods, full=full, engine=engine)
-            write_result(folder, more)
-            scores = more.scores or scores
-    write_gallery(folder, sets, suite.protocol.tpr, engine, scores)
+    complete_result(folder, outcome, suite, engine, for_report=report)
     if report:
         page = write_report(folder, folder / "report.html", against_paper=against_paper)
         error_console.print(f"wrote {page}")
