@@ -31,9 +31,9 @@ export function histogram(known, result, words) {
   return chart;
 }
 
-/** Return the latest scores in the order of their arrival, the last at the right. */
-export function recent(inputs, known, threshold) {
-  const [width, height, left, foot] = [520, 190, 52, 24];
+/** Return the latest scores in the order of their arrival, the last at the right; width: in pixels. */
+export function recent(inputs, known, threshold, width) {
+  const [height, left, foot] = [190, 52, 24];
   const values = inputs.map(input => number(input.score)).filter(Number.isFinite);
   const cut = number(threshold);
   const edges = known === null ? [Math.min(...values), Math.max(...values)] : known.edges.map(number);
@@ -46,22 +46,22 @@ export function recent(inputs, known, threshold) {
     chart.append(line("grid", left, y(v), width, y(v)));
     chart.append(label(left - 8, y(v) + 4, String(v).replace("-", "−"), width, "", "end"));
   }
-  if (Number.isFinite(cut)) {
-    chart.append(line("cut dashed", left, y(cut), width, y(cut)));
-    chart.append(label(left + 4, y(cut) - 5, `threshold ${score(cut)}`, width, "", "start"));
-  }
+  if (Number.isFinite(cut)) chart.append(line("cut dashed", left, y(cut), width, y(cut)));
   inputs.forEach((input, i) => {
     const x = width - 8 - step * (inputs.length - 1 - i);
     chart.append(mark(x, y(number(input.score)), mood(input.verdict), i === inputs.length - 1 ? 5 : 3.2));
   });
+  if (Number.isFinite(cut)) {
+    chart.append(label(left + 4, y(cut) - 5, `threshold ${score(cut)}`, width, "", "start"));
+  }
   chart.append(label(left, height - 6, "earlier", width, "", "start"));
   chart.append(label(width, height - 6, "now", width, "", "end"));
   return chart;
 }
 
 /** Return how the monitor's wealth went, by powers of ten, and the limit at which it raises alarm. */
-export function wealth(trace, limit) {
-  const [width, height, left, foot] = [520, 190, 52, 24];
+export function wealth(trace, limit, width) {
+  const [height, left, foot] = [190, 52, 24];
   const points = trace.filter(point => point.wealth !== null)
     .map(point => [number(point.inputs), Math.log10(Math.max(number(point.wealth), 1e-6))]);
   const now = points.at(-1)?.[1] ?? 0, line10 = Math.log10(limit);

@@ -212,7 +212,8 @@ function showCommand() {
   lines.push(`-H 'Content-Type: application/json'`, `-d '{"features": [[${row}]]}'`);
   byId("no-images").textContent = `This detector takes ${told.reads}, not images: ${told.no_images}. Send it rows of ${count(told.inputs)} numbers:`;
   byId("command").textContent = lines.join(" \\\n  ");
-  byId("features-note").textContent = "One list of numbers per input. Fitted on a bank of `typica extract`, a detector knows its network and takes images as well.";
+  fill(byId("features-note"), "One list of numbers per input. Fitted on a bank of ", el("code", {}, "typica extract"),
+    ", a detector knows its network and takes images as well.");
 }
 
 async function copyCommand() {

@@ -59,14 +59,17 @@ function show(found, told) {
     monitor ? tile("Wealth", score(monitor.wealth), `alarm at ${count(Math.round(limit))}`) : null);
   const values = found.recent.filter(input => Number.isFinite(number(input.score)));
   fill(byId("recent"), values.length
-    ? recent(values, told.histogram, told.threshold ?? null)
+    ? recent(values, told.histogram, told.threshold ?? null, room("recent"))
     : el("p", { className: "muted" }, "Nothing has been judged yet."));
   fill(byId("wealth"), monitor
-    ? wealth(found.trace, limit)
+    ? wealth(found.trace, limit, room("wealth"))
     : el("p", { className: "muted" }, "A monitor needs a calibrated detector: typica calibrate."));
   byId("alpha").textContent = monitor ? percent(monitor.alpha) : "–";
   raise(monitor);
 }
+
+// Drawn to the room that there is, so that letters have their size on a phone too.
+const room = id => Math.max(byId(id).clientWidth, 280);
 
 function raise(monitor) {
   const alarm = Boolean(monitor?.alarm);
