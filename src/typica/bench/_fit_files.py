@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from typica.arrays import AnyArray
+from typica.bench._fit_tables import Held, fit_tables
 from typica.checks import FromFile
 from typica.data import (
     FeatureFile,
@@ -18,6 +19,7 @@ from typica.data import (
     open_features,
     read_classes,
     read_features,
+    read_head,
     read_labels,
 )
 from typica.detectors import (
@@ -31,6 +33,7 @@ from typica.detectors import (
 from typica.errors import InputError, LogitsWarning, argument, border, given
 from typica.nets import InputReader
 from typica.progress import note, work
+from typica.scale import are_tables
 
 
 class Fitted(NamedTuple):
@@ -52,18 +55,26 @@ def fit_files(
     alpha: Any = None,
     tpr: Any = None,
     classes: Sequence[str] | None = None,
+    columns: Mapping[str, Any] | None = None,
     **network: Any,
 ) -> Fitted:
-    """Fit a detector on a file of features, a bank, or images that go through a network.
+    """Fit a detector on a file of features, a bank, tables, or images that go through a network.
 
     name, params: as `make_detector` takes them; what is a matrix or a list of names may be the path
     of a file that holds it, and a file of prototypes names their classes by its labels. labels,
     head: files, where the features have none of their own. calibrate: held-out inputs, features or
     images, for the threshold at alpha or tpr; without any it is the provisional one of the fit.
     classes, network: the order of the classes, and model, weights, transform, trust and settings as
-    `typica.nets.extract` takes them, for images.
+    `typica.nets.extract` takes them, for images. columns: features, columns and sample, as
+    `typica.scale.fit` takes them, for tables: a folder or a pattern of them, an address, or a file
+    whose columns are named; labels may be a column then.
     """
     _check_levels(calibrate, {"alpha": alpha, "tpr": tpr})
+    if are_tables([features], **(columns or {})):
+        _check_no_network(network)
+        made = _with_head(name, _read_params(name, params or {}), head)
+        by = Held(calibrate, alpha, tpr) if calibrate else None
+        return Fitted(*fit_tables(features, made, columns or {}, labels, by))
     if holds_images(features):
         # Needs torch, which is an extra.
         from typica.bench._image_banks import banked  # noqa: PLC0415
@@ -112,6 +123,19 @@ def _read_params(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
             if key == "positive" and rows.labels is not None:
                 read.setdefault("classes", rows.labels)
     return read
+
+
+def _check_no_network(network: Mapping[str, Any]) -> None:
+    """Refuse a network, for which tables of features have no images."""
+    for name in ("model", "weights"):
+        if network.get(name) is not None:
+            raise InputError(f"{argument(name)} is for images, and these are tables; leave it out.")
+
+
+def _with_head(name: str, params: Mapping[str, Any], head: str | Path | None) -> Detector:
+    if head is None:
+        return make_detector(name, **params)
+    return make_detector(name, **params, head=read_head(head))
 
 
 def _make(

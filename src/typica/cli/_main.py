@@ -10,6 +10,7 @@ from typing import Any, NoReturn, TextIO
 
 from typica.cli._exits import BAD_INPUT, INTERNAL, INTERRUPTED
 from typica.cli._interrupt import answered_soon
+from typica.cli._spread import spread
 from typica.errors import CalibrationWarning, InputError, in_shell
 
 
@@ -51,7 +52,7 @@ def _flush(stream: TextIO) -> None:
 def _run(given: list[str]) -> None:
     from typica.cli.app import app  # noqa: PLC0415 (Ctrl-C while it loads is caught)
 
-    wanted = [argument for argument in given if argument != "--debug"]
+    wanted = spread([argument for argument in given if argument != "--debug"])
     with warnings.catch_warnings(), in_shell():
         warnings.simplefilter("always", CalibrationWarning)
         if "--debug" in given:

@@ -15,6 +15,8 @@ from typica.cli.options import (
     Alpha,
     Backend,
     Confidence,
+    FeatureColumn,
+    FeatureColumns,
     Json,
     MovedModel,
     MovedWeights,
@@ -29,6 +31,7 @@ from typica.decide import load_detector
 from typica.detectors import final_detector
 from typica.nets import InputReader
 from typica.progress import work
+from typica.scale import are_tables
 
 app = new_app()
 
@@ -39,12 +42,14 @@ app = new_app()
 def calibrate(
     detector: Annotated[Path, typer.Argument(help="A file that `typica fit` wrote.")],
     held_out: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
-            help="In-distribution inputs that the fit has not seen: features, a bank, or images "
-            "and folders, any number."
+            help="In-distribution inputs that the fit has not seen: features, a bank, tables of "
+            "any size, or images and folders, any number."
         ),
     ],
+    feature_column: FeatureColumn = None,
+    columns: FeatureColumns = None,
     alpha: Alpha = None,
     tpr: Tpr = None,
     confidence: Confidence = None,
@@ -72,16 +77,21 @@ def calibrate(
     target = output or detector
     check_file(target)
     estimator = load_detector(detector)
-    reader = InputReader.of(
-        estimator,
-        **network(model, weights, transform, trust, backend, on_error),
-    )
-    rows = reader.rows(held_out)
-    with work("calibrating", len(rows)):
-        typica.calibrate(
-            estimator, rows, by_class=by_class, alpha=alpha, tpr=tpr, confidence=confidence
+    rule: dict[str, Any] = {
+        "by_class": by_class,
+        "alpha": alpha,
+        "tpr": tpr,
+        "confidence": confidence,
+    }
+    named: dict[str, Any] = {"features": feature_column, "columns": columns or None}
+    if are_tables(held_out, **named):
+        typica.scale.calibrate(estimator, held_out, **named, **rule)
+    else:
+        reader = InputReader.of(
+            estimator,
+            **network(model, weights, transform, trust, backend, on_error),
         )
-    reader.remember(estimator)
+        _calibrate(estimator, reader, [Path(path) for path in held_out], rule)
     final = final_detector(estimator)
     summary = {"detector": final.kind, **final.calibration_.to_dict()}
     typica.save(estimator, target)
@@ -89,6 +99,15 @@ def calibrate(
     if confidence is not None:
         promise += f", with probability {confidence} over the calibration draw"
     present(summary, json_file, _groups(promise, summary))
+
+
+def _calibrate(
+    estimator: Any, reader: InputReader, held_out: list[Path], rule: dict[str, Any]
+) -> None:
+    rows = reader.rows(held_out)
+    with work("calibrating", len(rows)):
+        typica.calibrate(estimator, rows, **rule)
+    reader.remember(estimator)
 
 
 def _groups(title: str, summary: dict[str, Any]) -> RenderableType:

@@ -40,11 +40,16 @@ def out_file(param: typer.CallbackParam, value: Path | None) -> Path | None:
     return value
 
 
-def out_rows(param: typer.CallbackParam, value: Path | None) -> Path | None:
-    """Refuse a file that could not be written; '-' is standard output."""
-    if value is None or str(value) == "-":
+def out_verdicts(param: typer.CallbackParam, value: str | None) -> str | None:
+    """Refuse a file or a folder that could not be written; '-' is standard output."""
+    if value is None or value == "-" or "://" in value:
         return value
-    return out_file(param, value)
+    path = Path(value)
+    if path.suffix and not path.is_dir():
+        out_file(param, path)
+    else:
+        out_folder(param, path)
+    return value
 
 
 def out_text(param: typer.CallbackParam, value: str | None) -> str | None:

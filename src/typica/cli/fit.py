@@ -15,8 +15,9 @@ from typica.cli.options import (
     Alpha,
     Backend,
     Classes,
+    FeatureColumn,
+    FeatureColumns,
     Json,
-    Labels,
     MovedModel,
     MovedWeights,
     OnError,
@@ -30,20 +31,23 @@ from typica.data import read_classes
 from typica.decide import describe
 from typica.detectors import parse_params
 from typica.errors import InputError
+from typica.scale import fixed_part, is_pattern
 
 app = new_app()
 
 
 @app.command(
     epilog="Example: typica fit train.npy --labels labels.npy -o ctm.safetensors "
-    "--calibrate held_out.npy"
+    "--calibrate held_out.npy; of tables: typica fit 'embeddings/*.parquet' --features embedding "
+    "--labels label"
 )
 def fit(
     features: Annotated[
-        Path,
+        str,
         typer.Argument(
             help="A bank, features (.npy, .npz, .safetensors, .parquet, .csv), or images in one "
-            "folder per class, with --model."
+            "folder per class, with --model. Tables of any size: Parquet or Arrow files, a folder "
+            "or a pattern ('embeddings/*.parquet') of them, or an address (s3://...)."
         ),
     ],
     output: Annotated[
@@ -56,7 +60,15 @@ def fit(
             "features.",
         ),
     ] = None,
-    labels: Labels = None,
+    labels: Annotated[
+        str | None, typer.Option(help="Labels, if the features hold none: a file, or a column.")
+    ] = None,
+    feature_column: FeatureColumn = None,
+    columns: FeatureColumns = None,
+    sample: Annotated[
+        int | None,
+        typer.Option(help="Of tables: fit on so many rows alone, chosen at random.", min=1),
+    ] = None,
     detector: Annotated[str, typer.Option(help="A name that `typica detectors` lists.")] = "ctm",
     param: Annotated[
         list[str] | None,
@@ -69,10 +81,10 @@ def fit(
         ),
     ] = None,
     calibrate: Annotated[
-        list[Path] | None,
+        list[str] | None,
         typer.Option(
-            help="Held-out in-distribution inputs for the threshold: features, or images and "
-            "folders; may be repeated."
+            help="Held-out in-distribution inputs for the threshold: features, tables, or images "
+            "and folders; may be repeated."
         ),
     ] = None,
     alpha: Alpha = None,
@@ -98,6 +110,7 @@ def fit(
         alpha=alpha,
         tpr=tpr,
         classes=None if classes is None else read_classes(classes),
+        columns={"features": feature_column, "columns": columns or None, "sample": sample},
         **network(model, weights, transform, trust, backend, on_error),
     )
     made = fitted.detector
@@ -120,9 +133,10 @@ def _checked(output: Path) -> Path:
     return output
 
 
-def _beside(features: Path) -> Path:
+def _beside(features: str) -> Path:
     """Return a name in the current directory; one that nobody has typed replaces no file."""
-    path = Path(f"{features.resolve().stem}.safetensors")
+    named = features if not is_pattern(features) else fixed_part(features)
+    path = Path(f"{Path(named).resolve().stem}.safetensors")
     if path.exists():
         raise InputError(
             f"{path}: is there already; pass -o {path} to replace it, or another name."

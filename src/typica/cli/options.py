@@ -33,6 +33,20 @@ TestFeatures = Annotated[
     typer.Argument(metavar="TEST", help="In-distribution test features.", show_default=False),
 ]
 OldTestFeatures = Annotated[Path | None, typer.Option("--id", hidden=True)]
+FeatureColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--features", metavar="COLUMN", help="Of tables: the column of lists that holds features."
+    ),
+]
+FeatureColumns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--columns",
+        metavar="COLUMN ...",
+        help="Of tables: one column for each feature, in its place; 'f*' stands for all of these.",
+    ),
+]
 Labels = Annotated[Path | None, typer.Option(help="Labels, if the feature file holds none.")]
 Detectors = Annotated[str, typer.Option(help="all, paper, or names with commas between.")]
 Confidence = Annotated[

@@ -11,16 +11,17 @@ from typing import Annotated, Any, cast
 
 import numpy as np
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from typica.arrays import AnyArray
-from typica.bench import NarrowTable
+from typica.cli._score_tables import TableScoring, score_tables
+from typica.cli._verdict_table import share_of, verdict_table
 from typica.cli.app import new_app
-from typica.cli.checks import one_of, out_rows, prints
+from typica.cli.checks import check_file, one_of, out_verdicts, prints
 from typica.cli.options import (
     Backend,
     Confidence,
+    FeatureColumn,
+    FeatureColumns,
     Json,
     MovedModel,
     MovedWeights,
@@ -34,7 +35,6 @@ from typica.cli.show import (
     complain,
     console,
     error_console,
-    one_line,
     write_json,
 )
 from typica.data import (
@@ -50,10 +50,10 @@ from typica.data import (
 from typica.decide import describe, judge, load_detector, origin_of
 from typica.detectors import calibration_of, final_detector, reads_layers, reads_logits
 from typica.errors import InputError
-from typica.exact import percent
 from typica.groups import GroupVerdict, GroupVerdicts
 from typica.nets import InputReader, are_images
 from typica.progress import work
+from typica.scale import are_tables
 from typica.verdicts import SORTS, WORDS, Verdicts
 
 STANDARD = Path("-")  # standard input, or output
@@ -68,21 +68,28 @@ def score(
         Path, typer.Argument(help="A file that `typica fit` or `typica calibrate` wrote.")
     ],
     inputs: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
-            help="Features or a bank; or images, folders and archives, any number; - reads "
-            "features from standard input: .npy, JSON lines or CSV."
+            help="Features or a bank; tables of any size; or images, folders and archives, any "
+            "number; - reads features from standard input: .npy, JSON lines or CSV."
         ),
     ],
     output: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "-o",
             "--output",
-            callback=out_rows,
+            callback=out_verdicts,
             help="Write every row: .csv, .jsonl or .parquet; - prints lines of JSON. A page "
-            "of what was rejected: .html.",
+            "of what was rejected: .html. Of tables, a folder of Parquet files, too, in which work "
+            "that was interrupted goes on.",
         ),
+    ] = None,
+    feature_column: FeatureColumn = None,
+    columns: FeatureColumns = None,
+    id_column: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Of tables: a column to pass through to the output."),
     ] = None,
     alpha: Annotated[
         str | None,
@@ -130,20 +137,28 @@ def score(
 
     Images go through the model that the detector remembers from the bank it was fitted on.
     """
+    named = {"features": feature_column, "columns": columns or None, "ids": id_column}
+    tables = are_tables(inputs, **named)
+    if not tables:
+        _check_output(output)
     estimator = load_detector(detector)
     levels: dict[str, Any] = {"alpha": alpha, "tpr": tpr, "confidence": confidence}
     _check_levels(estimator, detector, [*levels.values(), fdr, groups])
-    printed = prints(json=json_file, output=None if output is None else str(output))
-    if output is not None:
-        check_verdict_file(output)
-    streams = inputs == [STANDARD] and output == STANDARD
+    printed = prints(json=json_file, output=output)
+    if tables:
+        whole = {"--fdr": fdr, "--groups": groups, "--sort": sort}
+        wanted = TableScoring(estimator, inputs, named, levels, only, output, whole)
+        score_tables(wanted, limit, json_file)
+        return
+    paths = [Path(name) for name in inputs]
+    streams = paths == [STANDARD] and output == "-"
     needs_all_rows = {fdr, groups, sort, json_file} != {None}
     if streams and not needs_all_rows:
         _pipe(lambda rows: judge(estimator, rows, **levels), only)
         return
-    images = open_images(inputs) if _are_images(inputs) else None
+    images = open_images(paths) if _are_images(paths) else None
     if images is None:
-        rows, ids = _read(estimator, inputs, groups)
+        rows, ids = _read(estimator, paths, groups)
         with work("scoring", len(rows)):
             verdicts = judge(estimator, rows, **levels, fdr=fdr, groups=ids)
     else:
@@ -161,19 +176,32 @@ def score(
     if output is not None:
         by = repr(final_detector(estimator))
         write_verdicts(verdicts, output, images=images, only=only, sort=sort, about=by)
-    if output not in (None, STANDARD):
-        error_console.print(f"wrote {output}")
+        _say_written(output)
     shown = verdicts if only is None else verdicts.only(only)
     if not printed:
         _show(shown.sort(sort), limit, by=sort)
         _show_groups(verdicts.groups, limit, only)
         what = "rows" if images is None else "images"
-        console.print(_share(verdicts.n_atypical, len(verdicts), what))
+        console.print(share_of(verdicts.n_atypical, len(verdicts), what))
     if json_file is not None:
         listed = shown if sort is None else shown.sort(sort)
         asked = {fdr, *levels.values()} != {None}
         rule = _rule(estimator, verdicts, asked)
         write_json(rule | _records(listed, verdicts), json_file)
+
+
+def _check_output(output: str | None) -> None:
+    """Refuse a file that verdicts could not be written to."""
+    if output is None:
+        return
+    if output != "-":
+        check_file(Path(output), "--output")
+    check_verdict_file(output)
+
+
+def _say_written(output: str) -> None:
+    if output != "-":
+        error_console.print(f"wrote {output}")
 
 
 def _pipe(judged: Callable[[AnyArray], Verdicts], only: str | None) -> None:
@@ -185,7 +213,7 @@ def _pipe(judged: Callable[[AnyArray], Verdicts], only: str | None) -> None:
         seen += len(rows)
         rejected += verdicts.n_atypical
         printer.write((verdicts if only is None else verdicts.only(only)).table())
-    complain(_share(rejected, seen, "rows"), style="")
+    complain(share_of(rejected, seen, "rows"), style="")
 
 
 def _check_levels(estimator: Any, path: Path, levels: Sequence[str | None]) -> None:
@@ -223,7 +251,7 @@ def _file_of(groups: str | None) -> AnyArray | None:
 def _show(verdicts: Verdicts, limit: int, by: str | None) -> None:
     """Print the first rows, and say how many there are."""
     if limit and len(verdicts):
-        console.print(_table(verdicts[:limit].table()))
+        console.print(verdict_table(verdicts[:limit].table()))
     if limit < len(verdicts):
         which = f"the {limit} strangest" if by is None else f"the first {limit} by {by}"
         console.print(f"{which} of {len(verdicts)} are shown; --limit shows more", style="dim")
@@ -237,11 +265,13 @@ def _show_groups(groups: GroupVerdicts | None, limit: int, only: str | None) -> 
     chosen.sort(key=lambda one: one.p_value)
     if limit and chosen:
         columns = zip(*chosen[:limit], strict=True)
-        console.print(_table(dict(zip(GroupVerdict._fields, map(list, columns), strict=True))))
+        console.print(
+            verdict_table(dict(zip(GroupVerdict._fields, map(list, columns), strict=True)))
+        )
     if limit < len(chosen):
         told = f"the {limit} strangest of {len(chosen)} groups are shown; --limit shows more"
         console.print(told, style="dim")
-    console.print(_share(groups.n_atypical, len(groups), "groups"))
+    console.print(share_of(groups.n_atypical, len(groups), "groups"))
 
 
 def _records(listed: Verdicts, verdicts: Verdicts) -> dict[str, Any]:
@@ -251,10 +281,6 @@ def _records(listed: Verdicts, verdicts: Verdicts) -> dict[str, Any]:
     if verdicts.groups is None:
         return found
     return found | {"groups": [one._asdict() for one in verdicts.groups]}
-
-
-def _share(rejected: int, total: int, what: str) -> str:
-    return f"{rejected} of {total} {what} are atypical, {percent(rejected / total)} %"
 
 
 def _are_images(inputs: list[Path]) -> bool:
@@ -275,22 +301,3 @@ def _rule(estimator: Any, verdicts: Verdicts, asked: bool) -> dict[str, Any]:
     keys = ("threshold", "thresholds", "tpr", "alpha", "confidence")
     known = described | described.get("calibration", {})
     return named | {key: known[key] for key in keys if key in known}
-
-
-def _table(columns: dict[str, list[Any]]) -> NarrowTable:
-    made = Table(box=None, pad_edge=False)
-    for column in columns:
-        text = column in ("file", "group", "verdict", "nearest", "runner_up")
-        heading = column.replace("_", "-")
-        made.add_column(heading, justify="left" if text else "right", overflow="fold")
-    for record in zip(*columns.values(), strict=True):
-        made.add_row(*map(_cell, record), style="red" if "atypical" in record else "")
-    return NarrowTable(made)
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, float):
-        return f"{value:.4f}"
-    return escape(one_line(str(value)))

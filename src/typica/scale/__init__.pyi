@@ -2,12 +2,12 @@ from . import sql
 from ._batches import Batch, read_batch, read_part
 from ._calibrator import Calibrator
 from ._columns import Columns
-from ._files import File, find_files, is_tables
-from ._fit import calibrate, fit
+from ._files import File, are_tables, find_files, fixed_part, is_pattern, is_tables
+from ._fit import Fitted, calibrate, fit, fit_counted
 from ._judge import Judge
 from ._learner import Learner
 from ._parts import Part
-from ._score import Scored, score
+from ._score import JudgedStream, Scored, judge_stream, score, strangest
 from ._tables import Stream, Tables, open_tables
 from ._work import (
     calibrate_batches,
@@ -25,19 +25,26 @@ __all__ = [
     "Calibrator",
     "Columns",
     "File",
+    "Fitted",
     "Judge",
+    "JudgedStream",
     "Learner",
     "Part",
     "Scored",
     "Stream",
     "Tables",
+    "are_tables",
     "calibrate",
     "calibrate_batches",
     "calibrate_part",
     "find_files",
     "fit",
+    "fit_counted",
+    "fixed_part",
+    "is_pattern",
     "is_tables",
     "judge_part",
+    "judge_stream",
     "learn_batches",
     "learn_part",
     "merge_calibrated",
@@ -48,4 +55,5 @@ __all__ = [
     "read_part",
     "score",
     "sql",
+    "strangest",
 ]

@@ -75,6 +75,15 @@ def is_tables(location: Location) -> bool:
     return is_pattern(location)
 
 
+def are_tables(inputs: Sequence[Location], **asked: Any) -> bool:
+    """Tell whether inputs are tables: by what they are, or by what was asked of their columns.
+
+    asked: options that are for tables alone; None where they were not given.
+    """
+    wanted = any(value is not None for value in asked.values())
+    return wanted or any(map(is_tables, inputs))
+
+
 def _holds_tables(folder: Path) -> bool:
     tables = (file for file in folder.rglob("*") if file.suffix.lower() in FORMATS)
     first = next(tables, None)
@@ -177,7 +186,7 @@ def _found_here(location: str) -> tuple[str, list[str]]:
     paths = [name for name in names if Path(name).is_file()]
     if not paths:
         raise InputError(f"{location}: no file is called so; check the pattern.")
-    return _fixed_part(location), sorted(paths)
+    return fixed_part(location), sorted(paths)
 
 
 def _found_away(address: str) -> tuple[str, list[str]]:
@@ -185,7 +194,7 @@ def _found_away(address: str) -> tuple[str, list[str]]:
     try:
         system, path = fsspec.core.url_to_fs(address)
         if is_pattern(address):
-            root, paths = _fixed_part(path), sorted(system.glob(path))
+            root, paths = fixed_part(path), sorted(system.glob(path))
         elif system.isdir(path):
             root, paths = path, _tables(system.find(path), address)
         elif system.isfile(path):
@@ -201,10 +210,10 @@ def _found_away(address: str) -> tuple[str, list[str]]:
     return str(system.unstrip_protocol(root)), [str(system.unstrip_protocol(p)) for p in paths]
 
 
-def _fixed_part(pattern: str) -> str:
+def fixed_part(pattern: str) -> str:
     """Return the folder before the first part of a path that stands for several names.
 
-    >>> _fixed_part("data/*/part-*.parquet"), _fixed_part("*.parquet")
+    >>> fixed_part("data/*/part-*.parquet"), fixed_part("*.parquet")
     ('data', '.')
     """
     before = pattern[: _PATTERN.search(pattern).start()]  # type: ignore[union-attr]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from typica.detectors import Detector
 from typica.errors import InputError, argument, border
@@ -42,14 +42,30 @@ def fit(
     >>> fit(CTM(), rows).classes_.tolist()
     [0, 1, 2, 3]
     """
+    options = {"features": features, "columns": columns, "labels": labels, "sample": sample}
+    return fit_counted(detector, data, **options).detector
+
+
+class Fitted(NamedTuple):
+    """A detector, and the number of rows that it was fitted on."""
+
+    detector: Detector
+    n: int
+
+
+@border
+def fit_counted(
+    detector: Detector, data: Data, *, sample: int | None = None, **columns: Any
+) -> Fitted:
+    """Fit a detector as `fit` does, and return how many rows there were as well."""
     learner = Learner(detector, sample)
-    tables = open_training(detector, data, features=features, columns=columns, labels=labels)
+    tables = open_training(detector, data, **columns)
     check_fit(learner, tables)
     for number in range(learner.passes):
         what = "fitting" if learner.passes == 1 else f"fitting, pass {number + 1} of 2"
         each_batch(what, tables, learner.add)
         learner.close()
-    return learner.finish()
+    return Fitted(learner.finish(), learner.n)
 
 
 @border

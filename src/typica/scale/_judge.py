@@ -10,7 +10,7 @@ from typica.arrays import AnyArray
 from typica.calibration import Levels
 from typica.decide import judge
 from typica.detectors import final_detector, reads_logits
-from typica.errors import InputError, argument, border, by_caller, given
+from typica.errors import InputError, border, by_caller, given
 from typica.extras import need
 from typica.scale._batches import Batch
 from typica.verdicts import TABLE, WORDS, Verdicts
@@ -41,10 +41,8 @@ class Judge:
         only: str | None = None,
     ) -> None:
         if ids is not None and ids[0] in TABLE:
-            raise InputError(
-                f"{argument('id_column')} {ids[0]}: verdicts have a column of that name; "
-                "give the ids another."
-            )
+            asked = by_caller(f"ids={ids[0]!r}", f"--id-column {ids[0]}")
+            raise InputError(f"{asked}: verdicts have a column of that name; give the ids another.")
         if only not in (None, *WORDS.values()):
             raise InputError(f"{given('only', only)}: choose one of {', '.join(WORDS.values())}.")
         self.estimator = estimator

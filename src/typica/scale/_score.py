@@ -5,19 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import posixpath
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from typica import store
+from typica.data import RowWriter
 from typica.decide import fingerprint
 from typica.detectors import final_detector
 from typica.errors import border
 from typica.extras import need
+from typica.files import atomic_path
 from typica.progress import advance, note, quiet, work
 from typica.scale._ahead import ahead
 from typica.scale._batches import Batch
+from typica.scale._files import is_address
 from typica.scale._fit import width_of
 from typica.scale._judge import Judge
 from typica.scale._shards import Shards, open_shards
@@ -51,9 +55,10 @@ def score(
     """Judge tables of any size, by a fitted detector or a Pipeline that ends in one.
 
     data, features, columns, ids: as `open_tables` takes them. output: a folder, or its address, for
-    Parquet files of verdicts; work that was killed goes on there, and a `Scored` is returned.
-    Without one it is a reader of Arrow's record batches, which judges as it is read. alpha, tpr,
-    confidence: as `typica.judge` takes them. only: leave out all but "typical" or "atypical" ones.
+    Parquet files of verdicts, in which work that was killed goes on; or one file, .csv, .jsonl or
+    .parquet. A `Scored` is returned. Without one it is a reader of Arrow's record batches, which
+    judges as it is read. alpha, tpr, confidence: as `typica.judge` takes them. only: leave out all
+    but "typical" or "atypical" ones.
 
     >>> import numpy as np, pyarrow as pa
     >>> from typica import CTM
@@ -63,17 +68,99 @@ def score(
     >>> found["nearest"].to_pylist()
     [0, 1, 2, 3]
     """
-    tables = open_tables(
-        data, features=features, columns=columns, ids=ids, width=width_of(estimator)
-    )
-    levels = {"alpha": alpha, "tpr": tpr, "confidence": confidence}
-    judge = Judge(estimator, tables.id_field, only=only, **levels)
+    options: dict[str, Any] = {"features": features, "columns": columns, "ids": ids, "only": only}
+    judged = judge_stream(estimator, data, **options, alpha=alpha, tpr=tpr, confidence=confidence)
     if output is None:
         reader = need("pyarrow", "parquet").RecordBatchReader
-        return reader.from_batches(judge.schema, map(judge, ahead(tables.batches())))
+        return reader.from_batches(judged.schema, judged)
     path = os.fspath(output)
-    with open_shards(path, identity_of(judge, tables), judge.schema) as shards:
-        return Scored(*_judge_all(judge, tables, shards), path)
+    with work("scoring", judged.tables.rows, "rows/s"):
+        if posixpath.splitext(path)[1] in RowWriter.ENDINGS and not is_address(path):
+            _write_file(judged, path)
+        else:
+            _write_folder(judged, path)
+    return Scored(judged.n, judged.rejected, path)
+
+
+class JudgedStream:
+    """Verdicts as record batches, judged as they are taken, once; made by `judge_stream`.
+
+    n, rejected: how many rows were judged by now, and how many of them are atypical.
+    """
+
+    def __init__(self, judge: Judge, tables: Tables | Stream) -> None:
+        self.judge = judge
+        self.tables = tables
+        self.schema = judge.schema
+        self.n = 0
+        self.rejected = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.verdicts(ahead(self.tables.batches()))
+
+    def verdicts(self, batches: Iterable[Batch]) -> Iterator[Any]:
+        """Yield the verdicts on batches, and count them."""
+        for batch in batches:
+            with quiet():
+                made = self.judge(batch)
+            self.n += len(batch)
+            self.rejected += self.judge.rejected
+            advance(len(batch))
+            yield made
+
+
+@border
+def judge_stream(
+    estimator: Any,
+    data: Data,
+    *,
+    features: str | None = None,
+    columns: Sequence[str] | None = None,
+    ids: str | None = None,
+    **options: Any,
+) -> JudgedStream:
+    """Return the verdicts on tables, to be taken once; the options are those of `Judge`."""
+    width = width_of(estimator)
+    tables = open_tables(data, features=features, columns=columns, ids=ids, width=width)
+    return JudgedStream(Judge(estimator, tables.id_field, **options), tables)
+
+
+def strangest(judged: JudgedStream, limit: int) -> Any:
+    """Return the `limit` strangest rows of all as a table: by p-value, then by score."""
+    arrow = need("pyarrow", "parquet")
+    kept = judged.schema.empty_table()
+    order = [("p_value", "ascending"), ("score", "ascending")]
+    for batch in judged:
+        together = arrow.concat_tables([kept, arrow.table(batch)])
+        kept = together.sort_by(order).slice(0, limit)
+    return kept
+
+
+def _write_file(judged: JudgedStream, path: str) -> None:
+    """Write all verdicts to one file, which appears when all is done."""
+    if path.endswith(".parquet"):
+        parquet = need("pyarrow.parquet", "parquet")
+        with atomic_path(path) as temporary, parquet.ParquetWriter(temporary, judged.schema) as out:
+            for batch in judged:
+                out.write_batch(batch)
+        return
+    with RowWriter(path) as writer:
+        writer.write({name: [] for name in judged.schema.names})  # the names, where no row follows
+        for batch in judged:
+            writer.write(batch.to_pydict())
+
+
+def _write_folder(judged: JudgedStream, path: str) -> None:
+    """Judge what is not in the folder yet, a part to a file."""
+    tables = judged.tables
+    with open_shards(path, identity_of(judged.judge, tables), judged.schema) as shards:
+        if isinstance(tables, Stream):
+            numbered = _numbered_stream(tables)
+        else:
+            numbered = _numbered_parts(tables, _left(tables, shards, judged))
+        for number, some in groupby(ahead(numbered), key=lambda pair: pair[0]):
+            batches = (batch for _, batch in some if batch is not None)
+            shards.write(number, judged.verdicts(batches))
 
 
 def identity_of(judge: Judge, tables: Tables | Stream) -> dict[str, Any]:
@@ -85,6 +172,7 @@ def identity_of(judge: Judge, tables: Tables | Stream) -> dict[str, Any]:
         "calibration": store.fingerprint(decisions),
         "levels": judge.levels,
         "columns": [*tables.columns.names, *judge.schema.names],
+        "rows": judge.only or "all",
         "data": _digest(tables),
     }
 
@@ -99,44 +187,13 @@ def _digest(tables: Tables | Stream) -> str:
 Numbered = tuple[int, Batch | None]  # a part's number, with a batch of it
 
 
-def _judge_all(judge: Judge, tables: Tables | Stream, shards: Shards) -> tuple[int, int]:
-    """Judge what is not there yet; return how many rows there are, and how many are atypical."""
-    tally = Tally()
-    with work("scoring", tables.rows, "rows/s"):
-        if isinstance(tables, Stream):
-            numbered = _numbered_stream(tables)
-        else:
-            numbered = _numbered_parts(tables, _left(tables, shards, tally))
-        for number, some in groupby(ahead(numbered), key=lambda pair: pair[0]):
-            batches = (batch for _, batch in some if batch is not None)
-            shards.write(number, _verdicts(judge, batches, tally))
-    return tally.n, tally.rejected
-
-
-class Tally:
-    """How many rows were judged, and how many of them are atypical."""
-
-    n = 0
-    rejected = 0
-
-
-def _verdicts(judge: Judge, batches: Iterator[Batch], tally: Tally) -> Iterator[Any]:
-    for batch in batches:
-        with quiet():
-            verdicts = judge(batch)
-        tally.n += len(batch)
-        tally.rejected += judge.rejected
-        yield verdicts
-        advance(len(batch))
-
-
-def _left(tables: Tables, shards: Shards, tally: Tally) -> set[int]:
+def _left(tables: Tables, shards: Shards, judged: JudgedStream) -> set[int]:
     """Return the numbers of the parts that are to be judged; count those that are there."""
     there = shards.numbers()
     for part in tables.parts:
         if part.number in there:
-            tally.rejected += shards.count(part.number)
-            tally.n += part.rows or 0
+            judged.rejected += shards.count(part.number)
+            judged.n += part.rows or 0
             advance(part.rows or 0)
     if there:
         note(f"{len(there)} of {len(tables.parts)} files of verdicts are there already")

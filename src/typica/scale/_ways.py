@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from typica.detectors import TRAINING_SAMPLE, Detector, TwoPasses, reads_logits
-from typica.errors import InputError, InputWarning, argument
+from typica.errors import InputError, LogitsWarning, argument
 from typica.scale._batches import Batch
 from typica.scale._row_sample import RowSample
 
@@ -206,7 +206,7 @@ class Sampled(Way):
         labels = None if logits and not self.detector.tags.uses_labels else sample.labels
         with warnings.catch_warnings():
             # Of a sample nobody can tell how many classes there are.
-            warnings.filterwarnings("ignore", r".* is taken as logits", InputWarning)
+            warnings.simplefilter("ignore", LogitsWarning)
             return self.detector.fit(sample.rows, labels)
 
     def state(self) -> State:

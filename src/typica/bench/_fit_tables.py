@@ -1,0 +1,67 @@
+"""Fit and calibrate a detector from tables of any size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from typica import scale
+from typica.detectors import Detector, reads_layers
+from typica.errors import InputError, argument
+from typica.nets import InputReader
+from typica.progress import note
+
+
+class Held(NamedTuple):
+    """Held-out inputs, and the levels to reject at."""
+
+    inputs: Sequence[str | Path]
+    alpha: Any = None
+    tpr: Any = None
+
+
+def fit_tables(
+    data: str | Path,
+    detector: Detector,
+    columns: Mapping[str, Any],
+    labels: str | Path | None = None,
+    held_out: Held | None = None,
+) -> tuple[Detector, int]:
+    """Return the fitted detector, and on how many rows.
+
+    columns: features, columns and sample, as `typica.scale.fit` takes them. held_out: tables with
+    the same columns, or a file of features, for the threshold.
+    """
+    if reads_layers(detector) is not None:
+        raise InputError(f"{type(detector).__name__} reads several layers; pass a bank.")
+    named = {name: columns.get(name) for name in ("features", "columns")}
+    if held_out is not None:  # first: what is wrong with it is known early
+        _open_held_out(held_out, named)
+    fitted = scale.fit_counted(detector, data, **named, labels=labels, sample=columns.get("sample"))
+    made = fitted.detector
+    if held_out is None:
+        wanted = argument("calibrate", "HELD_OUT")
+        note(f"threshold from training rows, which is optimistic; pass {wanted}")
+    else:
+        _calibrate(made, held_out, named)
+    return made, fitted.n
+
+
+def _open_held_out(held_out: Held, columns: Mapping[str, Any]) -> None:
+    if _as_tables(held_out):
+        scale.open_tables(list(map(str, held_out.inputs)), **columns)
+
+
+def _as_tables(held_out: Held) -> bool:
+    endings = {Path(path).suffix.lower() for path in held_out.inputs}
+    return any(map(scale.is_tables, held_out.inputs)) or endings == {".parquet"}
+
+
+def _calibrate(detector: Detector, held_out: Held, columns: Mapping[str, Any]) -> None:
+    levels = {"alpha": held_out.alpha, "tpr": held_out.tpr}
+    if _as_tables(held_out):
+        scale.calibrate(detector, list(map(str, held_out.inputs)), **columns, **levels)
+        return
+    rows = InputReader.of(detector).rows(list(map(Path, held_out.inputs)))
+    detector.calibrate(rows, **levels)

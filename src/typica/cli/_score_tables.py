@@ -1,0 +1,91 @@
+"""`typica score` of tables: written as they are judged, or the strangest rows shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from typica import scale
+from typica.cli._verdict_table import share_of, verdict_table
+from typica.cli.checks import prints
+from typica.cli.show import complain, console, error_console, write_json
+from typica.data import RowPrinter
+from typica.decide import describe
+from typica.errors import InputError
+from typica.progress import work
+
+
+@dataclass(frozen=True)
+class TableScoring:
+    """What was asked: by what, of what, which columns, by which levels, and where to write.
+
+    whole: options that need all rows at once.
+    """
+
+    estimator: Any
+    inputs: list[str]
+    columns: dict[str, Any]
+    levels: dict[str, str | None]
+    only: str | None
+    output: str | None
+    whole: dict[str, Any]
+
+
+def score_tables(wanted: TableScoring, limit: int, json_file: str | None) -> None:
+    """Judge tables, and write, print or show the verdicts."""
+    for option, value in wanted.whole.items():
+        if value is not None:
+            raise InputError(
+                f"{option} {value}: needs all rows at once, and tables are read as they come; "
+                "leave it out, and work on what -o writes."
+            )
+    printed = prints(json=json_file, output=wanted.output)
+    found = _judged(wanted, limit)
+    if not printed:
+        _show(found, limit)
+    elif wanted.output == "-":
+        complain(share_of(found["rejected"], found["n"], "rows"), style="")
+    if json_file is not None:
+        named = {"detector": describe(wanted.estimator)["detector"]}
+        levels = {name: float(v) for name, v in wanted.levels.items() if v is not None}
+        write_json(named | levels | found, json_file)
+
+
+def _judged(wanted: TableScoring, limit: int) -> dict[str, Any]:
+    """Judge the rows; return how many, how many of them are atypical, and where or which."""
+    options = {**wanted.columns, **wanted.levels, "only": wanted.only}
+    if wanted.output not in (None, "-"):
+        done = scale.score(wanted.estimator, wanted.inputs, wanted.output, **options)
+        error_console.print(f"wrote {done.path}", markup=False)
+        return {"n": done.n, "rejected": done.rejected, "output": done.path}
+    with work("scoring", None, "rows/s"):
+        judged = scale.judge_stream(wanted.estimator, wanted.inputs, **options)
+        if wanted.output is None:
+            rows = scale.strangest(judged, limit)
+        else:
+            rows = None
+            printer = RowPrinter()
+            for batch in judged:
+                printer.write(batch.to_pydict())
+    found = {"n": judged.n, "rejected": judged.rejected}
+    return found if rows is None else found | {"rows": rows.to_pylist()}
+
+
+def _show(found: dict[str, Any], limit: int) -> None:
+    rows = found.get("rows", [])
+    if rows:
+        console.print(verdict_table(_known(rows)))
+    if rows and limit < found["n"]:
+        told = f"the {limit} strangest of {found['n']} are shown; --limit shows more"
+        console.print(told, style="dim")
+    console.print(share_of(found["rejected"], found["n"], "rows"))
+
+
+def _known(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Return rows as columns, without those that nothing is known of."""
+    columns = {}
+    for name in rows[0]:
+        values = [row[name] for row in rows]
+        if any(value is not None for value in values):
+            columns[name] = values
+    return columns

@@ -1,0 +1,219 @@
+"""Bad tables: one line each, with the file and the row, before work starts where it can be known."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from typica import CTM, KNN, Head, InputError, Mahalanobis, ViM, scale
+from typica.scale import _batches, _fit
+
+RNG = np.random.default_rng(0)
+Z = RNG.random((90, 4)).astype(np.float32) + 1
+Y = np.arange(90) % 3
+
+
+def lists(rows):
+    return pa.array(rows, pa.list_(pa.float32()))
+
+
+def write(folder, *tables):
+    for number, table in enumerate(tables):
+        pq.write_table(table, folder / f"{number}.parquet", row_group_size=10)
+    return folder
+
+
+def plain(rows=slice(None), **columns):
+    made = {"features": lists(Z[rows].tolist()), "label": pa.array(Y[rows])}
+    return pa.table({**made, **columns})
+
+
+@pytest.fixture
+def three(tmp_path):
+    return write(tmp_path, plain(slice(0, 30)), plain(slice(30, 60)), plain(slice(60, 90)))
+
+
+def nothing_is_read(monkeypatch):
+    monkeypatch.setattr(_batches, "read_batch", None)
+
+
+def refused(match, folder, detector=None, **options):
+    with pytest.raises(InputError, match=match) as error:
+        scale.fit(detector or CTM(), folder, **options)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("damage", ["cut", "garbage", "empty", "denied"])
+def test_an_unreadable_file_in_the_middle_is_known_before_any_work(three, damage, monkeypatch):
+    nothing_is_read(monkeypatch)
+    middle = three / "1.parquet"
+    whole = middle.read_bytes()
+    if damage == "denied":
+        middle.unlink()
+        middle.symlink_to(three / "gone.parquet")
+        found = refused(r"1.parquet: ", [three / "0.parquet", middle])
+        assert "there is no such file" in found
+        return
+    middle.write_bytes({"cut": whole[:-20], "garbage": b"PAR1 is not all", "empty": b""}[damage])
+    refused(r"1.parquet: not a whole Parquet file \(.*\); write it again", three)
+
+
+def test_a_page_that_is_damaged_inside_is_told_with_its_file(three):
+    middle = three / "1.parquet"
+    content = bytearray(middle.read_bytes())
+    content[4:200] = bytes(196)
+    middle.write_bytes(content)
+    refused(r"1.parquet: not a whole Parquet file", three)
+
+
+def test_a_file_of_another_width_or_type_is_known_before_any_work(tmp_path, monkeypatch):
+    nothing_is_read(monkeypatch)
+    fixed = [pa.FixedSizeListArray.from_arrays(pa.array(Z[:30, :m].ravel()), m) for m in (4, 3)]
+    write(tmp_path, *(pa.table({"features": column}) for column in fixed))
+    refused(r"1.parquet: 3 features per row instead of 4; pass rows of one layer", tmp_path)
+    write(tmp_path, plain(slice(0, 30)), plain(slice(0, 30)).rename_columns(["features", "kind"]))
+    refused(r"1.parquet: there is no column 'label', only features, kind", tmp_path)
+    texts = plain(slice(0, 30)).set_column(0, "features", pa.array([["a"]] * 30))
+    write(tmp_path, plain(slice(0, 30)), texts)
+    refused(r"1.parquet: the column 'features' is of list<.*string>; features are lists", tmp_path)
+    write(tmp_path, plain(slice(0, 30)), plain(slice(0, 30), label=pa.array([0.5] * 30)))
+    refused(r"1.parquet: the column 'label' is of double; labels are integers or", tmp_path)
+
+
+def test_a_head_of_another_width_is_known_before_any_work(tmp_path, monkeypatch):
+    nothing_is_read(monkeypatch)
+    column = pa.FixedSizeListArray.from_arrays(pa.array(Z.ravel()), 4)
+    write(tmp_path, pa.table({"features": column}))
+    refused(r"0.parquet: 4 features per row instead of 5", tmp_path, ViM(Head(np.eye(3, 5))))
+
+
+ROWS = {
+    "NaN": ([1, 2, np.nan, 4], r"row 7 of the features holds NaN or infinity"),
+    "infinity": ([1, 2, np.inf, 4], r"row 7 of the features holds NaN or infinity"),
+    "a gap": ([1, 2, None, 4], r"row 7 of the column 'features' is empty; fill it in"),
+    "no row": (None, r"row 7 of the column 'features' is empty; fill it in or leave it out"),
+    "a short row": ([1, 2], r"row 7 of the column 'features' has 2 numbers and row 0 has 4"),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("detector", [CTM(), KNN(k=2, subsample=20), Mahalanobis()], ids=repr)
+def test_a_bad_row_is_named_by_its_file_and_row_once(three, name, detector):
+    bad, message = ROWS[name]
+    rows = Z[30:60].tolist()
+    rows[7] = bad
+    write(
+        three, plain(slice(0, 30)), plain(slice(30, 60), features=lists(rows)), plain(slice(60, 90))
+    )
+    found = refused(rf"{three}/1.parquet: {message}", three, detector)
+    assert found.count("row 7") == 1
+    fitted = CTM().fit(Z, Y)
+    with pytest.raises(InputError, match=rf"{three}/1.parquet: {message}"):
+        scale.calibrate(fitted, three)
+    with pytest.raises(InputError, match=rf"{three}/1.parquet: {message}"):
+        scale.score(fitted, three, three / "verdicts")
+    assert not (three / "verdicts" / "part-00001.parquet").exists()
+
+
+def test_a_row_that_is_not_there_is_told_of_columns(tmp_path):
+    columns = {f"f{i}": pa.array(Z[:, i]) for i in range(4)}
+    columns["f2"] = pa.array([*Z[:40, 2].tolist(), None, *Z[41:, 2].tolist()])
+    write(tmp_path, pa.table(columns))
+    refused(r"0.parquet: row 40 of the column 'f2' is empty", tmp_path, columns=["f*"])
+
+
+def test_a_row_of_a_stream_is_told_by_its_number():
+    rows = Z.tolist()
+    rows[55][0] = np.nan
+    refused(r"fit: row 55 of the features holds NaN", pa.table({"features": lists(rows)}))
+
+
+def test_labels_that_are_missing_or_of_two_kinds(three):
+    labels = pa.array([None if i == 12 else 0 for i in range(30)])
+    write(three, plain(slice(0, 30)), plain(slice(30, 60), label=labels))
+    refused(r"1.parquet: row 12 of the column 'label' is empty", three)
+    write(three, plain(slice(0, 30)), plain(slice(30, 60), label=pa.array(["a"] * 30)))
+    refused(r"1.parquet, rows 0 to 29: labels are strings after integers", three)
+    refused(
+        r"89 labels for 90 rows; one per row",
+        write(three, plain(slice(0, 90))).joinpath("0.parquet"),
+        labels=Y[1:],
+    )
+
+
+def test_what_is_no_data_set(tmp_path, monkeypatch):
+    nothing_is_read(monkeypatch)
+    refused(r"fit: .*absent: there is no such file or folder", tmp_path / "absent")
+    refused(r"holds no file of .parquet, .pq, .arrow", tmp_path)
+    refused(r"got int; pass a path, a pattern, a folder, an address, or an object with __arrow", 3)
+    refused(r"no files; pass at least one", [])
+    file = write(tmp_path, plain()) / "0.parquet"
+    refused(r"0.parquet: is named twice; name each file once", [file, file])
+    refused(
+        r"2 columns of lists \(features, other\)|no column of lists",
+        write(tmp_path, pa.table({"x": [1]})),
+    )
+    refused(r"columns 'f0': pass a list of names", tmp_path, columns="f0")
+    two = pa.table({"a": lists([[1.0]]), "b": lists([[1.0]])})
+    refused(r"2 columns of lists \(a, b\); pass features=COLUMN", write(tmp_path, two))
+    refused(r"sample 0: pass a number of rows", write(tmp_path, plain()), sample=0)
+
+
+def test_addresses_that_do_not_answer(monkeypatch):
+    refused(
+        r"nowhere://x/\*.parquet: cannot be read \(.*[Pp]rotocol.*\); check the address",
+        "nowhere://x/*.parquet",
+    )
+    refused(
+        r"memory://absent.parquet: there is no such file; check the address",
+        "memory://absent.parquet",
+    )
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    refused(r"fsspec is not installed; install the extra 'scale'", "memory://x.parquet")
+
+
+def test_a_stream_that_ends_is_not_read_twice():
+    table = pa.table({"features": lists(Z.tolist())})
+    vim = ViM(Head(np.eye(3, 4)), dim=2)
+    assert scale.fit(vim, table).alpha_ > 0
+    reader = table.to_reader()
+    refused(r"ViM reads the rows twice, and this stream can be read once; pass files", reader, vim)
+
+
+def test_rows_that_the_memory_does_not_hold_are_refused_before_any_work(three, monkeypatch):
+    nothing_is_read(monkeypatch)
+    monkeypatch.setattr(_fit, "free_memory", lambda: 1000)
+    columns = {f"f{i}": pa.array(Z[:, i]) for i in range(4)}
+    write(three, pa.table(columns))
+    file = three / "0.parquet"
+    refused(
+        r"KNN keeps all 90 rows, 0.0 GB, and 0.0 GB of memory are free; pass sample=100000",
+        file,
+        KNN(k=2),
+        columns=["f*"],
+    )
+
+
+def test_no_rows_at_all(tmp_path):
+    refused(r"there are no training rows; pass some", write(tmp_path, plain(slice(0, 0))))
+    fitted = CTM().fit(Z, Y)
+    with pytest.raises(InputError, match="calibrate: there are no held-out rows; pass some"):
+        scale.calibrate(fitted, tmp_path)
+    assert scale.score(fitted, tmp_path, tmp_path / "verdicts")[:2] == (0, 0)
+
+
+def test_a_detector_must_decide_before_levels_and_verdicts_are_asked_for(three):
+    fitted = CTM().partial_fit(Z, Y)
+    for options in ({"alpha": 0.1}, {"only": "atypical"}):
+        with pytest.raises(InputError, match=r"there (are no calibration scores|is no threshold)"):
+            scale.score(fitted, three, **options)
+    with pytest.raises(InputError, match=r"only='odd': choose one of typical, atypical"):
+        scale.score(fitted, three, only="odd")
+    write(three, plain(score=pa.array(Y)))
+    with pytest.raises(InputError, match=r"ids='score': verdicts have a column of that name"):
+        scale.score(fitted, three / "0.parquet", ids="score")

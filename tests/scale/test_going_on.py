@@ -1,0 +1,142 @@
+"""Verdicts in a folder: each file whole or absent, and killed work goes on."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from helpers.shell import run
+
+import typica
+from typica import CTM, InputError, scale
+from typica.files import lock_folder
+
+FILES = 8
+
+
+@pytest.fixture
+def data(tmp_path):
+    rng = np.random.default_rng(0)
+    Z, y = rng.random((800, 6)).astype(np.float32), np.arange(800) % 4
+    Z[np.arange(800), y] += 2
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for number, chosen in enumerate(np.split(np.arange(800), FILES)):
+        column = pa.FixedSizeListArray.from_arrays(pa.array(Z[chosen].ravel()), 6)
+        pq.write_table(pa.table({"id": chosen, "features": column}), folder / f"{number}.parquet")
+    CTM().fit(Z, y).calibrate(Z[::3]).save(tmp_path / "ctm.safetensors")
+    return tmp_path
+
+
+def names_in(folder):
+    return sorted(path.name for path in Path(folder).iterdir())
+
+
+KILLED = """
+import os, signal, sys
+import typica
+from typica.scale import _judge
+judged = _judge.Judge.__call__
+def killing(self, batch):
+    if batch.source == "5.parquet":  # its file of verdicts has been begun
+        os.kill(os.getpid(), signal.SIGKILL)
+    return judged(self, batch)
+_judge.Judge.__call__ = killing
+from typica.cli import main
+main(sys.argv[1:])
+"""
+
+
+def test_work_that_was_killed_goes_on(data, capsys, monkeypatch):
+    monkeypatch.chdir(data)
+    arguments = ["score", "ctm.safetensors", "data", "--id-column", "id", "-o", "verdicts"]
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED, *arguments], capture_output=True, check=False
+    )
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    there = sorted(path.name for path in Path("verdicts").glob("part-*"))
+    assert there == [f"part-{i:05d}.parquet" for i in range(5)]
+    assert len(names_in("verdicts")) == 5 + 1 + 1  # what is known of it, and what was begun
+    before = {name: Path("verdicts", name).stat().st_mtime_ns for name in there}
+    out = run(capsys, *arguments)
+    after = {name: Path("verdicts", name).stat().st_mtime_ns for name in there}
+    assert before == after
+    run(capsys, *arguments[:-1], "whole")
+    assert pq.read_table("verdicts").equals(pq.read_table("whole"))
+    assert pq.read_table("verdicts")["id"].to_pylist() == list(range(800))
+    assert names_in("verdicts") == names_in("whole")
+    rejected = pq.read_table("whole")["verdict"].to_pylist().count("atypical")
+    assert f"{rejected} of 800 rows are atypical" in out
+    assert f"{rejected} of 800 rows are atypical" in run(capsys, *arguments)  # all is there
+
+
+def test_a_file_that_was_cut_off_away_is_written_again(data, monkeypatch):
+    monkeypatch.chdir(data)
+    detector = typica.load("ctm.safetensors")
+    done = scale.score(detector, "data", "memory://verdicts")
+    system = fsspec.filesystem("memory")
+    whole = system.cat_file("/verdicts/part-00003.parquet")
+    system.pipe_file("/verdicts/part-00003.parquet", whole[:100])
+    assert scale.score(detector, "data", "memory://verdicts") == done
+    assert system.cat_file("/verdicts/part-00003.parquet") == whole
+    assert len(system.ls("/verdicts")) == FILES + 1
+    assert done.n == 800
+
+
+def test_other_work_does_not_go_on_there(data, monkeypatch):
+    monkeypatch.chdir(data)
+    detector = typica.load("ctm.safetensors")
+    scale.score(detector, "data", "verdicts")
+    asked = {
+        "levels": lambda: scale.score(detector, "data", "verdicts", alpha=0.2),
+        "columns": lambda: scale.score(detector, "data", "verdicts", ids="id"),
+        "rows": lambda: scale.score(detector, "data", "verdicts", only="atypical"),
+        "data": lambda: scale.score(detector, "data/[0-5].parquet", "verdicts"),
+    }
+    for key, ask in asked.items():
+        with pytest.raises(
+            InputError, match=f"verdicts: holds verdicts with another {key}; choose a"
+        ):
+            ask()
+    other = typica.load("ctm.safetensors").calibrate(np.random.default_rng(1).random((100, 6)))
+    with pytest.raises(InputError, match="verdicts: holds verdicts with another calibration"):
+        scale.score(other, "data", "verdicts")
+    with pytest.raises(
+        InputError, match=r"verdicts: holds verdicts with another (calibration|detector)"
+    ):
+        scale.score(CTM().fit(np.eye(6).repeat(20, 0), np.arange(120) % 6), "data", "verdicts")
+
+
+def test_two_do_not_write_to_one_folder(data, monkeypatch):
+    monkeypatch.chdir(data)
+    Path("verdicts").mkdir()
+    handle = lock_folder(Path("verdicts"))
+    with pytest.raises(
+        InputError, match="verdicts: another process is writing verdicts there; wait"
+    ):
+        scale.score(typica.load("ctm.safetensors"), "data", "verdicts")
+    os.close(handle)
+
+
+def test_a_disk_that_is_full_leaves_nothing_half_written(data, monkeypatch):
+    monkeypatch.chdir(data)
+    written = pq.ParquetWriter.write_batch
+
+    def full(self, batch, *args):
+        if batch["file"][0].as_py() == "3.parquet":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written(self, batch, *args)
+
+    monkeypatch.setattr(pq.ParquetWriter, "write_batch", full)
+    with pytest.raises(InputError, match=r"part-00003.parquet: the disk is full"):
+        scale.score(typica.load("ctm.safetensors"), "data", "verdicts")
+    assert names_in("verdicts") == ["_typica.json", *(f"part-{i:05d}.parquet" for i in range(3))]
