@@ -57,7 +57,7 @@ web: .web/ready
 	fi
 
 # What other people's code needs must not reach the other tests.
-test-all: test .oracles/ready
+test-all: test .oracles/ready .alibi/ready
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/helpers/fuzz.py --cases 100000
 	.oracles/bin/python -m pytest tests/oracles -o addopts="" -ra
 	$(MAKE) test-scale
@@ -68,6 +68,12 @@ test-all: test .oracles/ready
 		--editable '.[onnx,torch]' -r tests/oracles/requirements.txt
 	.oracles/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt \
 		--no-deps -r tests/oracles/requirements-nodeps.txt
+	@touch $@
+
+# It needs NumPy 1: the tables of docs/moving are tested against it from afar.
+.alibi/ready: tests/oracles/requirements-alibi.txt
+	test -x .alibi/bin/python || $(PYTHON) -m venv .alibi
+	.alibi/bin/python -m pip --disable-pip-version-check install --quiet -r tests/oracles/requirements-alibi.txt
 	@touch $@
 
 lint: .venv/dev
@@ -138,4 +144,4 @@ bench: .venv/dev
 	$(BIN)/python benchmarks/run.py
 
 clean:
-	rm -rf demo-result .venv .web .bare .oracles .serve .scale .docs site .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf demo-result .venv .web .bare .oracles .alibi .serve .scale .docs site .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist

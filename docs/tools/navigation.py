@@ -19,8 +19,9 @@ def complete(nav: Nav, docs: Path, api: list[str]) -> Nav:
     sections["Methods"] += _methods(docs)
     sections["Changelog"] += ["changelog.md", {"Contributing": "contributing.md"}]
     named = set(_named(list(sections.values())))
-    new = [name for name in _pages(docs, ".") if name not in named]
-    new += [name for name in _pages(docs, "guides") if name not in named]
+    new = []
+    for folder in (".", "guides", "tutorials", "moving"):
+        new += [name for name in _pages(docs, folder) if name not in named]
     sections["Guides"] += [_titled(docs, name) for name in new]
     return [{title: pages} for title, pages in sections.items() if pages]
 

@@ -11,10 +11,11 @@ from helpers.snippets import write_features, write_photos
 SHOWN = {"text", "toml", "json", "js", "yaml", "html", ""}
 ELSEWHERE = {
     ("deploy.md", "import mlflow"): "tests/oracles/test_mlflow.py",
-    (
-        "paper.md",
-        "typica bench cifar100-densenet",
-    ): "needs a folder of features that nobody may pass on",
+    ("moving/alibi-detect.md", "from alibi_detect"): "tests/oracles/test_moving.py",
+    ("moving/mapie.md", "from mapie"): "tests/oracles/test_moving.py",
+    ("moving/pyod.md", "from pyod"): "tests/oracles/test_moving.py",
+    ("moving/pytorch-ood.md", "import torch\nfrom pytorch_ood"): "tests/oracles/test_moving.py",
+    ("paper.md", "typica bench cifar100-densenet"): "needs a folder of features",
 }
 SLOW = {"tutorials/photos.md"}  # needs scikit-image: tests/oracles/test_slow_pages.py
 PAGES = {path.relative_to(DOCS).as_posix(): path for path in sorted(DOCS.rglob("*.md"))}

@@ -135,7 +135,7 @@ def test_every_page_is_in_the_navigation():
     complete = navigation.complete(nav, DOCS, ["api/index.md"])
     named = list(navigation._named(complete))
     assert len(named) == len(set(named))
-    for folder in (".", "guides", "methods", "cli"):
+    for folder in (".", "guides", "tutorials", "moving", "methods", "cli"):
         for path in (DOCS / folder).glob("*.md"):
             assert path.relative_to(DOCS).as_posix() in named
 
