@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,9 +12,10 @@ import numpy as np
 import pytest
 from helpers.serving import MODEL, SOURCE, Serving, serving
 from helpers.tinynet import write_images
+from PIL import Image
 
 import typica
-from typica.nets import extract
+from typica.nets import extract, judge_images
 
 WIDTH = 16
 TOKEN = "a-token-of-32-letters-and-digits"
@@ -37,6 +39,15 @@ class Known:
         config = str(self.folder / "config")
         path = os.pathsep.join([str(self.folder), os.environ.get("PYTHONPATH", "")])
         return {"PYTHONPATH": path, "XDG_CONFIG_HOME": config, "TYPICA_HOME": config}
+
+    def images(self, photos: list[bytes]) -> np.ndarray:
+        return np.stack([np.asarray(Image.open(io.BytesIO(photo))) for photo in photos])
+
+    def judge(self, images: np.ndarray) -> typica.Verdicts:
+        """Return the verdicts on images, by the library."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.syspath_prepend(str(self.folder))
+            return judge_images(typica.load(self.file("seen")), images, model=MODEL)
 
     @property
     def gate(self) -> Path:

@@ -71,9 +71,9 @@ def joined(parts: Sequence[Verdicts]) -> Verdicts:
 
 
 def _filled(values: list[Any], datatype: str) -> list[Any]:
-    """Return values of one type: what is not there is an empty text, or NaN."""
+    """Return values of one type, texts as bytes: what is not there is an empty text, or NaN."""
     if datatype == TEXT:
-        return ["" if value is None else str(value) for value in values]
+        return [b"" if value is None else str(value).encode() for value in values]
     if datatype == NUMBERS:
         return [float("nan") if value is None else float(value) for value in values]
     return values

@@ -21,6 +21,7 @@ from typica.serve._batcher import BusyError
 from typica.serve._gallery import NotKnownError
 from typica.serve._infer import infer
 from typica.serve._models import Models, UnknownModelError, told
+from typica.serve._openapi import document
 from typica.serve._page import page_routes
 from typica.serve._score import UnknownKindError, score
 
@@ -45,6 +46,7 @@ def make_app(rest: ASGIApp, plane: DataPlane, models: Models) -> Starlette:
         Route("/models/{name}", ours.model, methods=["GET"]),
         Route("/stream", ours.stream, methods=["GET"]),
         Route("/metrics", ours.metrics, methods=["GET"]),
+        Route("/openapi.json", ours.openapi, methods=["GET"]),
         Route("/v2/models/{name}/infer", ours.infer, methods=["POST"]),
         Route("/v2/repository/index", ours.index, methods=["POST"]),
     ]
@@ -80,6 +82,9 @@ class _Routes:
 
     async def metrics(self, request: Request) -> Response:
         return Response(generate_latest(REGISTRY), headers={"content-type": CONTENT_TYPE_LATEST})
+
+    async def openapi(self, request: Request) -> Response:
+        return JSONResponse(document(self._models))
 
     async def infer(self, request: Request) -> Response:
         self._models.get(request.path_params["name"])

@@ -143,8 +143,8 @@ def _response(answer: InferenceResponse, wanted: dict[str, bool] | bool) -> Resp
             raw = to_bytes(output.pop("data"), datatype)
             output["parameters"] = {"binary_data_size": len(raw)}
             behind.append(raw)
-        elif datatype == "FP64":
-            output["data"] = [_number(value) for value in output["data"]]
+        else:
+            output["data"] = [_value(value) for value in output["data"]]
     header = json.dumps(told, allow_nan=False).encode()
     if not behind:
         return Response(header, media_type="application/json")
@@ -152,6 +152,8 @@ def _response(answer: InferenceResponse, wanted: dict[str, bool] | bool) -> Resp
     return Response(header + b"".join(behind), media_type=OCTETS, headers=headers)
 
 
-def _number(value: float) -> float | None:
-    """Return a number as JSON has it, which knows neither NaN nor infinity."""
-    return value if math.isfinite(value) else None
+def _value(value: Any) -> Any:
+    """Return a value as JSON has it, which knows neither bytes nor NaN nor infinity."""
+    if isinstance(value, bytes):
+        return value.decode()
+    return None if isinstance(value, float) and not math.isfinite(value) else value

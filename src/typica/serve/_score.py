@@ -29,6 +29,7 @@ from typica.serve._tensors import numbers_of
 from typica.verdicts import Verdicts
 
 FILES = 256  # images of one request
+FLAGS = {"1": True, "true": True, "0": False, "false": False}
 Row = dict[str, Any]
 
 
@@ -63,7 +64,10 @@ class _Asked(NamedTuple):
 
 
 def _yes(request: Request, name: str) -> bool:
-    return request.query_params.get(name, "") in ("1", "true")
+    asked = request.query_params.get(name, "0")
+    if asked not in FLAGS:
+        raise InputError(f"{name}={asked[:20]}; pass 1 or 0.")
+    return FLAGS[asked]
 
 
 class UnknownKindError(InputError):
