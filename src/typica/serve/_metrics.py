@@ -56,6 +56,12 @@ INFO = Gauge(
     ["model", "detector", "digest", "calibrated", "version"],
     multiprocess_mode="mostrecent",
 )
+WAITING = Gauge(
+    "typica_waiting_inputs",
+    "Inputs that were accepted and are not judged yet.",
+    ["model"],
+    multiprocess_mode="sum",
+)
 RELOADS = Counter("typica_reloads", "Detector files read again, by outcome.", ["model", "outcome"])
 OUTCOMES = ("done", "failed")
 REFUSED = Counter("typica_refused", "Requests refused as the queue was full.", ["model"])
@@ -129,6 +135,7 @@ def begin(served: Served, monitor: Monitor | None) -> None:
         RELOADS.labels(name, outcome)
     SECONDS_TAKEN.labels(name)
     REFUSED.labels(name)
+    WAITING.labels(name)
     REJECTED.labels(name).set(0)
     if monitor is None:
         _forget(_OF_MONITOR, name)

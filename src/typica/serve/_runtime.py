@@ -164,8 +164,9 @@ class Runtime(MLModel):
     def room(self, size: int, counted: bool = True) -> Iterator[None]:
         """Hold places in the queue, and take the time until the inputs are judged."""
         began = time.monotonic()
+        waiting = _metrics.WAITING.labels(self.name)
         try:
-            with self._batcher.room(size):
+            with self._batcher.room(size), _counted(waiting, size):
                 yield
         except BusyError:
             _metrics.REFUSED.labels(self.name).inc()
@@ -263,6 +264,15 @@ class Runtime(MLModel):
             MetadataTensor(name=name, datatype=DATATYPES[name], shape=[-1])
             for name in known_outputs(served)
         ]
+
+
+@contextlib.contextmanager
+def _counted(gauge: Any, size: int) -> Iterator[None]:
+    gauge.inc(size)
+    try:
+        yield
+    finally:
+        gauge.dec(size)
 
 
 def by_shape(pixels: Sequence[AnyArray]) -> dict[tuple[int, ...], list[int]]:

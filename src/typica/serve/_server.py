@@ -105,7 +105,7 @@ class Server(MLServer):
 
     def __init__(self, options: Options, http: socket.socket, metrics: socket.socket) -> None:
         self._options, self._sockets = options, (http, metrics)
-        self._stopping = False
+        self._stopping = self._at_once = False
         self.models = Models()
         super().__init__(
             Settings(
@@ -152,9 +152,13 @@ class Server(MLServer):
             if not self._stopping:
                 await self._answer()
         finally:
-            for runtime in self.models:
-                await runtime.unload()
+            if not self._at_once:
+                await self._unload()
         log("stopped")
+
+    async def _unload(self) -> None:
+        for runtime in self.models:
+            await runtime.unload()
 
     async def _answer(self) -> None:
         servers = (self._rest_server, self._grpc_server, self._metrics_server)
@@ -176,11 +180,11 @@ class Server(MLServer):
 
     async def stop(self, sig: int | None = None) -> None:
         """Accept nothing more, and answer what was accepted; a second signal does not wait."""
-        log("stopping", now=self._stopping)
-        at_once, self._stopping = self._stopping, True
+        self._stopping, self._at_once = True, self._stopping
+        log("stopping", now=self._at_once)
         for server in (self._rest_server, self._metrics_server):
-            server.stop_soon(at_once)
-        await self._grpc_server.stop_soon(at_once)
+            server.stop_soon(self._at_once)
+        await self._grpc_server.stop_soon(self._at_once)
 
 
 class Http:
