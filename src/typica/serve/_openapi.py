@@ -144,7 +144,10 @@ def _schemas(models: Models) -> dict[str, Schema]:
         "Name": {"enum": names},
         "Error": _object({"error": _TEXT}, "error"),
         "Refused": {"anyOf": [_ref("Error"), _ref("Scored")]},
-        "Features": _object({"features": _ROWS}, "features"),
+        "Features": {
+            **_object({"features": _ROWS}, "features"),
+            "example": {"features": [[0.5] * _width(models)]},
+        },
         "Files": _object({"files": _list({"type": "string", "format": "binary"})}, "files"),
         "Result": _result(),
         "Scored": _object({"model": _TEXT, "results": _list(_ref("Result"))}, "model", "results"),
@@ -156,8 +159,14 @@ def _schemas(models: Models) -> dict[str, Schema]:
         ),
         "Metadata": _object({"name": _TEXT, "platform": _TEXT}, "name", "platform"),
         "Index": _list(_object({"name": _TEXT, "state": _TEXT, "reason": _TEXT}, "name", "state")),
-        **_tensors(),
+        **_tensors(_width(models)),
     }
+
+
+def _width(models: Models) -> int:
+    """Return how many features the rows of the first model have, for examples."""
+    widths = [runtime.served.width or 1 for runtime in models]
+    return widths[0] if widths else 1
 
 
 def _result() -> Schema:
@@ -169,9 +178,9 @@ def _result() -> Schema:
     return _object({**properties, **words})
 
 
-def _tensors() -> dict[str, Schema]:
+def _tensors(width: int) -> dict[str, Schema]:
     """Return the schemas of the Open Inference Protocol."""
-    parameters: Schema = {"type": "object"}
+    parameters: Schema = {"type": ["object", "null"]}
     shape = _list({"type": "integer", "minimum": 1}, minItems=1)
     tensor = {
         "name": _TEXT,
@@ -184,13 +193,14 @@ def _tensors() -> dict[str, Schema]:
     given = {**tensor, "name": {"enum": ["features", "logits", "images"]}}
     wanted = {"name": {"enum": list(DATATYPES)}, "parameters": parameters}
     request = {
-        "id": _TEXT,
+        "id": {"type": ["string", "null"]},
         "parameters": parameters,
         "inputs": _list(_object(given, *needed), minItems=1, maxItems=1),
-        "outputs": _list(_object(wanted, "name")),
+        "outputs": {"anyOf": [_list(_object(wanted, "name")), {"type": "null"}]},
     }
     answer = {"model_name": _TEXT, "id": _TEXT, "outputs": _list(_object(tensor, *needed))}
+    row = {"name": "features", "shape": [1, width], "datatype": "FP32", "data": [0.5] * width}
     return {
-        "InferenceRequest": _object(request, "inputs"),
+        "InferenceRequest": {**_object(request, "inputs"), "example": {"inputs": [row]}},
         "InferenceResponse": _object(answer, "model_name", "outputs"),
     }
