@@ -3,13 +3,14 @@ PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 BIN = .venv/bin
 
-.PHONY: help demo test test-all test-bare test-serve test-scale postgres browser web docs docs-serve bench lint clean
+.PHONY: help demo test test-all test-bare test-serve fuzz-serve bench-serve test-scale postgres browser web docs docs-serve bench lint clean
 
 help:
 	@echo "make demo       install and run the demonstration (offline after the install)"
 	@echo "make test       install and run every check; as root it installs Chromium too, BROWSER=none does not"
 	@echo "make test-all   the same, 100,000 mutated files, and other people's code in an environment of its own"
 	@echo "make test-serve the tests of the server, in an environment of its own"
+	@echo "make fuzz-serve 10,000 broken bodies sent to the server; make bench-serve a load test of it"
 	@echo "make test-scale the tests on Dask, Ray, Spark and PostgreSQL, in an environment of its own"
 	@echo "make docs       build the documentation into site/, in an environment of its own"
 	@echo "make docs-serve show it while you write, at http://127.0.0.1:8000"
@@ -60,7 +61,7 @@ web: .web/ready
 test-all: test .oracles/ready .alibi/ready
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/helpers/fuzz.py --cases 100000
 	.oracles/bin/python -m pytest tests/oracles -o addopts="" -ra
-	$(MAKE) test-scale
+	$(MAKE) test-serve fuzz-serve test-scale
 
 .oracles/ready: pyproject.toml constraints.txt tests/oracles/requirements.txt tests/oracles/requirements-nodeps.txt
 	test -x .oracles/bin/python || $(PYTHON) -m venv .oracles
@@ -86,10 +87,20 @@ lint: .venv/dev
 test-bare: .bare/ready
 	.bare/bin/python .ci/bare.py
 
-# The server's dependencies pin others; they stay out of the other tests.
+# The server's dependencies pin others; they stay out of the other tests. Its doctests are run by themselves: MLServer and
+# tritonclient, which the tests ask with, do not go into one process.
 SERVE = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .serve/bin/python
 test-serve: .serve/ready browser
-	$(SERVE) -m pytest -ra --strict-markers --doctest-modules -o addopts="" tests/serve src/typica/serve
+	$(SERVE) -m pytest -ra --strict-markers -o addopts="" -q --doctest-modules src/typica/serve
+	$(SERVE) -m pytest -ra --strict-markers -o addopts="" tests/serve
+
+# Ten thousand broken bodies, and no 5xx.
+fuzz-serve: .serve/ready
+	$(SERVE) tests/serve/fuzz.py --cases 10000
+
+# A bounded load test on this machine.
+bench-serve: .serve/ready
+	.serve/bin/python benchmarks/serve/load.py
 
 .serve/ready: pyproject.toml constraints.txt tests/serve/requirements.txt
 	test -x .serve/bin/python || $(PYTHON) -m venv .serve

@@ -16,6 +16,8 @@ ELSEWHERE = {
     ("moving/pyod.md", "from pyod"): "tests/oracles/test_moving.py",
     ("moving/pytorch-ood.md", "import torch\nfrom pytorch_ood"): "tests/oracles/test_moving.py",
     ("paper.md", "typica bench cifar100-densenet"): "needs a folder of features",
+    ("deploy.md", "curl -s"): "tests/serve/test_docs.py",
+    ("deploy.md", "import numpy as np\nimport tritonclient"): "tests/serve/test_docs.py",
 }
 SLOW = {"tutorials/photos.md"}  # needs scikit-image: tests/oracles/test_slow_pages.py
 PAGES = {path.relative_to(DOCS).as_posix(): path for path in sorted(DOCS.rglob("*.md"))}

@@ -191,6 +191,10 @@ REFUSED = {
         json.dumps({"inputs": [tensor("pictures", [[1] * 16])]}).encode(),
         "'pictures' is unknown",
     ),
+    "half a character": (
+        b'{"inputs": [{"name": "\\ud800", "shape": [2], "datatype": "BYTES", "data": [1]}]}',
+        "1 values",
+    ),
     "unknown type": (
         json.dumps({"inputs": [tensor("features", [[1] * 16], "FP8")]}).encode(),
         "datatype",

@@ -47,6 +47,6 @@ def test_schemathesis_finds_nothing(server: Serving) -> None:
 def test_no_body_breaks_it(server: Serving) -> None:
     report = send(server, CASES, seed=1)
     assert sum(report.statuses.values()) == CASES
-    assert report.statuses["200"] > CASES / 10  # some come through, or nothing deep is tried
+    assert report.statuses["200"] > CASES / 20  # some come through, or nothing deep is tried
     assert report.statuses["400"] > CASES / 5
     assert not server.events("internal error")

@@ -10,7 +10,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -20,6 +20,7 @@ from typica.exact import json_values
 from typica.serve._batcher import BusyError
 from typica.serve._gallery import NotKnownError
 from typica.serve._infer import infer
+from typica.serve._json import Json
 from typica.serve._models import Models, UnknownModelError, told
 from typica.serve._openapi import document
 from typica.serve._page import page_routes
@@ -68,23 +69,23 @@ class _Routes:
 
     async def models(self, request: Request) -> Response:
         names = [runtime.name for runtime in self._models]
-        return JSONResponse({"models": names, "version": typica.__version__})
+        return Json({"models": names, "version": typica.__version__})
 
     async def model(self, request: Request) -> Response:
         runtime = self._models.get(request.path_params["name"])
-        return JSONResponse(json_values(told(runtime)))
+        return Json(json_values(told(runtime)))
 
     async def stream(self, request: Request) -> Response:
         named = request.query_params.get("model")
         asked = self._models if named is None else [self._models.get(named)]
         reports = {runtime.name: runtime.live.report() for runtime in asked}
-        return JSONResponse(json_values({"models": reports}))
+        return Json(json_values({"models": reports}))
 
     async def metrics(self, request: Request) -> Response:
         return Response(generate_latest(REGISTRY), headers={"content-type": CONTENT_TYPE_LATEST})
 
     async def openapi(self, request: Request) -> Response:
-        return JSONResponse(document(self._models))
+        return Json(document(self._models))
 
     async def infer(self, request: Request) -> Response:
         self._models.get(request.path_params["name"])
@@ -95,7 +96,7 @@ class _Routes:
         for runtime in self._models:
             state = "READY" if runtime.ready else "UNAVAILABLE"
             entries.append({"name": runtime.name, "state": state, "reason": ""})
-        return JSONResponse(entries)
+        return Json(entries)
 
     async def passed_on(self, request: Request) -> Response:
         if "name" in request.path_params:
@@ -130,7 +131,7 @@ async def _refused(_: Request, error: Exception) -> Response:
         status = 404
     elif isinstance(error, UnknownKindError):
         status = 415
-    return JSONResponse({"error": str(error)}, status_code=status)
+    return Json({"error": str(error)}, status_code=status)
 
 
 async def _busy(_: Request, error: Exception) -> Response:
@@ -145,14 +146,14 @@ def _again(error: Exception, status: int) -> Response:
     """Return an error, with the seconds after which it is worth trying again."""
     seconds = getattr(error, "seconds", None)
     headers = None if seconds is None else {"retry-after": str(seconds)}
-    return JSONResponse({"error": str(error)}, status_code=status, headers=headers)
+    return Json({"error": str(error)}, status_code=status, headers=headers)
 
 
 async def _of_starlette(_: Request, error: Exception) -> Response:
     status = getattr(error, "status_code", 400)
     detail = getattr(error, "detail", "")
     headers = getattr(error, "headers", None)
-    return JSONResponse({"error": detail}, status_code=status, headers=headers)
+    return Json({"error": detail}, status_code=status, headers=headers)
 
 
 _HANDLERS: dict[Any, Any] = {

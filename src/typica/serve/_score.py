@@ -16,13 +16,13 @@ from python_multipart.multipart import parse_options_header
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
-from starlette.responses import JSONResponse
 
 from typica.arrays import AnyArray
 from typica.decide import explain
 from typica.errors import InputError
 from typica.exact import json_values
 from typica.serve._infer import beside, parsed
+from typica.serve._json import Json
 from typica.serve._models import Models
 from typica.serve._runtime import Judged, Runtime
 from typica.serve._tensors import numbers_of
@@ -33,7 +33,7 @@ FLAGS = {"1": True, "true": True, "0": False, "false": False}
 Row = dict[str, Any]
 
 
-async def score(request: Request, models: Models) -> JSONResponse:
+async def score(request: Request, models: Models) -> Json:
     """Answer with one result per input; an image that cannot be read has an error in its place."""
     runtime = models.get(request.query_params.get("model"))
     asked = _Asked(_yes(request, "explain"), not _yes(request, "preview"))
@@ -53,7 +53,7 @@ async def score(request: Request, models: Models) -> JSONResponse:
         )
     readable = any("error" not in result for result in results)
     answer = {"model": runtime.name, "results": results}
-    return JSONResponse(answer, status_code=200 if readable else 400)
+    return Json(answer, status_code=200 if readable else 400)
 
 
 class _Asked(NamedTuple):

@@ -63,11 +63,22 @@ def from_values(values: Any, name: str, datatype: str, shape: Sequence[Any]) -> 
     if datatype not in DTYPES:
         raise InputError(f"{name}: datatype {datatype!r} is unknown; pass {', '.join(DTYPES)}.")
     found = numbers_of(values, name)
-    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused later
-        numbers = found.astype(DTYPES[datatype], casting="unsafe")
-    if numbers.dtype.kind in "iu" and not np.array_equal(numbers, found):
+    if np.dtype(DTYPES[datatype]).kind in "iu":
+        return _shaped(_whole(values, found, datatype, name), sizes, name)
+    with np.errstate(over="ignore"):  # what is not finite is refused later
+        return _shaped(found.astype(DTYPES[datatype]), sizes, name)
+
+
+def _whole(values: Any, found: AnyArray, datatype: str, name: str) -> AnyArray:
+    """Return whole numbers; as floats, the largest would lose their last digits."""
+    exact = found if found.dtype.kind in "iu" else np.array(values, dtype=object)
+    try:
+        numbers = exact.astype(DTYPES[datatype])
+    except (OverflowError, ValueError):  # ValueError: of what is not a number
+        numbers = np.zeros_like(exact, dtype=DTYPES[datatype])
+    if not np.array_equal(numbers, exact):
         raise InputError(f"{name}: numbers beyond {datatype}; pass what it can hold.")
-    return _shaped(numbers, sizes, name)
+    return numbers
 
 
 def numbers_of(values: Any, name: str) -> AnyArray:
