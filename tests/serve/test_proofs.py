@@ -24,7 +24,7 @@ def test_the_document_tells_of_every_route(server: Serving) -> None:
             assert (status in (404, 405)) == (method not in methods), (path, method, status)
 
 
-def test_schemathesis_finds_nothing(server: Serving) -> None:
+def test_schemathesis_finds_nothing(server: Serving, tmp_path: Path) -> None:
     tool = str(Path(sys.executable).with_name("schemathesis"))
     options = [
         "--seed",
@@ -38,7 +38,11 @@ def test_schemathesis_finds_nothing(server: Serving) -> None:
     ]
     address = f"http://127.0.0.1:{server.port}/openapi.json"
     tried = subprocess.run(
-        [tool, "run", address, *options, "--no-color"], capture_output=True, text=True, check=False
+        [tool, "run", address, *options, "--no-color"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,  # where it keeps what it has found
     )
     assert tried.returncode == 0, tried.stdout[-6000:] + tried.stderr[-2000:]
     assert not server.events("internal error")
