@@ -13,7 +13,9 @@ from typica.detectors import final_detector, reads_logits
 from typica.errors import InputError, border, by_caller, given
 from typica.extras import need
 from typica.scale._batches import Batch
-from typica.verdicts import TABLE, WORDS, Verdicts
+from typica.verdicts import WORDS, Verdicts
+
+DECIDED = ("verdict", "score", "p_value", "nearest", "runner_up", "margin")
 
 
 class Judge:
@@ -40,7 +42,7 @@ class Judge:
         confidence: Any = None,
         only: str | None = None,
     ) -> None:
-        if ids is not None and ids[0] in TABLE:
+        if ids is not None and ids[0] in DECIDED:
             asked = by_caller(f"ids={ids[0]!r}", f"--id-column {ids[0]}")
             raise InputError(f"{asked}: verdicts have a column of that name; give the ids another.")
         if only not in (None, *WORDS.values()):
@@ -80,7 +82,7 @@ class Judge:
         arrow = need("pyarrow", "parquet")
         nulls = arrow.nulls(len(verdicts))
         columns = []
-        for name in TABLE:
+        for name in DECIDED:
             kind = self.schema.field(name).type
             if name == "verdict":
                 column = _words(verdicts.typical, arrow)
@@ -115,7 +117,7 @@ def _schema(estimator: Any, ids: tuple[str, Any] | None) -> Any:
     name = _type_of_names(estimator, arrow)
     whose = [("file", arrow.string()), ("row", arrow.int64())] if ids is None else [ids]
     kinds = {"verdict": arrow.string(), "nearest": name, "runner_up": name}
-    decided = [(column, kinds.get(column, arrow.float64())) for column in TABLE]
+    decided = [(column, kinds.get(column, arrow.float64())) for column in DECIDED]
     return arrow.schema([*whose, *decided])
 
 

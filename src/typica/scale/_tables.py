@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from typica.scale._columns import (
     schema_width,
 )
 from typica.scale._files import find_files
+from typica.scale._objects import is_repeatable, reader_of
 from typica.scale._parts import PART_BYTES, Outline, Part, cut, outline_files
 
 Data = Any  # a path, a pattern, a folder, an address, several of them, or an Arrow object
@@ -75,18 +76,16 @@ class Tables:
 
 
 class Stream:
-    """An object with `__arrow_c_stream__`: polars, DuckDB, datasets, pyarrow and others.
+    """An object that gives Arrow's batches: of polars, DuckDB, datasets, pyarrow and others.
 
     name: what its rows are known by, for keys and messages.
     """
 
     def __init__(self, source: Any, name: str = "") -> None:
-        arrow = need("pyarrow", "parquet")
         self.source = source
         self.name = name
-        # What gives its rows once gives them to this reader.
-        self.is_repeatable = not isinstance(source, arrow.RecordBatchReader)
-        self._reader = arrow.RecordBatchReader.from_stream(source)
+        self.is_repeatable = is_repeatable(source)
+        self._reader = reader_of(source)  # what gives its rows once gives them to this one
         self.schema = self._reader.schema
         self.columns = Columns("")
 
@@ -120,7 +119,13 @@ class Stream:
             return reader
         if not self.is_repeatable:
             raise InputError("the stream was read to its end; pass what can be read again.")
-        return need("pyarrow", "parquet").RecordBatchReader.from_stream(self.source)
+        return reader_of(self.source)
+
+
+_WITHOUT_VIEWS: dict[str, Callable[[Any], Any]] = {
+    "string_view": lambda arrow: arrow.string(),
+    "binary_view": lambda arrow: arrow.binary(),
+}
 
 
 def field_of(schema: Any, name: str | None) -> tuple[str, Any] | None:
@@ -129,7 +134,9 @@ def field_of(schema: Any, name: str | None) -> tuple[str, Any] | None:
         return None
     if name not in schema.names:
         return name, need("pyarrow", "parquet").string()
-    return name, schema.field(name).type
+    kind = schema.field(name).type
+    # Views are of no use outside memory, and few readers of files know them.
+    return name, _WITHOUT_VIEWS.get(str(kind), lambda arrow: kind)(need("pyarrow", "parquet"))
 
 
 @border
@@ -209,11 +216,6 @@ def _check_labels(tables: Tables) -> None:
 
 
 def _open_stream(data: Any, wanted: Wanted, width: int | None) -> Stream:
-    if not hasattr(data, "__arrow_c_stream__"):
-        raise InputError(
-            f"got {type(data).__name__}; pass a path, a pattern, a folder, an address, or an "
-            "object with __arrow_c_stream__ (polars, DuckDB, datasets, pyarrow)."
-        )
     if wanted.labels is not None and not isinstance(wanted.labels, str):
         raise InputError("labels of an Arrow object are one of its columns; pass its name.")
     opened = Stream(data)
