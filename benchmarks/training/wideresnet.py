@@ -4,8 +4,9 @@
 
 SGD with Nesterov momentum under a one-cycle schedule; flips and crops of images padded by 4. The
 state is kept after each epoch, beside the output: run the same command again and it goes on. Ten
-epochs take some two hours on two cores; --bf16 multiplies in bfloat16, where processors do so
-faster. The output is a bare state dict, as the suites `cifar10-wrn` and `cifar100-wrn` read it.
+epochs take some two hours on two cores; --bf16 multiplies in bfloat16, which halves that where the
+processor can. The output is a bare state dict, as the suites `cifar10-wrn` and `cifar100-wrn` read
+it.
 """
 
 from __future__ import annotations
