@@ -147,7 +147,7 @@ def test_exporting_leaves_the_detector_as_it_was(data, tmp_path):
 
 def test_a_method_that_looks_at_values_is_told(data):
     class Peeking(CTM):
-        def _score_and_similarities(self, Z):
+        def _score_and_match(self, Z):
             return (self._score(Z), None) if Z[0, 0] > 0 else (-self._score(Z), None)
 
     with pytest.raises(InputError, match=r"to_onnx: its code looks at values"):

@@ -13,7 +13,8 @@ from spox import Var, inline
 
 from typica.arrays import AnyArray
 from typica.errors import InputError, argument
-from typica.export._traced import Traced, xp
+from typica.export._namespace import xp
+from typica.export._traced import Traced
 from typica.extras import need
 from typica.nets.extractors.dense import Perceptron
 from typica.nets.extractors.onnx import OnnxExtractor

@@ -13,7 +13,8 @@ from spox import Var
 
 from typica.data import Preprocessing
 from typica.errors import InputError
-from typica.export._traced import Traced, xp
+from typica.export._namespace import xp
+from typica.export._traced import Traced
 
 GREY = (19595, 38470, 7471)  # of red, green and blue in 65,536 parts, as Pillow has them
 _MODES = {"nearest": "nearest", "bilinear": "linear", "bicubic": "cubic"}

@@ -1,17 +1,14 @@
 """Arrays that write down what is done to them: the Array API, as operators of ONNX.
 
 A detector's own code runs on them once, and what it did is the graph. They know their dtype and
-all of their shape but the number of rows; nobody can look at their values. What the detectors and
-rectifiers use is here, and what is easily had beside it. Unlike `ndonnx`, which serves the whole
-standard, nothing is guarded against arrays without elements: a maximum is one operator and no
-branch, so that the graph stays small and runs in every runtime.
+all of their shape but the number of rows; nobody can look at their values. Their functions are in
+`_namespace`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import spox.opset.ai.onnx.v18 as op
@@ -20,6 +17,9 @@ from spox import Var
 from typica.arrays import AnyArray
 from typica.errors import InputError
 from typica.export._sklearn import converted
+
+if TYPE_CHECKING:
+    from typica.export._namespace import Namespace
 
 ENDLESS = np.iinfo(np.int64).max
 
@@ -78,7 +78,9 @@ class Traced:
             return Traced.constant(self.value.T)
         return Traced(op.transpose(self.var))
 
-    def __array_namespace__(self, api_version: str | None = None) -> Any:
+    def __array_namespace__(self, api_version: str | None = None) -> Namespace:
+        from typica.export._namespace import xp  # noqa: PLC0415 (which is made of these arrays)
+
         return xp
 
     def __array__(self, *args: Any, **options: Any) -> AnyArray:
@@ -180,14 +182,14 @@ def _unseen() -> InputError:
 
 def _joined(operator: Callable[[Var, Var], Var], a: Any, b: Any) -> Traced:
     """Apply an operator of two arrays, or of an array and a number, in their common dtype."""
-    left, right = _promoted(a, b)
+    left, right = promoted(a, b)
     return Traced(operator(left.var, right.var))
 
 
-def _promoted(*parts: Any) -> list[Traced]:
+def promoted(*parts: Any) -> list[Traced]:
     """Return arrays and numbers as arrays of the dtype that the arrays have in common."""
     dtype = np.result_type(*(part.dtype for part in parts if hasattr(part, "dtype")))
-    return [_cast(_as_traced(part, dtype), dtype) for part in parts]
+    return [cast(_as_traced(part, dtype), dtype) for part in parts]
 
 
 def _as_traced(part: Any, dtype: np.dtype[Any]) -> Traced:
@@ -196,7 +198,8 @@ def _as_traced(part: Any, dtype: np.dtype[Any]) -> Traced:
     return Traced.constant(part, dtype)
 
 
-def _cast(x: Traced, dtype: Any) -> Traced:
+def cast(x: Traced, dtype: Any) -> Traced:
+    """Return an array in another dtype; as it is where that is its own."""
     wanted = np.dtype(dtype)
     if x.dtype == wanted:
         return x
@@ -205,7 +208,8 @@ def _cast(x: Traced, dtype: Any) -> Traced:
     return Traced(op.cast(x.var, to=wanted))
 
 
-def _numbers(values: Sequence[int]) -> Var:
+def numbers(values: Sequence[int]) -> Var:
+    """Return whole numbers as operators take them: axes, sizes, starts."""
     return op.constant(value=np.array(values, dtype=np.int64))
 
 
@@ -222,10 +226,8 @@ def _indexed(x: Traced, index: tuple[Any, ...]) -> Traced:
         if part is None:
             added.append(place - len(dropped))
             continue
-        if isinstance(part, slice):
-            start, end = part.start or 0, ENDLESS if part.stop is None else part.stop
-        else:
-            start, end = int(part), int(part) + 1 or ENDLESS
+        start, end = _span(part)
+        if not isinstance(part, slice):
             dropped.append(axis)
         if (start, end) != (0, ENDLESS):
             starts.append(start)
@@ -234,12 +236,24 @@ def _indexed(x: Traced, index: tuple[Any, ...]) -> Traced:
         axis += 1
     var = x.var
     if axes:
-        var = op.slice(var, _numbers(starts), _numbers(ends), _numbers(axes))
+        var = op.slice(var, numbers(starts), numbers(ends), numbers(axes))
     if dropped:
-        var = op.squeeze(var, _numbers(dropped))
+        var = op.squeeze(var, numbers(dropped))
     if added:
-        var = op.unsqueeze(var, _numbers(added))
+        var = op.unsqueeze(var, numbers(added))
     return Traced(var)
+
+
+def _span(part: Any) -> tuple[int, int]:
+    """Return where a slice or one whole number begins and ends."""
+    if isinstance(part, slice) and part.step in (None, 1):
+        return part.start or 0, ENDLESS if part.stop is None else part.stop
+    if isinstance(part, int | np.integer) and not isinstance(part, bool):
+        return int(part), int(part) + 1 or ENDLESS
+    raise ExportError(
+        "an exported graph is indexed by slices without steps and by whole numbers; "
+        "write it with take, take_along_axis or where."
+    )
 
 
 def _without_ellipsis(index: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
@@ -248,234 +262,3 @@ def _without_ellipsis(index: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
         return index
     named = sum(part is not None and part is not Ellipsis for part in index)
     return (*index[: at[0]], *[slice(None)] * (ndim - named), *index[at[0] + 1 :])
-
-
-class _Namespace:
-    """The functions of the Array API that an exported graph can have."""
-
-    int8 = np.dtype(np.int8)
-    int32 = np.dtype(np.int32)
-    int64 = np.dtype(np.int64)
-    float32 = np.dtype(np.float32)
-    float64 = np.dtype(np.float64)
-    __name__ = "typica.export"
-    inf, nan, pi, e = math.inf, math.nan, math.pi, math.e
-    finfo = staticmethod(np.finfo)
-    isdtype = staticmethod(np.isdtype)
-    result_type = staticmethod(np.result_type)
-
-    def __getattr__(self, name: str) -> Any:
-        raise ExportError(f"{name} has no counterpart in an exported graph; write it otherwise.")
-
-    # Making arrays
-
-    def asarray(self, value: Any, *, dtype: Any = None, device: Any = None) -> Traced:
-        if isinstance(value, Traced):
-            return value
-        return Traced.constant(value, dtype)
-
-    def arange(self, *span: int, dtype: Any = np.int64, device: Any = None) -> Traced:
-        return Traced.constant(np.arange(*span), dtype)
-
-    def full_like(self, x: Traced, number: Any) -> Traced:
-        value = np.array([number], dtype=x.dtype)
-        full = op.constant_of_shape(op.shape(x.var), value=value)
-        return Traced(full, like=x, fill=value[0])
-
-    def zeros_like(self, x: Traced) -> Traced:
-        return self.full_like(x, 0)
-
-    def ones_like(self, x: Traced) -> Traced:
-        return self.full_like(x, 1)
-
-    def astype(self, x: Traced, dtype: Any) -> Traced:
-        return _cast(x, dtype)
-
-    def reshape(self, x: Traced, shape: tuple[int, ...]) -> Traced:
-        return Traced(op.reshape(x.var, _numbers(shape)))
-
-    def flattened(self, x: Traced) -> Traced:
-        """Return all but the first axis as one; not of the standard."""
-        return Traced(op.flatten(x.var, axis=1))
-
-    def concat(self, arrays: Sequence[Traced], axis: int = 0) -> Traced:
-        return Traced(op.concat([part.var for part in _promoted(*arrays)], axis=axis))
-
-    def stack(self, arrays: Sequence[Traced], axis: int = 0) -> Traced:
-        wider = [op.unsqueeze(part.var, _numbers([axis])) for part in _promoted(*arrays)]
-        return Traced(op.concat(wider, axis=axis))
-
-    # Choosing
-
-    def where(self, condition: Traced, a: Any, b: Any) -> Traced:
-        # What is full of one number is that number, where the other has all of the shape.
-        if isinstance(a, Traced) and isinstance(b, Traced) and a.shape == b.shape:
-            a = a if a.fill is None else Traced.constant(a.fill)
-            b = b if b.fill is None or a.value is not None else Traced.constant(b.fill)
-        a, b = _promoted(a, b)
-        return Traced(op.where(condition.var, a.var, b.var))
-
-    def take(self, x: Traced, places: Traced, axis: int = 0) -> Traced:
-        return Traced(op.gather(x.var, places.var, axis=axis))
-
-    def take_along_axis(self, x: Traced, places: Traced, axis: int = -1) -> Traced:
-        return Traced(op.gather_elements(x.var, places.var, axis=axis))
-
-    def minimum(self, a: Any, b: Any) -> Traced:
-        return Traced(op.min([part.var for part in _promoted(a, b)]))
-
-    def maximum(self, a: Any, b: Any) -> Traced:
-        return Traced(op.max([part.var for part in _promoted(a, b)]))
-
-    def clip(self, x: Traced, min: Any = None, max: Any = None) -> Traced:
-        x = x if min is None else self.maximum(x, min)
-        return x if max is None else self.minimum(x, max)
-
-    # Element by element
-
-    def abs(self, x: Traced) -> Traced:
-        return Traced(op.abs(x.var))
-
-    def exp(self, x: Traced) -> Traced:
-        return Traced(op.exp(x.var))
-
-    def log(self, x: Traced) -> Traced:
-        return Traced(op.log(x.var))
-
-    def sqrt(self, x: Traced) -> Traced:
-        return Traced(op.sqrt(x.var))
-
-    def floor(self, x: Traced) -> Traced:
-        return Traced(op.floor(x.var))
-
-    def cos(self, x: Traced) -> Traced:
-        return Traced(op.cos(x.var))
-
-    def tanh(self, x: Traced) -> Traced:
-        return Traced(op.tanh(x.var))
-
-    def sign(self, x: Traced) -> Traced:
-        return Traced(op.sign(x.var))
-
-    def square(self, x: Traced) -> Traced:
-        return x * x
-
-    def expm1(self, x: Traced) -> Traced:
-        """Return exp(x) - 1 = tanh(x / 2) (exp(x) + 1), to the last digits near 0."""
-        return self.tanh(x / 2) * (self.exp(x) + 1)
-
-    def log1p(self, x: Traced) -> Traced:
-        """Return log(1 + x) as log(u) x / (u - 1), u = 1 + x as rounded: Kahan's way."""
-        u = x + 1
-        near = u == 1
-        one = self.ones_like(u)
-        exact = self.log(u) * (x / self.where(near, one, u - 1))
-        endless = u == math.inf
-        return self.where(near, x, self.where(endless, u, exact))
-
-    def isnan(self, x: Traced) -> Traced:
-        return Traced(op.isnan(x.var))
-
-    def isfinite(self, x: Traced) -> Traced:
-        return abs(x) <= float(np.finfo(x.dtype).max)  # which no NaN is
-
-    # Along an axis
-
-    def sum(self, x: Traced, *, axis: int, keepdims: bool = False) -> Traced:
-        return Traced(op.reduce_sum(x.var, _numbers([axis]), keepdims=int(keepdims)))
-
-    def mean(self, x: Traced, *, axis: int, keepdims: bool = False) -> Traced:
-        return Traced(op.reduce_mean(x.var, _numbers([axis]), keepdims=int(keepdims)))
-
-    def max(self, x: Traced, *, axis: int, keepdims: bool = False) -> Traced:
-        return Traced(op.reduce_max(x.var, _numbers([axis]), keepdims=int(keepdims)))
-
-    def min(self, x: Traced, *, axis: int, keepdims: bool = False) -> Traced:
-        return Traced(op.reduce_min(x.var, _numbers([axis]), keepdims=int(keepdims)))
-
-    def all(self, x: Traced, *, axis: int, keepdims: bool = False) -> Traced:
-        return self.min(_cast(x, np.int32), axis=axis, keepdims=keepdims) > 0
-
-    def any(self, x: Traced, *, axis: int, keepdims: bool = False) -> Traced:
-        return self.max(_cast(x, np.int32), axis=axis, keepdims=keepdims) > 0
-
-    def argmax(self, x: Traced, *, axis: int) -> Traced:
-        return Traced(op.arg_max(x.var, axis=axis, keepdims=0))
-
-    def argmin(self, x: Traced, *, axis: int) -> Traced:
-        return Traced(op.arg_min(x.var, axis=axis, keepdims=0))
-
-    def vecdot(self, a: Traced, b: Traced, axis: int = -1) -> Traced:
-        return self.sum(a * b, axis=axis)
-
-    def sort(
-        self, x: Traced, *, axis: int = -1, descending: bool = False, stable: bool = True
-    ) -> Traced:
-        return Traced(_ranked(x, axis, descending)[0])
-
-    def argsort(
-        self, x: Traced, *, axis: int = -1, descending: bool = False, stable: bool = True
-    ) -> Traced:
-        return Traced(_ranked(x, axis, descending)[1])
-
-    def searchsorted(self, known: Traced, x: Traced, *, side: str = "left") -> Traced:
-        """Return how many of the constants `known`, ascending, are below x, or at most x."""
-        if known.value is None:
-            raise ExportError(
-                "searchsorted needs sorted numbers that are known when it is exported; pass those "
-                "that were fitted."
-            )
-        return count_among(known.value, x, strictly=side == "left")
-
-
-def _ranked(x: Traced, axis: int, descending: bool) -> tuple[Var, Var]:
-    width = x.shape[axis]
-    if width is None:
-        raise ExportError(
-            "rows of unknown width cannot be sorted in an exported graph; give them a width, as "
-            "fitted arrays have."
-        )
-    values, places = op.top_k(x.var, _numbers([width]), axis=axis, largest=int(descending))
-    return values, places
-
-
-def count_among(known: AnyArray, x: Traced, strictly: bool = False) -> Traced:
-    """Return how many of the ascending numbers `known` are at most (below) each x (n,).
-
-    A binary search, written out: log2 of their number steps, each of four operators.
-    """
-    bits = max(1, len(known).bit_length())
-    # From place 1 on, and followed by NaN, at most which nothing is.
-    table = np.full(2**bits, np.nan, dtype=x.dtype)
-    table[1 : len(known) + 1] = known
-    values = Traced.constant(table)
-    places = xp.astype(xp.zeros_like(x), np.int64)
-    for bit in reversed(range(bits)):
-        further = places + 2**bit
-        there = xp.take(values, further)
-        passed = there < x if strictly else there <= x
-        places = xp.where(passed, further, places)
-    return places
-
-
-def count_in_segments(
-    known: AnyArray, starts: AnyArray, sizes: AnyArray, which: Traced, x: Traced
-) -> Traced:
-    """Return how many numbers of segment `which` (n,) of `known` are at most each x (n,).
-
-    Each segment is ascending: `sizes` numbers from `starts` on.
-    """
-    # From place 1 on, so that place 0 of a segment is the end of what comes before it.
-    values = Traced.constant(np.concatenate([[np.nan], known]), x.dtype)
-    base = xp.take(Traced.constant(starts, np.int64), which)
-    size = xp.take(Traced.constant(sizes, np.int64), which)
-    places = xp.zeros_like(which)
-    for bit in reversed(range(max(1, int(sizes.max()).bit_length()))):
-        further = places + 2**bit
-        there = xp.take(values, xp.minimum(further, size) + base)
-        passed = (further <= size) & (there <= x)
-        places = xp.where(passed, further, places)
-    return places
-
-
-xp = _Namespace()

@@ -12,7 +12,9 @@ from sklearn.pipeline import Pipeline
 from typica.arrays import AnyArray, by_sklearn
 from typica.calibration import Calibration
 from typica.detectors import Detector, Matches, calibration_of, final_detector
-from typica.export._traced import Traced, count_among, count_in_segments, xp
+from typica.export._counting import count_among, count_in_segments
+from typica.export._namespace import xp
+from typica.export._traced import Traced
 from typica.rectify import Rectifier
 
 NONE = -1  # the position of a class that there is none of
