@@ -80,7 +80,7 @@ class Learner:
         """End a pass that another follows: this is its plan then. After the last pass, nothing."""
         self._check_rows()
         if self.closed + 1 < self.passes:
-            self.way.close(self.n)
+            self.way.close(self.sample, self.n)
             self.closed += 1
             self.n = 0
         return self

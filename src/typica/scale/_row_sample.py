@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
-from typica.errors import InputError
 from typica.scale._batches import Batch
+from typica.scale._columns import wrong_width
+
+Keys = NDArray[np.uint64]
+
+
+class Kept(NamedTuple):
+    """Rows (k, m) with their keys, and with their labels where they have any."""
+
+    keys: Keys
+    rows: AnyArray
+    labels: AnyArray | None
+
+    def at(self, places: NDArray[np.int64]) -> Kept:
+        """Return the rows in some places."""
+        labels = None if self.labels is None else self.labels[places]
+        return Kept(self.keys[places], self.rows[places], labels)
 
 
 class RowSample:
@@ -22,51 +37,78 @@ class RowSample:
     def __init__(self, limit: int, salt: str = "") -> None:
         self.limit = limit
         self.salt = salt
-        self.keys: NDArray[np.uint64] = np.empty(0, dtype=np.uint64)
-        self.rows: AnyArray | None = None
-        self.labels: AnyArray | None = None
+        self._kept: list[Kept] = []  # no more than twice the limit, all together
+        self._bound = np.uint64(2**64 - 1)  # keys beyond it are known to be too large
 
     def add(self, batch: Batch) -> Self:
         """Take in the rows of a batch whose keys are small enough."""
         keys = batch.keys(self.salt)
-        if len(self.keys) == self.limit:
-            chosen = np.flatnonzero(keys < self.keys[-1])
-        else:
-            chosen = np.arange(len(keys))
+        chosen = np.flatnonzero(keys <= self._bound)
         if len(chosen) > self.limit:
-            chosen = np.sort(chosen[np.argpartition(keys[chosen], self.limit)[: self.limit]])
+            chosen = chosen[np.argpartition(keys[chosen], self.limit)[: self.limit]]
         if len(chosen):
-            labels = None if batch.labels is None else batch.labels[chosen]
-            self._take_in(keys[chosen], batch.features[chosen], labels)
+            self._take_in(Kept(keys, batch.features, batch.labels).at(chosen))
         return self
 
     def merge(self, other: Self) -> Self:
         """Take in the rows of another sample, which stays as it is."""
-        if other.rows is not None:
-            self._take_in(other.keys, other.rows, other.labels)
+        for kept in other._kept:
+            self._take_in(kept)
         return self
 
-    def _take_in(self, keys: NDArray[np.uint64], rows: AnyArray, labels: AnyArray | None) -> None:
-        if self.rows is not None:
-            if self.rows.shape[1] != rows.shape[1]:
-                widths = f"{rows.shape[1]} features per row instead of {self.rows.shape[1]}"
-                raise InputError(f"{widths}; pass rows of one layer.")
-            rows = np.concatenate([self.rows, rows])
-            keys = np.concatenate([self.keys, keys])
-            if labels is not None and self.labels is not None:
-                labels = np.concatenate([self.labels, labels])
-        order = np.argsort(keys, kind="stable")[: self.limit]
-        self.keys, self.rows = keys[order], rows[order]
-        self.labels = None if labels is None else labels[order]
+    def first(self, count: int) -> AnyArray | None:
+        """Return the rows with the `count` smallest keys, None where there is no row."""
+        return None if self.rows is None else self.rows[:count]
+
+    @property
+    def rows(self) -> AnyArray | None:
+        """The rows (k, m), None where there are none."""
+        self._settle()
+        return self._kept[0].rows if self._kept else None
+
+    @property
+    def labels(self) -> AnyArray | None:
+        """The labels (k,) of the rows, None where they have none."""
+        self._settle()
+        return self._kept[0].labels if self._kept else None
+
+    def _take_in(self, more: Kept) -> None:
+        if self._kept and self._kept[0].rows.shape[1] != more.rows.shape[1]:
+            raise wrong_width(more.rows.shape[1], self._kept[0].rows.shape[1])
+        self._kept.append(more)
+        # Seldom, so that each row is moved a few times at most.
+        if sum(len(kept.keys) for kept in self._kept) >= 2 * self.limit:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Put what was taken in together, and keep the smallest keys."""
+        if not self._kept:
+            return
+        if len(self._kept) > 1:
+            self._kept = [_together(self._kept)]
+        order = np.argsort(self._kept[0].keys, kind="stable")[: self.limit]
+        self._kept = [self._kept[0].at(order)]
+        if len(order) == self.limit:
+            self._bound = self._kept[0].keys[-1]
 
     def state(self) -> dict[str, Any]:
         """Return what is sent to others."""
-        arrays = {"keys": self.keys, "rows": self.rows, "labels": self.labels}
-        return {"limit": self.limit, "salt": self.salt, **arrays}
+        self._settle()
+        kept = self._kept[0]._asdict() if self._kept else None
+        return {"limit": self.limit, "salt": self.salt, "kept": kept}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         """Rebuild the sample from what was sent."""
         made = cls(state["limit"], state["salt"])
-        made.keys, made.rows, made.labels = state["keys"], state["rows"], state["labels"]
+        if state["kept"] is not None:
+            made._kept = [Kept(**state["kept"])]
+            made._settle()
         return made
+
+
+def _together(kept: list[Kept]) -> Kept:
+    keys = np.concatenate([some.keys for some in kept])
+    rows = np.concatenate([some.rows for some in kept])
+    labels = [some.labels for some in kept if some.labels is not None]
+    return Kept(keys, rows, np.concatenate(labels) if len(labels) == len(kept) else None)

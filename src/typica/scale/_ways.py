@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from typica.detectors import TRAINING_SAMPLE, Detector, TwoPasses, reads_logits
+from typica.detectors import KNN, TRAINING_SAMPLE, Detector, TwoPasses, reads_logits
 from typica.errors import InputError, LogitsWarning, argument
 from typica.scale._batches import Batch
 from typica.scale._row_sample import RowSample
+
+CODED_SAMPLE = 2**17  # rows that codes are learnt from
 
 State = dict[str, Any]
 
@@ -37,8 +39,8 @@ class Way:
     def merge(self, other: Self) -> None:
         """Take in what another has learnt."""
 
-    def close(self, n: int) -> None:
-        """End a pass over n rows that another follows."""
+    def close(self, sample: RowSample, n: int) -> None:
+        """End a pass over n rows that another follows; sample: of them."""
 
     def fresh(self) -> Self:
         """Return one that has learnt nothing in this pass."""
@@ -46,7 +48,7 @@ class Way:
 
     def finish(self, sample: RowSample, n: int) -> Detector:
         """Return the detector; sample: of all n rows."""
-        return self.detector.set_training_threshold(sample.rows)
+        return self.detector.set_training_threshold(sample.first(TRAINING_SAMPLE))
 
     def state(self) -> State:
         """Return what is sent to others."""
@@ -100,7 +102,7 @@ class Passes(Way):
         elif other.totals is not None:
             self._sum(other.totals)
 
-    def close(self, n: int) -> None:
+    def close(self, sample: RowSample, n: int) -> None:
         """End the first pass."""
         self.detector.end_first_pass(n)
         self.closed = True
@@ -127,6 +129,38 @@ class Passes(Way):
         """Set what was sent."""
         super().restore(state)
         self.closed, self.totals = state["closed"], state["totals"]
+
+
+class Coded(Way):
+    """It keeps codes of the rows (`KNN(index="ivfpq")`), which are first learnt from a sample."""
+
+    name = "codes"
+    passes = 2
+    limit = CODED_SAMPLE
+    detector: KNN
+
+    def add(self, batch: Batch) -> None:
+        """Look at a batch in the first pass, and take in its codes in the second."""
+        if hasattr(self.detector, "quantiser_"):
+            self.detector.partial_fit(batch.features)
+        else:
+            batch.check()
+
+    def merge(self, other: Self) -> None:
+        """Take in the codes of another."""
+        if hasattr(other.detector, "n_features_in_"):
+            self.detector.merge(other.detector)
+
+    def close(self, sample: RowSample, n: int) -> None:
+        """Learn what rows are coded by."""
+        self.detector.train_index(sample.rows, n)
+
+    def fresh(self) -> Self:
+        """Return one without codes of rows; what they are coded by stays known."""
+        made = type(self)(self.detector)
+        if hasattr(self.detector, "quantiser_"):
+            made.detector.quantiser_ = self.detector.quantiser_
+        return made
 
 
 class Share(Way):
@@ -165,7 +199,7 @@ class Share(Way):
         state = self.detector.state()
         params = {**state["params"], "subsample": self.share}
         made = type(self.detector).from_state({**state, "params": params})
-        return made.set_training_threshold(sample.rows)
+        return made.set_training_threshold(sample.first(TRAINING_SAMPLE))
 
     def state(self) -> State:
         """Return what is sent to others."""
@@ -219,7 +253,7 @@ class Sampled(Way):
         self.limit, self.salt = state["limit"], seed_of(self.detector)
 
 
-WAYS: dict[str, type[Way]] = {way.name: way for way in (Sums, Passes, Share, Sampled)}
+WAYS: dict[str, type[Way]] = {way.name: way for way in (Sums, Passes, Coded, Share, Sampled)}
 
 
 def way_of(detector: Detector, sample: int | None = None) -> Way:
@@ -237,6 +271,8 @@ def way_of(detector: Detector, sample: int | None = None) -> Way:
         return Sampled(detector)
     if kept is not None:
         return Share(detector)
+    if isinstance(detector, KNN) and detector.index == "ivfpq":
+        return Coded(detector)
     if isinstance(detector, TwoPasses):
         return Passes(detector)
     if detector.tags.mergeable:
