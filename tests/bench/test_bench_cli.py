@@ -315,7 +315,7 @@ def test_detail_with_a_near_set_that_the_paper_has(capsys, features, tmp_path):
         )
     )
     document |= {"experiment": "detail", "near": ["cifar100", "dtd"]}
-    (table,) = tables_of(Record.from_dict(document), against_paper=True)
+    (table,) = tables_of(Record.from_dict(document), against="paper")
     sections = dict(table.sectioned)
     assert sections["mean of 2 near OOD sets (dtd, cifar100)"][0][5].value is None
     beside = sections["mean of 2 of 3 OOD sets (SVHN, dtd), which the paper has too"]

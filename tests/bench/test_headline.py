@@ -60,8 +60,8 @@ def test_the_papers_sets_lead_where_they_are_asked_for():
         published={"ctm": {"svhn": on(0.1, 0.9), "average": {}}},
     )
     assert headline(found).take == "knn"
-    assert headline(found, against_paper=True).take == "ctm"
-    said = str(headline(found, against_paper=True))
+    assert headline(found, against="paper").take == "ctm"
+    said = str(headline(found, against="paper"))
     assert "1 OOD set (svhn, which the paper has too)" in said
 
 

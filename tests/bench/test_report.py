@@ -454,7 +454,7 @@ def test_the_papers_sets_lead_where_they_are_asked_for(folder, tmp_path, capsys)
         return re.findall(r'id="table-(main|paper)"', text)
 
     plain = write_report(folder, tmp_path / "a.html").read_text()
-    led = write_report(folder, tmp_path / "b.html", against_paper=True).read_text()
+    led = write_report(folder, tmp_path / "b.html", against="paper").read_text()
     assert tables(plain) == ["main", "paper"] and tables(led) == ["paper", "main"]
     assert "mean of 1 of 5 OOD sets" in re.search(r'<dl class="tiles">.*?</dl>', led, re.S).group(0)
     said = re.search(r'<p class="headline">.*?</p>', led, re.S).group(0)

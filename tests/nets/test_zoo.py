@@ -24,6 +24,7 @@ PUBLISHED = {
     "densenet-bc-100": (769_162, 342, 10),
     "efficientnet-lite0": (4_652_008, 1280, 1000),
     "mobilenet-v2": (3_504_872, 1280, 1000),
+    "resnet-18": (11_689_512, 512, 1000),
     "resnet-18-cifar": (11_173_962, 512, 10),
     "resnet-50": (25_557_032, 2048, 1000),
     "wideresnet-40-2": (2_243_546, 128, 10),
@@ -127,9 +128,23 @@ def resnet50(s, x):
     return x.mean((2, 3)) @ s["fc.weight"].T + s["fc.bias"]
 
 
+def resnet18(s, x):
+    x = functional.max_pool2d(norm(s, "bn1", conv(s, "conv1", x, 2)).relu(), 3, 2, 1)
+    for stage in (1, 2, 3, 4):
+        for i in (0, 1):
+            key = f"layer{stage}.{i}"
+            stride = 2 if stage > 1 and i == 0 else 1
+            out = norm(s, f"{key}.bn1", conv(s, f"{key}.conv1", x, stride)).relu()
+            out = norm(s, f"{key}.bn2", conv(s, f"{key}.conv2", out))
+            if stride == 2:
+                x = norm(s, f"{key}.downsample.1", conv(s, f"{key}.downsample.0", x, stride))
+            x = (out + x).relu()
+    return x.mean((2, 3)) @ s["fc.weight"].T + s["fc.bias"]
+
+
 @pytest.mark.parametrize(
     ("name", "reference", "side"),
-    [("wideresnet-40-2", wideresnet, 32), ("resnet-50", resnet50, 64)],
+    [("wideresnet-40-2", wideresnet, 32), ("resnet-50", resnet50, 64), ("resnet-18", resnet18, 64)],
 )
 def test_architectures_without_public_weights_here_equal_a_reference(name, reference, side):
     model = random_model(name)

@@ -17,8 +17,9 @@ import numpy as np
 
 from typica.arrays import Array, as_features, row_blocks, to_numpy
 from typica.bench._feature_suite import FeatureSuite
+from typica.bench._methods import make_method, needs_head
 from typica.bench._neighbours import choose_k
-from typica.bench._schema import CHOSEN, IMAGE_METHODS, Params, method_params
+from typica.bench._schema import CHOSEN, IMAGE_METHODS, Params, is_known, method_params
 from typica.bench._skipped import Skipped
 from typica.bench._suite import Protocol, Suite
 from typica.checks import false_alarm_rate
@@ -28,7 +29,6 @@ from typica.detectors import (
     list_detectors,
     reads_layers,
     takes_head,
-    wants_head,
 )
 from typica.errors import InputError, argument, border
 from typica.head import Head
@@ -247,7 +247,8 @@ def make_detectors(
 def named_methods(suite: Suite, wanted: str | None) -> dict[str, Params]:
     """Return the methods to run with their parameters.
 
-    wanted: None for the suite's own, "all", "paper", or names with commas between.
+    wanted: None for the suite's own, "all", "paper", or names with commas between; rectifiers
+    stand before a detector with a + between.
 
     >>> from typica.bench import load_suite
     >>> named_methods(load_suite("cifar100-densenet"), "ctm,knn")
@@ -258,7 +259,7 @@ def named_methods(suite: Suite, wanted: str | None) -> dict[str, Params]:
     known = [*list_detectors(), *IMAGE_METHODS]
     typed = [name.strip().lower().replace("-", "_") for name in wanted.split(",")]
     names = {"all": known, "paper": PAPER_METHODS}.get(wanted, typed)
-    unknown = [repr(name) for name in names if name not in known]
+    unknown = [repr(name) for name in names if not is_known(name)]
     if unknown:
         choices = ", ".join(sorted(known))
         raise InputError(
@@ -327,10 +328,9 @@ class Engine:
         """Tell whether a method needs more than features: images, layers, or an unknown head."""
         if name in IMAGE_METHODS:
             return True
-        made = detector_class(name)()
-        if reads_layers(made) is not None and not self.sets.layers:
+        if _reads_layers(name) and not self.sets.layers:
             return True
-        return self.sets.head is None and wants_head(made)
+        return self.sets.head is None and needs_head(name)
 
     def _rows(self, detector: Detector, name: str, features: Any) -> Any:
         """Return what a detector reads of a set: its features, or those of all layers."""
@@ -349,7 +349,7 @@ class Engine:
     def _without_fit(self, name: str, params: Params) -> MethodScores:
         """Return the scores that came with the images, or say what is needed."""
         used = method_params(name) | dict(params)
-        if name not in IMAGE_METHODS and reads_layers(detector_class(name)()) is not None:
+        if name not in IMAGE_METHODS and _reads_layers(name):
             how = f"name some in the suite, and run with {argument('data', 'DIR')}"
             return MethodScores(params=_plain(used), skipped=Skipped("needs layers", how))
         if name not in IMAGE_METHODS:
@@ -379,10 +379,13 @@ class Engine:
         run.detector.set_params(k=k)
         run.chosen = {"k": k, "k_grid": {str(k): auroc for k, auroc in by_k.items()}}
 
-    def _made(self, name: str, params: Params) -> Detector:
-        """Make an unfitted detector with the suite's head where it needs one."""
-        made = detector_class(name)(**params)
-        return made.set_params(head=self.sets.head) if takes_head(made) else made
+    def _made(self, name: str, params: Params) -> Any:
+        """Make an unfitted detector, or Pipeline, with the suite's head where it is used."""
+        return make_method(name, params, self.sets.head)
+
+
+def _reads_layers(name: str) -> bool:
+    return reads_layers(make_method(name, {}, None)) is not None
 
 
 def _key(name: str, params: Params) -> str:

@@ -21,6 +21,7 @@ from typica.bench._record import Common, Printed, Record, Row, Stated
 from typica.bench._schema import Params
 from typica.bench._skipped import Skipped
 from typica.bench._suite import Suite
+from typica.bench.published import PAPER
 from typica.errors import InputError, argument, border
 from typica.progress import steps
 
@@ -56,13 +57,14 @@ def run_experiment(
 ) -> Outcome:
     """Run one of `EXPERIMENTS` on a suite's features.
 
-    engine: one that has fitted methods on these features for another experiment; none is fitted
-    again.
+    full: take OOD sets whole, as the suite's protocol may say too. engine: one that has fitted
+    methods on these features for another experiment; none is fitted again.
     """
     if experiment not in EXPERIMENTS:
         choices = ", ".join(EXPERIMENTS)
         raise InputError(f"experiment {experiment!r} is unknown; choose one of {choices}.")
     engine = engine or Engine(sets, suite.protocol)
+    full = full or suite.protocol.full
     scored = _scored(experiment, suite, methods, engine)
     found = {row: entry.scores for row, entry in scored.items() if entry.scores is not None}
     rows = {row: _row(row, scored[row], suite, sets, full) for row in found}
@@ -81,6 +83,7 @@ def run_experiment(
         absent=tuple(sets.missing),
         left_out=sets.left_out,
         published=_published(experiment, suite, sets),
+        published_by=PAPER if suite.published is None else suite.published.by,
         analysis=analyse(engine) if experiment == "analysis" else None,
     )
     return Outcome(with_intervals(record, found), found)
@@ -217,16 +220,20 @@ def _skipped(scored: Mapping[str, MethodScores], sets: FeatureSuite) -> dict[str
 def _published(experiment: str, suite: Suite, sets: FeatureSuite) -> dict[str, Printed]:
     if suite.published is None or experiment == "analysis":
         return {}
-    model, id_set = suite.published.model, suite.published.id_set
+    model, id_set, by = suite.published.model, suite.published.id_set, suite.published.by
     if experiment in ("layers", "ablation"):
         averages = published.layers if experiment == "layers" else published.ablation
         common = Common.from_dict(published.common_sets(id_set, sets.ood))
         printed = averages(model, id_set)
-        return {row: Printed(average=numbers, common=common) for row, numbers in printed.items()}
+        return {row: Printed(average=numbers, means=(common,)) for row, numbers in printed.items()}
     found = {}
-    for method, by_set in published.published_as(model, id_set, sets.ood).items():
-        comparable = published.comparable_average(model, id_set, method, sets.ood)
-        found[method] = Printed.from_dict({**by_set, "common": comparable})
-    if id_set.startswith("CIFAR") and "mahalanobis" in found:
-        found["mahalanobis_layers"] = found["mahalanobis"]  # that row is of four layers
+    means = published.means_of(model, id_set, by)
+    ood = list(sets.ood)
+    for method, by_set in published.published_as(model, id_set, ood, by).items():
+        comparable = published.comparable_means(model, id_set, method, ood, by)
+        found[method] = Printed(
+            sets={name: numbers for name, numbers in by_set.items() if name not in means},
+            average=by_set.get(published.AVERAGE, {}),
+            means=tuple(map(Common.from_dict, comparable)),
+        )
     return found

@@ -10,7 +10,7 @@ from typica.arrays import AnyArray, Array
 from typica.errors import InputError
 from typica.head import Head
 
-RESERVED = frozenset({"train", "test", "calibration", "average", "common"})
+RESERVED = frozenset({"train", "test", "calibration", "average", "common", "means"})
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -29,7 +29,7 @@ class Headline:
     false_alarms: float
     by_set: Mapping[str, float] = field(default_factory=dict)
     rivals: Mapping[str, float] = field(default_factory=dict)
-    in_paper: bool = False
+    published_by: str = ""
 
     def __str__(self) -> str:
         return f"{self.title}: {self.tested} {self.advice} {self.compared}".rstrip()
@@ -38,7 +38,7 @@ class Headline:
     def tested(self) -> str:
         """What was tested."""
         noun = "OOD set" if len(self.sets) == 1 else "OOD sets"
-        which = ", which the paper has too" if self.in_paper else ""
+        which = f", which {self.published_by} has too" if self.published_by else ""
         methods = "1 method was" if self.methods == 1 else f"{self.methods} methods were"
         sets = f"{len(self.sets)} {noun} ({', '.join(self.sets)}{which})"
         return f"{methods} tested on {sets}."
@@ -80,12 +80,12 @@ class Headline:
         return f", from {low} of {least} to {high} of {most}"
 
 
-def headline(record: Record, *, against_paper: bool = False) -> Headline | None:
+def headline(record: Record, *, against: str | None = None) -> Headline | None:
     """Return what a record of `main` or `detail` amounts to; None where nothing was measured.
 
     The detector to take is the one that lets the smallest share of the unknowns through, on average
-    over the OOD sets; among equals the one of the largest AUROC. against_paper: by the sets that
-    the paper has too.
+    over the OOD sets; among equals the one of the largest AUROC. against: whose published numbers
+    are put beside ("paper"): by the sets that these cover too.
 
     >>> ctm, msp = {"fpr": 0.2, "auroc": 0.9}, {"fpr": 0.4, "auroc": 0.8}
     >>> results = {"ctm": {"ood": {"svhn": ctm}}, "msp": {"ood": {"svhn": msp}}}
@@ -97,12 +97,13 @@ def headline(record: Record, *, against_paper: bool = False) -> Headline | None:
     """
     if record.experiment not in ("main", "detail"):
         return None
-    sets = record.covered(against=against_paper)
+    beside = record.beside(against)
+    sets = record.covered(against=beside)
     for metric in ("fpr", "auroc"):
         found = {name: record.means(name, sets).get(metric) for name in record.ranked}
         known = {name: measure for name, measure in found.items() if measure is not None}
         if known:
-            return _headline(record, sets, metric, known, against_paper)
+            return _headline(record, sets, metric, known, beside)
     return None
 
 
@@ -122,7 +123,7 @@ def _headline(
         false_alarms=1 - record.protocol.tpr,
         by_set={name: value for name, value in on_sets.items() if value is not None},
         rivals=_rivals(take, means),
-        in_paper=against and bool(record.in_common),
+        published_by=record.publisher if against and record.in_common else "",
     )
 
 

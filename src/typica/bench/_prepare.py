@@ -29,6 +29,7 @@ from typica.data import (
     holds_images,
     open_features,
     open_images,
+    read_listing,
 )
 from typica.data.sets import find_set, how_to_get
 from typica.errors import InputError, about, argument
@@ -68,7 +69,7 @@ def prepare(
     transform = _transform(suite, opened, found)
     banks = cache or home() / "banks"
     job = _SuiteJob(opened, transform, settings or Settings(), banks).by_one_backend(found)
-    sets = {name: job.features(name, path, source) for name, (path, source) in found.items()}
+    sets = {name: job.features(name, place) for name, place in found.items()}
     rows, labels = _tables(suite, sets)
     ood = [name for name in suite.ood if name in sets]
     features = FeatureSuite(
@@ -126,6 +127,24 @@ def _with_head(features: FeatureSuite, head: Head | None) -> FeatureSuite:
     )
 
 
+@dataclass(frozen=True)
+class _Place:
+    """Where a set lies: a path, and the split or the list that says what of it is meant."""
+
+    path: Path
+    split: str | None = None
+    listing: Path | None = None
+
+    @property
+    def holds_images(self) -> bool:
+        """Whether images lie there, and not features."""
+        return holds_images(self.path)
+
+    def images(self) -> Images:
+        """Open the images."""
+        return open_images(self.path, split=self.split, listing=self.listing)
+
+
 @dataclass(frozen=True, eq=False)
 class _Set:
     """One set: the file or bank of its features, and its images where there are any, by row."""
@@ -160,16 +179,16 @@ class _SuiteJob:
     cache: Path
     _found: dict[str, Images] = field(default_factory=dict)
 
-    def by_one_backend(self, found: Mapping[str, tuple[Path, Source]]) -> _SuiteJob:
+    def by_one_backend(self, found: Mapping[str, _Place]) -> _SuiteJob:
         """Return the job with its backend chosen, once for all sets that are yet to be run.
 
         The backend of sets that were run before goes first, so that equal images stay equal.
         """
         waiting, before = [], None
-        for name, (path, source) in found.items():
-            if not holds_images(path):
+        for name, place in found.items():
+            if not place.holds_images:
                 continue
-            images = self._images(name, path, source)
+            images = self._images(name, place)
             ran = bank_settings(self._folder(name, images))
             before = before or ran
             if ran is None:
@@ -190,22 +209,22 @@ class _SuiteJob:
         same = {key: before.get(key) for key in ("backend", "batch", "threads")}
         return replace(self.settings, **same)  # type: ignore[arg-type]
 
-    def _images(self, name: str, path: Path, source: Source) -> Images:
+    def _images(self, name: str, place: _Place) -> Images:
         """Return a set's images, opened once: their fingerprint is kept with them."""
         if name not in self._found:
-            self._found[name] = open_images(path, split=source.split)
+            self._found[name] = place.images()
         return self._found[name]
 
     def _folder(self, name: str, images: Images) -> Path:
         return self.cache / f"{name}-{digest_of(self._identity(images))}"
 
-    def features(self, name: str, path: Path, source: Source) -> _Set:
+    def features(self, name: str, place: _Place) -> _Set:
         """Return a set's features: as they are in a bank or a feature file, else of its images."""
-        if not holds_images(path):
-            file = open_features(path)
-            check_origin(path, file.origin, self.opened.origin(self.transform))
+        if not place.holds_images:
+            file = open_features(place.path)
+            check_origin(place.path, file.origin, self.opened.origin(self.transform))
             return _Set(file)
-        images = self._images(name, path, source)
+        images = self._images(name, place)
         folder = self._folder(name, images)
         with work(name, len(images), UNIT):
             bank = extract(images, self.opened, folder, self.transform, settings=self.settings)
@@ -233,17 +252,15 @@ class _SuiteJob:
         return self.opened.identity_of(images, self.transform)
 
 
-def _transform(
-    suite: Suite, opened: Opened, found: Mapping[str, tuple[Path, Source]]
-) -> Preprocessing:
+def _transform(suite: Suite, opened: Opened, found: Mapping[str, _Place]) -> Preprocessing:
     """Return the model's preprocessing with what the suite changes, or the suite's own."""
     if opened.transform is not None:
         changed: Preprocessing = replace(opened.transform, **suite.transform)
         return changed
-    path, source = found["train"]
+    place = found["train"]
     with about(f"suite {suite.name!r}"):
-        if holds_images(path):
-            return transform_for(opened, open_images(path, split=source.split), suite.transform)
+        if place.holds_images:
+            return transform_for(opened, place.images(), suite.transform)
         if not {"resize", "crop"} <= set(suite.transform):
             raise InputError(
                 "the model's preprocessing is not known; add resize and crop to [transform]."
@@ -251,9 +268,7 @@ def _transform(
         return Preprocessing.from_dict(dict(suite.transform))
 
 
-def _find_all(
-    suite: Suite, data: Path | None
-) -> tuple[dict[str, tuple[Path, Source]], dict[str, str]]:
+def _find_all(suite: Suite, data: Path | None) -> tuple[dict[str, _Place], dict[str, str]]:
     """Return where each set lies, and what to do about those that are absent.
 
     Raise if the network's own are, or all OOD sets.
@@ -263,11 +278,11 @@ def _find_all(
         own["calibration"] = suite.calibration
     places, missing = {}, {}
     for name, source in {**own, **suite.ood}.items():
-        path = _find(suite, source, data)
-        if path is None:
-            missing[name] = _advice(source, data)
+        place = _find(suite, source, data)
+        if isinstance(place, str):
+            missing[name] = place
         else:
-            places[name] = (path, source)
+            places[name] = place
     if needed := [f"{name} (absent: {missing[name]})" for name in own if name in missing]:
         raise InputError(f"suite {suite.name!r}: lacks {'; '.join(needed)}.")
     if set(suite.ood) <= set(missing):
@@ -280,27 +295,37 @@ def _find_all(
     return places, missing
 
 
-def _find(suite: Suite, source: Source, data: Path | None) -> Path | None:
+def _find(suite: Suite, source: Source, data: Path | None) -> _Place | str:
+    """Return where a set lies; where it is not there, what to do about it."""
     if source.path is not None:
-        return suite.find(source.path, data)
+        return _find_path(suite, source.path, source, data)
     name = str(source.set)
     for root in _roots(data):
         found = find_set(name, root)
         if found is not None:
-            return found
-    return None
+            return _Place(found, source.split)
+    return how_to_get(name, data)
+
+
+def _find_path(suite: Suite, path: str, source: Source, data: Path | None) -> _Place | str:
+    found = suite.find(path, data)
+    if found is None:
+        return f"{path} is not there"
+    if source.list is None:
+        return _Place(found, source.split)
+    listing = suite.find(source.list, data)
+    if listing is None:
+        return f"{source.list} is not there"
+    first = read_listing(listing)[0].path
+    if not (found / first).exists():
+        return f"{path}/{first}, the first of {source.list}, is not there"
+    return _Place(found, listing=listing)
 
 
 def _roots(data: Path | None) -> Iterator[Path]:
     if data is not None:
         yield data
     yield home()
-
-
-def _advice(source: Source, data: Path | None) -> str:
-    if source.path is not None:
-        return f"{source.path} is not there"
-    return how_to_get(str(source.set), data)
 
 
 def _check_trust(suite: Suite, weights: Any, trust: bool) -> None:

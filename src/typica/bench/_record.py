@@ -11,11 +11,13 @@ As JSON, which `to_dict` gives and `from_dict` reads:
      "skipped_as": {ROW or SET: the same in a word or two},
      "left_out": {SET: [reasons]},
      "published": {ROW: {SET: {"fpr", "auroc"}, "average": {...},
-                         "common": {"sets": [SETS], "fpr", "auroc", "of"}}}}
+                         "common": {"sets": [SETS], "fpr", "auroc", "of"}}},
+     "published_by": whose numbers these are}
 
 All shares are fractions. A ROW is a method; in `ablation` it is standard, cw or cm, in `layers` a
 layer; `analysis` has none, and the parts of `typica.bench._findings` beside. "common" is the
-paper's mean over the OOD sets that both have; in `ablation` and `layers`, of which it printed
+published mean over the OOD sets that both have, and "means" are several such, where means over
+near and over far sets were published; in `ablation` and `layers`, of which the paper printed
 averages alone, it says which these are, and "of" how many it has.
 """
 
@@ -40,6 +42,7 @@ from typica.bench._measures import (
     std_of_mean,
 )
 from typica.bench._skipped import Skipped
+from typica.bench.published import PAPER, title_of
 from typica.errors import FormatError
 from typica.metrics import CONVENTIONS, METRICS, Metric
 
@@ -138,7 +141,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Common:
-    """The paper's mean over the OOD sets that both have, which these are, and of how many."""
+    """A published mean over OOD sets that both have, which these are, and of how many."""
 
     sets: tuple[str, ...] = ()
     numbers: Numbers = field(default_factory=dict)
@@ -157,27 +160,33 @@ class Common:
 
 @dataclass(frozen=True)
 class Printed:
-    """What the paper printed of one row: by OOD set, its average, and what can be compared."""
+    """What was published of one row: by OOD set, its average, and the means to compare with."""
 
     sets: Mapping[str, Numbers] = field(default_factory=dict)
     average: Numbers = field(default_factory=dict)
-    common: Common = Common()
+    means: tuple[Common, ...] = ()
+
+    @property
+    def of(self) -> int:
+        """How many OOD sets the average covers, where that is known; else 0."""
+        return max((mean.of or 0 for mean in self.means), default=0)
 
     def on(self, name: str) -> Numbers:
         """Return what was printed of one OOD set."""
         return self.sets.get(name, {})
 
-    def means(self, sets: Sequence[str]) -> Numbers:
-        """Return the paper's mean over these OOD sets; {} where it has not printed them all.
+    def mean(self, sets: Sequence[str]) -> Numbers:
+        """Return the published mean over these OOD sets; {} where they were not all printed.
 
-        The average as printed stands where these are all that it printed, which `common` knows.
+        A mean as printed stands where these are what it covers, which `means` knows.
 
         >>> printed = Printed({"a": {"auroc": 0.5}, "b": {"auroc": 0.75}}, {"auroc": 0.6})
-        >>> printed.means(["a", "b"]), printed.means(["a", "c"])
+        >>> printed.mean(["a", "b"]), printed.mean(["a", "c"])
         ({'auroc': 0.625}, {})
         """
-        if sets and set(self.common.sets) == set(sets):
-            return self.common.numbers
+        for known in self.means:
+            if sets and set(known.sets) == set(sets):
+                return known.numbers
         by_set = [self.on(name) for name in sets]
         found = {}
         for metric in METRICS:
@@ -188,18 +197,22 @@ class Printed:
 
     def to_dict(self) -> dict[str, Any]:
         """Give plain JSON types."""
-        by_set = {name: dict(numbers) for name, numbers in self.sets.items()}
-        return {**by_set, "average": dict(self.average), "common": self.common.to_dict()}
+        document: dict[str, Any] = {name: dict(numbers) for name, numbers in self.sets.items()}
+        document["average"] = dict(self.average)
+        means = [mean.to_dict() for mean in self.means]
+        return document | ({"common": means[0]} if len(means) == 1 else {"means": means})
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Printed:
         """Read what `to_dict` gave."""
         sets = {}
         for name, entry in document.items():
-            if name not in ("average", "common"):
+            if name not in ("average", "common", "means"):
                 sets[name] = metrics_of(mapping(entry))
         average = numbers_of(document.get("average"))
-        return cls(sets, average, Common.from_dict(document.get("common")))
+        several = document.get("means")
+        means = several if isinstance(several, list) else [document.get("common")]
+        return cls(sets, average, tuple(map(Common.from_dict, means)))
 
 
 @dataclass(frozen=True)
@@ -250,6 +263,7 @@ class Record:
     absent: tuple[str, ...] = ()
     left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
     published: Mapping[str, Printed] = field(default_factory=dict)
+    published_by: str = PAPER
     analysis: Analysis | None = None
 
     @property
@@ -270,14 +284,31 @@ class Record:
 
     @property
     def in_common(self) -> list[str]:
-        """Those of the measured OOD sets that the paper has too."""
+        """Those of the measured OOD sets that were published too."""
         printed: set[str] = set()
         for entry in self.published.values():
-            printed.update(entry.sets, entry.common.sets)
+            printed.update(entry.sets, *(mean.sets for mean in entry.means))
         return [name for name in self.sets if name in printed]
 
+    @property
+    def compared(self) -> list[list[str]]:
+        """The OOD sets of each published mean that ours can stand beside; there may be several."""
+        found: dict[tuple[str, ...], None] = {}
+        for entry in self.published.values():
+            found |= {mean.sets: None for mean in entry.means if mean.sets}
+        return [list(sets) for sets in found] if len(found) > 1 else [self.in_common]
+
+    @property
+    def publisher(self) -> str:
+        """What sentences call that which the published numbers are from."""
+        return title_of(self.published_by)
+
+    def beside(self, against: str | None) -> bool:
+        """Tell whether there are numbers of the publication of this name to compare with."""
+        return bool(self.published) and against == self.published_by
+
     def covered(self, *, against: bool) -> list[str]:
-        """Return the OOD sets of an average: all, or beside the paper's those that both have."""
+        """Return the OOD sets of an average: all, or beside published ones those that both have."""
         return (self.in_common if against else []) or self.sets
 
     def means(self, name: str, sets: Sequence[str]) -> Measures:
@@ -323,6 +354,7 @@ class Record:
         if self.analysis is not None:
             document |= self.analysis.to_dict()
         document["published"] = {name: entry.to_dict() for name, entry in self.published.items()}
+        document["published_by"] = self.published_by
         return document
 
     @classmethod
@@ -348,6 +380,7 @@ class Record:
             absent=tuple(document.get("absent") or ()),
             left_out=mapping(document.get("left_out")),
             published={name: Printed.from_dict(mapping(entry)) for name, entry in printed.items()},
+            published_by=str(document.get("published_by") or PAPER),
             analysis=Analysis.from_dict(document) if "kernel" in document else None,
         )
 

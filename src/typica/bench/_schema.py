@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from typica.bench._feature_suite import RESERVED
-from typica.bench.published import printed_keys
+from typica.bench._methods import declared_params, default_params, is_method
+from typica.bench.published import PAPER, printed_keys, publications, title_of
 from typica.checks import Parameter, count, number, optional, positive
 from typica.data.sets import list_sets
-from typica.detectors import detector_class, list_detectors
+from typica.detectors import list_detectors
 from typica.errors import InputError, closest
 from typica.metrics import CONVENTIONS
 
@@ -119,7 +120,9 @@ _TRANSFORM: dict[str, tuple[Check, str]] = {
     "scale": (_number, "a number"),
     "exif": (lambda value: isinstance(value, bool), "true or false"),
 }
-_SOURCE: dict[str, tuple[Check, str]] = dict.fromkeys(("set", "path", "split"), (_text, "a text"))
+_SOURCE: dict[str, tuple[Check, str]] = dict.fromkeys(
+    ("set", "path", "split", "list"), (_text, "a text")
+)
 _ID: dict[str, tuple[Check, str]] = dict.fromkeys(
     ("train", "test", "calibration"), (_table, "a table")
 )
@@ -127,13 +130,17 @@ _PROTOCOL: dict[str, tuple[Check, str]] = {
     "tpr": (lambda value: _number(value) and 0 < value <= 1, "a number above 0 and at most 1"),
     "convention": (lambda value: value in CONVENTIONS, f"one of {', '.join(CONVENTIONS)}"),
     "subsets": (_count(1), "a whole number of at least 1"),
+    "full": (lambda value: isinstance(value, bool), "true or false"),
     "seed": (_count(0), "a whole number of at least 0"),
     "knn_grid": (
         lambda value: isinstance(value, list) and value != [] and all(map(_count(1), value)),
         "a list of whole numbers of at least 1",
     ),
 }
-_PUBLISHED: dict[str, tuple[Check, str]] = dict.fromkeys(("model", "id_set"), (_text, "a text"))
+_PUBLISHED: dict[str, tuple[Check, str]] = {
+    **dict.fromkeys(("model", "id_set"), (_text, "a text")),
+    "by": (lambda value: value in publications(), f"one of {', '.join(publications())}"),
+}
 
 
 class Problems:
@@ -245,6 +252,8 @@ def _source(entry: Any, name: str, problems: Problems) -> dict[str, Any]:
         problems.note(
             f"{name}: give either set = (a benchmark set) or path = (images, arrays or a bank)"
         )
+    if "list" in good and ("path" not in good or "split" in good):
+        problems.note(f"{name}.list: goes with path = (the folder of its images), and no split")
     if "set" in good and good["set"] not in list_sets():
         found = good["set"]
         problems.note(
@@ -254,10 +263,10 @@ def _source(entry: Any, name: str, problems: Problems) -> dict[str, Any]:
 
 
 def _methods(table: Mapping[str, Any], problems: Problems) -> dict[str, dict[str, Any]]:
-    known = [*list_detectors(), *IMAGE_METHODS]
     methods = {}
     for name, params in table.items():
-        if name not in known:
+        if not is_known(name):
+            known = [*list_detectors(), *IMAGE_METHODS]
             problems.unknown(name, known, "methods", "method")
             continue
         if not isinstance(params, dict):
@@ -271,7 +280,7 @@ def _methods(table: Mapping[str, Any], problems: Problems) -> dict[str, dict[str
 def _check_params(name: str, params: Params, problems: Problems) -> None:
     """Note parameters that the method does not have, or that it declares to be otherwise."""
     takes = method_params(name)
-    declared = _STEP if name in IMAGE_METHODS else detector_class(name).params
+    declared = _STEP if name in IMAGE_METHODS else declared_params(name)
     for key, value in params.items():
         if key not in takes:
             problems.unknown(key, takes, f"methods.{name}", "parameter")
@@ -282,6 +291,15 @@ def _check_params(name: str, params: Params, problems: Problems) -> None:
                 problems.note(f"methods.{name}: {error}")
 
 
+def is_known(name: str) -> bool:
+    """Tell whether a suite may name this method.
+
+    >>> is_known("odin"), is_known("ash+energy"), is_known("ash")
+    (True, True, False)
+    """
+    return name in IMAGE_METHODS or is_method(name)
+
+
 def method_params(name: str) -> dict[str, Any]:
     """Return the parameters of a method with their defaults; a suite gives no head.
 
@@ -290,9 +308,7 @@ def method_params(name: str) -> dict[str, Any]:
     """
     if name in IMAGE_METHODS:
         return dict(IMAGE_METHODS[name])
-    params: dict[str, Any] = detector_class(name)().get_params(deep=False)
-    params.pop("head", None)
-    return params
+    return default_params(name)
 
 
 def _published(table: Any, problems: Problems) -> dict[str, str]:
@@ -300,8 +316,10 @@ def _published(table: Any, problems: Problems) -> dict[str, str]:
     absent = sorted({"model", "id_set"} - set(table))
     for key in absent:
         problems.note(f"published.{key}: missing")
-    if len(good) == 2 and (good["model"], good["id_set"]) not in printed_keys():
-        known = "; ".join(f"{model}, {id_set}" for model, id_set in sorted(printed_keys()))
+    by = good.get("by", PAPER)
+    printed = printed_keys(by)
+    if {"model", "id_set"} <= set(good) and (good["model"], good["id_set"]) not in printed:
+        known = "; ".join(f"{model}, {id_set}" for model, id_set in sorted(printed))
         wanted = f"{good['model']}, {good['id_set']}"
-        problems.note(f"published: the paper has no table of {wanted}; it has {known}")
+        problems.note(f"published: {title_of(by)} has no table of {wanted}; it has {known}")
     return good

@@ -18,6 +18,7 @@ from typing import Any
 
 from typica import plugins
 from typica.bench._schema import Problems, read_suite
+from typica.bench.published import PAPER
 from typica.errors import InputError, argument
 from typica.files import read_text, reading
 from typica.kinds import Kind, check_kind
@@ -28,14 +29,18 @@ GRID = (10, 20, 50, 100, 200, 400)  # the numbers of neighbours that the paper t
 
 @dataclass(frozen=True)
 class Source:
-    """Where inputs come from: a benchmark set, or a path to images, arrays or a bank; the split."""
+    """Where inputs come from: a benchmark set, or a path to images, arrays or a bank; the split.
+
+    list: a text file of those images in the folder `path` that are meant, a "path label" a line.
+    """
 
     set: str | None = None
     path: str | None = None
     split: str | None = None
+    list: str | None = None
 
     def __str__(self) -> str:
-        place = self.set or self.path or ""
+        place = self.set or self.list or self.path or ""
         return f"{place} ({self.split})" if self.split else place
 
 
@@ -46,16 +51,18 @@ class Protocol:
     tpr: float = 0.95
     convention: str = "first"
     subsets: int = 5
+    full: bool = False
     seed: int = 0
     knn_grid: tuple[int, ...] = GRID
 
 
 @dataclass(frozen=True)
 class Published:
-    """Which rows of the paper's tables a suite measures again."""
+    """Which published numbers a suite measures again: whose, and of which network and ID set."""
 
     model: str
     id_set: str
+    by: str = PAPER
 
 
 @dataclass(frozen=True)
@@ -185,8 +192,9 @@ def _check_paths(
     paths = {}
     for table in ("id", "ood"):
         for key, entry in values.get(table, {}).items():
-            if "path" in entry:
-                paths[f"{table}.{key}.path"] = entry["path"]
+            for kind in ("path", "list"):
+                if kind in entry:
+                    paths[f"{table}.{key}.{kind}"] = entry[kind]
     if values.get("weights", "bundled") != "bundled":
         paths["weights"] = values["weights"]
     places = " or ".join(dict.fromkeys(str(place) for place in (folder, data) if place is not None))

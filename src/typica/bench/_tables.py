@@ -1,4 +1,4 @@
-"""The tables of an experiment's record, with the paper's numbers beside if these are asked for."""
+"""The tables of an experiment's record, with published numbers beside if these are asked for."""
 
 from __future__ import annotations
 
@@ -9,27 +9,37 @@ from typica.bench import _analysis_tables
 from typica.bench._measures import Measures, Numbers
 from typica.bench._record import Record, coverage
 from typica.bench._table import Table, stacked
+from typica.bench._templates import capital
+from typica.bench.published import publications
 from typica.metrics import METRICS, Metric, fpr_defined
 
 SHOWN: Final = [METRICS[name] for name in ("fpr", "auroc", "aupr_in", "aupr_out")]
-IN_PAPER: Final = ("fpr", "auroc")  # the metrics that the paper printed
-BESIDE: Final = ("paper", "diff")  # headings of the columns that hold its numbers
+PRINTED: Final = ("fpr", "auroc")  # the metrics that were published
+DIFFERENCE: Final = "diff"
 ABLATION: Final = {"standard": "Standard (max logit)", "cw": "CW", "cm": "CM (CTM)"}
 
 
-def tables_of(record: Record, *, against_paper: bool = False) -> list[Table]:
-    """Return the tables of an experiment's record, beside the paper's numbers if asked for."""
+def tables_of(record: Record, *, against: str | None = None) -> list[Table]:
+    """Return the tables of an experiment's record.
+
+    against: whose published numbers to put beside, "paper" or another of
+    `typica.bench.published.publications()`; nothing is where the record has none of them.
+    """
     if record.analysis is not None:
         return _analysis_tables.tables(record.analysis)
-    against = against_paper and bool(record.published)
+    asked = record.beside(against)
+    beside = (record.published_by, DIFFERENCE)
     if record.experiment in _OTHERS:
-        table = _OTHERS[record.experiment](record, against)
-        return [table.without_empty(BESIDE)]
-    comparable = against and bool(record.in_common)
+        table = _OTHERS[record.experiment](record, asked)
+        return [table.without_empty(beside)]
+    comparable = asked and bool(record.in_common)
     table = (_detail if record.experiment == "detail" else _main)(record, comparable)
-    if against and not comparable:
-        table.notes.insert(0, "The paper has none of these OOD sets to compare with.")
-    return [table.without_empty(BESIDE)]
+    if asked and not comparable:
+        publisher = capital(record.publisher)
+        table.notes.insert(0, f"{publisher} has none of these OOD sets to compare with.")
+    if comparable:
+        table.notes += _of_publication(record)
+    return [table.without_empty(beside)]
 
 
 def metric_table(
@@ -38,48 +48,53 @@ def metric_table(
     ours: Mapping[str, Measures],
     theirs: Mapping[str, Numbers] | None = None,
 ) -> Table:
-    """Return one row per method: its metrics and, beside those that the paper has, the paper's.
+    """Return one row per method: its metrics and, beside those that were published, these.
 
-    A method that only the paper has gets its row too.
+    A method of which there are published numbers alone gets its row too.
     """
     printed = theirs or {}
     names = [*ours, *(name for name in printed if name not in ours)]
     table = Table("method", names)
     own = [ours.get(name, {}) for name in names]
     beside = None if theirs is None else [printed.get(name, {}) for name in names]
-    add_metrics(table, record.protocol.tpr, metrics, own, beside)
+    add_metrics(table, record, metrics, own, beside)
     return table
 
 
 def add_metrics(
     table: Table,
-    tpr: float,
+    record: Record,
     metrics: Iterable[Metric],
     ours: Sequence[Measures],
     theirs: Sequence[Numbers] | None,
 ) -> None:
-    """Add a column per metric, one entry per row, with the paper's and the difference beside."""
+    """Add a column per metric, one entry per row, with the published one and the difference."""
     for metric in metrics:
         own = [measures.get(metric.name) for measures in ours]
-        table.add(metric.title(tpr), own, better=metric.better)
-        if theirs is None or metric.name not in IN_PAPER:
+        table.add(metric.title(record.protocol.tpr), own, better=metric.better)
+        if theirs is None or metric.name not in PRINTED:
             continue
-        table.add("paper", [numbers.get(metric.name) for numbers in theirs])
-        table.add("diff", table.minus(-2, -1), kind="difference")
+        _add_beside(table, record, [numbers.get(metric.name) for numbers in theirs])
+
+
+def _add_beside(table: Table, record: Record, published: Sequence[float | None]) -> None:
+    """Add a column of published numbers, and one of the differences of the last column from it."""
+    table.add(record.published_by, published)
+    table.add(DIFFERENCE, table.minus(-2, -1), kind="difference")
 
 
 def average_table(
     record: Record, sets: Sequence[str], metrics: Iterable[Metric], *, against: bool
 ) -> Table:
-    """Return one row per method: its mean over these OOD sets, and the paper's over the same."""
+    """Return one row per method: its mean over these OOD sets, and the published one over them."""
     ours = {name: record.means(name, sets) for name in record.rows}
     theirs = {name: printed_of(record, name, sets) for name in record.rows} if against else None
     return metric_table(record, metrics, ours, theirs)
 
 
 def printed_of(record: Record, name: str, sets: Sequence[str]) -> Numbers:
-    """Return the paper's means of a row over these OOD sets; {} where it has not got them all."""
-    return record.published[name].means(sets) if name in record.published else {}
+    """Return the published means of a row over these OOD sets; {} where some were not printed."""
+    return record.published[name].mean(sets) if name in record.published else {}
 
 
 def fpr_note(record: Record) -> str:
@@ -97,13 +112,43 @@ def fpr_note(record: Record) -> str:
 
 
 def _main(record: Record, against: bool) -> Table:
-    sets = record.covered(against=against)
-    table = average_table(record, sets, SHOWN, against=against)
+    table = _means(record, against)
     table.add_empty_rows(_skipped(record, record.skipped))
-    table.title = f"{record.title}: {coverage(sets, record.sets)}"
     notes = [*_left_out(record, against), fpr_note(record), *_neighbours(record)]
     table.notes = [*notes, *_reasons(record)]
     return table
+
+
+def _means(record: Record, against: bool) -> Table:
+    """Return the means over all OOD sets, or a section for each of several published means."""
+    parts = record.compared if against else []
+    if len(parts) < 2 or not record.rows:
+        sets = record.covered(against=against)
+        table = average_table(record, sets, SHOWN, against=against)
+        table.title = f"{record.title}: {coverage(sets, record.sets)}"
+        return table
+    sections = {}
+    for sets in parts:
+        heading = capital(coverage(sets, sets, _kind(record, sets)))
+        sections[heading] = average_table(record, sets, SHOWN, against=True)
+    return stacked(sections, record.title)
+
+
+def _kind(record: Record, sets: Sequence[str]) -> str:
+    """Return what OOD sets are called that are all near, or all far."""
+    near = [name in record.near for name in sets]
+    if all(near):
+        return "near OOD"
+    return "OOD" if any(near) else "far OOD"
+
+
+def _of_publication(record: Record) -> list[str]:
+    """Say where the published numbers were read, and what to know of them."""
+    known = publications().get(record.published_by)
+    if known is None:
+        return []
+    notes = [f"{record.published_by}: {known.source}."]
+    return [*notes, known.note] if known.note else notes
 
 
 def _detail(record: Record, against: bool) -> Table:
@@ -144,9 +189,10 @@ def _averages_of(
     for kind, sets in kinds.items():
         if len(sets) > 1:
             averages[coverage(sets, sets, f"{kind} OOD")] = sets
-    common = record.in_common
-    if against and common not in averages.values():
-        averages[f"{coverage(common, record.sets)}, which the paper has too"] = common
+    for sets in record.compared if against else []:
+        if sets not in averages.values():
+            heading = f"{coverage(sets, record.sets)}, which {record.publisher} has too"
+            averages[heading] = sets
     return averages
 
 
@@ -155,11 +201,10 @@ def _ablation(record: Record, against: bool) -> Table:
     table.add("accuracy", [record.accuracy.get(name) for name in record.rows], better="higher")
     printed = _printed_averages(record)
     if against:
-        table.add("paper", [numbers.get("accuracy") for numbers in printed])
-        table.add("diff", table.minus(-2, -1), kind="difference")
+        _add_beside(table, record, [numbers.get("accuracy") for numbers in printed])
     _add_mean(table, record, METRICS["auroc"], against)
     if against:
-        table.add("paper", [numbers.get("auroc") for numbers in printed])
+        table.add(record.published_by, [numbers.get("auroc") for numbers in printed])
     _add_mean(table, record, METRICS["fpr"], against)
     _finish(table, record, "logits, cosines to weights, cosines to class means", against)
     if against:
@@ -173,7 +218,7 @@ def _layers(record: Record, against: bool) -> Table:
     for name in ("fpr", "auroc"):
         _add_mean(table, record, METRICS[name], against)
         if against:
-            table.add("paper", [numbers.get(name) for numbers in printed])
+            table.add(record.published_by, [numbers.get(name) for numbers in printed])
     _finish(table, record, "CTM at each depth", against)
     return table
 
@@ -195,7 +240,7 @@ def _finish(table: Table, record: Record, what: str, against: bool) -> None:
     table.add_empty_rows(_skipped_rows(record))
     table.title = f"{record.title}: {what}; {coverage(sets, record.sets)}"
     table.notes = [*_left_out(record, against), fpr_note(record), *_reasons(record)]
-    printed = max((entry.common.of or 0 for entry in record.published.values()), default=0)
+    printed = max((entry.of for entry in record.published.values()), default=0)
     # No average over fewer sets can be had from what is printed.
     if against and len(record.in_common) != printed:
         table.notes.insert(0, f"The paper's means are those of its {printed or 'own'} OOD sets.")
@@ -218,10 +263,12 @@ def _mistakes(record: Record, against: bool) -> Table:
 
 
 def _left_out(record: Record, against: bool) -> list[str]:
-    """Say which of the measured OOD sets an average beside the paper's does not cover."""
+    """Say which of the measured OOD sets an average beside a published one does not cover."""
     covered = record.covered(against=against)
     out = [name for name in record.sets if name not in covered]
-    return [f"Not in the means, for the paper has no such set: {', '.join(out)}."] if out else []
+    if not out:
+        return []
+    return [f"Not in the means, for {record.publisher} has no such set: {', '.join(out)}."]
 
 
 def _skipped_rows(record: Record) -> list[str]:

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from typica.bench._measures import Measures, Numbers
 from typica.bench._record import Record
 from typica.bench._table import tone
-from typica.bench.published import canonical
+from typica.bench.published import canonical, publications
 from typica.data.sets import SETS
 from typica.metrics import METRICS, rate_interval
-
-OTHERS: Final = {  # what the printed rows of a method were made with, where that is not what it is
-    "mahalanobis": "On CIFAR the printed row is that of earlier work: four layers, a step on the "
-    "input, and a logistic regression over them. This one reads the penultimate features alone.",
-}
 
 
 def reasons(record: Record, method: str) -> list[str]:
@@ -24,10 +18,11 @@ def reasons(record: Record, method: str) -> list[str]:
     What the printed row was made with, which OOD sets are here in part, and whether other inputs of
     the same kind would give the published number.
     """
-    said = [OTHERS[method]] if method in OTHERS else []
+    known = publications().get(record.published_by)
+    said = [known.made_with[method]] if known is not None and method in known.made_with else []
     parts = list(_in_part(record, record.in_common))
     if parts:
-        said.append(f"Not all of what the paper measured is here: {', '.join(parts)}.")
+        said.append(f"Not all of what {record.publisher} measured is here: {', '.join(parts)}.")
     if method in record.rows:
         said += _sampling(record, method)
     return [*said, *_weights(said)]
@@ -37,7 +32,7 @@ def experiment_reasons(record: Record, row: str) -> list[str]:
     """Return what is known of the differences in a row of `ablation` or `layers`."""
     said = []
     printed = record.published.get(row)
-    of = 0 if printed is None else printed.common.of or 0
+    of = 0 if printed is None else printed.of
     if of > len(record.in_common):
         sets = ", ".join(record.in_common) or "none of them"
         said.append(f"The printed mean covers the paper's {of} OOD sets, ours {sets}.")
@@ -65,7 +60,8 @@ def _sampling(record: Record, method: str) -> Iterator[str]:
     if method not in record.published:
         return
     printed, sets = record.published[method], record.in_common
-    yield from _far(record, "mean", record.means(method, sets), printed.means(sets))
+    for part in record.compared:
+        yield from _far(record, "mean", record.means(method, part), printed.mean(part))
     for name in sets if len(sets) > 1 else ():
         yield from _far(record, name, record.rows[method].on(name), printed.on(name))
 

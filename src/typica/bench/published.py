@@ -1,29 +1,24 @@
-"""The numbers that the paper of CTM printed, under the names that Typica uses.
+"""Numbers that were published, under the names that Typica uses: the CTM paper's, a leaderboard's.
 
-`published.csv` beside this file holds every number of the paper's tables in percent (table, model,
-id_set, method, ood_set, metric, percent). Here they are fractions, and methods and OOD sets have
-Typica's names.
+`publications/publications.toml` says whose there are and where they were read; a file beside it
+holds each one's numbers in percent (table, model, id_set, method, ood_set, metric, percent). Here
+they are fractions, and methods and OOD sets have Typica's names. Functions take a publication by
+its name, `by`.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 Numbers = dict[str, dict[str, dict[str, float]]]
 
-METHODS = {
-    "MSP": "msp",
-    "MaxLogit": "max_logit",
-    "Energy": "energy",
-    "ODIN": "odin",
-    "Mahalanobis": "mahalanobis",
-    "KNN": "knn",
-    "CTM": "ctm",
-}
+PAPER = "paper"
 METRICS = {"FPR95": "fpr", "AUROC": "auroc"}
 LAYERS = {
     "CTM before dense blocks": "conv1",
@@ -46,7 +41,44 @@ ALIASES = {  # other names of the same sets, in letters and digits alone
     "places365": "places365",
     "inat": "inaturalist",
     "sun397": "sun",
+    "tin": "tinyimagenet",
 }
+AVERAGE = "average"  # in place of an OOD set's name: the mean over all that were printed
+
+
+@dataclass(frozen=True)
+class Publication:
+    """Whose numbers they are; publications.toml says what each field holds."""
+
+    name: str
+    title: str
+    source: str
+    file: str
+    methods: Mapping[str, str]
+    note: str = ""
+    means: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
+    same: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    made_with: Mapping[str, str] = field(default_factory=dict)
+
+
+@cache
+def publications() -> dict[str, Publication]:
+    """Return whose numbers there are, by name.
+
+    >>> list(publications())
+    ['paper', 'openood']
+    """
+    tables = tomllib.loads(_text("publications.toml"))
+    return {name: Publication(name, **table) for name, table in tables.items()}
+
+
+def title_of(by: str) -> str:
+    """Return what sentences call a publication; its name, where it is not known.
+
+    >>> title_of("paper"), title_of("me")
+    ('the paper', 'me')
+    """
+    return publications()[by].title if by in publications() else by
 
 
 def canonical(ood_set: str) -> str:
@@ -59,62 +91,107 @@ def canonical(ood_set: str) -> str:
     return ALIASES.get(letters, ood_set.lower())
 
 
-def published(model: str, id_set: str) -> Numbers:
-    """Return {method: {OOD set or "average": {"fpr", "auroc"}}} as printed, in fractions.
+def published(model: str, id_set: str, by: str = PAPER) -> Numbers:
+    """Return {method: {OOD set or name of a mean: {"fpr", "auroc"}}} as printed, in fractions.
 
-    Empty where the paper printed no such table. MaxLogit has an average alone on the CIFARs.
+    Empty where no such table was printed. Of the paper, MaxLogit has an average alone on the
+    CIFARs.
 
     >>> published("DenseNet-101", "CIFAR-10")["ctm"]["svhn"]
     {'fpr': 0.0514, 'auroc': 0.9908}
+    >>> published("ResNet-18", "CIFAR-10", by="openood")["knn"]["near"]
+    {'auroc': 0.9064}
     >>> published("WideResNet-40-2", "CIFAR-10")
     {}
     """
+    names = publications()[by].methods
     numbers: Numbers = {}
-    for row in _rows():
-        if (row["model"], row["id_set"]) == (model, id_set) and row["method"] in METHODS:
-            of_method = numbers.setdefault(METHODS[row["method"]], {})
+    for row in _rows(by):
+        if (row["model"], row["id_set"]) == (model, id_set) and row["method"] in names:
+            of_method = numbers.setdefault(names[row["method"]], {})
             of_set = of_method.setdefault(canonical(row["ood_set"]), {})
             of_set[METRICS[row["metric"]]] = _share(row)
-    return {method: numbers[method] for method in METHODS.values() if method in numbers}
+    ordered = {method: numbers[method] for method in names.values() if method in numbers}
+    for method, stands_for in publications()[by].same.get(id_set, {}).items():
+        if stands_for in ordered:
+            ordered[method] = ordered[stands_for]
+    return ordered
 
 
-def published_as(model: str, id_set: str, ood_sets: Iterable[str]) -> Numbers:
-    """Return `published` with the OOD sets under these names, others left out; "average" stays.
+def published_as(model: str, id_set: str, ood_sets: Iterable[str], by: str = PAPER) -> Numbers:
+    """Return `published` with the OOD sets under these names, others left out; means stay.
 
     >>> published_as("DenseNet-101", "CIFAR-10", ["DTD", "mine"])["ctm"].keys()
     dict_keys(['DTD', 'average'])
     """
     names = {name: canonical(name) for name in ood_sets}
+    means = means_of(model, id_set, by)
     renamed = {}
-    for method, by_set in published(model, id_set).items():
+    for method, by_set in published(model, id_set, by).items():
         known = {name: by_set[printed] for name, printed in names.items() if printed in by_set}
-        renamed[method] = known | {"average": by_set["average"]}
+        renamed[method] = known | {mean: by_set[mean] for mean in means if mean in by_set}
     return renamed
 
 
-def comparable_average(
-    model: str, id_set: str, method: str, ood_sets: Iterable[str]
-) -> dict[str, Any]:
-    """Return the paper's average over those of `ood_sets` that it printed, and which these are.
+def means_of(model: str, id_set: str, by: str = PAPER) -> dict[str, list[str]]:
+    """Return which OOD sets each mean that was printed covers, under Typica's names.
 
-    The printed average stands where all printed sets are there; {"sets": []} where none is.
-
-    >>> comparable_average("DenseNet-101", "CIFAR-10", "ctm", ["svhn", "dtd", "mine"])["sets"]
-    ['svhn', 'dtd']
+    >>> means_of("ResNet-18", "CIFAR-10", by="openood")["near"]
+    ['cifar100', 'tinyimagenet']
     """
-    by_set = dict(published(model, id_set).get(method, {}))
-    average = by_set.pop("average", None)
-    printed = by_set or dict.fromkeys(_sets(model, id_set))
-    common = [name for name in ood_sets if canonical(name) in printed]
-    if average is not None and {canonical(name) for name in common} == set(printed):
-        return {"sets": common, **average}
-    if not common or not by_set:
+    named = publications()[by].means.get(id_set)
+    if named is not None:
+        return {mean: [canonical(name) for name in sets] for mean, sets in named.items()}
+    by_method = published(model, id_set, by).values()
+    return {AVERAGE: sorted({name for by_set in by_method for name in by_set} - {AVERAGE})}
+
+
+def comparable_means(
+    model: str, id_set: str, method: str, ood_sets: Sequence[str], by: str = PAPER
+) -> list[dict[str, Any]]:
+    """Return the means that can be compared: over those of `ood_sets` that each one covers.
+
+    A printed mean stands where all of its sets are there; {"sets": []} where none can be had.
+
+    >>> sets = ["cifar100", "tin", "mnist"]
+    >>> comparable_means("ResNet-18", "CIFAR-10", "knn", sets, by="openood")
+    [{'sets': ['cifar100', 'tin'], 'auroc': 0.9064}, {'sets': []}]
+    """
+    by_set = published(model, id_set, by).get(method, {})
+    found = []
+    for mean, printed in means_of(model, id_set, by).items():
+        common = [name for name in ood_sets if canonical(name) in printed]
+        found.append(_comparable(by_set, mean, printed, common))
+    return found
+
+
+def _comparable(
+    by_set: Mapping[str, Mapping[str, float]],
+    mean: str,
+    printed: Sequence[str],
+    common: Sequence[str],
+) -> dict[str, Any]:
+    names = {canonical(name) for name in common}
+    if mean in by_set and names == set(printed):
+        return {"sets": list(common), **by_set[mean]}
+    if not common or not names <= set(by_set):
         return {"sets": []}
-    means: dict[str, Any] = {"sets": common}
+    means: dict[str, Any] = {"sets": list(common)}
     for metric in METRICS.values():
         values = [by_set[canonical(name)][metric] for name in common]
         means[metric] = sum(values) / len(values)
     return means
+
+
+def comparable_average(
+    model: str, id_set: str, method: str, ood_sets: Sequence[str]
+) -> dict[str, Any]:
+    """Return the paper's average over those of `ood_sets` that it printed, and which these are.
+
+    >>> comparable_average("DenseNet-101", "CIFAR-10", "ctm", ["svhn", "dtd", "mine"])["sets"]
+    ['svhn', 'dtd']
+    """
+    return comparable_means(model, id_set, method, ood_sets)[0]
 
 
 def common_sets(id_set: str, ood_sets: Iterable[str]) -> dict[str, Any]:
@@ -124,12 +201,12 @@ def common_sets(id_set: str, ood_sets: Iterable[str]) -> dict[str, Any]:
     {'sets': ['svhn', 'dtd'], 'of': 6}
     """
     printed = {canonical(row["ood_set"]) for row in _rows() if row["id_set"] == id_set}
-    printed -= {"average", "test"}
+    printed -= {AVERAGE, "test"}
     return {"sets": [name for name in ood_sets if canonical(name) in printed], "of": len(printed)}
 
 
 def ablation(model: str, id_set: str) -> dict[str, dict[str, float]]:
-    """Return {"standard" | "cw" | "cm": {"accuracy", "auroc"}} as printed; {} where nothing is.
+    """Return {"standard" | "cw" | "cm": {"accuracy", "auroc"}} as the paper has it; {} for nothing.
 
     >>> ablation("DenseNet-101", "CIFAR-10")["cm"]
     {'accuracy': 0.944, 'auroc': 0.964}
@@ -143,7 +220,7 @@ def ablation(model: str, id_set: str) -> dict[str, dict[str, float]]:
 
 
 def layers(model: str, id_set: str) -> dict[str, dict[str, float]]:
-    """Return {layer: {"fpr", "auroc"}}, CTM's printed averages by depth; {} where nothing is.
+    """Return {layer: {"fpr", "auroc"}}, the paper's averages of CTM by depth; {} for nothing.
 
     >>> layers("DenseNet-101", "CIFAR-10")["trans2"]
     {'fpr': 0.2591, 'auroc': 0.9224}
@@ -155,16 +232,10 @@ def layers(model: str, id_set: str) -> dict[str, dict[str, float]]:
     return found
 
 
-def printed_keys() -> set[tuple[str, str]]:
-    """Return every (model, id_set) of the paper's tables, as a suite's [published] names them."""
+def printed_keys(by: str = PAPER) -> set[tuple[str, str]]:
+    """Return every (model, id_set) of a publication's tables, as a suite's [published] has them."""
     names = {"DenseNet": "DenseNet-101"}
-    return {(names.get(row["model"], row["model"]), row["id_set"]) for row in _rows()}
-
-
-def _sets(model: str, id_set: str) -> list[str]:
-    """Return the OOD sets over which the paper averaged."""
-    by_method: Iterable[Mapping[str, Any]] = published(model, id_set).values()
-    return sorted({name for by_set in by_method for name in by_set} - {"average"})
+    return {(names.get(row["model"], row["model"]), row["id_set"]) for row in _rows(by)}
 
 
 def _share(row: Mapping[str, str]) -> float:
@@ -173,6 +244,9 @@ def _share(row: Mapping[str, str]) -> float:
 
 
 @cache
-def _rows() -> tuple[dict[str, str], ...]:
-    text = (files(__package__) / "published.csv").read_text(encoding="utf-8")
-    return tuple(csv.DictReader(text.splitlines()))
+def _rows(by: str = PAPER) -> tuple[dict[str, str], ...]:
+    return tuple(csv.DictReader(_text(publications()[by].file).splitlines()))
+
+
+def _text(name: str) -> str:
+    return (files("typica.bench.publications") / name).read_text(encoding="utf-8")

@@ -33,6 +33,7 @@ from typica.bench import (
     write_report,
     write_result,
 )
+from typica.bench.published import publications, title_of
 from typica.cli.app import new_app
 from typica.cli.checks import check_folder, one_of, out_folder, out_text, prints
 from typica.cli.options import Backend, Json, OnError, Trust
@@ -59,7 +60,11 @@ def bench(
         str, typer.Option(callback=one_of(EXPERIMENTS), help=f"{', '.join(EXPERIMENTS)}.")
     ] = "main",
     against: Annotated[
-        str | None, typer.Option(help="paper: put the printed numbers beside.")
+        str | None,
+        typer.Option(
+            callback=one_of(tuple(publications())),
+            help=f"Put published numbers beside: {', '.join(publications())}.",
+        ),
     ] = None,
     full: Annotated[
         bool, typer.Option("--full", help="Take OOD sets whole instead of random subsets.")
@@ -104,8 +109,8 @@ def bench(
         ),
     ] = None,
 ) -> None:
-    """Measure the methods of a suite: the CTM paper's tables, or your own network and data."""
-    _check(suite, features, data, against)
+    """Measure the methods of a suite: the CTM paper's tables, OpenOOD's, or your own network's."""
+    _check(suite, features, data)
     printed = prints(json=json_file, csv=csv_file, markdown=markdown, latex=latex)
     described = load_suite(suite, data=data, check_paths=features is None)
     described = _adapted(described, seed, methods)
@@ -121,12 +126,12 @@ def bench(
         experiment, described, sets, described.methods, full=full, engine=engine
     )
     record = outcome.record
-    tables = tables_of(record, against_paper=against == "paper")
+    tables = tables_of(record, against=against)
     measures = experiment != "analysis"
     if not printed:
-        if against == "paper" and measures and not record.published:
-            note("the paper printed nothing that this can be compared with")
-        if found := headline(record, against_paper=against == "paper"):
+        if against is not None and measures and not record.beside(against):
+            note(f"{title_of(against)} has nothing that this can be compared with")
+        if found := headline(record, against=against):
             console.print(f"{found}\n", markup=False)
         for made in tables:
             console.print(to_terminal(made))
@@ -134,7 +139,7 @@ def bench(
         write_json(record.to_dict(), json_file)
     _write(tables, {to_csv: csv_file, to_markdown: markdown, to_latex: latex})
     if folder is not None:
-        _keep(folder, report, outcome, described, engine, against == "paper")
+        _keep(folder, report, outcome, described, engine, against)
     if measures and not record.rows:
         reason = next(iter(record.skipped.values()), "name methods")
         raise InputError(f"bench: nothing could be measured; {reason}.")
@@ -147,10 +152,8 @@ def _adapted(suite: Suite, seed: int | None, methods: str | None) -> Suite:
     return replace(suite, methods=named_methods(suite, methods))
 
 
-def _check(suite: str, features: Path | None, data: Path | None, against: str | None) -> None:
+def _check(suite: str, features: Path | None, data: Path | None) -> None:
     """Raise for options that make no sense, before any work."""
-    if against not in (None, "paper"):
-        raise InputError(f"--against {against}: unknown; the one to compare with is paper.")
     if features is not None and data is not None:
         raise InputError(
             "--features and --data: pass one of the two, features or the images to take them from."
@@ -178,14 +181,19 @@ def _write(
 
 
 def _keep(
-    folder: Path, report: bool, outcome: Outcome, suite: Suite, engine: Engine, against_paper: bool
+    folder: Path,
+    report: bool,
+    outcome: Outcome,
+    suite: Suite,
+    engine: Engine,
+    against: str | None,
 ) -> None:
     """Write the result, its images where there are any, and the report with all that it shows."""
     written = write_result(folder, outcome)
     error_console.print(f"wrote {written}")
     complete_result(folder, outcome, suite, engine, for_report=report)
     if report:
-        page = write_report(folder, folder / "report.html", against_paper=against_paper)
+        page = write_report(folder, folder / "report.html", against=against)
         error_console.print(f"wrote {page}")
 
 

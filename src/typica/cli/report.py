@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from typica.bench import write_report
+from typica.bench.published import publications
 from typica.cli.app import new_app
 from typica.cli.checks import one_of, out_file
 from typica.cli.show import error_console
@@ -28,10 +29,11 @@ def report(
     against: Annotated[
         str | None,
         typer.Option(
-            callback=one_of(("paper",)), help="paper: lead with the sets that the paper has too."
+            callback=one_of(tuple(publications())),
+            help=f"Lead with the sets that were published too: {', '.join(publications())}.",
         ),
     ] = None,
 ) -> None:
     """Write a benchmark's report: one page that needs no network, with a threshold to move."""
-    written = write_report(result, output, against_paper=against == "paper")
+    written = write_report(result, output, against=against)
     error_console.print(f"wrote {written}, {written.stat().st_size / 1e6:.1f} MB")

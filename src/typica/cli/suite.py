@@ -28,9 +28,9 @@ def list_(json_file: Json = None) -> None:
     suites = {name: load_suite(name) for name in list_suites()}
     rows = []
     for name, suite in suites.items():
-        rows.append([name, suite.title, "yes" if suite.published else ""])
+        rows.append([name, suite.title, suite.published.by if suite.published else ""])
     document = {name: suite.to_dict() for name, suite in suites.items()}
-    columns = ["suite", "what it measures", "in the paper"]
+    columns = ["suite", "what it measures", "--against"]
     present(document, json_file, table("", columns, rows, text=3))
 
 

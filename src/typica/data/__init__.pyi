@@ -6,6 +6,7 @@ from ._folders import SPLITS
 from ._image_sets import Images
 from ._images import open_images
 from ._kinds import holds_images
+from ._lists import read_listing
 from ._row_writer import RowPrinter, RowWriter
 from ._rows import read_grouped, read_known, read_rows
 from ._standard_input import read_arriving
@@ -55,6 +56,7 @@ __all__ = [
     "read_head",
     "read_known",
     "read_labels",
+    "read_listing",
     "read_origin",
     "read_rows",
     "sets",

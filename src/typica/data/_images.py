@@ -12,6 +12,7 @@
 | .parquet                             | the column `label`, beside `image`                   |
 | CIFAR-10 and -100, pickles or binary | theirs                                               |
 | SVHN, .mat                           | theirs; the digit 0, there 10, is 0                  |
+| folder with a list, `listing=`       | the list's; none if one of them is negative          |
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from typica.data._image_sets import (
     indexed_labels,
     joined,
 )
+from typica.data._lists import open_listed
 from typica.data._packs import open_mat, open_npy, open_npz, open_parquet
 from typica.data.features import read_labels
 from typica.errors import InputError, argument, border
@@ -53,13 +55,20 @@ _PACKS: dict[str, Callable[[Path, str], Images]] = {
 
 
 @border
-def open_images(source: Any, *, labels: Any = None, split: str | None = None) -> Images:
+def open_images(
+    source: Any,
+    *,
+    labels: Any = None,
+    split: str | None = None,
+    listing: str | os.PathLike[str] | None = None,
+) -> Images:
     """Return the images of a path, of a list of paths, of a uint8 array, or of Pillow images.
 
     source: an array is (n, h, w, 3) or (n, h, w); a list may also hold Pillow images and arrays
     (h, w, 3) or (h, w), one per image. labels: one per image, integers or names, or a
     file of them; in place of the source's own. split: "train", "test" or "val" of a source that has
-    them (CIFAR, SVHN, folders and archives with folders of that name); None is all.
+    them (CIFAR, SVHN, folders and archives with folders of that name); None is all. listing: a text
+    file with a line "path label" for each image of the folder `source` that is wanted.
 
     What lies among images and is not one is left out and listed in `ignored`. Images are read, and
     found damaged, when `read` asks for them.
@@ -70,11 +79,26 @@ def open_images(source: Any, *, labels: Any = None, split: str | None = None) ->
     """
     if split is not None and split not in SPLITS:
         raise InputError(f"split={split!r} is unknown; choose one of {', '.join(SPLITS)}.")
-    images = _open(source, split)
+    images = _open(source, split) if listing is None else _open_listed(source, split, listing)
     if labels is not None:
         given = read_labels(labels) if isinstance(labels, str | os.PathLike) else labels
         images.labels, images.classes = indexed_labels(given, len(images))
     return images
+
+
+def _open_listed(source: Any, split: str | None, listing: str | os.PathLike[str]) -> Images:
+    """Open those images of a folder that a list names."""
+    if split is not None or not isinstance(source, str | os.PathLike):
+        raise InputError(
+            "a listing goes with one folder, and without a split; leave out the split."
+        )
+    root = Path(source)
+    if not root.is_dir():
+        raise InputError(
+            f"{printable(root)}: there is no such folder; pass that of the images listed."
+        )
+    with reading(printable(listing), "not a list of images", "fix it"):
+        return open_listed(Path(listing), root)
 
 
 def _open(source: Any, split: str | None) -> Images:

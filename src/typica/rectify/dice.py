@@ -49,6 +49,7 @@ class DICE(LearnsMoments, NewWidth):
 
     tags = Tags(
         needs_head=True,
+        gives="logits",
         mergeable=True,
         fit_cost="O(N m)",
         score_cost="O(m C)",

@@ -23,8 +23,8 @@ from typica.bench.report._tables import (
     detail_table,
     heat_map,
     main_table,
-    paper_table,
     parameter_table,
+    published_tables,
 )
 from typica.bench.report._why import link_differences
 from typica.exact import percent
@@ -42,12 +42,12 @@ def write_report(
     result_folder: str | os.PathLike[str],
     out_html: str | os.PathLike[str],
     *,
-    against_paper: bool = False,
+    against: str | None = None,
 ) -> Path:
     """Write the report of a result folder as one HTML file that needs no network; return its path.
 
-    against_paper: lead with the OOD sets that the paper has too. The same folder gives the same
-    bytes.
+    against: whose published numbers lead, "paper" say, with the OOD sets that they cover too. The
+    same folder gives the same bytes.
 
     >>> import json, tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -57,21 +57,22 @@ def write_report(
     >>> write_report(folder, folder / "report.html").name
     'report.html'
     """
-    page = build(open_result(result_folder), against_paper=against_paper)
+    page = build(open_result(result_folder), against=against)
     with atomic_path(out_html) as temporary:
         temporary.write_text(page, encoding="utf-8")
     return Path(out_html)
 
 
-def build(result: ResultFolder, *, against_paper: bool = False) -> str:
+def build(result: ResultFolder, *, against: str | None = None) -> str:
     """Return the page of a result."""
     record, data = result.record, payload(result)
-    found = headline(record, against_paper=against_paper)
+    beside = record.beside(against)
+    found = headline(record, against=against)
     take = "" if found is None else found.take
     gallery, analysis = gallery_of(result, take), analysis_sections(result)
     experiments = experiment_sections(result)
     detail = detail_table(record)
-    tables = _main_tables(record, against_paper)
+    tables = _main_tables(record, beside)
     whys = link_differences(result, [*tables.values(), detail], experiments)
     data |= {"start": _place(data["methods"], take), "images": gallery.uris}
     filled = {
@@ -91,7 +92,7 @@ def build(result: ResultFolder, *, against_paper: bool = False) -> str:
         js=source("report.js"),
         data=script_json(data),
         headline=found,
-        tiles=list(_tiles(record, record.covered(against=against_paper))),
+        tiles=list(_tiles(record, record.covered(against=beside))),
         main_tables=[to_html(table, key) for key, table in tables.items()],
         main_note=_main_note(record),
         heat_maps=[heat_map(record, "auroc"), heat_map(record, "fpr")],
@@ -109,11 +110,13 @@ def build(result: ResultFolder, *, against_paper: bool = False) -> str:
     )
 
 
-def _main_tables(record: Record, against_paper: bool) -> dict[str, Table]:
+def _main_tables(record: Record, beside: bool) -> dict[str, Table]:
     """Return the averages over all OOD sets and beside the published ones, what leads first."""
-    tables = {"main": main_table(record), "paper": paper_table(record)}
-    order = ["paper", "main"] if against_paper else ["main", "paper"]
-    return {key: table for key in order if (table := tables[key]) is not None}
+    main = {"main": main_table(record)}
+    published = published_tables(record)
+    keys = ["paper", *(f"paper-{number}" for number in range(2, len(published) + 1))]
+    tables = dict(zip(keys, published, strict=False))
+    return tables | main if beside else main | tables
 
 
 def _place(methods: Sequence[Mapping[str, Any]], name: str) -> int:

