@@ -16,6 +16,7 @@ ELSEWHERE = {
     ("moving/pyod.md", "from pyod"): "tests/oracles/test_moving.py",
     ("moving/pytorch-ood.md", "import torch\nfrom pytorch_ood"): "tests/oracles/test_moving.py",
     ("paper.md", "typica bench cifar100-densenet"): "needs a folder of features",
+    ("text.md", "typica bench clinc150"): "tests/bench/test_text.py",
     ("deploy.md", "curl -s"): "tests/serve/test_docs.py",
     ("deploy.md", "import numpy as np\nimport tritonclient"): "tests/serve/test_docs.py",
 }

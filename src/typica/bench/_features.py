@@ -4,7 +4,8 @@
     test.features.npy  test.labels.npy                     needed
     ood.NAME.features.npy                                  one or more, any names
     head.weight.npy  head.bias.npy                         for methods that read logits
-    calibration.features.npy  calibration.labels.npy       held-out ID inputs, if there are any
+    calibration.features.npy  calibration.labels.npy       held-out ID inputs, if there are any;
+                                                           or val.features.npy, val.labels.npy
     train.layer.LAYER.npy  test.layer.LAYER.npy            for `--experiment layers`
     ood.NAME.layer.LAYER.npy                               for `--experiment layers`
 
@@ -29,6 +30,7 @@ from typica.errors import InputError, argument
 from typica.head import Head
 
 NEEDED = ("train.features", "train.labels", "test.features", "test.labels")
+HELD_OUT = ("calibration", "val")
 
 
 def builtin_features(suite: Suite) -> FeatureSuite:
@@ -74,9 +76,10 @@ def read_features_folder(suite: Suite, folder: str | Path) -> FeatureSuite:
         layers=_layers(suite, files, ood),
         missing=_missing(suite, ood, folder),
     )
-    if "calibration.features" in files:
-        held_out = _load(files["calibration.features"], width)
-        labels = read_labels(files["calibration.labels"])
+    split = _held_out(files)
+    if split is not None:
+        held_out = _load(files[f"{split}.features"], width)
+        labels = read_labels(files[f"{split}.labels"])
         sets = replace(sets, calibration=held_out, calibration_labels=labels)
     if head is not None:
         correct = head.predict(sets.test) == sets.test_labels
@@ -98,8 +101,9 @@ def _files(folder: Path) -> dict[str, Path]:
         raise InputError(f"{folder}: there is no such folder; pass one that holds {wanted}.")
     files = {path.name.removesuffix(".npy"): path for path in sorted(folder.glob("*.npy"))}
     needed = list(NEEDED)
-    if "calibration.features" in files:
-        needed.append("calibration.labels")
+    split = _held_out(files)
+    if split is not None:
+        needed.append(f"{split}.labels")
     absent = [f"{name}.npy" for name in needed if name not in files]
     if not any(map(_is_ood, files)):
         absent.append("ood.NAME.features.npy (at least one)")
@@ -107,6 +111,11 @@ def _files(folder: Path) -> dict[str, Path]:
         listed = ", ".join(absent)
         raise InputError(f"{folder}: lacks {listed}; write them there, one row per input.")
     return files
+
+
+def _held_out(files: Mapping[str, Path]) -> str | None:
+    """Return what the held-out inputs are called, where there are any."""
+    return next((split for split in HELD_OUT if f"{split}.features" in files), None)
 
 
 def _is_ood(name: str) -> bool:

@@ -104,7 +104,7 @@ _STEP = {
 
 _SUITE: dict[str, tuple[Check, str]] = {
     "name": (_file_name, "a text that can be a file's name"),
-    **dict.fromkeys(("title", "model", "weights", "layer"), (_text, "a text")),
+    **dict.fromkeys(("title", "model", "weights", "layer", "features"), (_text, "a text")),
     "builtin": (lambda value: value in BUILTIN, f"one of {', '.join(BUILTIN)}"),
     **dict.fromkeys(("layers", "near"), (_texts, "a list of texts")),
     **dict.fromkeys(
@@ -225,10 +225,11 @@ def _note_missing(
     document: Mapping[str, Any], inputs: Mapping[str, Any], problems: Problems
 ) -> None:
     """Note what a suite that is not built in must have and this one lacks."""
-    for key in ("model", "id", "ood", "methods"):
+    of_features = "features" in document
+    for key in ("methods",) if of_features else ("model", "id", "ood", "methods"):
         if key not in document:
             problems.note(f"{key}: missing; every suite that is not built in has one")
-    if "id" not in document:
+    if of_features or "id" not in document:
         return
     for key in sorted({"train", "test"} - set(inputs) - _bad(document["id"])):
         problems.note(f"id.{key}: missing; detectors are fitted on train and judged on test")

@@ -71,7 +71,8 @@ class Suite:
 
     name, title: what commands take, and one line for people. builtin: "digits", whose features are
     made on the spot; all others have a `model` (a name of the zoo, a file, or
-    package.module:function), its `weights` and, where they are not the last, its `layer`. layers:
+    package.module:function), its `weights` and, where they are not the last, its `layer`, or say in
+    `features` what rows of features they are given, in a folder. layers:
     the names of those that the experiment `layers` looks at, the first first. transform: fields of
     the model's preprocessing that differ. near: OOD sets that resemble the training data. methods:
     parameters by method. folder: where the file lies, for its relative paths.
@@ -82,6 +83,7 @@ class Suite:
     builtin: str | None = None
     model: str | None = None
     weights: str | None = None
+    features: str | None = None
     layer: str | None = None
     layers: tuple[str, ...] = ()
     transform: Mapping[str, Any] = field(default_factory=dict)

@@ -158,13 +158,20 @@ def _check(suite: str, features: Path | None, data: Path | None) -> None:
         raise InputError(
             "--features and --data: pass one of the two, features or the images to take them from."
         )
-    builtin = suite in list_suites() and load_suite(suite).builtin
-    if builtin and not features is data is None:
+    known = load_suite(suite) if suite in list_suites() else None
+    if known is None:
+        return
+    if known.features is not None and features is None:
+        raise InputError(
+            f"bench: {suite} has no network, but takes its features, {known.features}; pass "
+            "--features DIR."
+        )
+    if known.builtin and not features is data is None:
         raise InputError(
             f"bench: {suite} brings its own data; leave out --features and --data, or name another "
             "suite."
         )
-    if features is data is None and suite in list_suites() and not builtin:
+    if features is data is None and not known.builtin:
         raise InputError(
             f"bench: {suite} needs data; pass --data DIR with its weights and sets, or --features "
             "DIR."
