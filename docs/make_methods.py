@@ -50,6 +50,7 @@ OVER_NETWORKS = {
     "perturb": Network("Perturb and ODIN", "_perturb", ("ODIN",)),
     "adascale": Network("AdaSCALE", "_adascale", ("AdaSCALE a", "AdaSCALE l")),
     "gram": Network("Gram", "_gram", ("Gram of trans1, trans2, block3",)),
+    "layer_nac": Network("LayerNAC", "_nac", ("NAC of trans1, trans2, block3, bn1",)),
     "davis": Network(
         "DAVIS pooling",
         "_reduce",

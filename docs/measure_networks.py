@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 import typica
-from typica.nets import ODIN, AdaSCALE, FeatureExtractor, Gram, zoo
+from typica.nets import ODIN, AdaSCALE, FeatureExtractor, Gram, LayerNAC, zoo
 
 TABLE = Path(__file__).with_name("measured_networks.csv")
 MODEL = "densenet-bc-100"
@@ -77,6 +77,9 @@ def methods(model: Any, train: Any, std: Any) -> dict[str, Callable[[Any], Any]]
         "AdaSCALE a": AdaSCALE(model).fit(train).score_samples,
         "AdaSCALE l": AdaSCALE(model, "l").fit(train).score_samples,
         "Gram of trans1, trans2, block3": Gram(model, ["trans1", "trans2", "block3"])
+        .fit(train)
+        .score_samples,
+        "NAC of trans1, trans2, block3, bn1": LayerNAC(model, ["trans1", "trans2", "block3", "bn1"])
         .fit(train)
         .score_samples,
     }

@@ -87,11 +87,12 @@ def printed_step(name: str) -> tuple[float, object]:
 
 def test_the_shipped_suites_are_whole():
     assert list_suites() == [
-        "cifar10-densenet", "cifar10-wrn", "cifar100-densenet", "cifar100-wrn",
+        "cifar10-densenet", "cifar10-wrn", "cifar100-densenet", "cifar100-wrn", "clinc150",
         "digits", "imagenet-lite0", "imagenet-mobilenetv2", "imagenet-resnet50",
         "openood-cifar10", "openood-cifar100", "openood-imagenet", "openood-imagenet200",
     ]  # fmt: skip
-    of_paper = [name for name in list_suites() if not name.startswith("openood-")]
+    others = ("clinc150", "openood-")
+    of_paper = [name for name in list_suites() if not name.startswith(others)]
     for name in of_paper:
         suite = load_suite(name)
         assert suite.name == name and suite.title and "ctm" in suite.methods

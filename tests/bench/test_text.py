@@ -24,7 +24,7 @@ def test_clinc150_has_the_figures_that_are_known():
     suite = load_suite("clinc150")
     sets = read_features_folder(suite, FEATURES)
     assert len(sets.calibration) == 3000 and list(sets.ood) == ["oos"]
-    record = run_experiment("main", suite, sets, dict.fromkeys(KNOWN, {})).record
+    record = run_experiment("main", suite, sets, {name: {} for name in KNOWN}).record
     found = {name: record.means(name, ["oos"]) for name in KNOWN}
     for name, (auroc, fpr) in KNOWN.items():
         assert round(100 * found[name]["auroc"].value, 2) == auroc

@@ -9,10 +9,10 @@ counts as covered from O training rows on.
 
 Liu, Tian, Li, Ma, Wang: Neuron Activation Coverage: Rethinking Out-of-distribution Detection and
 Generalization, ICLR 2024 (NAC-UE), here on the last layer, where the gradient has the closed form
-above; the paper adds up such scores of several layers and tunes alpha, M and O for each on
-out-of-distribution images, which is not done here. Higher = more typical, as printed. Counts add
-up: it streams and merges exactly. Fit: one pass, with two products with the head. Score: the same,
-and one look-up per feature.
+above; `typica.nets.LayerNAC` has it over several layers, as the paper does. The paper tunes alpha,
+M and O for each layer on out-of-distribution images, which is not done here. Higher = more typical,
+as printed. Counts add up: it streams and merges exactly. Fit: one pass, with two products with the
+head. Score: the same, and one look-up per feature.
 """
 
 from __future__ import annotations
@@ -47,8 +47,31 @@ def states(Z: Array, head: Head, alpha: float) -> Array:
     array([[0.558, 0.5  ]])
     """
     gradients = surplus(head.logits(Z)) @ like(head.weight, Z)
-    # sigmoid(a) = (1 + tanh(a / 2)) / 2, which overflows nowhere.
-    return (1 + namespace(Z).tanh(Z * gradients * (float(alpha) / 2))) / 2
+    return squashed(Z * gradients, alpha)
+
+
+def squashed(products: Array, alpha: float) -> Array:
+    """Return sigmoid(alpha x), which overflows nowhere.
+
+    >>> squashed(np.array([0.0, 1e9]), alpha=1.0)
+    array([0.5, 1. ])
+    """
+    return (1 + namespace(products).tanh(products * (float(alpha) / 2))) / 2
+
+
+def places(S: Array, bins: int) -> Array:
+    """Return where states S (n, m) are counted in a flat table of m times `bins` bins, (n, m).
+
+    >>> places(np.array([[0.0, 0.5], [1.0, 0.2]]), bins=4)
+    array([[0, 6],
+           [3, 4]])
+    """
+    xp = namespace(S)
+    numbers = xp.floor(S * bins)
+    last = xp.full_like(numbers, bins - 1.0)
+    numbers = xp.where(numbers > last, last, numbers)  # a state of 1 is in the last bin
+    first = like(bins * np.arange(int(S.shape[1]), dtype=np.float64), S)
+    return xp.astype(numbers + first, xp.int64)
 
 
 @storable("nac")
@@ -107,12 +130,7 @@ class NAC(HeadedDetector):
 
     def _places(self, Z: Array) -> Array:
         """Return where in the flat table the count of each feature's state is, (n, m)."""
-        xp = namespace(Z)
-        numbers = xp.floor(states(Z, self._head, self.alpha) * self.bins)
-        last = xp.full_like(numbers, self.bins - 1.0)
-        numbers = xp.where(numbers > last, last, numbers)  # a state of 1 is in the last bin
-        first = like(self.bins * np.arange(self._head.n_features, dtype=np.float64), Z)
-        return xp.astype(numbers + first, xp.int64)
+        return places(states(Z, self._head, self.alpha), self.bins)
 
     def _score(self, Z: Array) -> Array:
         xp = namespace(Z)

@@ -10,6 +10,7 @@ from ._judging import judge_images
 from ._layers import LayerPerturb, mislead
 from ._look import Seen, features_of, rows_of
 from ._models import Opened, open_model
+from ._nac import LayerNAC
 from ._perturb import ODIN, Perturb
 from ._reduce import REDUCTIONS
 from ._reopen import Reopened, reopen
@@ -36,6 +37,7 @@ __all__ = [
     "Guard",
     "Guarded",
     "InputReader",
+    "LayerNAC",
     "LayerPerturb",
     "OnnxExtractor",
     "Opened",

@@ -93,7 +93,7 @@ class FeatureExtractor:
         asked = layer is not None or layers is not None
         own = asked and PENULTIMATE in self._names
         self._from_head = PENULTIMATE in wanted and not own
-        self.layers = [name if self._is_input(name) else self._known(name) for name in wanted]
+        self.layers = [name if self.is_head_input(name) else self._known(name) for name in wanted]
         self._head_given = head is not None
         self._head = self._first_head(head)
         self._ran: list[str] | None = None  # what the first pass reached, in order
@@ -170,7 +170,7 @@ class FeatureExtractor:
 
     # How it is done
 
-    def _is_input(self, name: str) -> bool:
+    def is_head_input(self, name: str) -> bool:
         """Tell whether a layer is the head's input."""
         return self._from_head and name == PENULTIMATE
 
@@ -204,7 +204,7 @@ class FeatureExtractor:
     def _hooks(self, tape: Tape) -> Iterator[tuple[Any, Hook]]:
         """Yield what to watch: the layers and the head; all while the head is not settled."""
         for name in self.layers:
-            if not self._is_input(name):
+            if not self.is_head_input(name):
                 yield self.model.get_submodule(name), self._layer_hook(tape, name)
         if not self.traced:
             for name, module in self.model.named_modules():
@@ -284,7 +284,7 @@ class FeatureExtractor:
     def _told(self, extraction: Extraction, tape: Tape, output: Any) -> str:
         """Say what the first pass has found."""
         name = self.layers[-1]
-        source = "the input of the head" if self._is_input(name) else f"the output of {name!r}"
+        source = "the input of the head" if self.is_head_input(name) else f"the output of {name!r}"
         features = f"features are {source} ({extraction.features.shape[1]} wide)"
         if self._head is None:
             return f"{features}; there is no Linear head."
