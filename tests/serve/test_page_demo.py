@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.glyphs import GLYPHS
+from helpers.serving import serving
 from PIL import Image, ImageDraw
 
 import typica
@@ -86,3 +88,14 @@ def test_it_loads_no_torch_and_no_onnx(tmp_path):
 def test_a_folder_with_files_in_it_is_refused(demo):
     with pytest.raises(InputError, match="is not empty; choose another folder"):
         write_demo(demo.bank.parent)
+
+
+def test_its_files_go_with_the_server():
+    with serving("--demo") as server:
+        told = server.ask("/models/ctm").json()
+        network = Path(told["origin"]["model_file"])
+        assert network.is_file() and told["takes_images"] and told["shows_known"]
+        assert server.ask("/models/ctm/known/0").status == 200
+        server.signal()
+        assert server.ends() == 0
+    assert not network.parent.exists()

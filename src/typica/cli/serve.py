@@ -80,7 +80,8 @@ def serve(
     options = Options(host, port, grpc_port, metrics_port, token, limits)
     if demo:
         if port:
-            console.print(f"draw a digit at http://{host}:{port}/, and then a letter")
+            where = f"http://{host}:{port}/"
+            console.print(f"a network learns digits; then draw one at {where}, and a letter")
         serve_demo(options)
         return
     known: dict[str, Any] = {
