@@ -3,7 +3,8 @@ PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 BIN = .venv/bin
 
-.PHONY: help demo test test-all test-bare test-serve fuzz-serve bench-serve test-scale postgres browser web docs docs-serve bench lint clean
+.PHONY: help demo test test-all test-bare test-serve fuzz-serve bench-serve test-scale postgres browser web docs docs-serve \
+	test-docs dist bench lint clean
 
 help:
 	@echo "make demo       install and run the demonstration (offline after the install)"
@@ -13,7 +14,9 @@ help:
 	@echo "make fuzz-serve 10,000 broken bodies sent to the server; make bench-serve a load test of it"
 	@echo "make test-scale the tests on Dask, Ray, Spark and PostgreSQL, in an environment of its own"
 	@echo "make docs       build the documentation into site/, in an environment of its own"
+	@echo "make test-docs  build it and look at every page in Chromium, light and dark, wide and narrow"
 	@echo "make docs-serve show it while you write, at http://127.0.0.1:8000"
+	@echo "make dist       build sdist and wheel, check them, and install the wheel where nothing else is"
 	@echo "make bench      install and print how far from its limits the code is"
 	@echo "make clean      remove the environments and caches"
 
@@ -61,7 +64,7 @@ web: .web/ready
 test-all: test .oracles/ready .alibi/ready
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/helpers/fuzz.py --cases 100000
 	.oracles/bin/python -m pytest tests/oracles -o addopts="" -ra
-	$(MAKE) test-serve fuzz-serve test-scale
+	$(MAKE) test-serve fuzz-serve test-scale test-docs
 
 .oracles/ready: pyproject.toml constraints.txt tests/oracles/requirements.txt tests/oracles/requirements-nodeps.txt
 	test -x .oracles/bin/python || $(PYTHON) -m venv .oracles
@@ -138,6 +141,9 @@ docs: .docs/ready
 	NO_MKDOCS_2_WARNING=1 .docs/bin/mkdocs build --strict --clean
 	.docs/bin/python docs/tools/check.py site
 
+test-docs: docs browser .venv/dev
+	$(BIN)/python -m pytest tests/site -o addopts="" -ra
+
 docs-serve: .docs/ready
 	NO_MKDOCS_2_WARNING=1 .docs/bin/mkdocs serve --livereload
 
@@ -151,8 +157,23 @@ docs-serve: .docs/ready
 	npm install --prefix .docs/npm --ignore-scripts --no-audit --no-fund --silent
 	@touch $@
 
+# The wheel is made from the sdist, so that what is missing there is noticed.
+dist: .dist/ready
+	rm -rf dist .dist/bare
+	.dist/bin/python -m build --outdir dist .
+	.dist/bin/python -m twine check --strict dist/*
+	.dist/bin/python .ci/dist.py dist
+	$(PYTHON) -m venv .dist/bare
+	.dist/bare/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt dist/*.whl
+	.dist/bare/bin/python .ci/bare.py
+
+.dist/ready: pyproject.toml
+	test -x .dist/bin/python || $(PYTHON) -m venv .dist
+	.dist/bin/python -m pip --disable-pip-version-check install --quiet $$(.dist/bin/python .ci/groups.py dist)
+	@touch $@
+
 bench: .venv/dev
 	$(BIN)/python benchmarks/run.py
 
 clean:
-	rm -rf demo-result .venv .web .bare .oracles .alibi .serve .scale .docs site .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf demo-result .venv .web .bare .oracles .alibi .serve .scale .docs .dist site .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist

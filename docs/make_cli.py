@@ -170,10 +170,20 @@ def _options(parameters: list[Parameter]) -> str:
         if not option.is_option:
             continue
         names = ", ".join(f"`{name}`" for name in option.names)
-        takes = f"{option.takes}, repeated" if option.many else option.takes
-        said = _line(option.info.help) + (" Needed." if option.needed else "")
-        rows.append((names, takes, _default(option.default), said))
-    return _table(("option", "takes", "default", ""), rows)
+        rows.append((f"{names} {option.takes}".rstrip(), " ".join(_said(option))))
+    return _table(("option", ""), rows)
+
+
+def _said(option: Parameter) -> Iterator[str]:
+    """Yield what is said of an option, and whether it is needed, repeated, or has a default."""
+    told = _line(option.info.help)
+    yield told
+    if option.many and "repeated" not in told:
+        yield "May be repeated."
+    if option.needed:
+        yield "Needed."
+    if option.default not in (inspect.Parameter.empty, None, False):
+        yield f"Default: `{option.default}`."
 
 
 def _place(argument: Parameter) -> str:
@@ -181,11 +191,6 @@ def _place(argument: Parameter) -> str:
     (name,) = argument.names
     shown = f"{name}..." if argument.many and not name.endswith("...") else name
     return shown if argument.needed else f"[{shown}]"
-
-
-def _default(value: Any) -> str:
-    absent = value is inspect.Parameter.empty or value is None or value is False
-    return "" if absent else f"`{value}`"
 
 
 def _line(text: str | None) -> str:

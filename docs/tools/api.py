@@ -49,6 +49,9 @@ PAGES = {
 }
 
 
+OLD = {"typica.ConformalDetector", "typica.decide.Judgement"}  # of version 0.1
+
+
 class Name(NamedTuple):
     """A public name: where it is asked for, and the first line of what is said of it."""
 
@@ -89,9 +92,9 @@ def names(room: str) -> list[Name]:
     return sorted(found, key=_prominence)
 
 
-def _prominence(name: Name) -> tuple[bool, bool]:
-    """Sort a contract before what keeps it, and names of `typica` itself before the rest."""
-    return name.path not in _WITH_INHERITED, name.path.count(".") > 1
+def _prominence(name: Name) -> tuple[bool, bool, bool]:
+    """Sort a contract before what keeps it, names of `typica` before the rest, old ones last."""
+    return name.path not in _WITH_INHERITED, name.path in OLD, name.path.count(".") > 1
 
 
 @cache

@@ -39,6 +39,7 @@ def on_files(files: Files, config: Any) -> Files:
     for name, source in COPIED.items():
         text = (ROOT / source).read_text(encoding="utf-8")
         files.append(File.generated(config, name, content=navigation.from_docs(text)))
+    files.append(File.generated(config, "llms.txt", abs_src_path=str(ROOT / "llms.txt")))
     for name, path in vendored.assets().items():
         files.append(File.generated(config, name, abs_src_path=str(path)))
     return files

@@ -20,7 +20,7 @@ LIGHT = {
     "soft": "#5f6c79",
     "line": "#ccd4dc",
     "known": "#0b6fb8",
-    "strange": "#d4540a",
+    "strange": "#bd4a08",
     "third": "#0a7d56",
     "paper": "#ffffff",
 }
