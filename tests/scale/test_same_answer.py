@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import typica
 from typica import CTM, KNN, MSP, Head, Mahalanobis, NNGuide, OpenMax, ViM, WeiPer, scale
-from typica.store import fingerprint, to_bytes
+from typica.store import to_bytes
 
 M = 5
 NAMES = np.array(["ant", "bee", "cat", "dog"])
@@ -112,6 +112,15 @@ def test_fits_are_those_of_one_machine(name, seed, cuts, stored, size):
         assert fitted.threshold_ == pytest.approx(whole.threshold_, abs=close)
 
 
+def assert_same(one, other):
+    """Check that two calibrations keep the same rows, with scores that differ by rounding alone."""
+    assert one.samples.keys() == other.samples.keys() and one.sources == other.sources
+    for group, sample in one.samples.items():
+        ours, theirs = sample.state(), other.samples[group].state()
+        assert np.array_equal(np.sort(ours["keys"]), np.sort(theirs["keys"]))
+        np.testing.assert_allclose(ours["scores"], theirs["scores"], rtol=1e-6)
+
+
 @settings(max_examples=20)
 @given(
     seed=st.integers(0, 1000),
@@ -120,7 +129,7 @@ def test_fits_are_those_of_one_machine(name, seed, cuts, stored, size):
     size=st.sampled_from([1, 500, 2**30]),
     order=st.randoms(use_true_random=False),
 )
-def test_calibrations_are_the_same_to_the_bit(seed, cuts, by_class, size, order):
+def test_calibrations_keep_the_same_rows_with_the_same_scores(seed, cuts, by_class, size, order):
     Z, codes = some_rows(seed, 80)
     detector = CTM().fit(Z, NAMES[codes])
     held_out, _ = some_rows(seed + 1, 61)
@@ -133,9 +142,9 @@ def test_calibrations_are_the_same_to_the_bit(seed, cuts, by_class, size, order)
         states = [scale.calibrate_part(sent, plan, p, tables.columns) for p in tables.parts]
         order.shuffle(states)
         merged = scale.Calibrator.from_bytes(scale.merge_calibrated([plan, *states]), detector)
-        apart = fingerprint(merged.finish().calibration_.samples)
+        apart = merged.finish().calibration_
         scale.calibrate(detector, folder, features="features", **options)
-    assert fingerprint(detector.calibration_.samples) == apart
+    assert_same(apart, detector.calibration_)
     whole = CTM().fit(Z, NAMES[codes]).calibrate(held_out, **options)
     for group, threshold in whole.offsets_.items():
         assert detector.offsets_[group] == pytest.approx(threshold, rel=1e-6)
