@@ -8,7 +8,10 @@ comment says what the difference is.
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,9 +25,11 @@ from pytorch_ood.metrics import OODMetrics, functional
 from sklearn.pipeline import make_pipeline
 
 import typica
+from typica.nets import Gram, LayerNAC
 from typica.rectify import make_rectifier
 
 K = 7  # neighbours
+WEIGHTS = np.linspace(0.5, 2.0, 16)  # of classes, at most so many
 RIDGE_IS_NOTHING = (
     2.0**20
 )  # features in this unit: their covariances are not divided by N, and 1e-6 is added to them
@@ -110,6 +115,27 @@ def times(
     return lambda case: factor(case) * score(case)
 
 
+def by_weighted_energy(case: Case) -> torch.Tensor:
+    weights = torch.tensor(WEIGHTS[: len(case.head.classes)])
+    return theirs.WeightedEBO(None, weights).predict_logits(torch.tensor(case.logits))
+
+
+def weighted_energy(case: Case) -> Any:
+    """Weights of classes are part of the head here: their logarithms are added to its bias."""
+    logs = np.log(WEIGHTS[: len(case.head.classes)])
+    head = typica.Head(case.head.weight, case.head.bias + logs)
+    return typica.Energy(head).score_samples(case.queries)
+
+
+def ready(make: Callable[[Case], Any]) -> Callable[[Case], torch.Tensor]:
+    """Features, of a method that learns nothing."""
+    return lambda case: make(case).predict_features(torch.tensor(case.queries))
+
+
+def prototypes(case: Case) -> Any:
+    return typica.Prototypes(case.head.weight, temperature=0.07).score_samples(case.queries)
+
+
 def head_of(case: Case) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.tensor(case.head.weight), torch.tensor(case.head.bias)
 
@@ -156,6 +182,11 @@ def clear_cut(percentile: float) -> Callable[[Case], NDArray[np.bool_]]:
 def in_range(case: Case) -> NDArray[np.bool_]:
     """They raise what lies below the lower bound to it; in the paper (VRA-P), and here, it becomes 0."""
     return (case.queries >= case.train.min(axis=0)).all(axis=1)
+
+
+def some_activation(case: Case) -> NDArray[np.bool_]:
+    """A row without a positive activation has no direction, and no ratio of activations."""
+    return (case.queries > 0).any(axis=1)
 
 
 def sized(case: Case) -> float:
@@ -214,6 +245,31 @@ PAIRS = {
         by_features(lambda case: theirs.NNGuide(None, case.linear, k=K)),
     ),
     "gradnorm": Pair(detector("gradnorm", temperature=2.0), gradnorm),
+    "energy, weighted": Pair(weighted_energy, by_weighted_energy),
+    # No activation is positive in some random rows; theirs has no ratio there.
+    "lts": Pair(
+        detector("lts"), ready(lambda case: theirs.LTS(None, case.linear)), some_activation
+    ),
+    "lts, 20 %": Pair(
+        detector("lts", percentile=80),
+        ready(lambda case: theirs.LTS(None, case.linear, p=0.2)),
+        some_activation,
+    ),
+    "prototypes": Pair(
+        prototypes,
+        ready(lambda case: theirs.MCM(None, torch.tensor(case.head.weight), temperature=0.07)),
+        some_activation,
+    ),
+    # They divide the regret by the logarithm of the number of classes, and clip probabilities.
+    "pnml": Pair(
+        detector("pnml"),
+        times(
+            lambda case: float(np.log(len(case.head.classes))),
+            by_features(lambda case: theirs.PNML(None, case.linear)),
+        ),
+        some_activation,
+        1e-6,
+    ),
     "react": Pair(
         rectified("react", percentile=85),
         by_maps(lambda head: theirs.ReAct(None, head, percentile=0.85)),
@@ -297,6 +353,131 @@ def test_openmax(distance: str, weight: float, case: Case) -> None:
         weibull.c, weibull.scale = model.shapes_[k], model.scales_[k] * unit
     expected = -other.predict_logits(torch.tensor(case.logits)).numpy()
     np.testing.assert_allclose(model.score_samples(case.queries), expected, rtol=0, atol=1e-10)
+
+
+def test_temperature_scaling(case: Case) -> None:
+    """They fit the temperature; here it is given."""
+    other = theirs.TemperatureScaling(None)
+    other.fit_logits(torch.tensor(case.head.logits(case.train)), torch.tensor(case.labels))
+    expected = -other.predict_logits(torch.tensor(case.logits)).detach().numpy()
+    model = typica.MSP(case.head, temperature=other.t.item())
+    np.testing.assert_allclose(model.score_samples(case.queries), expected, rtol=1e-9)
+
+
+def test_gmm(case: Case) -> None:
+    """Theirs has a covariance per class, ours one for all: equal where the classes vary alike."""
+    rng = np.random.default_rng(0)
+    C, m = len(case.head.classes), 6
+    noise = rng.normal(size=(40, m)) @ rng.normal(size=(m, m))
+    noise -= noise.mean(axis=0)
+    means = 5 * rng.normal(size=(C, m))
+    train = np.concatenate([mean + noise for mean in means])
+    labels = np.repeat(np.arange(C), len(noise))
+    queries = 6 * rng.normal(size=(100, m))
+    other = theirs.GMM(None, reg=0.0).fit_features(torch.tensor(train), torch.tensor(labels))
+    expected = -other.predict_features(torch.tensor(queries)).numpy()
+    model = typica.GMM().fit(train, labels)
+    # Divided by the rows here and there, and by n - C where `shrinkage` says so; the constant of
+    # the Gaussian is left out here.
+    constant = expected - model.score_samples(queries)
+    np.testing.assert_allclose(constant, constant.mean(), rtol=1e-8, atol=1e-8)
+
+
+def test_mahalanobis_over_layers(case: Case) -> None:
+    """A weighted sum over layers, but for a constant: each layer is measured from its mean here."""
+    m = case.head.n_features // 2
+    layers = {"early": slice(0, m), "late": slice(m, None)}
+    alpha = [0.25, 2.0]
+    other = theirs.MultiMahalanobis([torch.nn.Identity()] * 2, alpha=alpha)
+    zs = [torch.tensor(RIDGE_IS_NOTHING * case.train[:, part]) for part in layers.values()]
+    other.fit_structured(zs, torch.tensor(case.labels))
+    new = [torch.tensor(RIDGE_IS_NOTHING * case.queries[:, part]) for part in layers.values()]
+    expected = -len(case.train) * other.predict_structured(new).numpy()
+    model = typica.LayerEnsemble(combine="linear")
+    model.fit({name: case.train[:, part] for name, part in layers.items()}, case.labels)
+    model.set_weights(np.array(alpha))
+    ours = model.score_samples({name: case.queries[:, part] for name, part in layers.items()})
+    constant = ours - expected
+    largest = np.abs(expected).max()
+    np.testing.assert_allclose(constant, constant.mean(), rtol=0, atol=1e-7 * largest)
+
+
+def small_network(case: Case) -> torch.nn.Sequential:
+    torch.manual_seed(0)
+    m, C = case.head.n_features, len(case.head.classes)
+    first = [torch.nn.Linear(m, 10), torch.nn.Tanh(), torch.nn.Linear(10, 7), torch.nn.ReLU()]
+    return torch.nn.Sequential(*first, torch.nn.Linear(7, C)).double().eval()
+
+
+def batches(rows: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    labels = torch.zeros(len(rows), dtype=torch.long)
+    return list(zip(rows.split(50), labels.split(50), strict=True))
+
+
+def test_nac_over_layers(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their bins are narrower at the ends, the authors' and ours are not: ours are put into theirs.
+
+    They add up layers where the authors, and Typica, average them.
+    """
+    module = sys.modules["pytorch_ood.detector.nac"]
+    monkeypatch.setattr(module, "_bin_indices_geometric", module._bin_indices)
+    network, layers = small_network(case), ["1", "3"]
+    train, queries = torch.tensor(case.train[:500]), torch.tensor(case.queries)
+    alpha = [300.0, 900.0]
+    other = theirs.NACUE(network, [network[1], network[3]], m_bins=20, alpha=alpha, o_star=8)
+    other.fit(batches(train))
+    expected = -other.predict(queries).numpy() / 2
+    model = LayerNAC(network, layers, alpha, bins=20, enough=8).fit(train)
+    # A state at the edge of two bins may fall in either by rounding.
+    assert np.isclose(model.score_samples(queries).numpy(), expected, atol=1e-9).mean() > 0.99
+
+
+def test_gram() -> None:
+    """Where labels are what is predicted, and with our held-out deviations in place of theirs."""
+    torch.manual_seed(0)
+    parts = [torch.nn.Conv2d(2, 5, 2), torch.nn.Conv2d(5, 4, 2)]
+    head = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(36, 3))
+    network = torch.nn.Sequential(*parts, *head).double().eval()
+    known, queries = torch.rand(400, 2, 5, 5), 2 * torch.rand(60, 2, 5, 5) - 0.5
+    powers = (1, 2, 3, 5)
+    model = Gram(network, ["0", "1"], powers).fit(known)
+    seen = known[torch.arange(400) % 10 != 9]
+    with torch.no_grad():
+        predicted = network(seen).argmax(dim=1)
+        assert set(network(queries).argmax(dim=1).tolist()) <= set(predicted.tolist())
+    other = theirs.Gram(head, parts, num_classes=3, num_poles_list=list(powers))
+    other.validation_fraction = 0.0
+    absent = sorted({0, 1, 2} - set(predicted.tolist()))
+    # A class that is never predicted has no rows, which they refuse; nothing is compared with it.
+    extra = (seen[:1].repeat(len(absent), 1, 1, 1), torch.tensor(absent, dtype=torch.long))
+    other.fit([(seen, predicted), *([extra] if absent else [])])
+    other.layer_norm = model.usual_
+    expected = -other.predict(queries)
+    torch.testing.assert_close(model.score_samples(queries), expected, rtol=1e-4, atol=1e-4)
+
+
+# What they have and is not compared, by the reason.
+NOT_COMPARED = {
+    "GradUncertainty": "needs the gradients of all weights, which is not here",
+    "MCD": "draws its scores",
+    "RankFeat": "is not here",
+    "odin_preprocessing": "is a part of ODIN",
+}
+COMPARED_APART = {
+    "Gram", "GMM", "MahalanobisODIN", "MultiMahalanobis", "NACUE", "ODIN", "OpenMax",
+    "TemperatureScaling",
+}  # fmt: skip
+
+
+def test_every_detector_of_theirs_is_compared_or_has_a_reason() -> None:
+    source = Path(__file__).read_text(encoding="utf-8")
+    for name in theirs.__all__:
+        told = name in NOT_COMPARED or name in COMPARED_APART
+        assert f"theirs.{name}(" in source or told, name
+    known = Path(__file__).parents[2] / "docs" / "elsewhere.csv"
+    listed = known.read_text(encoding="utf-8")
+    for name in set(theirs.__all__) - {"odin_preprocessing"}:
+        assert re.search(rf"\b{name}\b", listed), f"{known} says nothing of {name}"
 
 
 def moved_along_gradient(model: Any, case: Case, step: float) -> torch.Tensor:

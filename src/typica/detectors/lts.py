@@ -3,10 +3,10 @@
     score(z) = log sum_k exp(r² l_k),   l = logits of z
     r = sum of the positive activations of z / sum of the largest 5 % of them
 
-Djurisic, Liu, Nikolic: Logit Scaling for Out-of-Distribution Detection, 2024. Higher = more
-typical. It is SCALE with r² in place of exp(r), on the logits, bias included. How many activations
-are the largest is m - round(m p / 100), at least 1, for the percentile p. Nothing is learnt. Score:
-one product with the head and one selection per row.
+Djurisic, Liu, Nikolic: Logit Scaling for Out-of-Distribution Detection, Machine Vision and
+Applications 2025. Higher = more typical. It is SCALE with r² in place of exp(r), on the logits,
+bias included. How many activations are the largest is m - round(m p / 100), at least 1, for the
+percentile p. Nothing is learnt. Score: one product with the head and one selection per row.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class LTS(HeadedDetector):
         fit_cost="none",
         score_cost="O(m C)",
         memory="O(m C), the head",
-        reference="Djurisic et al. 2024, Logit Scaling for Out-of-Distribution Detection",
+        reference="Djurisic, Liu & Nikolic 2025, Machine Vision and Applications",
     )
     params = {"head": HEAD, "percentile": percentile_parameter()}
 
