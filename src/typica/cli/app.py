@@ -44,8 +44,8 @@ GROUPS = {
     "Benchmarks": {
         "data": "Get the benchmark sets, and see which are here.",
         "suite": "See the benchmark suites, and write one of your own.",
-        "bench": "Measure the methods of a suite: the CTM paper's tables, or your own "
-        "network and data.",
+        "bench": "Measure the methods of a suite: the CTM paper's tables, OpenOOD's, or your own "
+        "network's.",
         "report": "Write a benchmark's report: one page that needs no network, with a "
         "threshold to move.",
         "plot": "Draw a benchmark's result for a paper.",
