@@ -24,7 +24,7 @@ def run() -> list[tuple[str, float, float, str]]:
             (
                 f"all metrics of 1M + 1M float64 {what}, in np.sort of the 2M",
                 measured,
-                5.0,
+                2.5,
                 "at most",
             )
         )

@@ -22,9 +22,11 @@ def encode_labels(labels: Any, n_rows: int) -> tuple[AnyArray, NDArray[np.int32]
     if high - low > 4 * n_rows:
         classes, codes = np.unique(labels, return_inverse=True)
         return classes, codes.astype(np.int32)
-    seen = np.zeros(high - low + 1, bool)
-    seen[labels - low] = True
-    return np.flatnonzero(seen) + low, (np.cumsum(seen, dtype=np.int32) - 1)[labels - low]
+    codes = (labels - low).astype(np.int32)
+    seen = np.bincount(codes) > 0
+    if not seen.all():
+        codes = (np.cumsum(seen, dtype=np.int32) - 1)[codes]
+    return np.flatnonzero(seen) + low, codes
 
 
 def _check_labels(labels: Any, n_rows: int) -> NDArray[np.int64] | list[str]:

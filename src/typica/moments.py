@@ -13,7 +13,6 @@ cost digits. The products are float64 throughout, but for those of a long batch 
 `typica.sums`.
 """
 
-from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any, Self
 
@@ -33,11 +32,15 @@ from typica.sums import (
     may_be_quick,
     products,
 )
+from typica.threads import blas_threads, in_threads
 
-_BLOCK_ROWS = 2**15
-_BLOCK_BYTES = 2**26
+_BLOCK_ROWS = 2**17
+_BLOCK_BYTES = 2**28  # of rows that are read where they lie
+_COPIED_BYTES = 2**26
+_MOST_THREADS = 4  # more do not read memory faster
 _CENTRED_BYTES = 2**25
 _SAMPLE_ROWS = 2**10
+_SAMPLE_ROWS_AT_ONCE = 2**7  # few, so that memory is used again and not asked for
 _BY_CLASS = ("_counts", "_sums", "_shift", "_squares", "_samples")  # arrays of one row per class
 
 
@@ -320,47 +323,60 @@ class Moments:
 
     def _sum_blocks(self, Z: AnyArray, codes: NDArray[np.int32], dtype: type) -> None:
         """Sum up the rows, block by block, as `dtype`."""
-        C, m = self._classes.size, Z.shape[1]
-        self._sums = np.zeros((C, m))
-        if self._products is not None:
-            self._products = np.zeros((m, m))
-        for start, block, labels in self._blocks(Z, codes, np.dtype(dtype)):
-            sums = block_sums(block, labels, C)
-            if not np.isfinite(sums).all():  # a bad row, or no more than an overflow of float32
-                check_finite(Z[start : start + len(block)], start)
-                sums = block_sums(block.astype(np.float64), labels, C)
+        self._sums = np.zeros((self._classes.size, Z.shape[1]))
+        if self._products is None:
+            self._sum_as_they_are(Z, codes, np.dtype(dtype))
+        else:
+            self._sum_centred(Z, codes, np.dtype(dtype))
+
+    def _sum_as_they_are(self, Z: AnyArray, codes: NDArray[np.int32], dtype: np.dtype[Any]) -> None:
+        """Sum up the rows, several blocks at once: one thread alone waits for memory."""
+
+        def sums_of(rows: slice) -> AnyArray:
+            block = np.ascontiguousarray(Z[rows], dtype=dtype)
+            return self._checked_sums(block, Z, codes, rows)
+
+        in_place = Z.dtype == dtype and Z.flags.c_contiguous
+        blocks = _blocks(Z.shape, dtype, _BLOCK_BYTES if in_place else _COPIED_BYTES)
+        threads = min(len(blocks), _MOST_THREADS, blas_threads()) if len(blocks) > 1 else 1
+        for rows, sums in zip(blocks, in_threads(sums_of, blocks, threads), strict=True):
             self._sums += sums
-            if self._products is not None:
-                self._products += products(block)
-            advance(len(block))
+            advance(rows.stop - rows.start)
 
-    def _blocks(
-        self, Z: AnyArray, codes: NDArray[np.int32], dtype: np.dtype[Any]
-    ) -> Iterator[tuple[int, AnyArray, NDArray[np.int32]]]:
-        """Yield the first row of each block, its rows as they are summed up, and their classes.
-
-        Without scatter they are contiguous; with scatter they are measured from the shift of their
-        class, in memory that the next block uses again.
-        """
+    def _sum_centred(self, Z: AnyArray, codes: NDArray[np.int32], dtype: np.dtype[Any]) -> None:
+        """Sum up the rows and their products, measured from the shift of their class."""
         m = Z.shape[1]
-        size = _BLOCK_BYTES if self._products is None else _CENTRED_BYTES
-        step = min(max(size // dtype.itemsize // m, 1), _BLOCK_ROWS)
-        memory = np.empty((min(step, len(Z)), m), dtype)
+        self._products = np.zeros((m, m))
+        blocks = _blocks(Z.shape, dtype, _CENTRED_BYTES)
+        memory = np.empty((blocks[0].stop, m), dtype)  # each block's in turn
         shift = self._shift.astype(dtype)
-        for start in range(0, len(Z), step):
-            rows, labels = Z[start : start + step], codes[start : start + step]
-            if self._products is None:
-                yield start, np.ascontiguousarray(rows, dtype=dtype), labels
-            else:
-                centred = memory[: len(rows)]
-                np.take(shift, labels, axis=0, out=centred, mode="clip")
-                yield start, np.subtract(rows, centred, out=centred), labels
+        for rows in blocks:
+            centred = memory[: rows.stop - rows.start]
+            np.take(shift, codes[rows], axis=0, out=centred, mode="clip")
+            np.subtract(Z[rows], centred, out=centred)
+            self._sums += self._checked_sums(centred, Z, codes, rows)
+            self._products += products(centred)
+            advance(len(centred))
+
+    def _checked_sums(
+        self, block: AnyArray, Z: AnyArray, codes: NDArray[np.int32], rows: slice
+    ) -> AnyArray:
+        """Give the sums of each class of a block, or say which of its rows in Z is not finite."""
+        C = self._classes.size
+        sums = block_sums(block, codes[rows], C)
+        if not np.isfinite(sums).all():  # a bad row, or no more than an overflow of float32
+            check_finite(Z[rows], rows.start)
+            sums = block_sums(block.astype(np.float64), codes[rows], C)
+        return sums
 
     def _sample(self, Z: AnyArray, codes: NDArray[np.int32]) -> None:
         """Sum up the squared norms of a sample of the batch."""
         sample = np.union1d(first_rows(codes), np.arange(0, len(Z), -(-len(Z) // _SAMPLE_ROWS)))
-        rows = Z[sample].astype(np.float64)
-        squares: Any = np.bincount(codes[sample], weights=np.vecdot(rows, rows))
+        norms = []
+        for start in range(0, len(sample), _SAMPLE_ROWS_AT_ONCE):
+            rows = Z[sample[start : start + _SAMPLE_ROWS_AT_ONCE]].astype(np.float64)
+            norms.append(np.vecdot(rows, rows))
+        squares: Any = np.bincount(codes[sample], weights=np.concatenate(norms))
         self._squares = squares
         self._samples = np.bincount(codes[sample]).astype(np.int64)
 
@@ -412,3 +428,10 @@ class Moments:
         for name in _BY_CLASS:
             setattr(self, name, getattr(self, name)[present])
         return self
+
+
+def _blocks(shape: tuple[int, ...], dtype: np.dtype[Any], size: int) -> list[slice]:
+    """Give the slices that cut the rows (n, m) into blocks of at most `size` bytes."""
+    n, m = shape
+    step = min(max(size // dtype.itemsize // m, 1), _BLOCK_ROWS)
+    return [slice(start, min(start + step, n)) for start in range(0, n, step)]

@@ -11,7 +11,7 @@ import typica
 
 SRC = Path(typica.__file__).parent
 FLOORS = [  # from the top
-    "cards errors exact extras files checks kinds plugins progress",
+    "cards errors exact extras files checks kinds plugins progress threads",
     "arrays keys linalg",
     "store",
     "labels sums",

@@ -600,3 +600,15 @@ def test_many_parts_in_one_reduction():
     Z, labels = data(n=120, n_classes=9)
     parts = [Moments(True).add(Z[i::12], labels[i::12]) for i in range(12)]
     check(functools.reduce(Moments.merge, parts), Z, labels)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_threads_change_no_bit_and_hide_no_row(dtype, monkeypatch):
+    Z, labels = data(n=200, dtype=dtype)
+    monkeypatch.setattr(module, "blas_threads", lambda: 1)
+    alone = Moments().add(Z, labels).means
+    monkeypatch.setattr(module, "blas_threads", lambda: 3)
+    assert np.array_equal(Moments().add(Z, labels).means, alone)
+    Z[123, 2] = np.nan
+    with pytest.raises(InputError, match=r"^Moments.add: row 123 of the features holds NaN"):
+        Moments().add(Z, labels)

@@ -179,7 +179,7 @@ def small_steps(monkeypatch):
     """Make small data cross many blocks, tiles, samples and threads."""
     for name, value in {"QUERIES": 16, "TILE": 64, "SAMPLE": 100, "FEW": 8}.items():
         monkeypatch.setattr(_search, name, value)
-    monkeypatch.setattr(_search, "_blas_threads", lambda: 2)
+    monkeypatch.setattr(_search, "blas_threads", lambda: 2)
 
 
 @pytest.fixture
@@ -295,9 +295,9 @@ def test_search_is_exact_on_mixtures(seed, k, dtype, spread):
 
 
 def test_blas_has_its_threads_back_after_a_search(small_steps):
-    before = [library["num_threads"] for library in _search._blas().info()]
+    before = [library["num_threads"] for library in _search.blas().info()]
     Search(few_axes(1000)).kth(few_axes(40), 5)
-    assert [library["num_threads"] for library in _search._blas().info()] == before
+    assert [library["num_threads"] for library in _search.blas().info()] == before
 
 
 @pytest.mark.parametrize("tile", [8, 2048])

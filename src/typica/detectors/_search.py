@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, cached_property
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from typica.arrays import AnyArray, Array, namespace, row_blocks
+from typica.threads import blas, blas_threads
 
 Floats = AnyArray
 
@@ -62,7 +62,7 @@ class Search:
         bounds = [self._narrow, self._full] if len(Q) >= FEW else [self._full]
         usable = [bound for bound in bounds if bound is not None]
         blocks = [Q[start : start + QUERIES] for start in range(0, len(Q), QUERIES)]
-        threads = _blas_threads()
+        threads = blas_threads()
         if len(blocks) == 1 or threads == 1:
             found = [self._settle(block, k, usable) for block in blocks]
         else:
@@ -70,7 +70,7 @@ class Search:
             # whole process, so that searches take turns.
             with (
                 _turn,
-                _blas().limit(limits=1, user_api="blas"),
+                blas().limit(limits=1, user_api="blas"),
                 ThreadPoolExecutor(threads) as pool,
             ):
                 found = list(pool.map(lambda block: self._settle(block, k, usable), blocks))
@@ -311,13 +311,3 @@ def _some(n: int) -> NDArray[np.int64]:
     """Return which of n rows stand for all."""
     size = min(n, max(SAMPLE, n // 16))
     return np.sort(np.random.default_rng(0).choice(n, size, replace=False))
-
-
-@cache
-def _blas() -> Any:
-    return ThreadpoolController().select(user_api="blas")
-
-
-def _blas_threads() -> int:
-    """Return how many threads the user lets BLAS have; a search takes as many."""
-    return max((library["num_threads"] for library in _blas().info()), default=1)
