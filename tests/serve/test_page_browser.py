@@ -277,7 +277,7 @@ def test_an_alarm_is_shown(chromium, known):
         eventually(alarm.is_displayed, SECONDS)
         monitor = server.ask("/stream").json()["models"]["ctm"]["monitor"]
         assert monitor["alarm"] and f"alarm at input {monitor['alarm_at'] + 1}" in alarm.text
-        spoken = find(chromium, "#spoken")
+        spoken = find(chromium, "#warned")
         eventually(lambda: "Drift" in spoken.get_attribute("textContent"), SECONDS)
         assert complaints(chromium) == []
     eventually(lambda: "does not answer" in find(chromium, "#beat").text, SECONDS)

@@ -76,3 +76,8 @@ export function say(text) {
   clearTimeout(waiting);
   waiting = setTimeout(() => { byId("spoken").textContent = text; }, 250);
 }
+
+/** Say what must not be missed, beside whatever else is said. */
+export function warn(text) {
+  byId("warned").textContent = text;
+}

@@ -161,7 +161,7 @@ const board = new Board(byId("canvas"), async (blob, finished) => {
   const detector = told;
   try {
     const result = await api.judge(detector.name, blob, { file: "drawing.png", preview: !finished });
-    if (detector !== told || board.empty) return;
+    if (detector.name !== told.name || board.empty) return;
     const old = drawing?.shown.url;
     const shown = { name: "What the network sees", url: URL.createObjectURL(blob) };
     drawing = { shown, result, blob };
@@ -173,6 +173,7 @@ const board = new Board(byId("canvas"), async (blob, finished) => {
     }
   } catch (error) {
     fill(byId("drawn"), el("p", { className: "wrong" }, error.message));
+    if (finished) say(`Drawing: ${error.message}`);
   }
 });
 

@@ -2,7 +2,7 @@
 
 import { stream } from "./api.js";
 import { recent, wealth } from "./chart.js";
-import { byId, count, el, fill, number, percent, say, score } from "./dom.js";
+import { byId, count, el, fill, number, percent, score, warn } from "./dom.js";
 
 const EVERY = 2000; // milliseconds
 let timer = 0, turn = 0, alarmed = false, silent = false, another = () => {};
@@ -44,7 +44,7 @@ async function look(told, mine) {
 function heard(answered) {
   byId("beat").textContent = answered ? "live" : "the server does not answer";
   byId("beat").classList.toggle("lost", !answered);
-  if (!answered && !silent) say("The server does not answer.");
+  if (!answered && !silent) warn("The server does not answer.");
   silent = !answered;
 }
 
@@ -76,7 +76,7 @@ function raise(monitor) {
   byId("alarm").hidden = !alarm;
   if (alarm) {
     byId("alarm").textContent = `Drift: the inputs are no longer what the detector was calibrated on, since about input ${count(monitor.changed_at + 1)} (alarm at input ${count(monitor.alarm_at + 1)}).`;
-    if (!alarmed) say(byId("alarm").textContent);
+    if (!alarmed) warn(byId("alarm").textContent);
   }
   alarmed = alarm;
 }
