@@ -557,7 +557,7 @@ def test_near_features_come_by_the_banks_own_backend_if_it_is_there(
     monkeypatch, backend, settings, tried
 ):
     """The quickest of all is another on another day, and with it the features in their last digits."""
-    near = pytest.importorskip("typica.bench._near")
+    near = pytest.importorskip("typica.bench._changed_images")
     calls = []
 
     def make_runner(extractor, backend, *, sample, batch=None, threads=None):

@@ -7,9 +7,9 @@ import pytest
 from helpers.shell import run
 
 from typica.bench import Scores, builtin_features, headline, load_suite, run_experiment
+from typica.bench._differences import experiment_reasons, reasons
 from typica.bench._intervals import interval, rejected_rank, resampled
 from typica.bench._record import Record, Stated
-from typica.bench._why import experiment_reasons, reasons
 from typica.metrics import evaluate
 
 

@@ -17,8 +17,8 @@ from hypothesis.extra.numpy import arrays
 from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.neighbors import NearestNeighbors
 
+from typica.bench._knn_grid import choose_k
 from typica.bench._misclassification import aurc, e_aurc
-from typica.bench._neighbours import choose_k
 from typica.bench._protocol import Measured, measure, subsets
 from typica.bench._record import Measure, Record, Row, Stated
 from typica.bench._skipped import Skipped

@@ -213,7 +213,7 @@ def test_k_beyond_the_cells_searched():
 
 
 def test_bad_codes_are_refused(coded, tmp_path):
-    from typica.detectors._codes import Quantiser
+    from typica.detectors._ivfpq import Quantiser
 
     quantiser = coded.quantiser_
     bad = coded.rows_.copy()

@@ -583,7 +583,7 @@ def test_the_stored_features_of_the_real_network(backend, checkpoint, real):
 
 
 def test_a_banks_backend_that_cannot_run_is_replaced_aloud(monkeypatch):
-    from typica.bench._near import _runner
+    from typica.bench._changed_images import _runner
 
     extractor, x = FeatureExtractor(network("cnn")), images(16)
     bank = SimpleNamespace(settings={"backend": "torch", "batch": 4, "threads": 1})

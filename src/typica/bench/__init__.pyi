@@ -1,4 +1,5 @@
 from . import digits, published
+from ._changed_images import near_features
 from ._choice import CANNOT_SEE, Choice
 from ._choose import leave_classes_out
 from ._comparison import Worth, comparison_table, pareto
@@ -23,7 +24,6 @@ from ._gallery import write_gallery
 from ._headline import Headline, headline
 from ._image_banks import banked
 from ._narrow import NarrowTable
-from ._near import near_features
 from ._plot import PLOTS, plot
 from ._prepare import prepare
 from ._record import Record

@@ -20,9 +20,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from typica.arrays import AnyArray
-from typica.bench._engine import Engine
-from typica.bench._feature_suite import FeatureSuite
-from typica.bench._findings import (
+from typica.bench._analysis_record import (
     Analysis,
     AtMean,
     Curve,
@@ -32,6 +30,8 @@ from typica.bench._findings import (
     OneHot,
     Steps,
 )
+from typica.bench._engine import Engine
+from typica.bench._feature_suite import FeatureSuite
 from typica.bench._influence import (
     FORMS,
     Floats,

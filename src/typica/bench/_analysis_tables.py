@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typica.bench._findings import Analysis
+from typica.bench._analysis_record import Analysis
 from typica.bench._table import Table
 
 MOST_CLASSES = 10  # of which the prediction at the mean is shown: the least certain first

@@ -17,8 +17,8 @@ import numpy as np
 
 from typica.arrays import Array, as_features, row_blocks, to_numpy
 from typica.bench._feature_suite import FeatureSuite
+from typica.bench._knn_grid import choose_k
 from typica.bench._methods import make_method, needs_head
-from typica.bench._neighbours import choose_k
 from typica.bench._schema import CHOSEN, IMAGE_METHODS, Params, is_known, method_params
 from typica.bench._skipped import Skipped
 from typica.bench._suite import Protocol, Suite

@@ -9,9 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from typica.bench._analysis_record import Analysis
 from typica.bench._charts import Chart, curve_charts, histogram_charts
 from typica.bench._engine import Scores
-from typica.bench._findings import Analysis
 from typica.bench._gallery import Shown
 from typica.bench._measures import mapping
 from typica.bench._record import Record

@@ -202,7 +202,7 @@ def _near(
     opened: FeatureFile, images: Images, rows: NDArray[np.int64] | None, **options: Any
 ) -> dict[str, NDArray[np.float32]]:
     """Return the features of corrupted and mixed images of a bank, of these rows or of all."""
-    from typica.bench._near import near_features  # noqa: PLC0415 (needs torch, which is an extra)
+    from typica.bench._changed_images import near_features  # noqa: PLC0415 (needs torch, which is an extra)
 
     bank = opened.bank
     if bank is None:

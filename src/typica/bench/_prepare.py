@@ -19,7 +19,7 @@ from typica.arrays import AnyArray, as_floating
 from typica.bank import Bank, bank_settings
 from typica.bench._feature_suite import FeatureSuite
 from typica.bench._image_banks import digest_of
-from typica.bench._moved import Moved, TrainImages
+from typica.bench._image_methods import Moved, TrainImages
 from typica.bench._suite import Source, Suite
 from typica.data import (
     FeatureFile,

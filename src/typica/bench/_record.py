@@ -15,7 +15,7 @@ As JSON, which `to_dict` gives and `from_dict` reads:
      "published_by": whose numbers these are}
 
 All shares are fractions. A ROW is a method; in `ablation` it is standard, cw or cm, in `layers` a
-layer; `analysis` has none, and the parts of `typica.bench._findings` beside. "common" is the
+layer; `analysis` has none, and the parts of `typica.bench._analysis_record` beside. "common" is the
 published mean over the OOD sets that both have, and "means" are several such, where means over
 near and over far sets were published; in `ablation` and `layers`, of which the paper printed
 averages alone, it says which these are, and "of" how many it has.
@@ -27,7 +27,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from typica.bench._findings import Analysis
+from typica.bench._analysis_record import Analysis
 from typica.bench._measures import (
     Measure,
     Measures,

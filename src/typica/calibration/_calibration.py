@@ -24,7 +24,7 @@ from typica.calibration._groups import EVERYTHING, Classes, group_rows
 from typica.calibration._guarantee import calibration_size, guaranteed_rank
 from typica.calibration._levels import Levels
 from typica.calibration._sample import LIMIT, ScoreSample, check_scores
-from typica.calibration._spans import Span, Spans, read_spans
+from typica.calibration._sources import Span, Spans, joined_rows, joined_sources, read_spans
 from typica.checks import check_share
 from typica.errors import CalibrationWarning, InputError, border, warn
 from typica.exact import json_number
@@ -79,7 +79,7 @@ class Calibration:
         scores, classes = self._checked(scores, classes)
         seen = self.sources.get(source, Spans())
         first = seen.end if start is None else start
-        spans = _joined(source, seen, Spans.of(Span(first, first + len(scores))))
+        spans = joined_rows(source, seen, Spans.of(Span(first, first + len(scores))))
         keys = row_keys(source, first, len(scores))
         for group, rows in group_rows(classes, self.taxonomy):
             self._sample(group).add(scores[rows], keys[rows])
@@ -94,7 +94,7 @@ class Calibration:
         A row of a named source may be in one of the two only: it would count twice.
         """
         self._check_mergeable(other)
-        sources = self._joined_sources(other)
+        sources = joined_sources(self.sources, other.sources)
         for group, sample in other.samples.items():
             self._sample(group).merge(sample)
         self.sources = sources
@@ -115,15 +115,6 @@ class Calibration:
                 "the two detectors are not known to be equal; calibrate copies of one fitted "
                 "detector."
             )
-
-    def _joined_sources(self, other: Calibration) -> dict[str, Spans]:
-        joined = dict(self.sources)
-        for source, spans in other.sources.items():
-            known = joined.get(source, Spans())
-            # Rows without a source are others, whatever their numbers.
-            more = spans if source else spans.moved(known.end)
-            joined[source] = _joined(source, known, more)
-        return joined
 
     def limit_to(self, limit: int) -> Self:
         """Keep at most `limit` scores per group from now on."""
@@ -371,10 +362,3 @@ class Calibration:
         scored = self.n if self.by_class else self._only().n
         if not scored:
             raise ValueError("a calibration without scores")
-
-
-def _joined(source: str, known: Spans, more: Spans) -> Spans:
-    twice = known.first_common(more)
-    if twice is not None:
-        raise InputError(f"row {twice} of {source!r} comes twice; take in each row once.")
-    return known.joined(more)

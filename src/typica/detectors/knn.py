@@ -8,7 +8,7 @@ CIFAR-100, 1000 for ImageNet). The search is exact (see `_search.py`), the dista
 the difference of the two vectors, so that equal ones are at distance 0. Fit: keeps the features.
 Score: at most one product with all of them, block by block.
 
-For tens of millions of rows `index="ivfpq"` keeps some 34 bytes of each (see `_codes.py`) in place
+For tens of millions of rows `index="ivfpq"` keeps some 34 bytes of each (see `_ivfpq.py`) in place
 of the row; distances are then those to what the codes stand for. On the features of the paper's
 CIFAR-10 network the AUROC stays within 0.3 of exact search.
 """
@@ -39,9 +39,9 @@ from typica.arrays import (
 )
 from typica.checks import choice, count
 from typica.detectors._bases import SUBSAMPLE, RowsDetector, check_k
-from typica.detectors._codes import INDEX as CODED
-from typica.detectors._codes import Codes, Quantiser
 from typica.detectors._index import LEAST_ROWS
+from typica.detectors._ivfpq import INDEX as CODED
+from typica.detectors._ivfpq import Codes, Quantiser
 from typica.detectors._search import Search, kth_by_product
 from typica.detectors.base import Tags
 from typica.errors import InputError, InputWarning, border, warn

@@ -5,10 +5,10 @@ from ._explaining import explain_images
 from ._extraction import extract
 from ._gram import Gram
 from ._guard import Guard, Guarded
+from ._image_rows import Seen, features_of, rows_of
 from ._input_reader import InputReader, are_images
 from ._judging import judge_images
-from ._layers import LayerPerturb, mislead
-from ._look import Seen, features_of, rows_of
+from ._layer_perturb import LayerPerturb, mislead
 from ._models import Opened, open_model
 from ._nac import LayerNAC
 from ._perturb import ODIN, Perturb

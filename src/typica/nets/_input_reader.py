@@ -22,7 +22,7 @@ from typica.origin import Origin
 from typica.progress import work
 
 if TYPE_CHECKING:
-    from typica.nets._look import Look, Seen
+    from typica.nets._image_rows import Look, Seen
     from typica.nets._reopen import Reopened
 
 
@@ -118,7 +118,7 @@ class InputReader:
     def _look(self, images: Mapping[str, Images]) -> Look:
         """Return what shows images to the network, opened and with its backend chosen by now."""
         # Loads what opens networks, which features do without.
-        from typica.nets._look import Look  # noqa: PLC0415
+        from typica.nets._image_rows import Look  # noqa: PLC0415
         from typica.nets._reopen import reopen  # noqa: PLC0415
 
         for each in images.values():

@@ -15,6 +15,7 @@ from typica.bench._record import Record, coverage
 from typica.bench._render import to_html
 from typica.bench._table import Table
 from typica.bench._templates import render, source
+from typica.bench.report._differences import link_differences
 from typica.bench.report._experiments import Section, analysis_sections, experiment_sections
 from typica.bench.report._gallery import gallery_of
 from typica.bench.report._payload import EXACT_UP_TO, payload, script_json
@@ -26,7 +27,6 @@ from typica.bench.report._tables import (
     parameter_table,
     published_tables,
 )
-from typica.bench.report._why import link_differences
 from typica.exact import percent
 from typica.files import atomic_path
 from typica.metrics import CONVENTIONS

@@ -1,10 +1,12 @@
-"""Which rows of a source were seen: runs of row numbers, so that no row counts twice."""
+"""Which rows of each source were seen: runs of row numbers, so that no row counts twice."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from typica.errors import InputError
 
 
 class Span(NamedTuple):
@@ -61,6 +63,23 @@ class Spans:
         if not self.runs or (len(self.runs) == 1 and self.runs[0].start == 0):
             return self.end
         return [list(run) for run in self.runs]
+
+
+def joined_rows(source: str, known: Spans, more: Spans) -> Spans:
+    """Return the rows of a source that were seen with more of them; one that was is refused."""
+    twice = known.first_common(more)
+    if twice is not None:
+        raise InputError(f"row {twice} of {source!r} comes twice; take in each row once.")
+    return known.joined(more)
+
+
+def joined_sources(known: Mapping[str, Spans], more: Mapping[str, Spans]) -> dict[str, Spans]:
+    """Return the rows of two sets of sources. Those without a name are others in each."""
+    joined = dict(known)
+    for source, spans in more.items():
+        seen = joined.get(source, Spans())
+        joined[source] = joined_rows(source, seen, spans if source else spans.moved(seen.end))
+    return joined
 
 
 def read_spans(stored: Any) -> Spans:
