@@ -14,7 +14,7 @@ from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import roc_auc_score
 
 from typica import CTM, Head, InfluenceKernel
-from typica.bench import Engine, FeatureSuite
+from typica.bench import FeatureSuite, Workbench
 from typica.bench._analysis import STEPS, analyse
 from typica.bench._influence import divergence, kernel, moved, uncertainty_gradient
 from typica.errors import InputError
@@ -49,7 +49,7 @@ def kl_from_uniform(p):
 
 def analysed(sets: FeatureSuite) -> dict:
     """The analysis as JSON."""
-    return analyse(Engine(sets)).to_dict()
+    return analyse(Workbench(sets)).to_dict()
 
 
 @pytest.fixture(scope="module")

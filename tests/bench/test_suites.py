@@ -14,9 +14,9 @@ from helpers.watcher import Watcher
 from typica import CTM
 from typica.bench import (
     PAPER,
-    Engine,
     FeatureSuite,
     Suite,
+    Workbench,
     builtin_features,
     init_text,
     list_suites,
@@ -301,7 +301,7 @@ def test_without_a_head_the_rest_goes_on(data, described, tmp_path):
     (folder / "head.weight.npy").unlink()
     sets = read_features_folder(described, folder)
     assert sets.head is None and sets.accuracy is None
-    scored = Engine(sets, described.protocol).scored(named_methods(described, "msp,ctm,odin"))
+    scored = Workbench(sets, described.protocol).scored(named_methods(described, "msp,ctm,odin"))
     assert str(scored["msp"].skipped) == "needs a head: give head.weight.npy and head.bias.npy"
     assert scored["odin"].skipped.tag == "needs images" and scored["ctm"].skipped is None
 
@@ -435,8 +435,8 @@ def test_scores_that_take_images_are_taken_as_they_are(data, described, tmp_path
     sets = read_features_folder(described, fill(tmp_path, data))
     rng = np.random.default_rng(0)
     given = {"test": rng.random(len(data.test)), "far": rng.random(len(data.ood))}
-    engine = Engine(replace(sets, scores={"odin": given}))
-    scored = engine.scored({"odin": {"epsilon": 0.002}})["odin"]
+    workbench = Workbench(replace(sets, scores={"odin": given}))
+    scored = workbench.scored({"odin": {"epsilon": 0.002}})["odin"]
     np.testing.assert_array_equal(scored.scores.ood["far"], given["far"])
     np.testing.assert_array_equal(scored.scores.test, given["test"])
     assert scored.params == {"T": 1000.0, "epsilon": 0.002, "std": "transform"}
@@ -447,7 +447,7 @@ def test_one_method_that_fails_keeps_its_place(data, described, tmp_path):
     watcher = Watcher()
     methods = {"knn": {"k": 1000}, "ctm": {}, "msp": {"temperature": "hot"}}
     with watched_by(watcher):
-        scored = Engine(sets, described.protocol).scored(methods)
+        scored = Workbench(sets, described.protocol).scored(methods)
     assert list(scored) == ["knn", "ctm", "msp"]
     assert (watcher.begun, watcher.done) == ([("measuring", 3)], [3])
     wanted = "KNN.fit: k=1000 exceeds the 240 training rows; pass k<=240."
@@ -462,8 +462,8 @@ def test_a_method_is_fitted_once_whoever_asks(data, described, tmp_path, monkeyp
     monkeypatch.setattr(
         CTM, "fit", lambda self, *rows: fits.append(self) or Detector.fit(self, *rows)
     )
-    engine = Engine(sets, described.protocol)
-    run = partial(run_experiment, suite=described, sets=sets, engine=engine)
+    workbench = Workbench(sets, described.protocol)
+    run = partial(run_experiment, suite=described, sets=sets, workbench=workbench)
     main = run("main", methods={"ctm": {}, "msp": {}})
     ablation, analysis = run("ablation", methods={}), run("analysis", methods={})
     assert len(fits) == 1

@@ -3,35 +3,33 @@ from ._changed_images import near_features
 from ._choice import CANNOT_SEE, Choice
 from ._choose import leave_classes_out
 from ._comparison import Worth, comparison_table, pareto
-from ._completed import complete_result
-from ._engine import (
-    PAPER,
-    Comparison,
-    Engine,
-    Scores,
-    accepted,
-    compare,
-    compare_on,
-    make_detectors,
-    named_methods,
+from ._engine import Comparison, Scores, accepted, compare, compare_on
+from ._experiments import (
+    APART,
+    EXPERIMENTS,
+    Outcome,
+    run_experiment,
+    without_idle_methods,
 )
-from ._experiments import EXPERIMENTS, Outcome, run_experiment
 from ._feature_suite import FeatureSuite
-from ._features import builtin_features, read_features_folder
+from ._features import builtin_features, check_sources, read_features_folder, suite_features
 from ._fit_files import Fitted, fit_files
 from ._from_files import choose_files, compare_files, evaluate_files
 from ._gallery import write_gallery
 from ._headline import Headline, headline
 from ._image_banks import banked
+from ._keep_result import complete_result, keep_result
+from ._method_names import PAPER, adapted, make_detectors, named_methods
 from ._narrow import NarrowTable
 from ._plot import PLOTS, plot
 from ._prepare import prepare
 from ._record import Record
 from ._render import to_csv, to_html, to_latex, to_markdown, to_terminal
-from ._results import APART, read_result, read_result_scores, result_file, write_result
+from ._results import read_result, read_result_scores, result_file, write_result
 from ._suite import Suite, init_text, list_suites, load_suite, suite_text
 from ._table import Table
 from ._tables import tables_of
+from ._workbench import Workbench
 from .report import write_report
 
 __all__ = [
@@ -42,7 +40,6 @@ __all__ = [
     "PLOTS",
     "Choice",
     "Comparison",
-    "Engine",
     "FeatureSuite",
     "Fitted",
     "Headline",
@@ -52,10 +49,13 @@ __all__ = [
     "Scores",
     "Suite",
     "Table",
+    "Workbench",
     "Worth",
     "accepted",
+    "adapted",
     "banked",
     "builtin_features",
+    "check_sources",
     "choose_files",
     "compare",
     "compare_files",
@@ -67,6 +67,7 @@ __all__ = [
     "fit_files",
     "headline",
     "init_text",
+    "keep_result",
     "leave_classes_out",
     "list_suites",
     "load_suite",
@@ -82,6 +83,7 @@ __all__ = [
     "read_result_scores",
     "result_file",
     "run_experiment",
+    "suite_features",
     "suite_text",
     "tables_of",
     "to_csv",
@@ -89,6 +91,7 @@ __all__ = [
     "to_latex",
     "to_markdown",
     "to_terminal",
+    "without_idle_methods",
     "write_gallery",
     "write_report",
     "write_result",

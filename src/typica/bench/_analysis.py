@@ -30,7 +30,6 @@ from typica.bench._analysis_record import (
     OneHot,
     Steps,
 )
-from typica.bench._engine import Engine
 from typica.bench._feature_suite import FeatureSuite
 from typica.bench._influence import (
     FORMS,
@@ -41,6 +40,7 @@ from typica.bench._influence import (
     moved,
     uncertainty_gradient,
 )
+from typica.bench._workbench import Workbench
 from typica.detectors import Detector
 from typica.errors import InputError
 from typica.head import Head
@@ -54,13 +54,13 @@ BINS = 60
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
-def analyse(engine: Engine) -> Analysis:
+def analyse(workbench: Workbench) -> Analysis:
     """Return the four parts of the analysis; the head must be known."""
-    sets = engine.sets
+    sets = workbench.sets
     head = sets.head
     if head is None:
         raise InputError("analysis: needs a head; give head.weight.npy and head.bias.npy.")
-    ctm = engine.detector("ctm")
+    ctm = workbench.detector("ctm")
     means = class_means(ctm, head)
     steps, curves = toy_experiment(sets, means, head)
     quantities = _quantities(sets, ctm, head)

@@ -1,45 +1,28 @@
-"""Fit detectors and score sets with them: the engine of `compare`, `choose` and `bench`.
+"""Fit detectors and score sets with them: what `compare`, `choose` and `bench` share.
 
 A detector that fails is reported in its place, and the others go on.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from typica.arrays import Array, as_features, row_blocks, to_numpy
 from typica.bench._feature_suite import FeatureSuite
-from typica.bench._knn_grid import choose_k
-from typica.bench._methods import make_method, needs_head
-from typica.bench._schema import CHOSEN, IMAGE_METHODS, Params, is_known, method_params
-from typica.bench._skipped import Skipped
-from typica.bench._suite import Protocol, Suite
+from typica.bench._method_names import make_detectors
 from typica.checks import false_alarm_rate
-from typica.detectors import (
-    Detector,
-    detector_class,
-    list_detectors,
-    reads_layers,
-    takes_head,
-)
-from typica.errors import InputError, argument, border
+from typica.detectors import Detector
+from typica.errors import InputError, border
 from typica.head import Head
 from typica.metrics import Evaluation, evaluate_many
-from typica.origin import PENULTIMATE
 from typica.progress import steps
-
-# The methods of the CTM paper's tables, and those of them that are detectors of features.
-PAPER_METHODS: Final = ("msp", "max_logit", "energy", "odin", "mahalanobis", "knn", "cw", "ctm")
-PAPER: Final = tuple(name for name in PAPER_METHODS if name not in IMAGE_METHODS)
-KEPT: Final = ("ctm", "cw")  # detectors that are asked again after they have scored: small ones
 
 
 class Scores(NamedTuple):
@@ -218,181 +201,3 @@ def accepted(suite: FeatureSuite, detector: Detector) -> dict[str, float]:
     for name, features in {"test": suite.test, **suite.ood}.items():
         shares[name] = float(np.mean(detector.predict(features) == 1))
     return shares
-
-
-def of_features() -> list[str]:
-    """Return the names of all detectors but those that read several layers.
-
-    >>> "ctm" in of_features(), "layer_ensemble" in of_features()
-    (True, False)
-    """
-    return [name for name in list_detectors() if detector_class(name).tags.reads != "layers"]
-
-
-def make_detectors(
-    names: Iterable[str] | None = None, head: Head | None = None
-) -> dict[str, Detector]:
-    """Make detectors by their names (all if None), with the head where they use one.
-
-    >>> list(make_detectors(["ctm", "msp"], Head(np.eye(2))))
-    ['ctm', 'msp']
-    """
-    made = {}
-    for name in of_features() if names is None else names:
-        detector = detector_class(name)()
-        made[detector.kind] = detector.set_params(head=head) if takes_head(detector) else detector
-    return made
-
-
-def named_methods(suite: Suite, wanted: str | None) -> dict[str, Params]:
-    """Return the methods to run with their parameters.
-
-    wanted: None for the suite's own, "all", "paper", or names with commas between; rectifiers
-    stand before a detector with a + between.
-
-    >>> from typica.bench import load_suite
-    >>> named_methods(load_suite("cifar100-densenet"), "ctm,knn")
-    {'ctm': {}, 'knn': {'k': 200}}
-    """
-    if wanted is None:
-        return dict(suite.methods)
-    known = [*list_detectors(), *IMAGE_METHODS]
-    typed = [name.strip().lower().replace("-", "_") for name in wanted.split(",")]
-    names = {"all": known, "paper": PAPER_METHODS}.get(wanted, typed)
-    unknown = [repr(name) for name in names if not is_known(name)]
-    if unknown:
-        choices = ", ".join(sorted(known))
-        raise InputError(
-            f"{argument('methods')}: {', '.join(unknown)} unknown; choose from {choices}."
-        )
-    return {name: suite.methods.get(name, {}) for name in names}
-
-
-@dataclass(frozen=True)
-class MethodScores:
-    """The scores of one method on every set, or why there are none.
-
-    params: what the method was run with, defaults included.
-    """
-
-    scores: Scores | None = None
-    params: Params = field(default_factory=dict)
-    skipped: Skipped | None = None
-
-
-class Engine:
-    """The methods of a suite on its features: each is fitted and scored once, whoever asks."""
-
-    def __init__(self, sets: FeatureSuite, protocol: Protocol | None = None) -> None:
-        self.sets = sets
-        self.protocol = protocol or Protocol()
-        self._scored: dict[str, MethodScores] = {}
-        self._kept: dict[str, Detector] = {}
-
-    def detector(self, name: str) -> Detector:
-        """Return one of the detectors that are `KEPT`, fitted, with its default parameters."""
-        if name not in self._kept:
-            detector = self._made(name, {})
-            self._kept[name] = detector.fit(self.sets.train, self.sets.train_labels)
-        return self._kept[name]
-
-    def scored(self, methods: Mapping[str, Params]) -> dict[str, MethodScores]:
-        """Return the scores of methods with these parameters; one that fails keeps its place."""
-        wanted = {_key(name, params): name for name, params in methods.items()}
-        to_measure = {key: name for key, name in wanted.items() if key not in self._scored}
-        with steps("measuring", len(to_measure)) as done:
-            for key, name in to_measure.items():
-                self._scored[key] = self._measured(name, methods[name])
-                done(name)
-        return {name: self._scored[key] for key, name in wanted.items()}
-
-    def _measured(self, name: str, params: Params) -> MethodScores:
-        """Fit and score one method on its own, so that its numbers depend on no other.
-
-        The detector goes with it, unless it is asked again.
-        """
-        if self._lacks_input(name):
-            return self._without_fit(name, params)
-        run = self._fitted(name, params)
-        if not run.error:
-            with run.reporting():
-                self._score(run)
-        used = method_params(name) | dict(params) | run.chosen
-        if run.error:
-            return MethodScores(params=_plain(used), skipped=Skipped("failed", run.error))
-        if name in KEPT and not params:
-            self._kept[name] = run.detector
-        return MethodScores(run.scores, _plain(used))
-
-    def _lacks_input(self, name: str) -> bool:
-        """Tell whether a method needs more than features: images, layers, or an unknown head."""
-        if name in IMAGE_METHODS:
-            return True
-        if _reads_layers(name) and not self.sets.layers:
-            return True
-        return self.sets.head is None and needs_head(name)
-
-    def _rows(self, detector: Detector, name: str, features: Any) -> Any:
-        """Return what a detector reads of a set: its features, or those of all layers."""
-        if reads_layers(detector) is None:
-            return features
-        layers = {layer: by_set[name] for layer, by_set in self.sets.layers.items()}
-        return {**layers, PENULTIMATE: features}
-
-    def _score(self, run: Run) -> None:
-        """Score every set with a fitted detector; there are no layers of the held-out one."""
-        sets, detector = self.sets, run.detector
-        ood = {name: self._rows(detector, name, rows) for name, rows in sets.ood.items()}
-        held_out = sets.calibration if reads_layers(detector) is None else None
-        run.score(self._rows(detector, "test", sets.test), ood, held_out)
-
-    def _without_fit(self, name: str, params: Params) -> MethodScores:
-        """Return the scores that came with the images, or say what is needed."""
-        used = method_params(name) | dict(params)
-        if name not in IMAGE_METHODS and _reads_layers(name):
-            how = f"name some in the suite, and run with {argument('data', 'DIR')}"
-            return MethodScores(params=_plain(used), skipped=Skipped("needs layers", how))
-        if name not in IMAGE_METHODS:
-            reason = Skipped("needs a head", "give head.weight.npy and head.bias.npy")
-            return MethodScores(params=used, skipped=reason)
-        if name not in self.sets.scores:
-            how = f"run with {argument('data', 'DIR')}"
-            why = f"it moves the input, which features do not hold; {how}"
-            return MethodScores(params=used, skipped=Skipped("needs images", why))
-        by_set = {key: np.asarray(scores) for key, scores in self.sets.scores[name].items()}
-        held_out = by_set.pop("calibration", None)
-        return MethodScores(Scores(by_set.pop("test"), by_set, held_out), used)
-
-    def _fitted(self, name: str, params: Params) -> Run:
-        if name in self._kept and not params:
-            return Run(self._kept[name])
-        sets, run = self.sets, Run(self._made(name, params))
-        if params.get("k") == CHOSEN:
-            with run.reporting():
-                self._choose_k(run)
-        run.fit(self._rows(run.detector, "train", sets.train), sets.train_labels)
-        return run
-
-    def _choose_k(self, run: Run) -> None:
-        sets, protocol = self.sets, self.protocol
-        k, by_k = choose_k(sets.train, sets.train_labels, protocol.knn_grid, protocol.seed)
-        run.detector.set_params(k=k)
-        run.chosen = {"k": k, "k_grid": {str(k): auroc for k, auroc in by_k.items()}}
-
-    def _made(self, name: str, params: Params) -> Any:
-        """Make an unfitted detector, or Pipeline, with the suite's head where it is used."""
-        return make_method(name, params, self.sets.head)
-
-
-def _reads_layers(name: str) -> bool:
-    return reads_layers(make_method(name, {}, None)) is not None
-
-
-def _key(name: str, params: Params) -> str:
-    return f"{name} {json.dumps(params, sort_keys=True, default=str)}"
-
-
-def _plain(params: Params) -> dict[str, Any]:
-    """Return parameters as JSON types; what is not one (detectors inside an ensemble) as text."""
-    plain: dict[str, Any] = json.loads(json.dumps(dict(params), default=str))
-    return plain

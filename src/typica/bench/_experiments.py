@@ -12,7 +12,7 @@ import numpy as np
 from typica.arrays import AnyArray
 from typica.bench import published
 from typica.bench._analysis import analyse
-from typica.bench._engine import Engine, MethodScores, Scores
+from typica.bench._engine import Scores
 from typica.bench._feature_suite import FeatureSuite
 from typica.bench._intervals import with_intervals
 from typica.bench._misclassification import aurc, e_aurc
@@ -21,6 +21,7 @@ from typica.bench._record import Common, Printed, Record, Row, Stated
 from typica.bench._schema import Params
 from typica.bench._skipped import Skipped
 from typica.bench._suite import Suite
+from typica.bench._workbench import MethodScores, Workbench
 from typica.bench.published import PAPER
 from typica.errors import InputError, argument, border
 from typica.progress import steps
@@ -34,6 +35,7 @@ EXPERIMENTS = {
     "analysis": "influence, one-hotness, perturbed weights, and what each OOD set is caught by",
     "misclassification": "how well each method ranks the network's own mistakes (AURC)",
 }
+APART = ("ablation", "layers", "analysis")  # experiments with rows of their own
 PENULTIMATE: Final = "penultimate"
 ABLATION: Final = {"standard": "max_logit", "cw": "cw", "cm": "ctm"}  # row -> method
 
@@ -44,6 +46,13 @@ class Outcome(NamedTuple):
     record: Record
     scores: dict[str, Scores]
 
+    def check_measured(self) -> None:
+        """Raise if no method could be measured, where the experiment measures any."""
+        record = self.record
+        if record.experiment != "analysis" and not record.rows:
+            reason = next(iter(record.skipped.values()), "name methods")
+            raise InputError(f"nothing could be measured; {reason}.")
+
 
 @border
 def run_experiment(
@@ -53,19 +62,19 @@ def run_experiment(
     methods: Mapping[str, Params],
     *,
     full: bool = False,
-    engine: Engine | None = None,
+    workbench: Workbench | None = None,
 ) -> Outcome:
     """Run one of `EXPERIMENTS` on a suite's features.
 
-    full: take OOD sets whole, as the suite's protocol may say too. engine: one that has fitted
+    full: take OOD sets whole, as the suite's protocol may say too. workbench: one that has fitted
     methods on these features for another experiment; none is fitted again.
     """
     if experiment not in EXPERIMENTS:
         choices = ", ".join(EXPERIMENTS)
         raise InputError(f"experiment {experiment!r} is unknown; choose one of {choices}.")
-    engine = engine or Engine(sets, suite.protocol)
+    workbench = workbench or Workbench(sets, suite.protocol)
     full = full or suite.protocol.full
-    scored = _scored(experiment, suite, methods, engine)
+    scored = _scored(experiment, suite, methods, workbench)
     found = {row: entry.scores for row, entry in scored.items() if entry.scores is not None}
     rows = {row: _row(row, scored[row], suite, sets, full) for row in found}
     if experiment not in ("ablation", "layers"):
@@ -75,7 +84,7 @@ def run_experiment(
         title=suite.title,
         experiment=experiment,
         protocol=_stated(suite, full),
-        accuracy=accuracies(engine),
+        accuracy=accuracies(workbench),
         near=tuple(name for name in sets.ood if name in sets.near),
         n=_sizes(sets),
         rows=rows,
@@ -84,24 +93,34 @@ def run_experiment(
         left_out=sets.left_out,
         published=_published(experiment, suite, sets),
         published_by=PAPER if suite.published is None else suite.published.by,
-        analysis=analyse(engine) if experiment == "analysis" else None,
+        analysis=analyse(workbench) if experiment == "analysis" else None,
     )
     return Outcome(with_intervals(record, found), found)
 
 
-def accuracies(engine: Engine) -> dict[str, float]:
+def without_idle_methods(suite: Suite, experiment: str, *, for_report: bool = False) -> Suite:
+    """Return the suite without its methods, if neither experiment nor report scores with them.
+
+    Then no image has to be looked at for the sake of one.
+    """
+    if experiment in APART and not for_report:
+        return replace(suite, methods={})
+    return suite
+
+
+def accuracies(workbench: Workbench) -> dict[str, float]:
     """Return the top-1 accuracy on `test` of logits, cosines to weights (CW) and to means (CM).
 
     What cannot be had is left out: without a head that knows the labels' classes, or where a
     direction is zero, whose detector then says so.
     """
-    sets = engine.sets
+    sets = workbench.sets
     head = sets.classifier
     classifiers: dict[str, Callable[[], AnyArray]] = {}
     if head is not None:
         classifiers["standard"] = lambda: head.predict(sets.test)
-        classifiers["cw"] = lambda: engine.detector("cw").classify(sets.test)
-    classifiers["cm"] = lambda: engine.detector("ctm").classify(sets.test)
+        classifiers["cw"] = lambda: workbench.detector("cw").classify(sets.test)
+    classifiers["cm"] = lambda: workbench.detector("ctm").classify(sets.test)
     found = {}
     for name, classify in classifiers.items():
         with suppress(InputError):
@@ -120,29 +139,29 @@ def _sizes(sets: FeatureSuite) -> dict[str, int]:
 
 
 def _scored(
-    experiment: str, suite: Suite, methods: Mapping[str, Params], engine: Engine
+    experiment: str, suite: Suite, methods: Mapping[str, Params], workbench: Workbench
 ) -> dict[str, MethodScores]:
     if experiment == "analysis":
         return {}
     if experiment == "ablation":
-        return _ablation(engine)
+        return _ablation(workbench)
     if experiment == "layers":
-        return _layers(suite, engine)
-    return engine.scored(methods)
+        return _layers(suite, workbench)
+    return workbench.scored(methods)
 
 
-def _ablation(engine: Engine) -> dict[str, MethodScores]:
+def _ablation(workbench: Workbench) -> dict[str, MethodScores]:
     """Score by the largest logit (Standard), cosine to the weights (CW) and to the means (CM)."""
-    by_method = engine.scored({method: {} for method in ABLATION.values()})
+    by_method = workbench.scored({method: {} for method in ABLATION.values()})
     rows = {}
     for row, method in ABLATION.items():
         rows[row] = replace(by_method[method], params={"score": method})
     return rows
 
 
-def _layers(suite: Suite, engine: Engine) -> dict[str, MethodScores]:
+def _layers(suite: Suite, workbench: Workbench) -> dict[str, MethodScores]:
     """Score with CTM fitted at each depth."""
-    sets = engine.sets
+    sets = workbench.sets
     scored = {layer: _absent_layer(layer) for layer in suite.layers}
     with steps("measuring layers", len(sets.layers)) as done:
         for layer, features in sets.layers.items():
@@ -156,9 +175,9 @@ def _layers(suite: Suite, engine: Engine) -> dict[str, MethodScores]:
                 layers={},
                 scores={},
             )
-            scored[layer] = Engine(at_depth).scored({"ctm": {}})["ctm"]
+            scored[layer] = Workbench(at_depth).scored({"ctm": {}})["ctm"]
             done(layer)
-    last = engine.scored({"ctm": {}})["ctm"]
+    last = workbench.scored({"ctm": {}})["ctm"]
     return scored | {PENULTIMATE: _without_held_out(last)}
 
 

@@ -1,4 +1,4 @@
-"""A suite's features: made on the spot, or read from a plain folder of arrays.
+"""A suite's features: made on the spot, from its images, or read from a plain folder of arrays.
 
     train.features.npy  train.labels.npy                   needed
     test.features.npy  test.labels.npy                     needed
@@ -17,20 +17,69 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from typica.arrays import AnyArray, as_floating
 from typica.bench import digits
 from typica.bench._feature_suite import FeatureSuite
-from typica.bench._suite import Suite
+from typica.bench._suite import Suite, list_suites, load_suite
 from typica.bench.published import canonical
 from typica.data import read_features, read_labels
 from typica.errors import InputError, argument
 from typica.head import Head
 
+if TYPE_CHECKING:
+    from typica.nets import Settings
+
 NEEDED = ("train.features", "train.labels", "test.features", "test.labels")
 HELD_OUT = ("calibration", "val")
+
+
+def check_sources(suite: str, features: Path | None, data: Path | None) -> None:
+    """Raise where a suite that comes with Typica cannot be run on what was given."""
+    if suite not in list_suites():
+        return
+    known = load_suite(suite)
+    nothing = features is None and data is None
+    if known.features is not None and features is None:
+        raise InputError(
+            f"{suite} has no network, but takes its features, {known.features}; pass "
+            f"{argument('features', 'DIR')}."
+        )
+    if known.builtin and not nothing:
+        raise InputError(
+            f"{suite} brings its own data; leave out {argument('features')} and "
+            f"{argument('data')}, or name another suite."
+        )
+    if nothing and not known.builtin:
+        raise InputError(
+            f"{suite} needs data; pass {argument('data', 'DIR')} with its weights and sets, or "
+            f"{argument('features', 'DIR')}."
+        )
+
+
+def suite_features(
+    suite: Suite,
+    *,
+    features: Path | None = None,
+    data: Path | None = None,
+    cache: Path | None = None,
+    settings: Settings | None = None,
+    trust: bool = False,
+) -> FeatureSuite:
+    """Return a suite's features: from the folder that has them, made on the spot, or from images.
+
+    data, cache, settings, trust: as `prepare` takes them, for images.
+    """
+    if features is not None:
+        return read_features_folder(suite, features)
+    if suite.builtin:
+        return builtin_features(suite)
+    from typica.bench._prepare import prepare  # noqa: PLC0415 (needs torch, which is an extra)
+
+    return prepare(suite, data, cache=cache, settings=settings, trust=trust)
 
 
 def builtin_features(suite: Suite) -> FeatureSuite:

@@ -13,7 +13,8 @@ from sklearn.model_selection import train_test_split
 from typica.arrays import AnyArray
 from typica.bench._choice import Choice
 from typica.bench._choose import leave_classes_out
-from typica.bench._engine import PAPER, Comparison, compare, make_detectors, of_features
+from typica.bench._engine import Comparison, compare
+from typica.bench._method_names import make_detectors, named_detectors
 from typica.data import (
     FeatureFile,
     Images,
@@ -226,7 +227,7 @@ def _own_head(head: str | Path | None, bank: FeatureFile, every: _Labelled) -> H
 
 def _with_head(names: str | Iterable[str], head: Head | None, reason: str) -> dict[str, Detector]:
     """Make the detectors; say which are left out for want of a head."""
-    made = make_detectors(_listed(names), head)
+    made = make_detectors(named_detectors(names), head)
     if head is not None:
         return made
     headless = [name for name, detector in made.items() if wants_head(detector)]
@@ -235,11 +236,3 @@ def _with_head(names: str | Iterable[str], head: Head | None, reason: str) -> di
     if len(headless) == len(made):
         raise InputError(f"no detector is left; pass {with_head()}, or name others.")
     return {name: detector for name, detector in made.items() if name not in headless}
-
-
-def _listed(names: str | Iterable[str]) -> Iterable[str]:
-    if not isinstance(names, str):
-        return names
-    if names == "all":
-        return of_features()
-    return PAPER if names == "paper" else names.split(",")

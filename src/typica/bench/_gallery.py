@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
-from typica.bench._engine import Engine, Scores
+from typica.bench._engine import Scores
 from typica.bench._feature_suite import FeatureSuite
+from typica.bench._workbench import Workbench
 from typica.calibration import guaranteed_rank, threshold_at
 from typica.data import thumbnail
 from typica.detectors import Detector
@@ -65,24 +66,24 @@ def write_gallery(
     folder: str | Path,
     sets: FeatureSuite,
     tpr: float,
-    engine: Engine | None = None,
+    workbench: Workbench | None = None,
     scores: Mapping[str, Scores] | None = None,
 ) -> int:
     """Write the images that each method finds most telling to `folder`; return how many.
 
     Sets without images are left out. The threshold keeps a share `tpr` of the calibration inputs,
-    or of the test inputs where there are none. engine: one that has fitted CTM already. scores:
+    or of the test inputs where there are none. workbench: one that has fitted CTM already. scores:
     those of each method; of CTM alone if there are none.
     """
     folder = Path(folder)
     _remove(folder)
     if "test" not in sets.images:
         return 0
-    engine = engine or Engine(sets)
-    images = _Images(folder, sets, engine.detector("ctm"))
+    workbench = workbench or Workbench(sets)
+    images = _Images(folder, sets, workbench.detector("ctm"))
     (folder / "gallery").mkdir(parents=True, exist_ok=True)
     entries = []
-    for method, found in (scores or _of_ctm(engine)).items():
+    for method, found in (scores or _of_ctm(workbench)).items():
         cut = _threshold(_held_out(found), tpr)
         by_set = {"test": np.asarray(found.test)}
         for name, strange in found.ood.items():
@@ -97,8 +98,8 @@ def write_gallery(
     return len(images.files)
 
 
-def _of_ctm(engine: Engine) -> dict[str, Scores]:
-    found = engine.scored({"ctm": {}})["ctm"].scores
+def _of_ctm(workbench: Workbench) -> dict[str, Scores]:
+    found = workbench.scored({"ctm": {}})["ctm"].scores
     return {} if found is None else {"ctm": found}
 
 

@@ -17,13 +17,12 @@ from typing import Any
 import numpy as np
 
 from typica.bench._engine import Scores
-from typica.bench._experiments import Outcome
+from typica.bench._experiments import APART, Outcome
 from typica.bench._record import Record
 from typica.errors import FormatError, InputError, about
 from typica.files import atomic_path, check_growth, existing, read_json, reading
 from typica.kinds import Kind, kind_of, wrong_kind
 
-APART = ("ablation", "layers", "analysis")  # experiments with rows of their own
 _PARTS = {"accuracy", "n", "published", "skipped"}  # of these, which their tables need
 
 

@@ -3,42 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from typica.bench import (
-    APART,
     EXPERIMENTS,
-    Engine,
-    FeatureSuite,
-    Outcome,
+    Record,
     Suite,
     Table,
-    builtin_features,
-    complete_result,
+    Workbench,
+    adapted,
+    check_sources,
     headline,
-    list_suites,
+    keep_result,
     load_suite,
-    named_methods,
-    read_features_folder,
     run_experiment,
+    suite_features,
     tables_of,
     to_csv,
     to_latex,
     to_markdown,
     to_terminal,
-    write_report,
-    write_result,
+    without_idle_methods,
 )
 from typica.bench.published import publications, title_of
 from typica.cli.app import new_app
 from typica.cli.checks import check_folder, one_of, out_folder, out_text, prints
 from typica.cli.options import Backend, Json, OnError, Trust
 from typica.cli.show import console, error_console, write_json, write_text
-from typica.errors import InputError
+from typica.errors import InputError, about
+from typica.nets import Settings
 from typica.progress import note
 
 app = new_app()
@@ -110,72 +106,61 @@ def bench(
     ] = None,
 ) -> None:
     """Measure the methods of a suite: the CTM paper's tables, OpenOOD's, or your own network's."""
-    _check(suite, features, data)
-    printed = prints(json=json_file, csv=csv_file, markdown=markdown, latex=latex)
-    described = load_suite(suite, data=data, check_paths=features is None)
-    described = _adapted(described, seed, methods)
-    folder = output or (Path(f"{described.name}-result") if report else None)
-    if folder is not None:
-        check_folder(folder)
-    scored = described
-    if experiment in APART and not report:
-        scored = replace(described, methods={})
-    sets = _sets(scored, features, data, cache, trust, backend, on_error)
-    engine = Engine(sets, described.protocol)
-    outcome = run_experiment(
-        experiment, described, sets, described.methods, full=full, engine=engine
-    )
-    record = outcome.record
-    tables = tables_of(record, against=against)
-    measures = experiment != "analysis"
-    if not printed:
-        if against is not None and measures and not record.beside(against):
-            note(f"{title_of(against)} has nothing that this can be compared with")
-        if found := headline(record, against=against):
-            console.print(f"{found}\n", markup=False)
-        for made in tables:
-            console.print(to_terminal(made))
-    if json_file is not None:
-        write_json(record.to_dict(), json_file)
-    _write(tables, {to_csv: csv_file, to_markdown: markdown, to_latex: latex})
-    if folder is not None:
-        _keep(folder, report, outcome, described, engine, against)
-    if measures and not record.rows:
-        reason = next(iter(record.skipped.values()), "name methods")
-        raise InputError(f"bench: nothing could be measured; {reason}.")
-
-
-def _adapted(suite: Suite, seed: int | None, methods: str | None) -> Suite:
-    """Return the suite with the seed and the methods that were asked for."""
-    if seed is not None:
-        suite = replace(suite, protocol=replace(suite.protocol, seed=seed))
-    return replace(suite, methods=named_methods(suite, methods))
-
-
-def _check(suite: str, features: Path | None, data: Path | None) -> None:
-    """Raise for options that make no sense, before any work."""
     if features is not None and data is not None:
         raise InputError(
             "--features and --data: pass one of the two, features or the images to take them from."
         )
-    known = load_suite(suite) if suite in list_suites() else None
-    if known is None:
-        return
-    if known.features is not None and features is None:
-        raise InputError(
-            f"bench: {suite} has no network, but takes its features, {known.features}; pass "
-            "--features DIR."
-        )
-    if known.builtin and not features is data is None:
-        raise InputError(
-            f"bench: {suite} brings its own data; leave out --features and --data, or name another "
-            "suite."
-        )
-    if features is data is None and not known.builtin:
-        raise InputError(
-            f"bench: {suite} needs data; pass --data DIR with its weights and sets, or --features "
-            "DIR."
-        )
+    with about("bench"):
+        check_sources(suite, features, data)
+    printed = prints(json=json_file, csv=csv_file, markdown=markdown, latex=latex)
+    found = load_suite(suite, data=data, check_paths=features is None)
+    described = adapted(found, seed=seed, methods=methods)
+    folder = _result_folder(described, output, report)
+    sets = suite_features(
+        without_idle_methods(described, experiment, for_report=report),
+        features=features,
+        data=data,
+        cache=cache,
+        settings=Settings(backend=backend, on_error=on_error),  # type: ignore[arg-type]
+        trust=trust,
+    )
+    workbench = Workbench(sets, described.protocol)
+    outcome = run_experiment(
+        experiment, described, sets, described.methods, full=full, workbench=workbench
+    )
+    tables = tables_of(outcome.record, against=against)
+    if not printed:
+        _show(outcome.record, tables, against)
+    if json_file is not None:
+        write_json(outcome.record.to_dict(), json_file)
+    _write(tables, {to_csv: csv_file, to_markdown: markdown, to_latex: latex})
+    if folder is not None:
+        kept = keep_result(folder, outcome, described, workbench, report=report, against=against)
+        for path in kept:
+            error_console.print(f"wrote {path}")
+    with about("bench"):
+        outcome.check_measured()
+
+
+def _result_folder(suite: Suite, output: Path | None, report: bool) -> Path | None:
+    """Return where result and report go, if anywhere: a folder that can be written to."""
+    folder = output
+    if output is None and report:
+        folder = Path(f"{suite.name}-result")
+    if folder is not None:
+        check_folder(folder)
+    return folder
+
+
+def _show(record: Record, tables: Sequence[Table], against: str | None) -> None:
+    """Print the tables, with the sentence that leads them."""
+    measures = record.experiment != "analysis"
+    if against is not None and measures and not record.beside(against):
+        note(f"{title_of(against)} has nothing that this can be compared with")
+    if leads := headline(record, against=against):
+        console.print(f"{leads}\n", markup=False)
+    for table in tables:
+        console.print(to_terminal(table))
 
 
 def _write(
@@ -185,41 +170,3 @@ def _write(
     for rendered, target in targets.items():
         if target is not None:
             write_text(rendered(tables), target)
-
-
-def _keep(
-    folder: Path,
-    report: bool,
-    outcome: Outcome,
-    suite: Suite,
-    engine: Engine,
-    against: str | None,
-) -> None:
-    """Write the result, its images where there are any, and the report with all that it shows."""
-    written = write_result(folder, outcome)
-    error_console.print(f"wrote {written}")
-    complete_result(folder, outcome, suite, engine, for_report=report)
-    if report:
-        page = write_report(folder, folder / "report.html", against=against)
-        error_console.print(f"wrote {page}")
-
-
-def _sets(
-    suite: Suite,
-    features: Path | None,
-    data: Path | None,
-    cache: Path | None,
-    trust: bool,
-    backend: str,
-    on_error: str,
-) -> FeatureSuite:
-    """Return the suite's features: from the folder that has them, on the spot, or from images."""
-    if features is not None:
-        return read_features_folder(suite, features)
-    if suite.builtin:
-        return builtin_features(suite)
-    from typica.bench import prepare  # noqa: PLC0415 (needs torch, which is an extra)
-    from typica.nets import Settings  # noqa: PLC0415
-
-    settings = Settings(backend=backend, on_error=on_error)  # type: ignore[arg-type]
-    return prepare(suite, data, cache=cache, settings=settings, trust=trust)

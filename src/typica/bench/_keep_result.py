@@ -1,0 +1,59 @@
+"""What `typica bench -o` leaves: the result, images that tell of it, and the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from typica.bench._experiments import APART, Outcome, run_experiment
+from typica.bench._gallery import write_gallery
+from typica.bench._results import result_file, write_result
+from typica.bench._suite import Suite
+from typica.bench._workbench import Workbench
+from typica.bench.report import write_report
+
+
+def keep_result(
+    folder: str | Path,
+    outcome: Outcome,
+    suite: Suite,
+    workbench: Workbench,
+    *,
+    report: bool = False,
+    against: str | None = None,
+) -> Iterator[Path]:
+    """Write a result to a folder with all that tells of it; yield each file when it is there.
+
+    report: write report.html as well, with the other experiments that it shows. against: whose
+    published numbers lead there.
+    """
+    yield write_result(folder, outcome)
+    complete_result(folder, outcome, suite, workbench, for_report=report)
+    if report:
+        yield write_report(folder, Path(folder) / "report.html", against=against)
+
+
+def complete_result(
+    folder: str | Path,
+    outcome: Outcome,
+    suite: Suite,
+    workbench: Workbench,
+    *,
+    for_report: bool = False,
+) -> None:
+    """Write the images that a result is told by, where its sets have any, beside the result.
+
+    outcome: what `write_result` wrote to the folder. for_report: run and write the other
+    experiments that a report shows as well; `workbench` has fitted their methods already.
+    """
+    experiment, sets = outcome.record.experiment, workbench.sets
+    full = bool(outcome.record.protocol.full)
+    scores = None if experiment in APART else outcome.scores
+    written = result_file(folder, experiment)
+    shown = ["main"] if sets.head is None else ["main", "analysis"]
+    for other in shown if for_report else []:
+        if result_file(folder, other) != written:
+            more = run_experiment(other, suite, sets, suite.methods, full=full, workbench=workbench)
+            write_result(folder, more)
+            scores = more.scores or scores
+    write_gallery(folder, sets, suite.protocol.tpr, workbench, scores)
