@@ -39,15 +39,15 @@ def test_known_architectures(tmp_path):
     torch.save(model.state_dict(), path)
     opened = open_model("WideResNet 40-2", path, layer="block3")
     assert opened.transform == zoo.transform("wideresnet-40-2")
-    assert opened.identity == {
+    assert opened.identity.to_dict() == {
         "model": "wideresnet-40-2",
         "weights": FeatureExtractor(model).fingerprint(),
         "layer": "block3",
         "reduce": "mean",
     }
-    assert open_model("wideresnet-40-2", "random", layers=["block2", "penultimate"]).identity[
-        "layer"
-    ] == [
+    assert open_model(
+        "wideresnet-40-2", "random", layers=["block2", "penultimate"]
+    ).identity.layer == [
         "block2",
         "penultimate",
     ]
@@ -57,7 +57,7 @@ def test_known_architectures(tmp_path):
         open_model("resnet-50")
     with pytest.raises(typica.InputError, match=r"none\.pth: there is no such file"):
         open_model("resnet-50", "none.pth")
-    assert open_model("wideresnet-40-2", path, head="fc").identity["head"] == "fc"
+    assert open_model("wideresnet-40-2", path, head="fc").identity.head == "fc"
 
 
 def test_files_by_their_ending(tmp_path):
@@ -73,8 +73,8 @@ def test_files_by_their_ending(tmp_path):
         opened = open_model(tmp_path / f"model{ending}", trust=ending != ".onnx")
         assert type(opened.extractor) is kind and opened.transform is None
         assert close(opened.extractor(images()).features, expected(model, images())[0])
-        assert opened.identity["model"] == f"model{ending}"
-        assert opened.identity["weights"] == opened.extractor.fingerprint()
+        assert opened.identity.model == f"model{ending}"
+        assert opened.identity.weights == opened.extractor.fingerprint()
     assert close(
         open_model(tmp_path / "model.pt2", layer="conv", reduce="max", trust=True)
         .extractor(x)
@@ -157,7 +157,7 @@ def test_functions_of_the_users(here):
     x = np.ones((2, 4), dtype=np.float32)
     opened = open_model("my_models:plain")
     assert opened.extractor(x).features.shape == (2, 3) and opened.transform is None
-    assert opened.identity["model"] == "my_models:plain"
+    assert opened.identity.model == "my_models:plain"
     other = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
     torch.save(other.state_dict(), here / "w.pth")
     opened = open_model("my_models:with_weights", str(here / "w.pth"), layer="0")
@@ -226,7 +226,7 @@ def test_a_model_is_opened_again_with_its_head_and_its_code(here, monkeypatch):
     opened = open_model("twos:two", head="a")
     x = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
     source = {
-        **opened.identity,
+        **opened.identity.to_dict(),
         "transform": Preprocessing(8, 8).to_dict(),
         "model_file": None,
         "weights_file": None,
@@ -235,7 +235,9 @@ def test_a_model_is_opened_again_with_its_head_and_its_code(here, monkeypatch):
     assert opened.origin(Preprocessing(8, 8)) == origin
     again = reopen(origin, model="twos:two").opened
     assert torch.equal(again.extractor(x).features, opened.extractor(x).features)
-    with BankWriter("rows", {**opened.identity, "transform": source["transform"]}) as writer:
+    with BankWriter(
+        "rows", {**opened.identity.to_dict(), "transform": source["transform"]}
+    ) as writer:
         writer.write({"features": opened.extractor(x).features.numpy()})
         assert writer.finish().origin == origin
     found = Bank.open("rows").origin
@@ -261,10 +263,10 @@ def test_reductions_are_told_apart_by_their_code(here, monkeypatch):
     monkeypatch.syspath_prepend(here)
     import reductions
 
-    first = open_model("nets_of_mine:plain", reduce=reductions.squeeze).identity["reduce"]
+    first = open_model("nets_of_mine:plain", reduce=reductions.squeeze).identity.reduce
     assert first.startswith("reductions.squeeze ")
     (here / "reductions.py").write_text("def squeeze(x):\n    return x.mean((2, 3))\n")
-    assert open_model("nets_of_mine:plain", reduce=reductions.squeeze).identity["reduce"] != first
+    assert open_model("nets_of_mine:plain", reduce=reductions.squeeze).identity.reduce != first
     for nameless in (lambda x: x.mean((2, 3)), functools.partial(torch.amax, dim=(2, 3))):
         with pytest.raises(
             typica.InputError,

@@ -62,7 +62,7 @@ def test_features_and_logits_are_those_of_the_network(learnt):
 def test_a_file_of_it_is_a_model(file, learnt, tmp_path):
     opened = open_model(file)
     assert kind_of(file) == "holds a network"
-    assert opened.identity["weights"] == Perceptron.of(learnt).fingerprint()
+    assert opened.identity.weights == Perceptron.of(learnt).fingerprint()
     assert "(3 classes)" in opened.extractor.describe()
     bank = extract(IMAGES, file, tmp_path / "bank", TRANSFORM, labels=LABELS)
     assert bank.settings["backend"] == "numpy" and bank.head == opened.extractor.head

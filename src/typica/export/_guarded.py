@@ -53,7 +53,7 @@ def front_of(
             "or fit the detector on a bank that knows."
         )
     shape = None if transform is None else transform.shape
-    facts = {"model": str(opened.identity["model"]), "weights": str(opened.identity["weights"])}
+    facts = {"model": opened.identity.model, "weights": opened.identity.weights}
     if transform is not None:
         facts["transform"] = json.dumps(transform.to_dict())
     return Front(Network.of(opened.extractor, shape), transform, uint8, facts)

@@ -257,7 +257,7 @@ def _columns(
 
 def _head(opened: Opened) -> Head | None:
     """Return the head, if the features are its input."""
-    if feature_layer(opened.identity["layer"]) is not None:
+    if feature_layer(opened.identity.layer) is not None:
         return None
     try:
         head: Head = opened.extractor.head

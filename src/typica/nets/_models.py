@@ -9,7 +9,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -31,30 +31,55 @@ _FORMS = (
 )
 
 
+@dataclass(frozen=True)
+class Identity:
+    """What tells the features of a network from those of another network or layer.
+
+    model: its name. weights: a digest. layer: the feature's, or several. reduce: how maps become
+    rows. head: its name, where it was given. code: a digest of what a function is defined in.
+    """
+
+    model: str
+    weights: str
+    layer: str | list[str] | None
+    reduce: str
+    head: str | None = None
+    code: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values, as banks keep them: what does not apply is left out."""
+        known = asdict(self)
+        if self.head is None:
+            del known["head"]
+        if not is_function(self.model):
+            del known["code"]
+        return known
+
+
 class Opened(NamedTuple):
     """A network ready to give features.
 
     extractor: a FeatureExtractor, GraphExtractor, OnnxExtractor or Perceptron. transform: the
-    preprocessing of its images, where it is known. identity: JSON values that tell its features
-    from those of another network or layer. model_file, weights_file: where they lie, where they
-    are files.
+    preprocessing of its images, where it is known. model_file, weights_file: where they lie, where
+    they are files.
     """
 
     extractor: Any
     transform: Preprocessing | None
-    identity: dict[str, Any]
+    identity: Identity
     model_file: str | None = None
     weights_file: str | None = None
 
     def identity_of(self, images: Images, transform: Preprocessing) -> dict[str, Any]:
         """Return what tells a bank of these images by this network from all others."""
         made = {"transform": transform.to_dict(), "data": images.fingerprint()}
-        return {**self.identity, **made}
+        return {**self.identity.to_dict(), **made}
 
     def origin(self, transform: Preprocessing) -> Origin:
         """Return the origin of the features of images that are preprocessed like this."""
         files = {"model_file": self.model_file, "weights_file": self.weights_file}
-        return Origin.from_dict({**self.identity, "transform": transform.to_dict(), **files})
+        made = {"transform": transform.to_dict(), **files}
+        return Origin.from_dict({**self.identity.to_dict(), **made})
 
 
 @dataclass(frozen=True)
@@ -77,14 +102,14 @@ class _Asked:
 
     def of(self, name: str, extractor: Any, transform: Preprocessing | None) -> Opened:
         """Return the network that an extractor runs."""
-        identity = {
-            "model": name,
-            "weights": extractor.fingerprint(),
-            "layer": self.layer if self.layers is None else list(self.layers),
-            "reduce": self.reduce if isinstance(self.reduce, str) else _function_name(self.reduce),
-        }
-        if self.head is not None:
-            identity["head"] = self.head
+        identity = Identity(
+            model=name,
+            weights=extractor.fingerprint(),
+            layer=self.layer if self.layers is None else list(self.layers),
+            reduce=self.reduce if isinstance(self.reduce, str) else _function_name(self.reduce),
+            head=self.head,
+            code=code_of(name.rpartition(":")[0]) if is_function(name) else None,
+        )
         return Opened(extractor, transform, identity)
 
 
@@ -147,7 +172,6 @@ def _open(spec: str, weights: Any, asked: _Asked, trust: bool) -> Opened:
     if is_function(spec):
         model, transform = _from_function(spec, weights)
         opened = asked.of(spec, asked.of_module(model), transform)
-        opened.identity["code"] = code_of(spec.rpartition(":")[0])
         if (code := code_to_run(spec, weights)) is not None:
             code.agree()
         return opened._replace(weights_file=_absolute(weights))

@@ -58,7 +58,7 @@ def reopen(
         reduce=origin.reduce,
         trust=trust,
     )
-    if opened.identity["weights"] != origin.weights:
+    if opened.identity.weights != origin.weights:
         raise _other_weights(file or spec)
     known = Preprocessing.from_dict(origin.transform)
     if transform is not None and images is not None:

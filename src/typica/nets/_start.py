@@ -64,7 +64,7 @@ def start_runner(
     sample, count = _sample(images, transform), total or len(images)
     if settings.backend != "auto":
         return _made(opened, settings, sample, count)
-    file = choice_file(opened.identity, sample.shape[1:], settings)
+    file = choice_file(opened.identity.to_dict(), sample.shape[1:], settings)
     choice = read_choice(file)
     if choice is not None and choice.holds_for(count):
         runner = _as_before(opened, settings, sample, choice)

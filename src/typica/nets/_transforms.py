@@ -54,7 +54,7 @@ def transform_for(
     if opened.transform is not None:
         own: Preprocessing = replace(opened.transform, **given)
         return own
-    with about(f"the preprocessing of {opened.identity['model']} is not known"):
+    with about(f"the preprocessing of {opened.identity.model} is not known"):
         found = _read_off(opened, images)
     # Over plain values, so that one number stands for the mean of one channel.
     made = Preprocessing.from_dict({**_size_and_mode(found), "scale": found.scale, **given})
