@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -38,17 +38,16 @@ from typica.cli.show import (
     write_json,
 )
 from typica.data import (
+    Images,
     RowPrinter,
     check_verdict_file,
     open_images,
     read_arriving,
-    read_grouped,
     read_labels,
-    read_rows,
     write_verdicts,
 )
-from typica.decide import describe, judge, load_detector, origin_of
-from typica.detectors import calibration_of, final_detector, reads_layers, reads_logits
+from typica.decide import describe_rule, judge, load_detector
+from typica.detectors import calibration_of, final_detector
 from typica.errors import InputError
 from typica.groups import GroupVerdict, GroupVerdicts
 from typica.nets import InputReader, are_images
@@ -150,44 +149,34 @@ def score(
         wanted = TableScoring(estimator, inputs, named, levels, only, output, whole)
         score_tables(wanted, limit, json_file)
         return
-    paths = [Path(name) for name in inputs]
-    streams = paths == [STANDARD] and output == "-"
-    needs_all_rows = {fdr, groups, sort, json_file} != {None}
-    if streams and not needs_all_rows:
+    paths = list(map(Path, inputs))
+    asked = {**levels, "fdr": fdr}
+    if _can_stream(paths, output, (fdr, groups, sort, json_file)):
         _pipe(lambda rows: judge(estimator, rows, **levels), only)
         return
     images = open_images(paths) if _are_images(paths) else None
     if images is None:
-        rows, ids = _read(estimator, paths, groups)
-        with work("scoring", len(rows)):
-            verdicts = judge(estimator, rows, **levels, fdr=fdr, groups=ids)
+        verdicts = _judged_rows(estimator, paths, groups, asked)
     else:
-        # Needs torch, which is an extra.
-        from typica.nets import judge_images  # noqa: PLC0415
-
-        verdicts = judge_images(
-            estimator,
-            images,
-            **levels,
-            fdr=fdr,
-            groups=_file_of(groups),
-            **network(model, weights, transform, trust, backend, on_error),
-        )
+        through = network(model, weights, transform, trust, backend, on_error)
+        verdicts = _judged_images(estimator, images, groups, asked | through)
     if output is not None:
         by = repr(final_detector(estimator))
         write_verdicts(verdicts, output, images=images, only=only, sort=sort, about=by)
         _say_written(output)
-    shown = verdicts if only is None else verdicts.only(only)
+    shown = _Shown(verdicts, only, sort, limit, "rows" if images is None else "images")
     if not printed:
-        _show(shown.sort(sort), limit, by=sort)
-        _show_groups(verdicts.groups, limit, only)
-        what = "rows" if images is None else "images"
-        console.print(share_of(verdicts.n_atypical, len(verdicts), what))
+        shown.show()
     if json_file is not None:
-        listed = shown if sort is None else shown.sort(sort)
-        asked = {fdr, *levels.values()} != {None}
-        rule = _rule(estimator, verdicts, asked)
-        write_json(rule | _records(listed, verdicts), json_file)
+        rule = describe_rule(estimator, verdicts, asked=set(asked.values()) != {None})
+        write_json(rule | shown.to_dict(), json_file)
+
+
+def _can_stream(
+    inputs: Sequence[Path], output: str | None, need_all_rows: Sequence[str | None]
+) -> bool:
+    """Tell whether rows can be judged as they arrive; what needs all of them was not asked for."""
+    return inputs == [STANDARD] and output == "-" and set(need_all_rows) == {None}
 
 
 def _check_output(output: str | None) -> None:
@@ -224,23 +213,34 @@ def _check_levels(estimator: Any, path: Path, levels: Sequence[str | None]) -> N
         )
 
 
+def _judged_rows(
+    estimator: Any, inputs: list[Path], groups: str | None, asked: dict[str, Any]
+) -> Verdicts:
+    """Return the verdicts on features: of a file, or of standard input."""
+    rows, ids = _read(InputReader.of(estimator), inputs, groups)
+    with work("scoring", len(rows)):
+        return judge(estimator, rows, **asked, groups=ids)
+
+
 def _read(
-    estimator: Any, inputs: list[Path], groups: str | None
+    reader: InputReader, inputs: list[Path], groups: str | None
 ) -> tuple[AnyArray, AnyArray | None]:
     """Return the rows that the detector reads, and what each belongs to where that was asked."""
-    if len(inputs) > 1:
-        raise InputError(
-            f"score: {len(inputs)} files of features; pass one, or images and folders."
-        )
-    origin, logits = origin_of(estimator), reads_logits(estimator)
     if inputs == [STANDARD]:
         blocks = list(read_arriving(cast(io.BufferedReader, sys.stdin.buffer)))
         return np.concatenate(blocks), _file_of(groups)
-    if reads_layers(estimator) is not None:
-        return InputReader.of(estimator).rows(inputs[0]), _file_of(groups)
     if groups is not None:
-        return read_grouped(inputs[0], groups, origin, logits=logits)
-    return read_rows(inputs[0], origin, logits=logits), None
+        return reader.grouped(inputs, groups)
+    return reader.rows(inputs), None
+
+
+def _judged_images(
+    estimator: Any, images: Images, groups: str | None, options: dict[str, Any]
+) -> Verdicts:
+    """Return the verdicts on images."""
+    from typica.nets import judge_images  # noqa: PLC0415 (needs torch, which is an extra)
+
+    return judge_images(estimator, images, groups=_file_of(groups), **options)
 
 
 def _file_of(groups: str | None) -> AnyArray | None:
@@ -248,39 +248,62 @@ def _file_of(groups: str | None) -> AnyArray | None:
     return None if groups is None else read_labels(groups)
 
 
-def _show(verdicts: Verdicts, limit: int, by: str | None) -> None:
-    """Print the first rows, and say how many there are."""
-    if limit and len(verdicts):
-        console.print(verdict_table(verdicts[:limit].table()))
-    if limit < len(verdicts):
-        which = f"the {limit} strangest" if by is None else f"the first {limit} by {by}"
-        console.print(f"{which} of {len(verdicts)} are shown; --limit shows more", style="dim")
+@dataclass(frozen=True)
+class _Shown:
+    """Verdicts, and how much of them is wanted: which, in what order, how many rows on the screen.
 
+    what: what they are on.
+    """
 
-def _show_groups(groups: GroupVerdicts | None, limit: int, only: str | None) -> None:
-    """Print the strangest groups, where rows were judged in groups."""
-    if groups is None:
-        return
-    chosen = [one for one in groups if only in (None, one.verdict)]
-    chosen.sort(key=lambda one: one.p_value)
-    if limit and chosen:
-        columns = zip(*chosen[:limit], strict=True)
-        console.print(
-            verdict_table(dict(zip(GroupVerdict._fields, map(list, columns), strict=True)))
-        )
-    if limit < len(chosen):
-        told = f"the {limit} strangest of {len(chosen)} groups are shown; --limit shows more"
-        console.print(told, style="dim")
-    console.print(share_of(groups.n_atypical, len(groups), "groups"))
+    verdicts: Verdicts
+    only: str | None
+    sort: str | None
+    limit: int
+    what: str
 
+    @property
+    def chosen(self) -> Verdicts:
+        return self.verdicts if self.only is None else self.verdicts.only(self.only)
 
-def _records(listed: Verdicts, verdicts: Verdicts) -> dict[str, Any]:
-    columns = listed.table()
-    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    found = {"n": len(verdicts), "rejected": verdicts.n_atypical, "rows": rows}
-    if verdicts.groups is None:
-        return found
-    return found | {"groups": [one._asdict() for one in verdicts.groups]}
+    def show(self) -> None:
+        """Print the first rows, the first groups, and how many there are."""
+        found = self.verdicts
+        self._show_rows(self.chosen.sort(self.sort))
+        if found.groups is not None:
+            self._show_groups(found.groups)
+        console.print(share_of(found.n_atypical, len(found), self.what))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return rows and groups as JSON values, with how many there are."""
+        listed = self.chosen if self.sort is None else self.chosen.sort(self.sort)
+        columns, found = listed.table(), self.verdicts
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        told = {"n": len(found), "rejected": found.n_atypical, "rows": rows}
+        if found.groups is None:
+            return told
+        return told | {"groups": [one._asdict() for one in found.groups]}
+
+    def _show_rows(self, verdicts: Verdicts) -> None:
+        limit = self.limit
+        if limit and len(verdicts):
+            console.print(verdict_table(verdicts[:limit].table()))
+        if limit < len(verdicts):
+            first = f"the first {limit} by {self.sort}"
+            self._say_more(f"the {limit} strangest" if self.sort is None else first, len(verdicts))
+
+    def _show_groups(self, groups: GroupVerdicts) -> None:
+        limit = self.limit
+        chosen = [one for one in groups if self.only in (None, one.verdict)]
+        chosen.sort(key=lambda one: one.p_value)
+        if limit and chosen:
+            columns = map(list, zip(*chosen[:limit], strict=True))
+            console.print(verdict_table(dict(zip(GroupVerdict._fields, columns, strict=True))))
+        if limit < len(chosen):
+            self._say_more(f"the {limit} strangest", f"{len(chosen)} groups")
+        console.print(share_of(groups.n_atypical, len(groups), "groups"))
+
+    def _say_more(self, which: str, of: int | str) -> None:
+        console.print(f"{which} of {of} are shown; --limit shows more", style="dim")
 
 
 def _are_images(inputs: list[Path]) -> bool:
@@ -290,14 +313,3 @@ def _are_images(inputs: list[Path]) -> bool:
     if STANDARD in inputs:
         raise InputError("score: - reads standard input and goes by itself; leave out the others.")
     return are_images(inputs)
-
-
-def _rule(estimator: Any, verdicts: Verdicts, asked: bool) -> dict[str, Any]:
-    """Return the detector's name and what decided, as JSON values; asked: by levels of this run."""
-    described = describe(estimator)
-    named = {"detector": described["detector"]}
-    if asked and verdicts.rule is not None:
-        return named | verdicts.rule.to_dict()
-    keys = ("threshold", "thresholds", "tpr", "alpha", "confidence")
-    known = described | described.get("calibration", {})
-    return named | {key: known[key] for key in keys if key in known}

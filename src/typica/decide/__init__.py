@@ -1,7 +1,7 @@
 """Decisions: calibrate, judge and explain, for detectors and Pipelines; watch a stream."""
 
 from typica.decide._conformal import ConformalDetector, Judgement
-from typica.decide._describe import describe, describe_file, load_detector
+from typica.decide._describe import describe, describe_file, describe_rule, load_detector
 from typica.decide._estimators import (
     add_scores,
     begin_calibration,
@@ -30,6 +30,7 @@ __all__ = [
     "calibrate",
     "describe",
     "describe_file",
+    "describe_rule",
     "discoveries",
     "explain",
     "fingerprint",

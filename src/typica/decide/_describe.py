@@ -11,6 +11,9 @@ from typica.detectors import TRAINING_TPR, Detector, calibration_of, final_detec
 from typica.errors import InputError
 from typica.exact import json_number
 from typica.kinds import wrong_kind
+from typica.verdicts import Verdicts
+
+_RULE = ("threshold", "thresholds", "tpr", "alpha", "confidence")
 
 
 def load_detector(path: str | Path) -> Any:
@@ -42,6 +45,19 @@ def describe(estimator: Any) -> dict[str, Any]:
         known = origin.to_dict().items()
         description["origin"] = {key: value for key, value in known if value is not None}
     return description | _decisions(final)
+
+
+def describe_rule(estimator: Any, verdicts: Verdicts, *, asked: bool) -> dict[str, Any]:
+    """Return the detector's name and what decided, as JSON values.
+
+    asked: whether levels were asked for, in place of those that the detector was calibrated with.
+    """
+    described = describe(estimator)
+    named = {"detector": described["detector"]}
+    if asked and verdicts.rule is not None:
+        return named | verdicts.rule.to_dict()
+    known = described | described.get("calibration", {})
+    return named | {key: known[key] for key in _RULE if key in known}
 
 
 def describe_file(path: str | Path) -> dict[str, Any]:

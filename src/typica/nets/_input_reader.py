@@ -12,7 +12,14 @@ import numpy as np
 
 from typica.arrays import AnyArray
 from typica.bank import Bank
-from typica.data import Images, holds_images, open_images, read_rows
+from typica.data import (
+    Images,
+    holds_images,
+    open_images,
+    read_grouped,
+    read_labels,
+    read_rows,
+)
 from typica.decide import origin_of
 from typica.detectors import final_detector, reads_layers, reads_logits
 from typica.errors import InputError, about, listed
@@ -80,6 +87,17 @@ class InputReader:
     def rows(self, source: Any) -> AnyArray:
         """Return one row per input of a path, or of several paths of images."""
         return self.sets({"": source})[""]
+
+    def grouped(self, source: Any, groups: str) -> tuple[AnyArray, AnyArray]:
+        """Return the rows of a file of features, and what each belongs to.
+
+        groups: a file of one entry per row, or else a column of the features' own file, which a
+        bank's layers have not.
+        """
+        path = _only(source)
+        if self.layers is not None:
+            return self._features(path, None), read_labels(groups)
+        return read_grouped(path, groups, self.origin, logits=self.logits)
 
     def see(self, images: Images) -> Seen:
         """Return what is read of one set of images, and which could not be."""
