@@ -6,6 +6,11 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from typica.serve._answers import known_outputs
+from typica.serve._logs import log
+from typica.serve._metrics import RELOADS
+from typica.serve._served import Network, Served, read_served
+
 Stamp = tuple[int, int, int] | None
 
 
@@ -35,6 +40,18 @@ class Watch:
             if found is not None and found != self._seen:
                 self._seen = found
                 self._changed()
+
+
+def reread(name: str, before: Served, network: Network) -> Served | None:
+    """Read a detector's file again; None if it is broken or the same: nothing changes."""
+    try:
+        served = read_served(name, before.path, network, before)
+        known_outputs(served)
+    except Exception as error:  # of any kind: the detector before goes on
+        RELOADS.labels(name, "failed").inc()
+        log("reload failed", level="error", model=name, reason=str(error))
+        return None
+    return None if served.digest == before.digest else served
 
 
 def stamp(path: Path) -> Stamp:

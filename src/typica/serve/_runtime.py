@@ -30,7 +30,7 @@ from typica.serve._batcher import Batcher, BusyError, Job
 from typica.serve._gallery import Gallery
 from typica.serve._live import Live
 from typica.serve._logs import log
-from typica.serve._reload import Watch
+from typica.serve._reload import Watch, reread
 from typica.serve._served import Served, read_served
 from typica.serve._settings import read_settings
 from typica.serve._tensors import from_values
@@ -230,16 +230,9 @@ class Runtime(MLModel):
         return judged
 
     def _reload(self) -> None:
-        """Read the file again; a file that is broken, or the same, changes nothing."""
-        before = self.served
-        try:
-            served = read_served(self.name, before.path, self._network, before)
-            known_outputs(served)
-        except Exception as error:  # of any kind: the detector before goes on
-            _metrics.RELOADS.labels(self.name, "failed").inc()
-            log("reload failed", level="error", model=self.name, reason=str(error))
-            return
-        if served.digest == before.digest:
+        """Go on with the detector that has taken the other's place, if one has."""
+        served = reread(self.name, self.served, self._network)
+        if served is None:
             return
         self.live.replace(served)
         self.served = served

@@ -10,7 +10,7 @@ from mlserver.errors import MLServerError
 from mlserver.settings import ModelSettings
 from mlserver.utils import to_absolute_path
 
-from typica.serve._options import Limits
+from typica.serve._limits import Limits
 from typica.serve._served import Network
 
 BESIDE = "./"  # before what lies beside the file of the settings
