@@ -1,7 +1,7 @@
 from ._banks import KnownRows
 from ._bases import CosineDetector, TwoPasses
+from ._calibrated import TRAINING_SAMPLE, TRAINING_TPR
 from ._combination import logistic_weights
-from ._decisions import TRAINING_SAMPLE, TRAINING_TPR
 from ._pipelines import (
     calibration_of,
     detector_input,

@@ -1,248 +1,30 @@
-"""Decisions by one calibration: thresholds, verdicts, p-values, discoveries."""
+"""Decisions by one calibration: verdicts, p-values, discoveries."""
 
 from __future__ import annotations
 
 import contextlib
-import copy
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal
 
 import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
 
 from typica import store
-from typica.arrays import AnyArray, Array, as_floating, like, namespace, to_numpy
-from typica.calibration import (
-    SMALLEST_GROUP,
-    Calibration,
-    Classes,
-    Levels,
-    check_scores,
-    guaranteed_rank,
-    pool_rare,
-    threshold_at,
-)
-from typica.calibration.format_1 import OldThreshold
+from typica.arrays import AnyArray, Array, like, namespace, to_numpy
+from typica.calibration import Calibration, Classes, Levels, check_scores
 from typica.checks import check_share
-from typica.detectors._scoring import Matches, Scorer
-from typica.errors import CalibrationWarning, InputError, argument, border, by_caller, listed, warn
-from typica.estimator import NotFittedError
+from typica.detectors._calibrated import Calibrated
+from typica.detectors._scoring import Matches
+from typica.errors import InputError, argument, border
 from typica.groups import judge_groups
-from typica.moments import Moments
 from typica.origin import Origin
-from typica.store import State
 from typica.verdicts import Rule, Verdicts
 
-TRAINING_SAMPLE = 2048  # how many training rows the provisional threshold of `fit` looks at
-TRAINING_TPR = 0.95
 _KINDS = {"origin_": Origin, "calibration_": Calibration, "training_offset_": float}
-_NAMED = 5  # classes that a warning names
-_DECISIONS = ("calibration_", "training_offset_")  # what no score depends on
 
 
-class Scored(NamedTuple):
-    """Scores as the detector made them, and what decisions need of the rows beside them."""
-
-    scores: Array
-    matches: Matches | None
-    classes: Classes
-
-
-class Decider(Scorer):
-    """A scorer that decides, by the scores of held-out in-distribution rows.
-
-    calibration_: those scores, once `calibrate` was called. training_offset_: the provisional
-    threshold of `fit`, which is not a calibration.
-    """
-
-    calibration_: Calibration
-    training_offset_: float
-
-    # Calibration
-
-    @border
-    def calibrate(
-        self,
-        X: Any,
-        *,
-        alpha: Any = None,
-        tpr: Any = None,
-        confidence: Any = None,
-        by_class: bool = False,
-        groups: Mapping[Any, str] | None = None,
-        predicted: Any = None,
-        source: str = "",
-    ) -> Self:
-        """Take the scores of held-out in-distribution rows as those to decide by.
-
-        A new in-distribution row is then rejected with probability at most alpha. The rows must not
-        have been used by `fit`. See `typica.calibrate` for pipelines.
-
-        Parameters
-        ----------
-        X : held-out features (n, m), or a bank.
-        alpha : the false-alarm rate, 0.05 if neither it nor tpr is given.
-        tpr : 1 - alpha, in its place.
-        confidence : with that probability over the draw of X, the false-alarm rate of this very
-            detector is at most alpha.
-        by_class : compare a row only with rows of the same predicted class, so that all this holds
-            within each predicted class.
-        groups : {class: group} joins classes; others stand alone. None joins those that are rare in
-            training, where the detector knows (see `typica.calibration.pool_rare`).
-        predicted : the class that the classifier predicts for each row, where that is not
-            `classify(X)`.
-        source : the name of the data, e.g. its file within the data set, for merges.
-        """
-        levels = Levels.of(alpha, tpr, confidence)
-        Z = self._ready(X)
-        if by_class and groups is None:
-            groups = self._rare_classes(Z.shape[0])
-        made = Calibration(levels, by_class=by_class, groups=groups)
-        with _unchanged_on_error(self):
-            self._before_calibration(Z)
-            scored = self._scored(Z, by_class, predicted)
-            made.add(check_scores(scored.scores), scored.classes, source)
-            made.thresholds()  # says what is wrong with them
-            made.fingerprint = self.fingerprint()
-        return self.set_calibration(made)
-
-    @border
-    def begin_calibration(
-        self,
-        n: int | None = None,
-        *,
-        alpha: Any = None,
-        tpr: Any = None,
-        confidence: Any = None,
-        by_class: bool = False,
-        groups: Mapping[Any, str] | None = None,
-    ) -> Calibration:
-        """Return a calibration without scores, for `add_scores` to fill part by part, anywhere.
-
-        n: how many rows there will be, by which rare classes are joined; where nobody knows, only
-        `groups` joins any. The other options are those of `calibrate`.
-        """
-        levels = Levels.of(alpha, tpr, confidence)
-        self._check_fitted()
-        self._prepare()
-        if by_class and groups is None and n is not None:
-            groups = self._rare_classes(n)
-        fingerprint = self.fingerprint()
-        return Calibration(levels, by_class=by_class, groups=groups, fingerprint=fingerprint)
-
-    @border
-    def add_scores(
-        self,
-        calibration: Calibration,
-        X: Any,
-        *,
-        predicted: Any = None,
-        source: str = "",
-        start: int | None = None,
-    ) -> Calibration:
-        """Add the scores of held-out rows X to a calibration, which is changed and returned.
-
-        source, start: the data that the rows are of and the number of the first, by which a row is
-        known: a calibration is then the same whatever the parts that it was made of.
-        """
-        scored = self._scored(self._ready(X), calibration.by_class, predicted)
-        return calibration.add(check_scores(scored.scores), scored.classes, source, start)
-
-    @border
-    def set_calibration(self, calibration: Calibration) -> Self:
-        """Decide by a calibration that was filled elsewhere."""
-        if not calibration.n:
-            raise InputError("there are no held-out rows; pass some.")
-        calibration.thresholds()  # says what is wrong with them
-        self.calibration_ = calibration
-        self._decided_with = self._parameters()
-        return self
-
-    @border
-    def partial_calibrate(
-        self,
-        X: Any,
-        *,
-        alpha: Any = None,
-        tpr: Any = None,
-        confidence: Any = None,
-        by_class: bool | None = None,
-        groups: Mapping[Any, str] | None = None,
-        predicted: Any = None,
-        source: str = "",
-    ) -> Self:
-        """Take in one more batch of held-out rows; the first decides how, as in `calibrate`.
-
-        The length of a stream is not known: only `groups` says which classes are joined.
-        """
-        Z = self._ready(X)
-        made = getattr(self, "calibration_", None)
-        if made is None:
-            levels = Levels.of(alpha, tpr, confidence)
-            made = Calibration(levels, by_class=bool(by_class), groups=groups)
-            made.fingerprint = self.fingerprint()
-        elif any(given is not None for given in (alpha, tpr, confidence, by_class, groups)):
-            raise InputError("the first batch decided alpha, by_class and groups; leave them out.")
-        scored = self._scored(Z, made.by_class, predicted)
-        made.add(check_scores(scored.scores), scored.classes, source)
-        self.calibration_ = made
-        self._decided_with = self._parameters()
-        return self
-
-    @border
-    def set_training_threshold(self, X: Any) -> Self:
-        """Set the provisional threshold of `fit`, from at most 2,048 of the training rows X."""
-        self._set_provisional_threshold(self._ready(X))
-        return self
-
-    @property
-    def threshold_(self) -> float:
-        """The score at or above which a row is accepted; scikit-learn calls it `offset_`."""
-        return self.offset_
-
-    @property
-    def thresholds_(self) -> dict[str, float]:
-        """The threshold of each group of classes; of "all" if not calibrated by class."""
-        return self.offsets_
-
-    @property
-    def offset_(self) -> float:
-        """The threshold under the name that scikit-learn gives it."""
-        self._drop_stale_decisions()
-        if hasattr(self, "calibration_"):
-            return self.calibration_.threshold
-        if hasattr(self, "training_offset_"):
-            return self.training_offset_
-        raise NotFittedError(
-            "there is no threshold yet (partial_fit, merge and other parameters invalidate it); "
-            f"{calibrate_first()}."
-        )
-
-    @property
-    def offsets_(self) -> dict[str, float]:
-        """The thresholds, named as `offset_` is."""
-        self._drop_stale_decisions()
-        if hasattr(self, "calibration_"):
-            return dict(self.calibration_.thresholds())
-        return {"all": self.offset_}
-
-    def fingerprint(self) -> str:
-        """Return the SHA-256 of all that makes the scores; "" for what cannot be stored.
-
-        Thresholds and calibration are left out: two fits with equal scores have one fingerprint.
-        """
-        if self._has_learnt():
-            self._prepare()  # which joins what was learnt in batches
-        scoring = copy.copy(self)
-        for name in _DECISIONS:
-            scoring.__dict__.pop(name, None)
-        try:
-            return store.fingerprint(scoring)
-        except InputError:
-            return ""
-
-    # Decisions
+class Decider(Calibrated):
+    """A scorer that decides, by the scores of held-out in-distribution rows."""
 
     @border
     def decision_function(self, X: Any, *, predicted: Any = None) -> Array:
@@ -355,38 +137,6 @@ class Decider(Scorer):
         with contextlib.suppress(InputError), np.errstate(all="ignore"):
             self.judge(row)
 
-    # How it is done
-
-    def _before_calibration(self, Z: Array) -> None:
-        """Let a method look at the held-out rows before they are scored."""
-
-    def _rare_classes(self, n: int) -> dict[Any, str] | None:
-        """Return the group of each class that is rare in training, where that is known."""
-        moments = getattr(self, "moments_", None)
-        if not isinstance(moments, Moments):
-            return None
-        rare = pool_rare(moments.classes, moments.counts, n)
-        if rare:
-            _warn_of_pool(rare, moments, n)
-        return rare
-
-    def _scored(self, Z: Array, by_class: bool, predicted: Any, matching: bool = False) -> Scored:
-        """Return the scores of checked rows, with matches and predicted classes where needed."""
-        if predicted is not None and not by_class:
-            raise InputError("predicted classes are for by_class=True; leave them out.")
-        if not matching and (not by_class or predicted is not None):
-            scores, matches = self._scores(Z), None
-        else:
-            scores, matches = self._assess(Z)
-        if not by_class:
-            return Scored(scores, matches, None)
-        classes = self._predicted(matches) if predicted is None else to_numpy(predicted)
-        if classes.shape != tuple(scores.shape):
-            raise InputError(
-                f"predicted has shape {classes.shape} for {scores.shape[0]} rows; pass one per row."
-            )
-        return Scored(scores, matches, classes)
-
     def _scores_and_offsets(self, X: Any, predicted: Any) -> tuple[Array, Array]:
         """Return the scores of X and the threshold of each, a number where it is one for all."""
         Z = self._ready(X)
@@ -423,98 +173,10 @@ class Decider(Scorer):
             alpha = known.alpha
         return Levels.of(alpha, tpr, known.confidence if confidence is None else confidence)
 
-    def _calibrated(self) -> Calibration:
-        if not hasattr(self, "calibration_"):
-            raise NotFittedError(f"there are no calibration scores; {calibrate_first()}.")
-        return self.calibration_
-
-    def _set_provisional_threshold(self, Z: Array) -> None:
-        if Z.shape[0] > TRAINING_SAMPLE:
-            chosen = np.random.default_rng(0).choice(Z.shape[0], TRAINING_SAMPLE, replace=False)
-            Z = to_numpy(Z)[np.sort(chosen)]
-        self._before_calibration(Z)
-        scores = check_scores(to_numpy(self._scores(Z)))
-        k = guaranteed_rank(len(scores), Levels.of(tpr=TRAINING_TPR).alpha)
-        if k == 0:
-            warn(
-                f"{len(scores)} training rows are too few for a threshold that rejects anything; "
-                f"{calibrate_first()}.",
-                CalibrationWarning,
-            )
-        threshold = threshold_at(k, np.sort(scores))
-        if k and threshold == -np.inf:
-            threshold = _lowest_finite(scores)  # -inf is never typical
-        # The row that sets the threshold is a training row: rounding, which depends on the batch
-        # that a row comes in, must not reject it when it comes again.
-        single = as_floating(Z[:1, ...]).dtype != namespace(Z).float64
-        largest = float(np.abs(scores[np.isfinite(scores)]).max(initial=0))
-        slack = self.tags.tolerance[0 if single else 1] * largest
-        self.training_offset_ = threshold - slack
-        self._decided_with = self._parameters()
-
-    def _prepare(self) -> None:
-        self._drop_stale_decisions()
-        super()._prepare()
-
-    def _drop_stale_decisions(self) -> None:
-        """Forget thresholds that were set with other parameters, which make other scores."""
-        parameters = self._parameters()
-        if getattr(self, "_decided_with", parameters) != parameters:
-            self._learnt_more()
-
-    def _learnt_more(self) -> None:
-        for name in (*_DECISIONS, "_decided_with"):
-            self.__dict__.pop(name, None)
-
-    @classmethod
-    def from_state(cls, state: State) -> Self:
-        """Rebuild a detector from what was stored, in this format or an earlier one."""
-        made = super().from_state({**state, "fitted": _of_today(state["fitted"])})
-        made._decided_with = made._parameters()
-        return made
-
-
-def calibrate_first() -> str:
-    """Return how to calibrate, in Python or in the shell."""
-    how = by_caller("call calibrate", "run `typica calibrate`")
-    return f"{how} with held-out inputs"
-
 
 def _beside(numbers: NDArray[np.float64], Z: Array) -> Array:
     """Return numbers in the backend and on the device of Z, still in float64."""
     return namespace(Z).asarray(numbers, device=array_api_compat.device(Z))
-
-
-def _lowest_finite(scores: AnyArray) -> float:
-    finite = scores[np.isfinite(scores)]
-    if not len(finite):
-        raise InputError("no training row has a finite score; rescale the features.")
-    return float(finite.min())
-
-
-def _warn_of_pool(rare: Mapping[Any, str], moments: Moments, n: int) -> None:
-    """Say which classes share one threshold, and how many rows would give each its own."""
-    alone = f"leave out {argument('by_class')}"
-    otherwise = by_caller("say with groups= which classes to join", alone)
-    needed = int(np.ceil(SMALLEST_GROUP * moments.n / moments.counts.min()))
-    warn(
-        f"{len(rare)} of {len(moments.classes)} classes ({listed(rare, _NAMED)}) share one "
-        "threshold, and alpha holds for them together: each can expect fewer than "
-        f"{SMALLEST_GROUP} of the {n} rows; pass {needed} rows, or {otherwise}.",
-        CalibrationWarning,
-    )
-
-
-@contextlib.contextmanager
-def _unchanged_on_error(estimator: Decider) -> Iterator[None]:
-    """Leave an estimator as it was if the block fails."""
-    before = dict(vars(estimator))
-    try:
-        yield
-    except Exception:
-        estimator.__dict__.clear()
-        estimator.__dict__.update(before)
-        raise
 
 
 def _provisional(decider: Decider, scores: AnyArray) -> dict[str, Any]:
@@ -557,20 +219,3 @@ def _by_groups(
             f"average over calibration sets; calibrate without, or pass {argument('fdr')}."
         )
     return judge_groups(p, scores, groups, alpha=levels.alpha)._asdict() | {"p_value": p}
-
-
-def _of_today(fitted: dict[str, Any]) -> dict[str, Any]:
-    """Return fitted attributes under the names of today; format 1 had an offset_ and a source_."""
-    today = dict(fitted)
-    offset = today.pop("offset_", None)
-    old = today.get("calibration_")
-    if isinstance(old, OldThreshold):
-        del today["calibration_"]
-        if old.source == "training":
-            today["training_offset_"] = offset
-        else:
-            today["calibration_"] = old.calibration()
-    source = today.pop("source_", None)
-    if source is not None:
-        today["origin_"] = Origin.from_dict(source)
-    return today

@@ -2,8 +2,8 @@
 
 A method is one file beside this one: its formula, a pure kernel, a thin subclass of `Detector` with
 its `Tags`. The subclass says how to learn from a batch (`_learn`) and how to score a block of rows
-(`_score`). Scores and matches are in `_scoring`, thresholds and verdicts in `_decisions`,
-validation, merging and storage in `typica.estimator`.
+(`_score`). Scores and matches are in `_scoring`, thresholds in `_calibrated`, verdicts in
+`_decisions`, validation, merging and storage in `typica.estimator`.
 """
 
 from __future__ import annotations
