@@ -16,8 +16,9 @@ from typica.bench._engine import Scores
 from typica.bench._feature_suite import FeatureSuite
 from typica.bench._intervals import with_intervals
 from typica.bench._misclassification import aurc, e_aurc
+from typica.bench._printed import Common, Printed
 from typica.bench._protocol import Measured, measure
-from typica.bench._record import Common, Printed, Record, Row, Stated
+from typica.bench._record import Record, Row, Stated
 from typica.bench._schema import Params
 from typica.bench._skipped import Skipped
 from typica.bench._suite import Suite

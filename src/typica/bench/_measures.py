@@ -94,3 +94,12 @@ def std_of_mean(stds: Sequence[float | None]) -> float | None:
 def mean(values: Iterable[float]) -> float:
     listed = list(values)
     return math.fsum(listed) / len(listed)
+
+
+def known(entries: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of the entries that are not None.
+
+    >>> known({"n": 3, "seed": None})
+    {'n': 3}
+    """
+    return {key: value for key, value in entries.items() if value is not None}

@@ -32,15 +32,16 @@ from typica.bench._measures import (
     Measure,
     Measures,
     Numbers,
+    known,
     mapping,
     mean,
     measures_of,
     measures_to_dict,
-    metrics_of,
     number,
     numbers_of,
     std_of_mean,
 )
+from typica.bench._printed import Printed
 from typica.bench._skipped import Skipped
 from typica.bench.published import PAPER, title_of
 from typica.errors import FormatError
@@ -61,7 +62,7 @@ class OnSet:
     def to_dict(self) -> dict[str, Any]:
         """Give plain JSON types."""
         others = {"n": self.n, "threshold": self.threshold, "subsets": self.subsets}
-        return _known(others) | measures_to_dict(self.measures)
+        return known(others) | measures_to_dict(self.measures)
 
     @classmethod
     def from_dict(cls, document: Any) -> OnSet:
@@ -122,7 +123,7 @@ class Row:
             if measures := getattr(self, kind):
                 document[kind] = measures_to_dict(measures)
         document["params"] = dict(self.params)
-        return document | _known({"aurc": self.aurc, "e_aurc": self.e_aurc})
+        return document | known({"aurc": self.aurc, "e_aurc": self.e_aurc})
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Row:
@@ -140,82 +141,6 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Common:
-    """A published mean over OOD sets that both have, which these are, and of how many."""
-
-    sets: tuple[str, ...] = ()
-    numbers: Numbers = field(default_factory=dict)
-    of: int | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give plain JSON types."""
-        return {"sets": list(self.sets), **self.numbers, **_known({"of": self.of})}
-
-    @classmethod
-    def from_dict(cls, document: Any) -> Common:
-        """Read what `to_dict` gave."""
-        entry = mapping(document)
-        return cls(tuple(entry.get("sets", ())), metrics_of(entry), entry.get("of"))
-
-
-@dataclass(frozen=True)
-class Printed:
-    """What was published of one row: by OOD set, its average, and the means to compare with."""
-
-    sets: Mapping[str, Numbers] = field(default_factory=dict)
-    average: Numbers = field(default_factory=dict)
-    means: tuple[Common, ...] = ()
-
-    @property
-    def of(self) -> int:
-        """How many OOD sets the average covers, where that is known; else 0."""
-        return max((mean.of or 0 for mean in self.means), default=0)
-
-    def on(self, name: str) -> Numbers:
-        """Return what was printed of one OOD set."""
-        return self.sets.get(name, {})
-
-    def mean(self, sets: Sequence[str]) -> Numbers:
-        """Return the published mean over these OOD sets; {} where they were not all printed.
-
-        A mean as printed stands where these are what it covers, which `means` knows.
-
-        >>> printed = Printed({"a": {"auroc": 0.5}, "b": {"auroc": 0.75}}, {"auroc": 0.6})
-        >>> printed.mean(["a", "b"]), printed.mean(["a", "c"])
-        ({'auroc': 0.625}, {})
-        """
-        for known in self.means:
-            if sets and set(known.sets) == set(sets):
-                return known.numbers
-        by_set = [self.on(name) for name in sets]
-        found = {}
-        for metric in METRICS:
-            here = [numbers[metric] for numbers in by_set if metric in numbers]
-            if by_set and len(here) == len(by_set):
-                found[metric] = mean(here)
-        return found
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give plain JSON types."""
-        document: dict[str, Any] = {name: dict(numbers) for name, numbers in self.sets.items()}
-        document["average"] = dict(self.average)
-        means = [mean.to_dict() for mean in self.means]
-        return document | ({"common": means[0]} if len(means) == 1 else {"means": means})
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Printed:
-        """Read what `to_dict` gave."""
-        sets = {}
-        for name, entry in document.items():
-            if name not in ("average", "common", "means"):
-                sets[name] = metrics_of(mapping(entry))
-        average = numbers_of(document.get("average"))
-        several = document.get("means")
-        means = several if isinstance(several, list) else [document.get("common")]
-        return cls(sets, average, tuple(map(Common.from_dict, means)))
-
-
-@dataclass(frozen=True)
 class Stated:
     """The protocol that numbers were measured with; None where a file does not say."""
 
@@ -228,7 +153,7 @@ class Stated:
     def to_dict(self) -> dict[str, Any]:
         """Give plain JSON types."""
         others = {"subsets": self.subsets, "seed": self.seed, "full": self.full}
-        return {"tpr": self.tpr, "convention": self.convention, **_known(others)}
+        return {"tpr": self.tpr, "convention": self.convention, **known(others)}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Stated:
@@ -239,9 +164,9 @@ class Stated:
             raise FormatError(f"has a tpr of {stated!r}; run the benchmark again.")
         convention = document.get("convention", "first")
         if convention not in tuple(CONVENTIONS):
-            known = ", ".join(CONVENTIONS)
+            choices = ", ".join(CONVENTIONS)
             raise FormatError(
-                f"has the convention {convention!r}, known are {known}; run the benchmark again."
+                f"has the convention {convention!r}, known are {choices}; run the benchmark again."
             )
         subsets, seed, full = (document.get(key) for key in ("subsets", "seed", "full"))
         return cls(tpr, convention, subsets, seed, full)
@@ -402,7 +327,3 @@ def _skipped_of(document: Mapping[str, Any]) -> dict[str, Skipped]:
     tags = mapping(document.get("skipped_as"))
     reasons = mapping(document.get("skipped")).items()
     return {name: Skipped.from_text(str(text), tags.get(name)) for name, text in reasons}
-
-
-def _known(entries: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in entries.items() if value is not None}
