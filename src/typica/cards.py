@@ -30,7 +30,7 @@ def card(
     >>> card("<b>", [["score", 0.25]])
     '<p><b>&lt;b&gt;</b></p><table><tr><td>score</td><td>0.25</td></tr></table>'
     """
-    cells = [[shown(value) for value in row] for row in rows]
+    cells = [list(map(shown, row)) for row in rows]
     return _template().render(
         title=title, rows=cells, headings=headings, marked=marked, style=MARKED, note=note
     )

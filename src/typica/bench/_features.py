@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -202,7 +203,7 @@ def _layers(
     found = [name.removeprefix(prefix) for name in files if name.startswith(prefix)]
     found.sort(key=lambda layer: _place(layer, suite.layers))
     keys = {"train": "train", "test": "test"} | {name: f"ood.{name}" for name in ood}
-    wanted = [f"{key}.layer.{layer}" for layer in found for key in keys.values()]
+    wanted = [f"{key}.layer.{layer}" for layer, key in product(found, keys.values())]
     absent = [f"{file}.npy" for file in wanted if file not in files]
     if absent:
         folder = files["train.features"].parent

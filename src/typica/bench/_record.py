@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final
 
 from typica.bench._analysis_record import Analysis
@@ -194,7 +195,7 @@ class Record:
     @property
     def sets(self) -> list[str]:
         """The OOD sets that were measured, in the order of the suite."""
-        found = dict.fromkeys(name for row in self.rows.values() for name in row.ood)
+        found = dict.fromkeys(chain.from_iterable(row.ood for row in self.rows.values()))
         return list(found) or [name for name in self.n if name not in ID_SETS]
 
     @property

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Literal, Self
 
 from typica.bench._measures import Interval, Measure
@@ -190,8 +191,8 @@ def stacked(tables: Mapping[str, Table], title: str = "") -> Table:
     made = Table("", (), title)
     made.columns = []
     for index, column in enumerate(first.columns):
-        cells = [cell for table in tables.values() for cell in table.columns[index].cells]
-        made.columns.append(replace(column, cells=tuple(cells)))
+        parts = [table.columns[index].cells for table in tables.values()]
+        made.columns.append(replace(column, cells=tuple(chain.from_iterable(parts))))
     made.sections = [(heading, len(table.rows)) for heading, table in tables.items()]
     return made
 

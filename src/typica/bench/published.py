@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from itertools import chain
 from typing import Any
 
 Numbers = dict[str, dict[str, dict[str, float]]]
@@ -141,9 +142,10 @@ def means_of(model: str, id_set: str, by: str = PAPER) -> dict[str, list[str]]:
     """
     named = publications()[by].means.get(id_set)
     if named is not None:
-        return {mean: [canonical(name) for name in sets] for mean, sets in named.items()}
+        return {mean: list(map(canonical, sets)) for mean, sets in named.items()}
     by_method = published(model, id_set, by).values()
-    return {AVERAGE: sorted({name for by_set in by_method for name in by_set} - {AVERAGE})}
+    printed = set(chain.from_iterable(by_method))
+    return {AVERAGE: sorted(printed - {AVERAGE})}
 
 
 def comparable_means(

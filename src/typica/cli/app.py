@@ -51,7 +51,9 @@ GROUPS = {
         "plot": "Draw a benchmark's result for a paper.",
     },
 }
-COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
+COMMANDS: dict[str, str] = {}
+for group in GROUPS.values():
+    COMMANDS |= group
 
 
 class LazyGroup(TyperGroup):

@@ -19,7 +19,7 @@ from typing import Any
 
 from typica.errors import InputError, border
 from typica.nets._detector_input import as_extractor
-from typica.nets._torch import torch
+from typica.nets._torch import Tensor, torch
 from typica.nets.extractors.torch import FeatureExtractor
 
 VARIANTS = ("a", "l")
@@ -74,7 +74,7 @@ class AdaSCALE:
         return self
 
     @border
-    def score_samples(self, images: Any, batch_size: int = 64) -> Any:
+    def score_samples(self, images: Any, batch_size: int = 64) -> Tensor:
         """Return the scores (n,) of inputs (n, c, ...), batch by batch."""
         if self.shifts_ is None:
             raise InputError("this AdaSCALE is not fitted yet; call fit with known inputs first.")
@@ -82,20 +82,20 @@ class AdaSCALE:
         return torch.cat([self._score(batch) for batch in batches])
 
     @border
-    def percentiles(self, images: Any) -> Any:
+    def percentiles(self, images: Any) -> Tensor:
         """Return the percentile (n,) of each input, between `low` and `high`."""
         if self.shifts_ is None:
             raise InputError("this AdaSCALE is not fitted yet; call fit with known inputs first.")
         return self._percentiles(*self._moved(self._prepared(images)))
 
-    def _prepared(self, images: Any) -> Any:
+    def _prepared(self, images: Any) -> Tensor:
         prepared = self.extractor.prepared(images)
         if not prepared.is_floating_point():
             kind = str(prepared.dtype).removeprefix("torch.")
             raise InputError(f"images of type {kind}, in which no step can be made; pass floats.")
         return prepared
 
-    def _score(self, x: Any) -> Any:
+    def _score(self, x: Tensor) -> Tensor:
         Z, moved = self._moved(x)
         P = Z.relu()
         m = Z.shape[1]
@@ -108,26 +108,26 @@ class AdaSCALE:
             return torch.logsumexp(self._logits(Z * torch.exp(r)), dim=1)
         return torch.logsumexp(self._logits(Z) * r**2, dim=1)
 
-    def _logits(self, Z: Any) -> Any:
+    def _logits(self, Z: Tensor) -> Tensor:
         head = self.extractor.head
         if head is None or head.n_features != Z.shape[1]:
             raise InputError("the features are not the input of the head; leave out layer=.")
         return head.logits(Z)
 
-    def _percentiles(self, Z: Any, moved: Any) -> Any:
+    def _percentiles(self, Z: Tensor, moved: Tensor) -> Tensor:
         shifts = self._shift(Z, moved)
         known = self.shifts_.to(shifts.device, shifts.dtype)
         below = torch.searchsorted(known, shifts, right=True).to(shifts.dtype) / len(known)
         return self.low + (self.high - self.low) * (1 - below)
 
-    def _shift(self, Z: Any, moved: Any) -> Any:
+    def _shift(self, Z: Tensor, moved: Tensor) -> Tensor:
         """Return Q (n,) of features Z (n, m) and what the step made of them."""
         order = torch.argsort(Z, dim=1, descending=True)
         sizes = torch.gather(moved.relu(), 1, order[:, : _count(Z, self.k1)])
         apart = torch.gather((Z - moved).abs(), 1, order[:, : _count(Z, self.k2)])
         return sizes.sum(dim=1) + WEIGHT * apart.sum(dim=1)
 
-    def _moved(self, x: Any) -> tuple[Any, Any]:
+    def _moved(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return the features (n, m) of inputs, and of the inputs after the step."""
         with torch.inference_mode(False):
             x = x.detach().clone().requires_grad_(True)
@@ -143,5 +143,5 @@ class AdaSCALE:
             return extraction.features.detach(), self.extractor(x.detach() + step).features
 
 
-def _count(Z: Any, percent: float) -> int:
+def _count(Z: Tensor, percent: float) -> int:
     return max(1, int(Z.shape[1] * percent / 100))

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from typica.errors import InputError, border
-from typica.nets._torch import torch
+from typica.nets._torch import Tensor, torch
 from typica.nets.extractors.torch import FeatureExtractor
 
 POWERS = tuple(range(1, 11))
@@ -26,7 +26,7 @@ HELD_OUT = 10  # every tenth known input tells what deviation is usual
 LEAST = 1e-6  # what deviations are divided by, at least
 
 
-def gram_sums(x: Any, powers: Sequence[int] = POWERS) -> Any:
+def gram_sums(x: Tensor, powers: Sequence[int] = POWERS) -> Tensor:
     """Return G_i^p (n, channels * powers) of maps x (n, m, h, w).
 
     >>> gram_sums(torch.tensor([[[[1.0, 2.0]], [[0.0, 1.0]]]]), powers=(1, 2)).round(decimals=3)
@@ -67,7 +67,7 @@ class Gram:
         self.extractor = FeatureExtractor(model, layers=list(layers), reduce=self._sums)
         self.low_: Any = None
         self.high_: Any = None
-        self.usual_: Any = None
+        self.usual_: Tensor | None = None
 
     @border
     def fit(self, images: Any, batch_size: int = 64) -> Gram:
@@ -86,7 +86,7 @@ class Gram:
         return self
 
     @border
-    def score_samples(self, images: Any, batch_size: int = 64) -> Any:
+    def score_samples(self, images: Any, batch_size: int = 64) -> Tensor:
         """Return the scores (n,) of inputs (n, c, ...), batch by batch."""
         if self.usual_ is None:
             raise InputError("this Gram is not fitted yet; call fit with known inputs first.")
@@ -94,17 +94,17 @@ class Gram:
         parts = [self._deviations(*self._seen(batch)) for batch in batches]
         return -(torch.cat(parts) / self.usual_).sum(dim=1)
 
-    def _sums(self, x: Any) -> Any:
+    def _sums(self, x: Tensor) -> Tensor:
         return gram_sums(x, self.powers)
 
-    def _seen(self, x: Any) -> tuple[list[Any], Any]:
+    def _seen(self, x: Tensor) -> tuple[list[Tensor], Tensor]:
         """Return the sums of each layer, and the predicted classes."""
         extraction = self.extractor(x)
         if extraction.logits is None:
             raise InputError("the model gives no logits; pass a classifier.")
         return list(extraction.layers.values()), extraction.logits
 
-    def _learn(self, sums: list[Any], logits: Any) -> None:
+    def _learn(self, sums: list[Tensor], logits: Tensor) -> None:
         if self.low_ is None:
             shapes = [(logits.shape[1], values.shape[1]) for values in sums]
             self.low_ = [torch.full(s, torch.inf).to(v) for s, v in zip(shapes, sums, strict=True)]
@@ -122,7 +122,7 @@ class Gram:
             low[never] = low.amin(dim=0)
             high[never] = high.amax(dim=0)
 
-    def _deviations(self, sums: list[Any], logits: Any) -> Any:
+    def _deviations(self, sums: list[Tensor], logits: Tensor) -> Tensor:
         """Return delta_l (n, layers)."""
         classes = logits.argmax(dim=1)
         deltas = []

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from typica.files import reason_of
 from typica.linalg import max_cosine
 from typica.nets._detector_input import as_extractor, chosen
 from typica.nets._result import Extraction, batch_of
-from typica.nets._torch import nn, torch
+from typica.nets._torch import Tensor, nn, torch
 from typica.nets.extractors.torch import FeatureExtractor
 
 
@@ -26,10 +26,10 @@ class Guarded:
     unpacks as `logits, score, verdict`.
     """
 
-    logits: Any
-    score: Any
-    verdict: Any
-    p_value: Any = None
+    logits: Tensor
+    score: Tensor
+    verdict: Tensor
+    p_value: Tensor | None = None
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.logits, self.score, self.verdict))
@@ -103,7 +103,7 @@ class Guard(nn.Module):
         verdict = 2 * (score >= self.threshold).long() - 1
         return Guarded(extraction.logits, score, verdict, self._p_value(score))
 
-    def _p_value(self, score: Any) -> Any:
+    def _p_value(self, score: Tensor) -> Tensor | None:
         """Return (1 + #{<= score}) / (n + 1) among the n calibration scores."""
         if self.known_scores is None:
             return None
@@ -111,7 +111,7 @@ class Guard(nn.Module):
         at_most = torch.searchsorted(known, score.detach(), right=True)
         return (at_most + 1).to(score.dtype) / (len(known) + 1)
 
-    def _score(self, rows: Any) -> Any:
+    def _score(self, rows: Tensor) -> Tensor:
         if self.directions is None:
             return self._scored(rows)
         rows = rows if rows.dtype == torch.float64 else rows.float()
@@ -122,7 +122,7 @@ class Guard(nn.Module):
             )
         return max_cosine(rows, self.directions.to(rows.dtype))
 
-    def _scored(self, rows: Any) -> Any:
+    def _scored(self, rows: Tensor) -> Tensor:
         """Return the scores of a detector as it is; say so if it cannot be exported."""
         if not is_traced(rows):
             return self.detector.score_samples(rows)
@@ -138,7 +138,7 @@ class Guard(nn.Module):
         sound = torch.isfinite(rows).all(1) & (scores < torch.inf)
         return torch.where(sound, scores, torch.nan)
 
-    def _apply(self, fn: Any, recurse: bool = True) -> Guard:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Guard:
         """Move or convert the guard; beside a model in half its buffers stay in single."""
         buffers = dict(self._buffers)
         super()._apply(fn, recurse)
@@ -147,7 +147,7 @@ class Guard(nn.Module):
                 self._buffers[name] = buffer.to(self._buffers[name].device)
         return self
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         """Take in as many calibration scores as are stored, or none: those here are others'."""
         stored = state_dict.get(f"{prefix}known_scores")
         self.known_scores = None if stored is None else self.threshold.new_empty(stored.shape)

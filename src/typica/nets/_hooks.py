@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
-from typica.nets._torch import nn, torch
+from typica.nets._torch import Tensor, nn, torch
 
 # A pass of an extractor sets hooks and flags on the model, which threads share.
 ONE_AT_A_TIME = threading.RLock()
@@ -18,13 +18,13 @@ WRAPPERS = ("module.", "_orig_mod.")  # what DataParallel and torch.compile put 
 Hook = Callable[[Any, Any], None]  # (the module's input, its output)
 
 
-def is_opaque(model: Any) -> bool:
+def is_opaque(model: nn.Module) -> bool:
     """Tell whether a model takes no hooks: TorchScript, or torch.export, whose `eval` refuses."""
     exported = isinstance(model, torch.fx.GraphModule) and "eval" in vars(model)
     return exported or isinstance(model, torch.jit.ScriptModule)
 
 
-def unwrapped(model: Any) -> Any:
+def unwrapped(model: nn.Module) -> nn.Module:
     """Return the model inside DataParallel and its like and torch.compile; itself otherwise."""
     while True:
         if isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
@@ -36,7 +36,7 @@ def unwrapped(model: Any) -> Any:
 
 
 @contextmanager
-def evaluating(model: Any, gradients: bool) -> Iterator[None]:
+def evaluating(model: nn.Module, gradients: bool) -> Iterator[None]:
     """Put the model in eval mode for a while, with gradients for its input alone or none."""
     modes = [(module, module.training) for module in model.modules()]
     flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
@@ -53,7 +53,7 @@ def evaluating(model: Any, gradients: bool) -> Iterator[None]:
         yield
 
 
-def _set(modes: list[tuple[Any, bool]], flags: list[tuple[Any, bool]]) -> None:
+def _set(modes: list[tuple[nn.Module, bool]], flags: list[tuple[Tensor, bool]]) -> None:
     for module, training in modes:
         module.training = training
     for parameter, requires_grad in flags:
@@ -62,13 +62,13 @@ def _set(modes: list[tuple[Any, bool]], flags: list[tuple[Any, bool]]) -> None:
 
 
 @contextmanager
-def hooked(hooks: Iterable[tuple[Any, Hook]]) -> Iterator[None]:
+def hooked(hooks: Iterable[tuple[nn.Module, Hook]]) -> Iterator[None]:
     """Call each hook with the input and output of its module when it runs in this thread."""
     thread = threading.get_ident()
 
     def adapted(hook: Hook) -> Callable[..., None]:
         # Torch leaves keywords out when another thread has just taken the hook off.
-        def call(_: Any, args: Any, *rest: Any) -> None:
+        def call(_: nn.Module, args: Any, *rest: Any) -> None:
             if threading.get_ident() == thread:
                 hook(next(iter(args or rest[0].values()), None), rest[-1])
 
@@ -80,7 +80,7 @@ def hooked(hooks: Iterable[tuple[Any, Hook]]) -> Iterator[None]:
         yield
 
 
-def tensors(output: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+def tensors(output: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
     """Yield the tensors of an output with their names: tensor, tuple, dict, dataclass, nested."""
     if isinstance(output, torch.Tensor):
         yield name, output
@@ -98,16 +98,16 @@ def tensors(output: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 class Call(NamedTuple):
     """One run of a Linear module: copies of input and output, which may change, and the latter."""
 
-    input: Any
-    output: Any
-    made: Any
+    input: Tensor
+    output: Tensor
+    made: Tensor
 
     @classmethod
-    def of(cls, x: Any, output: Any) -> Call:
+    def of(cls, x: Tensor, output: Tensor) -> Call:
         """Return a run as it is seen in a hook."""
         return cls(x.clone(), output.clone(), output)
 
-    def gave(self, tensor: Any) -> bool:
+    def gave(self, tensor: Tensor) -> bool:
         """Tell whether a tensor is the output, or equals it in every respect."""
         return tensor is self.made or same(self.output, tensor)
 
@@ -132,7 +132,7 @@ class Tape:
     """What one pass leaves: the features of layers, the runs of Linear modules, what ran."""
 
     def __init__(self) -> None:
-        self.layers: dict[str, Any] = {}
+        self.layers: dict[str, Tensor] = {}
         self.calls = Calls()
         self.ran: list[str] = []
 
@@ -164,12 +164,12 @@ def head_name(calls: Calls, output: Any) -> str | None:
     return None
 
 
-def same(x: Any, y: Any) -> bool:
+def same(x: Tensor, y: Tensor) -> bool:
     """Tell whether two tensors are equal in every respect."""
     return (x.shape, x.dtype, x.device) == (y.shape, y.dtype, y.device) and bool(torch.equal(x, y))
 
 
-def may_come_from(output: Any, logits: Any) -> bool:
+def may_come_from(output: Any, logits: Tensor) -> bool:
     """Tell by its shapes whether an output may come from these logits; yes without a tensor."""
     shapes = [tensor.shape for _, tensor in tensors(output)]
     return not shapes or any(
@@ -177,17 +177,17 @@ def may_come_from(output: Any, logits: Any) -> bool:
     )
 
 
-def first_tensor(output: Any) -> Any:
+def first_tensor(output: Any) -> Tensor | None:
     """Return the first tensor of a layer's output, or None."""
     return next((tensor for _, tensor in tensors(output)), None)
 
 
-def as_tokens(x: Any) -> Any:
+def as_tokens(x: Tensor) -> Tensor:
     """Return a Linear module's input or output (n, ..., m) as (n, m) or tokens (n, t, m)."""
     return x if x.ndim <= 3 else x.flatten(1, -2)
 
 
-def output_logits(output: Any) -> Any:
+def output_logits(output: Any) -> Tensor | None:
     """Return the logits of a model without a head: of that name, else the first matrix, or None."""
     first = None
     for name, tensor in tensors(output):

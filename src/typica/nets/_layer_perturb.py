@@ -23,7 +23,8 @@ from typica.errors import InputError, border
 from typica.metrics import evaluate
 from typica.nets._detector_input import as_extractor
 from typica.nets._perturb import check_step, divisor, floating, scaled
-from typica.nets._torch import functional, torch
+from typica.nets._result import Extraction
+from typica.nets._torch import Tensor, functional, torch
 from typica.nets.extractors.torch import FeatureExtractor
 from typica.progress import advance
 
@@ -41,7 +42,7 @@ def mislead(
     epsilon: float = MISLEADING,
     std: Any = 1.0,
     batch_size: int = 64,
-) -> Any:
+) -> Tensor:
     """Return images moved by one step along the sign of the gradient of the cross-entropy.
 
     labels: the positions of their classes among the logits; what the network predicts if None.
@@ -180,7 +181,7 @@ class LayerPerturb:
                 advance(len(part))
         return np.concatenate(parts, axis=1)
 
-    def _batch(self, x: Any, steps: Sequence[float]) -> Floats:
+    def _batch(self, x: Tensor, steps: Sequence[float]) -> Floats:
         plain, directions = self._directions(x, needed=any(steps))
         found = []
         for step in steps:
@@ -195,7 +196,7 @@ class LayerPerturb:
             found.append(torch.stack(columns, dim=1).double().cpu().numpy())
         return np.stack(found)
 
-    def _directions(self, x: Any, needed: bool) -> tuple[Floats, list[Any]]:
+    def _directions(self, x: Tensor, needed: bool) -> tuple[Floats, list[Tensor]]:
         """Return the scores (n, layers) of a batch, and the sign of each one's gradient."""
         x = x.detach().clone().requires_grad_(needed)
         scores = self._scores(self.extractor(x, gradients=needed))
@@ -206,7 +207,7 @@ class LayerPerturb:
         table = torch.stack([score.detach() for score in scores], dim=1)
         return table.double().cpu().numpy(), directions
 
-    def _scores(self, extraction: Any, only: int | None = None) -> list[Any]:
+    def _scores(self, extraction: Extraction, only: int | None = None) -> list[Tensor]:
         """Return each member's scores (n,) of a batch, or those of one alone."""
         pairs = list(zip(self.ensemble.layers_, self.ensemble.members_, strict=True))
         if only is not None:

@@ -17,7 +17,7 @@ layers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -25,7 +25,7 @@ from typica.detectors.nac import places, squashed
 from typica.errors import InputError, border
 from typica.nets._hooks import first_tensor
 from typica.nets._reduce import reduced
-from typica.nets._torch import functional, torch
+from typica.nets._torch import Tensor, functional, nn, torch
 from typica.nets.extractors.torch import FeatureExtractor
 from typica.progress import advance
 
@@ -64,7 +64,7 @@ class LayerNAC:
         self.bins = bins
         self.enough = enough
         self.alphas_: list[float] | None = _alphas(alpha, len(self.layers))
-        self.counts_: list[Any] | None = None
+        self.counts_: list[Tensor] | None = None
 
     @border
     def fit(self, images: Any, batch_size: int = 64) -> LayerNAC:
@@ -83,7 +83,7 @@ class LayerNAC:
         return self
 
     @border
-    def layer_scores(self, images: Any, batch_size: int = 64) -> Any:
+    def layer_scores(self, images: Any, batch_size: int = 64) -> Tensor:
         """Return the coverage of each layer (n, layers)."""
         if self.counts_ is None:
             raise InputError("this LayerNAC is not fitted yet; call fit with known inputs first.")
@@ -98,13 +98,13 @@ class LayerNAC:
         return torch.cat(parts)
 
     @border
-    def score_samples(self, images: Any, batch_size: int = 64) -> Any:
+    def score_samples(self, images: Any, batch_size: int = 64) -> Tensor:
         """Return the scores (n,) of inputs (n, c, ...), batch by batch."""
         return self.layer_scores(images, batch_size).mean(dim=1)
 
     # How it is done
 
-    def _places(self, x: Any) -> list[Any]:
+    def _places(self, x: Tensor) -> list[Tensor]:
         """Return for each layer where the states of a batch are counted, (n, m)."""
         products = self._products(x)
         found = []
@@ -112,7 +112,7 @@ class LayerNAC:
             found.append(places(squashed(product, alpha), self.bins))
         return found
 
-    def _spread(self, x: Any, batch_size: int) -> list[float]:
+    def _spread(self, x: Tensor, batch_size: int) -> list[float]:
         """Return one over the median size of each layer's products; 1 where they are all 0."""
         parts = [self._products(batch) for batch in torch.split(x, batch_size)]
         steepness = []
@@ -122,11 +122,11 @@ class LayerNAC:
             steepness.append(1 / float(sizes.median()) if len(sizes) else 1.0)
         return steepness
 
-    def _products(self, x: Any) -> list[Any]:
+    def _products(self, x: Tensor) -> list[Tensor]:
         """Return z_j g_j of each layer (n, m) for a batch."""
         if not self.extractor.traced:
             self.extractor(x[:1])  # tells which module is the head
-        outputs: dict[str, Any] = {}
+        outputs: dict[str, Tensor] = {}
         with torch.inference_mode(False), ExitStack() as stack:
             for name in self.layers:
                 stack.callback(self._watched(name, outputs).remove)
@@ -145,13 +145,13 @@ class LayerNAC:
             products.append(reduced(z.detach(), "mean") * reduced(g, "mean"))
         return products
 
-    def _watched(self, name: str, outputs: dict[str, Any]) -> Any:
+    def _watched(self, name: str, outputs: dict[str, Tensor]) -> Any:
         """Keep what a layer gives in a pass, until the handle that is returned is removed."""
         if not self.extractor.is_head_input(name):
             module = self.extractor.model.get_submodule(name)
             return module.register_forward_hook(_keeping(outputs, name))
 
-        def hook(_module: Any, inputs: Any) -> Any:
+        def hook(_module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
             outputs[name] = inputs[0]
             return (inputs[0].clone(), *inputs[1:])
 
@@ -161,10 +161,10 @@ class LayerNAC:
 FIRST = 500  # known inputs that tell how large the products of a layer are
 
 
-def _keeping(outputs: dict[str, Any], name: str) -> Any:
+def _keeping(outputs: dict[str, Tensor], name: str) -> Callable[..., Any]:
     """Return a hook that keeps what a module gives, and passes a copy on: later ones may write."""
 
-    def hook(_module: Any, _inputs: Any, output: Any) -> Any:
+    def hook(_module: nn.Module, _inputs: Any, output: Any) -> Any:
         tensor = first_tensor(output)
         outputs[name] = tensor
         return tensor.clone() if tensor is output else output

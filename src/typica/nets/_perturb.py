@@ -19,7 +19,7 @@ from typica.detectors import reads_logits
 from typica.detectors.msp import MSP
 from typica.errors import InputError, border
 from typica.nets._detector_input import as_extractor, chosen, steps
-from typica.nets._torch import torch
+from typica.nets._torch import Tensor, torch
 from typica.nets.extractors.torch import FeatureExtractor
 
 
@@ -55,7 +55,7 @@ class Perturb:
         self._logits = reads_logits(detector)
 
     @border
-    def __call__(self, images: Any) -> Any:
+    def __call__(self, images: Any) -> Tensor:
         """Return the batch (n, c, ...), moved; on the model's device and in its precision."""
         with torch.inference_mode(False):
             x = floating(self.extractor, images).detach().clone().requires_grad_(True)
@@ -64,12 +64,12 @@ class Perturb:
             return x.detach() + self.epsilon * up / scaled(self.std, x)
 
     @border
-    def score_samples(self, images: Any, batch_size: int = 64) -> Any:
+    def score_samples(self, images: Any, batch_size: int = 64) -> Tensor:
         """Return the scores (n,) of the moved inputs, batch by batch."""
         batches = torch.split(floating(self.extractor, images), batch_size)
         return torch.cat([self._score(self(batch), gradients=False) for batch in batches])
 
-    def _score(self, x: Any, gradients: bool) -> Any:
+    def _score(self, x: Tensor, gradients: bool) -> Tensor:
         extraction = self.extractor(x, gradients=gradients)
         with torch.set_grad_enabled(gradients):
             score = self.detector.score_samples(chosen(extraction, self._logits))
@@ -81,7 +81,7 @@ class Perturb:
         return score
 
 
-def floating(extractor: FeatureExtractor, images: Any) -> Any:
+def floating(extractor: FeatureExtractor, images: Any) -> Tensor:
     """Return a batch as the model takes it, refusing whole numbers."""
     prepared = extractor.prepared(images)
     if not prepared.is_floating_point():
@@ -93,7 +93,7 @@ def floating(extractor: FeatureExtractor, images: Any) -> Any:
     return prepared
 
 
-def divisor(std: Any) -> Any:
+def divisor(std: Any) -> Tensor:
     """Return what a step is divided by, as a tensor: one number, or one per channel."""
     made = torch.as_tensor(std, dtype=torch.float64)
     if made.ndim > 1 or not bool(((made > 0) & made.isfinite()).all()):
@@ -101,7 +101,7 @@ def divisor(std: Any) -> Any:
     return made
 
 
-def scaled(std: Any, x: Any) -> Any:
+def scaled(std: Tensor, x: Tensor) -> Tensor:
     """Return a divisor in the form of a batch x (n, c, ...)."""
     if std.ndim and std.shape != x.shape[1:2]:
         raise InputError(

@@ -5,7 +5,7 @@ from typica.extras import need
 need("torch", "torch")
 
 import torch  # noqa: E402 (or else the message above)
-from torch import nn  # noqa: E402
+from torch import Tensor, nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-__all__ = ["functional", "nn", "torch"]
+__all__ = ["Tensor", "functional", "nn", "torch"]

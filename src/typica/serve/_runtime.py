@@ -8,6 +8,7 @@ import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -216,7 +217,7 @@ class Runtime(MLModel):
         served: Served = jobs[0].inputs[0]
         inputs = [job.inputs[1] for job in jobs]
         if isinstance(inputs[0], list):
-            rows = served.look([image for some in inputs for image in some])
+            rows = served.look(list(chain.from_iterable(inputs)))
         else:
             rows = np.concatenate(inputs)
         verdicts = served.judge(rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, product
 from typing import Final
 
 from typica.bench._record import Record, coverage
@@ -62,7 +62,7 @@ def headings(published_by: str = PAPER) -> dict[str, str]:
 
 def detail_table(record: Record) -> Table:
     """Return a row per method and OOD set, with what was published."""
-    pairs = [(method, ood) for method in record.ranked for ood in record.sets]
+    pairs = list(product(record.ranked, record.sets))
     table = Table("Method", [method for method, _ in pairs])
     table.title = "Each method on each OOD set, in percent"
     near = dict.fromkeys(record.near, "near")
@@ -72,7 +72,7 @@ def detail_table(record: Record) -> Table:
     for method, ood in pairs:
         printed = record.published.get(method)
         theirs.append({} if printed is None else printed.on(ood))
-    shown = {name for numbers in theirs for name in numbers if name in PRINTED}
+    shown = set(PRINTED).intersection(chain.from_iterable(theirs))
     metrics = record.measured(ORDER)
     add_metrics(table, record, metrics, ours, theirs if shown else None)
     return table.rename(headings(record.published_by))

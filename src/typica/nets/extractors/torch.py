@@ -29,7 +29,7 @@ from typica.nets._hooks import (
 )
 from typica.nets._reduce import Reduction, check_reduction, reduced, reduced_logits
 from typica.nets._result import Extraction, batch_of, closest_names, wanted_layers
-from typica.nets._torch import nn, torch
+from typica.nets._torch import Tensor, nn, torch
 from typica.origin import PENULTIMATE
 
 _log = logging.getLogger("typica.nets")
@@ -135,7 +135,7 @@ class FeatureExtractor:
         return Head(module.weight, module.bias)
 
     @property
-    def head_module(self) -> Any:
+    def head_module(self) -> nn.Module:
         """The Linear module that is the head."""
         if self._head is not None:
             return self.model.get_submodule(self._head)
@@ -201,7 +201,7 @@ class FeatureExtractor:
             )
         return bare
 
-    def _hooks(self, tape: Tape) -> Iterator[tuple[Any, Hook]]:
+    def _hooks(self, tape: Tape) -> Iterator[tuple[nn.Module, Hook]]:
         """Yield what to watch: the layers and the head; all while the head is not settled."""
         for name in self.layers:
             if not self.is_head_input(name):
@@ -237,7 +237,7 @@ class FeatureExtractor:
                 f"the model takes no uint8 images ({error}); preprocess them, zoo.transform(NAME)."
             ) from error
 
-    def prepared(self, images: Any) -> Any:
+    def prepared(self, images: Any) -> Tensor:
         """Return a batch as a tensor on the device and in the floating-point type of the model."""
         if isinstance(images, np.ndarray):
             images = torch.from_numpy(images if images.flags.writeable else images.copy())
@@ -267,7 +267,7 @@ class FeatureExtractor:
         layers = {name: found[name] for name in self.layers}
         return Extraction(layers[self.layers[-1]], self._logits(call, output), layers)
 
-    def _logits(self, call: Call | None, output: Any) -> Any:
+    def _logits(self, call: Call | None, output: Any) -> Tensor | None:
         """Return what the head gave, one row per input, or the model's own logits without one."""
         if call is None:
             return output_logits(output)
@@ -275,7 +275,7 @@ class FeatureExtractor:
             return call.output
         return reduced_logits(as_tokens(call.output), self.reduce)
 
-    def _reduced(self, x: Any, name: str) -> Any:
+    def _reduced(self, x: Tensor | None, name: str) -> Tensor:
         with about(f"layer {name!r}"):
             if x is None:
                 raise InputError("its output holds no tensor; choose another layer.")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from typica.nets._hooks import ONE_AT_A_TIME, evaluating
 from typica.nets._result import Extraction, in_float32
-from typica.nets._torch import nn, torch
+from typica.nets._torch import Tensor, nn, torch
 from typica.nets.runtimes.engine import Wiring
 
 
@@ -39,13 +39,13 @@ class TorchEngine:
         with torch.inference_mode(), torch.autocast(self.device.type, enabled=self._autocast):
             return in_float32(self._run(self._moved(images)))
 
-    def _moved(self, images: NDArray[np.float32]) -> Any:
+    def _moved(self, images: NDArray[np.float32]) -> Tensor:
         if self.device.type != "cuda":
             return images
         writeable = images if images.flags.writeable else images.copy()
         return torch.from_numpy(writeable).pin_memory().to(self.device, non_blocking=True)
 
-    def _run(self, images: Any) -> Extraction:
+    def _run(self, images: Tensor) -> Extraction:
         result: Extraction = self.extractor(images)
         return result
 
@@ -78,7 +78,7 @@ class CompiledEngine(TorchEngine):
         finally:
             self.close()
 
-    def _run(self, images: Any) -> Extraction:
+    def _run(self, images: Tensor) -> Extraction:
         return self._wiring.assemble(images, self._function(self.extractor.prepared(images)))
 
 
@@ -91,7 +91,7 @@ class Operations(nn.Module):
         if isinstance(getattr(extractor, "model", None), nn.Module):
             self.model = extractor.model  # so that its parameters are seen as such
 
-    def forward(self, images: Any) -> Any:
+    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
         """Return the tuple."""
         found = self.extractor.run(images)
         return (*found.layers.values(), *([] if found.logits is None else [found.logits]))
