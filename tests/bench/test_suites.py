@@ -499,3 +499,10 @@ def test_the_printed_row_of_mahalanobis_stands_beside_both_of_ours(data, tmp_pat
         assert "mahalanobis" in printed and ("mahalanobis_layers" in printed) == both
         if both:
             assert printed["mahalanobis_layers"] == printed["mahalanobis"]
+
+
+def test_the_old_name_of_a_workbench():
+    import typica.bench
+
+    with pytest.warns(DeprecationWarning, match="Engine is called Workbench now"):
+        assert typica.bench.Engine is Workbench

@@ -93,20 +93,27 @@ def depth_charts(record: Record | None) -> list[Chart]:
     """Return a chart per metric: CTM at each depth and what the paper printed, layers by name."""
     if record is None or len(record.rows) < 2:  # a single layer makes no line
         return []
-    sets = record.covered(against=True)
     layers = list(record.rows)
     x = [float(place) for place in range(len(layers))]
     charts = []
     for metric in (METRICS["auroc"], METRICS["fpr"]):
-        measures = [row.means(sets).get(metric.name) for row in record.rows.values()]
-        ours = [measure.value for measure in measures if measure is not None]
-        printed = [record.published[layer].average for layer in layers if layer in record.published]
-        theirs = [numbers[metric.name] for numbers in printed if metric.name in numbers]
+        ours, theirs = _at_depths(record, metric.name)
         lines = [Line("measured", x, ours), Line("published", x, theirs)]
         whole = tuple(line for line in lines if len(line.y) == len(layers))
         title = metric.title(record.protocol.tpr)
         charts.append(Chart(title, whole, names=tuple(layers)))
     return charts
+
+
+def _at_depths(record: Record, metric: str) -> tuple[list[float], list[float]]:
+    """Return what was measured at each depth, and what was published; absent ones are left out."""
+    sets = record.covered(against=True)
+    measures = [row.means(sets).get(metric) for row in record.rows.values()]
+    ours = [measure.value for measure in measures if measure is not None]
+    printed = [
+        record.published[layer].average for layer in record.rows if layer in record.published
+    ]
+    return ours, [numbers[metric] for numbers in printed if metric in numbers]
 
 
 def _numbers(values: Any) -> list[float] | None:

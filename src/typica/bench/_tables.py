@@ -152,13 +152,9 @@ def _of_publication(record: Record) -> list[str]:
 
 
 def _detail(record: Record, against: bool) -> Table:
-    sections: dict[str, Table] = {}
     near = [name for name in record.sets if name in record.near]
     kinds = {"far": [name for name in record.sets if name not in near], "near": near}
-    for kind, sets in kinds.items():
-        for name in sets:
-            heading = f"{name} ({kind}, {record.n.get(name)} inputs)"
-            sections[heading] = _on_set(record, name, against)
+    sections = _each_set(record, kinds, against)
     for heading, sets in _averages_of(record, kinds, against).items():
         if record.rows:
             sections[heading] = average_table(record, sets, SHOWN, against=against)
@@ -169,6 +165,18 @@ def _detail(record: Record, against: bool) -> Table:
     table = stacked(sections, f"{record.title}: each OOD set")
     table.notes = [fpr_note(record), *_reasons(record)]
     return table
+
+
+def _each_set(
+    record: Record, kinds: Mapping[str, Sequence[str]], against: bool
+) -> dict[str, Table]:
+    """Return the table of each OOD set under its heading, far ones first."""
+    sections = {}
+    for kind, sets in kinds.items():
+        for name in sets:
+            heading = f"{name} ({kind}, {record.n.get(name)} inputs)"
+            sections[heading] = _on_set(record, name, against)
+    return sections
 
 
 def _on_set(record: Record, name: str, against: bool) -> Table:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from typica import scale
-from typica.cli._verdict_table import share_of, verdict_table
+from typica.cli._verdict_table import more_rows, share_of, verdict_table
 from typica.cli.checks import prints
 from typica.cli.show import complain, console, error_console, write_json
 from typica.data import RowPrinter
@@ -76,8 +76,7 @@ def _show(found: dict[str, Any], limit: int) -> None:
     if rows:
         console.print(verdict_table(_known(rows)))
     if rows and limit < found["n"]:
-        told = f"the {limit} strangest of {found['n']} are shown; --limit shows more"
-        console.print(told, style="dim")
+        console.print(more_rows(f"the {limit} strangest", str(found["n"])), style="dim")
     console.print(share_of(found["rejected"], found["n"], "rows"))
 
 

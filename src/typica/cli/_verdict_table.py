@@ -31,6 +31,11 @@ def share_of(rejected: int, total: int, what: str) -> str:
     return f"{rejected} of {total} {what} are atypical, {percent(rejected / total)} %"
 
 
+def more_rows(which: str, total: str) -> str:
+    """Return what is shown of how many, as a sentence."""
+    return f"{which} of {total} are shown; --limit shows more"
+
+
 def _cell(value: Any) -> str:
     if value is None:
         return "-"

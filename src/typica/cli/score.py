@@ -14,7 +14,7 @@ import typer
 
 from typica.arrays import AnyArray
 from typica.cli._score_tables import TableScoring, score_tables
-from typica.cli._verdict_table import share_of, verdict_table
+from typica.cli._verdict_table import more_rows, share_of, verdict_table
 from typica.cli.app import new_app
 from typica.cli.checks import check_file, one_of, out_verdicts, prints
 from typica.cli.options import (
@@ -288,8 +288,9 @@ class _Shown:
         if limit and len(verdicts):
             console.print(verdict_table(verdicts[:limit].table()))
         if limit < len(verdicts):
-            first = f"the first {limit} by {self.sort}"
-            self._say_more(f"the {limit} strangest" if self.sort is None else first, len(verdicts))
+            strangest, first = f"the {limit} strangest", f"the first {limit} by {self.sort}"
+            which = strangest if self.sort is None else first
+            console.print(more_rows(which, str(len(verdicts))), style="dim")
 
     def _show_groups(self, groups: GroupVerdicts) -> None:
         limit = self.limit
@@ -299,11 +300,9 @@ class _Shown:
             columns = map(list, zip(*chosen[:limit], strict=True))
             console.print(verdict_table(dict(zip(GroupVerdict._fields, columns, strict=True))))
         if limit < len(chosen):
-            self._say_more(f"the {limit} strangest", f"{len(chosen)} groups")
+            told = more_rows(f"the {limit} strangest", f"{len(chosen)} groups")
+            console.print(told, style="dim")
         console.print(share_of(groups.n_atypical, len(groups), "groups"))
-
-    def _say_more(self, which: str, of: int | str) -> None:
-        console.print(f"{which} of {of} are shown; --limit shows more", style="dim")
 
 
 def _are_images(inputs: list[Path]) -> bool:

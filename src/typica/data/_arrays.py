@@ -33,12 +33,18 @@ def features_among(
         raise no_column(path, groups, arrays)
     label = label_name(name for name in arrays if name != groups)
     others = {name: array for name, array in arrays.items() if name not in (label, groups)}
-    if "features" not in others and len(others) != 1:
-        found = ", ".join(sorted(others)) or "nothing"
-        raise FormatError(f"{path}: holds {found}; name the array of features 'features'.")
-    features = others["features"] if "features" in others else next(iter(others.values()))
     labels = None if label is None else arrays[label]
-    return Features(features, labels, groups=None if groups is None else arrays[groups])
+    named = None if groups is None else arrays[groups]
+    return Features(_features_of(others, path), labels, groups=named)
+
+
+def _features_of(arrays: Arrays, path: Path) -> AnyArray:
+    if "features" in arrays:
+        return arrays["features"]
+    if len(arrays) != 1:
+        found = ", ".join(sorted(arrays)) or "nothing"
+        raise FormatError(f"{path}: holds {found}; name the array of features 'features'.")
+    return next(iter(arrays.values()))
 
 
 def labels_among(arrays: Mapping[str, AnyArray], path: Path) -> AnyArray:
