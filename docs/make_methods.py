@@ -56,7 +56,7 @@ OVER_NETWORKS = {
         "_reduce",
         ("Energy, DAVIS pooling max", "Energy, DAVIS pooling mean+std", "Energy"),
     ),
-    "layer_perturb": Network("LayerPerturb", "_layers"),
+    "layer_perturb": Network("LayerPerturb", "_layer_perturb"),
 }
 
 INTRODUCTION = f"""\

@@ -31,6 +31,7 @@ def make_detectors(
 ) -> dict[str, Detector]:
     """Make detectors by their names (all if None), with the head where they use one.
 
+    >>> import numpy as np
     >>> list(make_detectors(["ctm", "msp"], Head(np.eye(2))))
     ['ctm', 'msp']
     """
