@@ -16,6 +16,7 @@ import io
 import itertools
 import os
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -186,6 +187,10 @@ class Client:
 
     def __init__(self, server: Serving) -> None:
         self._connection = http.client.HTTPConnection(HOST, server.port, timeout=SECONDS)
+        self._connection.connect()
+        # As curl and requests do: http.client sends a body after its headers, and would wait
+        # for the acknowledgement of these.
+        self._connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def score(self, photo: bytes) -> int:
         """Return the status of the answer."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from typica.threads import blas_threads, in_threads
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(items=st.lists(st.integers(), max_size=30), threads=st.integers(1, 4))
 def test_results_come_in_order(items, threads):
     assert list(in_threads(lambda item: item + 1, items, threads)) == [item + 1 for item in items]

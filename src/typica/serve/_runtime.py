@@ -35,6 +35,7 @@ from typica.serve._reload import Watch, reread
 from typica.serve._served import Served, read_served
 from typica.serve._settings import read_settings
 from typica.serve._tensors import from_values
+from typica.serve._threads import Threads
 from typica.verdicts import Verdicts
 
 IMAGES = "images"
@@ -85,6 +86,7 @@ class Runtime(MLModel):
         )
         self._tell()
         self.live = Live(self.served)
+        self._threads = Threads(cores())
         self._batcher = Batcher(self.name, self._work, queue=self.limits.queue)
         self._decoders = ThreadPoolExecutor(min(4, cores()), f"typica-{self.name}-decode")
         self._watch.start()
@@ -217,7 +219,8 @@ class Runtime(MLModel):
         served: Served = jobs[0].inputs[0]
         inputs = [job.inputs[1] for job in jobs]
         if isinstance(inputs[0], list):
-            rows = served.look(list(chain.from_iterable(inputs)))
+            images = list(chain.from_iterable(inputs))
+            rows = self._threads.run(len(images), lambda: served.look(images))
         else:
             rows = np.concatenate(inputs)
         verdicts = served.judge(rows)
@@ -236,6 +239,8 @@ class Runtime(MLModel):
         if served is None:
             return
         self.live.replace(served)
+        if served.network is not self.served.network:
+            self._threads = Threads(cores())
         self.served = served
         self._tell()
         _metrics.RELOADS.labels(self.name, "done").inc()
