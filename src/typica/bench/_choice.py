@@ -16,6 +16,8 @@ TIE = 1e-6  # means that differ by no more are equal: no test could tell them ap
 MOST_NAMES = 3  # of such detectors in one sentence
 DEFAULTS = ("quorum", "ctm")  # what to take where the unknowns do not tell, the first that is there
 SEVERAL = "quorum"  # stands on several signs of the unknown: what sees one better is no reason yet
+REASON = 0.0125  # a lead in mean AUROC that is one
+FAMILIES = {"neighbours": "classes"}  # kinds that share the weight of another
 CANNOT_SEE = (
     "What this cannot see: unknowns made of known rows are not strangers. The network was trained "
     "on the classes that are left out, so all AUROCs are too high; and inputs from elsewhere "
@@ -30,11 +32,11 @@ Aurocs = Mapping[str, Mapping[Any, float]]  # {detector: {set: AUROC}}
 class Choice:
     """Which detector to take, told by unknowns that were made of known rows, and how sure that is.
 
-    auroc: {detector: {class: AUROC with that class left out}}; neighbours, swapped, near: the same
-    for groups of neighbouring classes, for rows with swapped features and for corrupted images,
-    empty where there were none. certainty: {detector: share of resamples on which it has the best
-    mean}; ahead: {detector: share of resamples on which its mean exceeds that of `leader`}, ties
-    counted as half; failed: {detector: why it could not take part}.
+    auroc: {detector: {class: AUROC with that class left out}}; neighbours, swapped, redrawn, near:
+    the same for groups of neighbouring classes, for rows with swapped features, for rows drawn by
+    lot and for corrupted images, empty where there were none. certainty: {detector: share of
+    resamples on which it has the best mean}; ahead: {detector: share of resamples on which its mean
+    exceeds that of `leader`}, ties counted as half; failed: {detector: why it could not take part}.
     """
 
     auroc: Aurocs
@@ -44,6 +46,7 @@ class Choice:
     ahead: Mapping[str, float] = field(default_factory=dict)
     neighbours: Aurocs = field(default_factory=dict)
     swapped: Aurocs = field(default_factory=dict)
+    redrawn: Aurocs = field(default_factory=dict)
 
     @property
     def kinds(self) -> dict[str, Aurocs]:
@@ -52,14 +55,15 @@ class Choice:
             "classes": self.auroc,
             "neighbours": self.neighbours,
             "swapped": self.swapped,
+            "redrawn": self.redrawn,
             "images": self.near,
         }
         return {kind: aurocs for kind, aurocs in every.items() if aurocs}
 
     @property
     def means(self) -> dict[str, float]:
-        """The mean AUROC of each detector, best first; all kinds of unknowns weigh the same."""
-        return mean_aurocs(list(self.kinds.values()))
+        """The mean AUROC of each detector, best first; kinds weigh as `kind_weights` says."""
+        return mean_aurocs(self.kinds)
 
     def by_kind(self, name: str) -> dict[str, float]:
         """Return the mean AUROC of a detector on each kind of unknowns."""
@@ -89,13 +93,13 @@ class Choice:
     def told(self) -> bool:
         """Whether the unknowns tell which to take: the leader, clearly ahead of the default.
 
-        To depart from Quorum takes more than a mean: a lead on every kind of unknowns, changed
-        images among them: what features alone say is as often wrong of real unknowns.
+        To depart from Quorum takes a lead that is a reason: of real unknowns smaller ones, however
+        sure, were wrong as often as not.
         """
         if self.default in (None, self.leader):
             return not self.rivals
         clear = self.default not in self.rivals
-        return clear and (self.default != SEVERAL or self._leads_on_every_kind())
+        return clear and (self.default != SEVERAL or self._lead() >= REASON)
 
     @property
     def best(self) -> str:
@@ -104,15 +108,10 @@ class Choice:
             return self.leader
         return self.default
 
-    def _leads_on_every_kind(self) -> bool:
-        return bool(self.near) and not self._kinds_behind()
-
-    def _kinds_behind(self) -> list[str]:
-        """Return the kinds of unknowns on which the leader is behind the default."""
-        if self.default is None:
-            return []
-        leads, default = self.by_kind(self.leader), self.by_kind(self.default)
-        return [kind for kind in leads if leads[kind] < default[kind] - TIE]
+    def _lead(self) -> float:
+        """Return how far the mean of the leader is above that of the default."""
+        means = self.means
+        return means[self.leader] - means[self.default or self.leader]
 
     @property
     def reading(self) -> str:
@@ -121,12 +120,14 @@ class Choice:
             "classes": "each class left out",
             "neighbours": "neighbouring classes left out together",
             "swapped": "features swapped with those of a neighbouring class",
+            "redrawn": "rows by lot with the mean and covariance of all known rows",
         }
         if self.near:
             kinds["images"] = f"images changed ({', '.join(next(iter(self.near.values())))})"
         told = "; ".join(f"{kind}: {what}" for kind, what in kinds.items() if kind in self.kinds)
         return (
-            f"AUROC against unknowns made of known rows, all kinds weigh the same. {told}. "
+            f"AUROC against unknowns made of known rows, all kinds weigh the same, but classes "
+            f"and neighbours half each. {told}. "
             "When unknowns and rows are resampled: how often a detector is best of all, and how "
             f"often ahead of {self.leader} (a tie is half)."
         )
@@ -158,7 +159,8 @@ class Choice:
         leader, default = self.leader, self.default
         if default not in (None, leader, *self.rivals):
             best = f"{leader} has the best mean AUROC, {merit}"
-            return f"Cannot tell: {best}, but {self._why_it_is_no_reason()}."
+            short = f"leads {default} by {100 * self._lead():.2f} points only"
+            return f"Cannot tell: {best}, but {short}, which is no reason to leave it."
         equal = self._equals()
         if equal:
             tied = f"{_listed([leader, *equal])} have the same mean AUROC, {merit}"
@@ -166,15 +168,6 @@ class Choice:
             tied = f"{leader} has the best mean AUROC, {merit}, but not clearly"
         who = _listed([leader, *self.rivals])
         return f"Cannot tell which is best of {who}: {tied}{self._how_close(equal)}."
-
-    def _why_it_is_no_reason(self) -> str:
-        behind = self._kinds_behind()
-        if behind:
-            return f"is behind {self.default} on some kinds of unknowns ({', '.join(behind)})"
-        return (
-            f"against unknowns made of features alone, which is no reason to leave {self.default}; "
-            "with the images, changed ones can say more"
-        )
 
     def _equals(self) -> list[str]:
         """Return the other detectors whose mean is that of the leader."""
@@ -219,16 +212,33 @@ class Choice:
             "auroc": _plain(self.auroc),
             "neighbours": _plain(self.neighbours),
             "swapped": _plain(self.swapped),
+            "redrawn": _plain(self.redrawn),
             "near": _plain(self.near),
             "failed": dict(self.failed),
         }
 
 
-def mean_aurocs(kinds: Sequence[Aurocs]) -> dict[str, float]:
-    """Return the mean AUROC of each detector, best first; kinds of unknowns weigh the same."""
-    means = {}
-    for name in kinds[0]:
-        means[name] = float(np.mean([_mean(kind[name]) for kind in kinds]))
+def kind_weights(kinds: Sequence[str]) -> dict[str, float]:
+    """Return the weight of each kind of unknowns: the same, but those of one family share it.
+
+    >>> kind_weights(["classes", "neighbours", "swapped"])
+    {'classes': 0.25, 'neighbours': 0.25, 'swapped': 0.5}
+    """
+    families = [FAMILIES.get(kind, kind) for kind in kinds]
+    count = len(set(families))
+    return {
+        kind: 1 / (count * families.count(family))
+        for kind, family in zip(kinds, families, strict=True)
+    }
+
+
+def mean_aurocs(kinds: Mapping[str, Aurocs]) -> dict[str, float]:
+    """Return the mean AUROC of each detector, best first; kinds weigh as `kind_weights` says."""
+    weights = kind_weights(list(kinds))
+    means: dict[str, float] = {}
+    for kind, aurocs in kinds.items():
+        for name, by_set in aurocs.items():
+            means[name] = means.get(name, 0.0) + weights[kind] * _mean(by_set)
     return dict(sorted(means.items(), key=lambda item: -item[1]))
 
 

@@ -1,13 +1,14 @@
 """Choose a detector with no out-of-distribution data at all: known rows play the unknown.
 
 Unknowns of several kinds are made of what is known (`typica.bench._unknowns`): classes that are
-left out of the fit and of the head, alone and with their neighbours, and rows whose features are
-swapped with those of another class; where images are there, corrupted, rotated and mixed ones too,
-against detectors fitted on all classes. A detector's merit is its mean AUROC against held-out rows;
-all kinds weigh the same. How sure the choice is comes from resampling at two levels, the unknowns
-and the rows of both sides (`typica.bench._resampling`): other classes might rank the detectors
-otherwise, and so might other images of the same classes. Where the leader is not clearly ahead of
-the default (Quorum, else CTM), the default is recommended (`typica.bench._choice`).
+left out of the fit and of the head, alone and with their neighbours; and, against detectors fitted
+on all classes, rows whose features are swapped with those of another class, rows drawn by lot from
+the normal distribution of all known rows, and where images are there, corrupted, rotated and mixed
+ones. A detector's merit is its mean AUROC against held-out rows; all kinds weigh the same, the two
+that leave classes out as one. How sure the choice is comes from resampling at two levels, the
+unknowns and the rows of both sides (`typica.bench._resampling`): other classes might rank the
+detectors otherwise, and so might other images of the same classes. Where the leader is not clearly
+ahead of the default (Quorum, else CTM), the default is recommended (`typica.bench._choice`).
 
 However much is known, a few thousand rows are enough to choose by: at most 16 fits a detector, of
 at most 4,000 rows (20 of each class, where classes are many).
@@ -23,7 +24,14 @@ import numpy as np
 from sklearn.base import clone
 
 from typica.arrays import AnyArray
-from typica.bench._choice import Aurocs, Choice, certainties, mean_aurocs, shares_ahead
+from typica.bench._choice import (
+    Aurocs,
+    Choice,
+    certainties,
+    kind_weights,
+    mean_aurocs,
+    shares_ahead,
+)
 from typica.bench._engine import Comparison, Scores, compare
 from typica.bench._resampling import (
     RESAMPLES,
@@ -33,7 +41,14 @@ from typica.bench._resampling import (
     row_draws,
     unknown_draws,
 )
-from typica.bench._unknowns import KnownSplit, groups, joined, parts, swapped_rows
+from typica.bench._unknowns import (
+    KnownSplit,
+    groups,
+    joined,
+    parts,
+    redrawn_rows,
+    swapped_rows,
+)
 from typica.detectors import Detector
 from typica.errors import InputError, border
 from typica.head import Head
@@ -127,13 +142,20 @@ class _Draws:
         """
         swapped, classes = swapped_rows(self.known, self.rng), self.known.classes.tolist()
         unknowns = [self._of("swapped", label, [label], swapped) for label in classes]
+        unknowns.append(self._redrawn())
         weights = unknown_draws(max(len(near), 1), self.rng)
         sizes = sorted({len(features) for features in near.values()})
         by_size = {size: row_draws(np.zeros(size), self.rng) for size in sizes}
         for place, (name, features) in enumerate(near.items()):
             drawn = by_size[len(features)]
-            unknowns.append(_Unknown("near", name, features, drawn, weights[:, place]))
+            unknowns.append(_Unknown("images", name, features, drawn, weights[:, place]))
         return _Round([], unknowns)
+
+    def _redrawn(self) -> _Unknown:
+        """Return the rows that are drawn by lot: of no class, so that all count on every draw."""
+        rows = redrawn_rows(self.known, self.rng)
+        draws = row_draws(np.zeros(len(rows)), self.rng)
+        return _Unknown("redrawn", "all", rows, draws, np.ones(len(draws)))
 
     def of_known(self, each: _Round) -> Counts:
         """Return the draws of the held-out rows that are known in a round."""
@@ -213,24 +235,27 @@ class _Tally:
             raise InputError(f"every detector failed, e.g. {example}; see their needs.")
         kinds = {kind: self._aurocs_of(kind, names) for kind in self.aurocs}
         means = np.stack([self._resampled(name) for name in names], axis=1)
-        leader = next(iter(mean_aurocs(list(kinds.values()))))
+        leader = next(iter(mean_aurocs(kinds)))
         return Choice(
             auroc=kinds["classes"],
             certainty=certainties(names, means),
             failed=self.failed,
-            near=kinds.get("near", {}),
+            near=kinds.get("images", {}),
             ahead=shares_ahead(names, means, leader),
             neighbours=kinds.get("neighbours", {}),
             swapped=kinds["swapped"],
+            redrawn=kinds["redrawn"],
         )
 
     def _aurocs_of(self, kind: str, names: Sequence[str]) -> Aurocs:
         return {name: self.aurocs[kind][name] for name in names}
 
     def _resampled(self, name: str) -> Floats:
-        """Return a detector's mean on every resample; all kinds weigh the same."""
-        by_kind = [self.sums[kind][name] / self.weights[kind] for kind in self.sums]
-        return np.asarray(np.mean(by_kind, axis=0))
+        """Return a detector's mean on every resample; kinds weigh as `kind_weights` says."""
+        mean = np.zeros(RESAMPLES)
+        for kind, weight in kind_weights(list(self.sums)).items():
+            mean += weight * self.sums[kind][name] / self.weights[kind]
+        return mean
 
 
 def _without(detector: Detector, left_out: Sequence[Any]) -> Detector:

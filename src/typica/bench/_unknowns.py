@@ -1,10 +1,12 @@
-"""Unknowns made of known rows, to choose a detector with: classes left out, and rows mixed.
+"""Unknowns made of known rows, to choose a detector with: classes left out, rows mixed or redrawn.
 
 *Classes*: each class is left out once. That is often easy: the network was trained on it and holds
 it apart. *Neighbours*: classes whose means point the same way are left out together, so that none
 of them stays to be the nearest. *Swapped*: a row takes each of its features either from itself or
 from a row of a neighbouring class, by lot; every feature has been seen, but not together. Not the
-mean of two such rows, which only asks who sees a tie of two classes.
+mean of two such rows, which only asks who sees a tie of two classes. *Redrawn*: rows by lot with
+the mean and the covariance of all known rows, and of no class: every two features go together as
+they always do, so that only who knows where the known rows lie can tell.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ GROUPS = 5  # of neighbouring classes, about
 FEWEST = 6  # classes of which groups are left out; of fewer, too few would stay
 NEAREST = 3  # classes from which a row's partner is drawn
 NAMED = 3  # classes in the name of a group
+BLOCK = 1000  # training rows whose shares in redrawn ones are held at a time
 
 Places = NDArray[np.int64]
 
@@ -174,6 +177,24 @@ def partner_rows(known: KnownSplit, rng: np.random.Generator) -> Places:
         wanted = np.flatnonzero(drawn == place)
         partners[wanted] = rng.choice(np.flatnonzero(own == place), size=len(wanted))
     return partners
+
+
+def redrawn_rows(known: KnownSplit, rng: np.random.Generator) -> AnyArray:
+    """Return as many unknowns as held-out rows, drawn from the normal distribution of all rows.
+
+    Each is the mean of the training rows plus their departures from it, in random shares. Where no
+    training row has a feature below zero, none of these has.
+    """
+    train = known.train.astype(np.float64)
+    mean = train.mean(axis=0)
+    drawn = np.zeros(known.held_out.shape)
+    for start in range(0, len(train), BLOCK):
+        departures = train[start : start + BLOCK] - mean
+        drawn += rng.standard_normal((len(drawn), len(departures))) @ departures
+    drawn = mean + drawn / np.sqrt(len(train))
+    if train.min() >= 0:
+        drawn = np.maximum(drawn, 0)
+    return drawn.astype(np.result_type(known.held_out, np.float32))
 
 
 def joined(classes: Sequence[Any]) -> str:
