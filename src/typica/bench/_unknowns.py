@@ -31,7 +31,8 @@ GROUPS = 5  # of neighbouring classes, about
 FEWEST = 6  # classes of which groups are left out; of fewer, too few would stay
 NEAREST = 3  # classes from which a row's partner is drawn
 NAMED = 3  # classes in the name of a group
-BLOCK = 1000  # training rows whose shares in redrawn ones are held at a time
+REDRAWN_ROWS = 1500
+BLOCK = 1000  # held-out rows whose shares in redrawn ones are held at a time
 
 Places = NDArray[np.int64]
 
@@ -180,19 +181,19 @@ def partner_rows(known: KnownSplit, rng: np.random.Generator) -> Places:
 
 
 def redrawn_rows(known: KnownSplit, rng: np.random.Generator) -> AnyArray:
-    """Return as many unknowns as held-out rows, drawn from the normal distribution of all rows.
+    """Return rows by lot from the normal distribution of all held-out rows.
 
-    Each is the mean of the training rows plus their departures from it, in random shares. Where no
-    training row has a feature below zero, none of these has.
+    Each is the mean row plus the departures of all from it, in random shares. Where no held-out row
+    has a feature below zero, none of these has.
     """
-    train = known.train.astype(np.float64)
-    mean = train.mean(axis=0)
-    drawn = np.zeros(known.held_out.shape)
-    for start in range(0, len(train), BLOCK):
-        departures = train[start : start + BLOCK] - mean
+    rows = known.held_out.astype(np.float64)
+    mean = rows.mean(axis=0)
+    drawn = np.zeros((REDRAWN_ROWS, rows.shape[1]))
+    for start in range(0, len(rows), BLOCK):
+        departures = rows[start : start + BLOCK] - mean
         drawn += rng.standard_normal((len(drawn), len(departures))) @ departures
-    drawn = mean + drawn / np.sqrt(len(train))
-    if train.min() >= 0:
+    drawn = mean + drawn / np.sqrt(len(rows))
+    if rows.min() >= 0:
         drawn = np.maximum(drawn, 0)
     return drawn.astype(np.result_type(known.held_out, np.float32))
 
