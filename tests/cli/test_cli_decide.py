@@ -239,6 +239,7 @@ def test_choose_shows_the_best_and_how_sure_it_is(folder, capsys):
     assert document["cannot_see"] in " ".join(out.split())
     assert isinstance(document["told"], bool) and document["best"] in document["mean_auroc"]
     assert set(document["swapped"]["ctm"]) == set(document["auroc"]["ctm"]) == set("0123")
+    assert set(document["redrawn"]) == {"ctm", "msp", "cw"} and "redrawn" in out
     assert set(document["mean_auroc"]) == {"ctm", "msp", "cw"}
     alone = run_json(
         capsys, "choose", "bank.npz", "--held-out", "bank.npz", "--detectors", "ctm,msp"

@@ -16,7 +16,6 @@ TIE = 1e-6  # means that differ by no more are equal: no test could tell them ap
 MOST_NAMES = 3  # of such detectors in one sentence
 DEFAULTS = ("quorum", "ctm")  # what to take where the unknowns do not tell, the first that is there
 SEVERAL = "quorum"  # stands on several signs of the unknown: what sees one better is no reason yet
-REASON = 0.01  # a lead in mean AUROC that is one
 FAMILIES = {"neighbours": "classes"}  # kinds that share the weight of another
 CANNOT_SEE = (
     "What this cannot see: unknowns made of known rows are not strangers. The network was trained "
@@ -93,13 +92,13 @@ class Choice:
     def told(self) -> bool:
         """Whether the unknowns tell which to take: the leader, clearly ahead of the default.
 
-        To depart from Quorum takes a lead that is a reason: of real unknowns smaller ones, however
-        sure, were wrong as often as not.
+        To depart from Quorum takes more than a mean: a lead on every kind of unknowns, changed
+        images among them: what features alone say is too often wrong of real unknowns.
         """
         if self.default in (None, self.leader):
             return not self.rivals
         clear = self.default not in self.rivals
-        return clear and (self.default != SEVERAL or self._lead() >= REASON)
+        return clear and (self.default != SEVERAL or self._leads_on_every_kind())
 
     @property
     def best(self) -> str:
@@ -108,10 +107,15 @@ class Choice:
             return self.leader
         return self.default
 
-    def _lead(self) -> float:
-        """Return how far the mean of the leader is above that of the default."""
-        means = self.means
-        return means[self.leader] - means[self.default or self.leader]
+    def _leads_on_every_kind(self) -> bool:
+        return bool(self.near) and not self._kinds_behind()
+
+    def _kinds_behind(self) -> list[str]:
+        """Return the kinds of unknowns on which the leader is behind the default."""
+        if self.default is None:
+            return []
+        leads, default = self.by_kind(self.leader), self.by_kind(self.default)
+        return [kind for kind in leads if leads[kind] < default[kind] - TIE]
 
     @property
     def reading(self) -> str:
@@ -159,8 +163,7 @@ class Choice:
         leader, default = self.leader, self.default
         if default not in (None, leader, *self.rivals):
             best = f"{leader} has the best mean AUROC, {merit}"
-            short = f"leads {default} by {100 * self._lead():.2f} points only"
-            return f"Cannot tell: {best}, but {short}, which is no reason to leave it."
+            return f"Cannot tell: {best}, but {self._why_it_is_no_reason()}."
         equal = self._equals()
         if equal:
             tied = f"{_listed([leader, *equal])} have the same mean AUROC, {merit}"
@@ -168,6 +171,15 @@ class Choice:
             tied = f"{leader} has the best mean AUROC, {merit}, but not clearly"
         who = _listed([leader, *self.rivals])
         return f"Cannot tell which is best of {who}: {tied}{self._how_close(equal)}."
+
+    def _why_it_is_no_reason(self) -> str:
+        behind = self._kinds_behind()
+        if behind:
+            return f"is behind {self.default} on some kinds of unknowns ({', '.join(behind)})"
+        return (
+            f"against unknowns made of features alone, which is no reason to leave {self.default}; "
+            "with the images, changed ones can say more"
+        )
 
     def _equals(self) -> list[str]:
         """Return the other detectors whose mean is that of the leader."""
