@@ -195,7 +195,7 @@ def redrawn_rows(known: KnownSplit, rng: np.random.Generator) -> AnyArray:
     drawn = mean + drawn / np.sqrt(len(rows))
     if rows.min() >= 0:
         drawn = np.maximum(drawn, 0)
-    return drawn.astype(np.result_type(known.held_out, np.float32))
+    return np.asarray(drawn, dtype=np.result_type(known.held_out, np.float32))
 
 
 def joined(classes: Sequence[Any]) -> str:
