@@ -14,7 +14,7 @@ from ._nac import LayerNAC
 from ._perturb import ODIN, Perturb
 from ._reduce import REDUCTIONS
 from ._reopen import Reopened, reopen
-from ._result import Extraction
+from ._result import Extraction, run_directly
 from ._runner import Runner, Trial
 from ._settings import BACKENDS, Settings
 from ._start import one_backend
@@ -65,6 +65,7 @@ __all__ = [
     "open_model",
     "reopen",
     "rows_of",
+    "run_directly",
     "transform_for",
     "zoo",
 ]

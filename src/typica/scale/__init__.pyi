@@ -1,7 +1,8 @@
-from . import sql
+from . import dask, ray, spark, sql
 from ._batches import Batch, read_batch, read_part
 from ._calibrator import Calibrator
 from ._columns import Columns
+from ._engines import ENGINES, Cluster, check_engine, open_engine
 from ._files import File, are_tables, find_files, fixed_part, is_pattern, is_tables
 from ._fit import Fitted, calibrate, fit, fit_counted
 from ._judge import Judge
@@ -21,8 +22,10 @@ from ._work import (
 )
 
 __all__ = [
+    "ENGINES",
     "Batch",
     "Calibrator",
+    "Cluster",
     "Columns",
     "File",
     "Fitted",
@@ -37,6 +40,8 @@ __all__ = [
     "calibrate",
     "calibrate_batches",
     "calibrate_part",
+    "check_engine",
+    "dask",
     "find_files",
     "fit",
     "fit_counted",
@@ -50,10 +55,13 @@ __all__ = [
     "merge_calibrated",
     "merge_learnt",
     "merge_tree",
+    "open_engine",
     "open_tables",
+    "ray",
     "read_batch",
     "read_part",
     "score",
+    "spark",
     "sql",
     "strangest",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,6 +149,43 @@ _READERS: dict[str, Callable[[Part, list[str]], Iterator[Any]]] = {
     IPC: _ipc_records,
     IPC_STREAM: _ipc_stream_records,
 }
+
+
+def array_batches(
+    Z: AnyArray, labels: AnyArray | None = None, source: str = "", start: int = 0
+) -> Iterator[Batch]:
+    """Yield the rows of an array in pieces, the first of which is row `start` of `source`.
+
+    >>> [len(batch) for batch in array_batches(np.zeros((5, 3)))]
+    [5]
+    """
+    step = batch_rows(Z.shape[1] * Z.itemsize)
+    for first in range(0, len(Z), step):
+        some = None if labels is None else labels[first : first + step]
+        yield Batch(Z[first : first + step], some, None, source, start + first)
+
+
+def read_records(
+    records: Iterable[Any],
+    columns: Columns,
+    source: str = "",
+    start: int = 0,
+    *,
+    name: str = "",
+    labels: AnyArray | None = None,
+) -> Iterator[Batch]:
+    """Yield the rows of an engine's record batches in pieces, from row `start` of `source` on.
+
+    labels: one for each row, if no column has them.
+    """
+    first = 0
+    for record in records:
+        for piece in sliced(record.select(columns.names)):
+            found = read_batch(piece, columns, source, start + first, name)
+            if labels is not None:
+                found = _with_labels(found, labels[first : first + len(found)])
+            first += len(found)
+            yield found
 
 
 def sliced(record: Any) -> Iterator[Any]:

@@ -64,14 +64,14 @@ class Wanted:
         if self.labels is None and self.find_labels:
             labels = label_column({*schema.names, *constants})
         if self.columns is not None:
-            return Columns(_named(self.columns, schema.names), labels, self.ids)
+            return Columns(named_columns(self.columns, schema.names), labels, self.ids)
         return Columns(self.features or _column_of_lists(schema), labels, self.ids)
 
 
-def _named(wanted: Sequence[str], there: Sequence[str]) -> tuple[str, ...]:
+def named_columns(wanted: Sequence[str], there: Sequence[str]) -> tuple[str, ...]:
     """Return the columns that are wanted; a pattern stands for those that it names, in order.
 
-    >>> _named(["f*"], ["id", "f0", "f1", "f10"])
+    >>> named_columns(["f*"], ["id", "f0", "f1", "f10"])
     ('f0', 'f1', 'f10')
     """
     names: list[str] = []
@@ -129,6 +129,14 @@ def _check_features(name: str, kind: Any, lists: bool) -> None:
     if found is None or not _is_number(found):
         wanted = "lists of numbers" if lists else "numbers"
         raise InputError(f"the column {name!r} is of {kind}; features are {wanted}.")
+
+
+def opened_columns(schema: Any, wanted: Wanted, width: int | None = None) -> Columns:
+    """Return the columns to read of a table; refuse one that lacks them, or has them otherwise."""
+    columns = wanted.found_in(schema)
+    check_schema(schema, columns)
+    check_width(schema, columns, width)
+    return columns
 
 
 def check_width(schema: Any, columns: Columns, width: int | None) -> None:

@@ -11,7 +11,9 @@ from typica.files import free_memory
 from typica.progress import note
 from typica.scale._calibrator import Calibrator
 from typica.scale._each import each_batch
+from typica.scale._engines import Engine, check_engine, open_engine
 from typica.scale._learner import Learner
+from typica.scale._on_cluster import as_files, learn, over_parts, take_scores
 from typica.scale._tables import Data, Stream, Tables, open_tables
 from typica.scale._ways import Sampled, Share, Sums
 
@@ -27,6 +29,8 @@ def fit(
     columns: Sequence[str] | None = None,
     labels: Any = None,
     sample: int | None = None,
+    engine: Engine | None = None,
+    address: str | None = None,
 ) -> Detector:
     """Fit a detector on tables of any size, and return it; the one that is passed stays as it is.
 
@@ -34,6 +38,8 @@ def fit(
     is taken, where there is one. sample: fit on so many rows alone, chosen at random: for detectors
     that need all rows at once, or keep them. The result is that of `detector.fit` on all rows, to
     rounding, but for the provisional threshold of more than 2,048 rows: its sample is another.
+    engine, address: "dask", "ray" or "spark" does it on the cluster at that address, or on a local
+    one that is started for it; None does it in this process.
 
     >>> import numpy as np, pyarrow as pa
     >>> from typica import CTM
@@ -43,7 +49,7 @@ def fit(
     [0, 1, 2, 3]
     """
     options = {"features": features, "columns": columns, "labels": labels, "sample": sample}
-    return fit_counted(detector, data, **options).detector
+    return fit_counted(detector, data, **options, engine=engine, address=address).detector
 
 
 class Fitted(NamedTuple):
@@ -55,17 +61,32 @@ class Fitted(NamedTuple):
 
 @border
 def fit_counted(
-    detector: Detector, data: Data, *, sample: int | None = None, **columns: Any
+    detector: Detector,
+    data: Data,
+    *,
+    sample: int | None = None,
+    engine: Engine | None = None,
+    address: str | None = None,
+    **columns: Any,
 ) -> Fitted:
     """Fit a detector as `fit` does, and return how many rows there were as well."""
+    check_engine(engine, address)
     learner = Learner(detector, sample)
     tables = open_training(detector, data, **columns)
     check_fit(learner, tables)
+    if engine is None:
+        _learn_here(learner, tables)
+    else:
+        with open_engine(engine, address) as cluster:
+            learner = learn(learner, over_parts(cluster, as_files(tables), "fitting"))
+    return Fitted(learner.finish(), learner.n)
+
+
+def _learn_here(learner: Learner, tables: Tables | Stream) -> None:
     for number in range(learner.passes):
         what = "fitting" if learner.passes == 1 else f"fitting, pass {number + 1} of 2"
         each_batch(what, tables, learner.add)
         learner.close()
-    return Fitted(learner.finish(), learner.n)
 
 
 @border
@@ -80,26 +101,44 @@ def calibrate(
     confidence: Any = None,
     by_class: bool = False,
     groups: Mapping[Any, str] | None = None,
+    engine: Engine | None = None,
+    address: str | None = None,
 ) -> Any:
     """Calibrate a fitted detector, or a Pipeline that ends in one, on tables of any size.
 
     data, features, columns: as `open_tables` takes them. The other options are those of
     `Detector.calibrate`. The estimator is changed and returned. Scores are known by their file
     within the data set and their row, so that a calibration does not depend on how it is read.
+    engine, address: as `fit` takes them.
     """
+    check_engine(engine, address)
     tables = open_tables(data, features=features, columns=columns, width=width_of(estimator))
     options = {"alpha": alpha, "tpr": tpr, "confidence": confidence, "by_class": by_class}
     calibrator = Calibrator.begin(estimator, tables.rows, **options, groups=groups)
-    each_batch("calibrating", tables, calibrator.add)
+    if engine is None:
+        each_batch("calibrating", tables, calibrator.add)
+    else:
+        with open_engine(engine, address) as cluster:
+            reduce = over_parts(cluster, as_files(tables), "calibrating")
+            calibrator = take_scores(calibrator, reduce)
     return calibrator.finish()
 
 
 def open_training(detector: Detector, data: Data, **columns: Any) -> Tables | Stream:
     """Open the tables that a detector is to be fitted on, with labels where it uses them."""
-    uses_labels = detector.tags.uses_labels or detector.tags.needs_labels
+    width = head_width(detector)
+    return open_tables(data, **columns, width=width, find_labels=reads_labels(detector))
+
+
+def reads_labels(detector: Detector) -> bool:
+    """Tell whether labels are of use to a detector."""
+    return detector.tags.uses_labels or detector.tags.needs_labels
+
+
+def head_width(detector: Detector) -> int | None:
+    """Return how many features an unfitted detector takes, where its head tells."""
     head = getattr(detector, "head", None)
-    width = None if head is None else head.n_features
-    return open_tables(data, **columns, width=width, find_labels=uses_labels)
+    return None if head is None else int(head.n_features)
 
 
 def width_of(estimator: Any) -> int | None:
@@ -110,36 +149,51 @@ def width_of(estimator: Any) -> int | None:
 
 
 def check_fit(learner: Learner, tables: Tables | Stream) -> None:
+    """Say before any row is read what a fit on tables cannot do, or what it does otherwise."""
+    has_labels = tables.columns.labels is not None or getattr(tables, "labels", None) is not None
+    known = Known(has_labels, tables.rows, tables.width, tables.is_repeatable)
+    check_learning(learner, known)
+
+
+class Known(NamedTuple):
+    """What is known of training rows before any is read; None where it is not."""
+
+    has_labels: bool
+    rows: int | None = None
+    width: int | None = None
+    is_repeatable: bool = True
+
+
+def check_learning(learner: Learner, known: Known) -> None:
     """Say before any row is read what a fit cannot do, or what it does otherwise."""
     way, detector = learner.way, learner.way.detector
-    has_labels = tables.columns.labels is not None or getattr(tables, "labels", None) is not None
-    if detector.tags.needs_labels and not has_labels:
+    if detector.tags.needs_labels and not known.has_labels:
         column = argument("labels", "COLUMN")
         raise InputError(f"{type(detector).__name__} needs labels; pass {column}.")
-    if detector.tags.uses_labels and not has_labels:
+    if detector.tags.uses_labels and not known.has_labels:
         wanted = argument("labels", "COLUMN")
         note(f"no labels: all rows count as one class (pass {wanted} for one mean per class)")
-    if learner.passes > 1 and not tables.is_repeatable:
+    if learner.passes > 1 and not known.is_repeatable:
         raise InputError(
             f"{type(detector).__name__} reads the rows twice, and this stream can be read once; "
             "pass files, or a table."
         )
     if isinstance(way, Sums) and "subsample" in detector.get_params(deep=False):
-        _check_kept(detector, tables)
+        _check_kept(detector, known)
     if isinstance(way, Sampled) and detector.tags.needs_fit:
         note(f"fitted on a random sample of at most {way.limit:,} rows")
     if isinstance(way, Share):
         note(f"fitted on a random share of {way.share:g} of the rows")
 
 
-def _check_kept(detector: Detector, tables: Tables | Stream) -> None:
+def _check_kept(detector: Detector, known: Known) -> None:
     """Refuse to keep more rows than the memory holds."""
     sample = argument("sample", 100_000)
-    if tables.rows is None or tables.width is None:
+    if known.rows is None or known.width is None:
         note(f"{type(detector).__name__} keeps every row in memory; pass {sample} to keep some")
         return
-    size = 4 * tables.rows * tables.width
-    rows = f"{type(detector).__name__} keeps all {tables.rows:,} rows, {size / 1e9:.1f} GB"
+    size = 4 * known.rows * known.width
+    rows = f"{type(detector).__name__} keeps all {known.rows:,} rows, {size / 1e9:.1f} GB"
     free = free_memory()
     if free is not None and size > _KEPT * free:
         raise InputError(

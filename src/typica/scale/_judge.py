@@ -51,7 +51,7 @@ class Judge:
         self.levels = _texts({"alpha": alpha, "tpr": tpr, "confidence": confidence})
         self.only = only
         self.rejected = 0
-        self._ids = ids
+        self.ids = ids
         self.schema = _schema(estimator, ids)
         _check_decides(estimator, self.levels, only)
 
@@ -73,8 +73,8 @@ class Judge:
     def _whose(self, batch: Batch) -> list[Any]:
         """Return the ids, or else the file and the row of each."""
         arrow = need("pyarrow", "parquet")
-        if self._ids is not None:
-            return [batch.ids.cast(self._ids[1])]
+        if self.ids is not None:
+            return [batch.ids.cast(self.ids[1])]
         rows = np.arange(batch.start, batch.start + len(batch))
         return [arrow.repeat(batch.source, len(batch)), arrow.array(rows)]
 

@@ -9,6 +9,7 @@ import posixpath
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from typica import store
@@ -21,9 +22,13 @@ from typica.files import atomic_path
 from typica.progress import advance, note, quiet, work
 from typica.scale._ahead import ahead
 from typica.scale._batches import Batch
+from typica.scale._engines import Engine, check_engine, open_engine
 from typica.scale._files import is_address
 from typica.scale._fit import width_of
+from typica.scale._jobs import Judged
 from typica.scale._judge import Judge
+from typica.scale._on_cluster import as_files, judge_parts
+from typica.scale._parts import Part
 from typica.scale._shards import Shards, open_shards
 from typica.scale._tables import Data, Stream, Tables, open_tables
 
@@ -51,6 +56,8 @@ def score(
     tpr: Any = None,
     confidence: Any = None,
     only: str | None = None,
+    engine: Engine | None = None,
+    address: str | None = None,
 ) -> Any:
     """Judge tables of any size, by a fitted detector or a Pipeline that ends in one.
 
@@ -58,7 +65,8 @@ def score(
     Parquet files of verdicts, in which work that was killed goes on; or one file, .csv, .jsonl or
     .parquet. A `Scored` is returned. Without one it is a reader of Arrow's record batches, which
     judges as it is read. alpha, tpr, confidence: as `typica.judge` takes them. only: leave out all
-    but "typical" or "atypical" ones.
+    but "typical" or "atypical" ones. engine, address: as `fit` takes them; files of a folder are
+    then written by the workers, who must see it as this process does.
 
     >>> import numpy as np, pyarrow as pa
     >>> from typica import CTM
@@ -69,6 +77,7 @@ def score(
     [0, 1, 2, 3]
     """
     options: dict[str, Any] = {"features": features, "columns": columns, "ids": ids, "only": only}
+    options |= {"engine": engine, "address": address}
     judged = judge_stream(estimator, data, **options, alpha=alpha, tpr=tpr, confidence=confidence)
     if output is None:
         reader = need("pyarrow", "parquet").RecordBatchReader
@@ -88,15 +97,38 @@ class JudgedStream:
     n, rejected: how many rows were judged by now, and how many of them are atypical.
     """
 
-    def __init__(self, judge: Judge, tables: Tables | Stream) -> None:
+    def __init__(
+        self,
+        judge: Judge,
+        tables: Tables | Stream,
+        engine: Engine | None = None,
+        address: str | None = None,
+    ) -> None:
         self.judge = judge
         self.tables = tables
+        self.engine = engine
+        self.address = address
         self.schema = judge.schema
         self.n = 0
         self.rejected = 0
 
     def __iter__(self) -> Iterator[Any]:
-        return self.verdicts(ahead(self.tables.batches()))
+        if self.engine is None:
+            yield from self.verdicts(ahead(self.tables.batches()))
+            return
+        for judged in self.on_cluster(self.engine, as_files(self.tables).parts):
+            yield from judged.batches()
+
+    def on_cluster(
+        self, engine: Engine, parts: Iterable[Part], output: str | None = None
+    ) -> Iterator[Judged]:
+        """Yield what workers made of parts, and count it; output: the folder that they write to."""
+        tables = as_files(self.tables)
+        with open_engine(engine, self.address) as cluster:
+            for judged in judge_parts(cluster, self.judge, tables, list(parts), output):
+                self.n += judged.n
+                self.rejected += judged.rejected
+                yield judged
 
     def verdicts(self, batches: Iterable[Batch]) -> Iterator[Any]:
         """Yield the verdicts on batches, and count them."""
@@ -117,12 +149,20 @@ def judge_stream(
     features: str | None = None,
     columns: Sequence[str] | None = None,
     ids: str | None = None,
+    engine: Engine | None = None,
+    address: str | None = None,
     **options: Any,
 ) -> JudgedStream:
-    """Return the verdicts on tables, to be taken once; the options are those of `Judge`."""
+    """Return the verdicts on tables, to be taken once; the options are those of `Judge`.
+
+    engine, address: as `fit` takes them; the cluster is opened when the first verdict is taken.
+    """
+    check_engine(engine, address)
     width = width_of(estimator)
     tables = open_tables(data, features=features, columns=columns, ids=ids, width=width)
-    return JudgedStream(Judge(estimator, tables.id_field, **options), tables)
+    if engine is not None:
+        tables = as_files(tables)
+    return JudgedStream(Judge(estimator, tables.id_field, **options), tables, engine, address)
 
 
 def strangest(judged: JudgedStream, limit: int) -> Any:
@@ -154,6 +194,9 @@ def _write_folder(judged: JudgedStream, path: str) -> None:
     """Judge what is not in the folder yet, a part to a file."""
     tables = judged.tables
     with open_shards(path, identity_of(judged.judge, tables), judged.schema) as shards:
+        if judged.engine is not None:
+            _write_parts(judged, shards, path)
+            return
         if isinstance(tables, Stream):
             numbered = _numbered_stream(tables)
         else:
@@ -161,6 +204,17 @@ def _write_folder(judged: JudgedStream, path: str) -> None:
         for number, some in groupby(ahead(numbered), key=lambda pair: pair[0]):
             batches = (batch for _, batch in some if batch is not None)
             shards.write(number, judged.verdicts(batches))
+
+
+def _write_parts(judged: JudgedStream, shards: Shards, path: str) -> None:
+    """Let workers judge what is not in the folder yet, each part to a file of its own."""
+    tables = as_files(judged.tables)
+    left = _left(tables, shards, judged)
+    parts = [part for part in tables.parts if part.number in left]
+    if judged.engine is not None and parts:
+        where = path if is_address(path) else str(Path(path).resolve())
+        for _ in judged.on_cluster(judged.engine, parts, where):
+            pass
 
 
 def identity_of(judge: Judge, tables: Tables | Stream) -> dict[str, Any]:

@@ -70,10 +70,19 @@ class Shards:
 @contextlib.contextmanager
 def open_shards(path: str, identity: dict[str, Any], schema: Any) -> Iterator[Shards]:
     """Open a folder for verdicts: a new one, or one in which the same work was begun."""
-    place: Folder | Address = Address(path) if is_address(path) else Folder(Path(path))
+    place = _place(path)
     with place.locked():
         _begin(place, path, identity)
         yield Shards(place, schema)
+
+
+def shards_at(path: str, schema: Any) -> Shards:
+    """Return a folder that another process has opened: a worker writes its own parts there."""
+    return Shards(_place(path), schema)
+
+
+def _place(path: str) -> Folder | Address:
+    return Address(path) if is_address(path) else Folder(Path(path))
 
 
 def _begin(place: Folder | Address, path: str, identity: dict[str, Any]) -> None:

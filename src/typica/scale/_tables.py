@@ -18,6 +18,7 @@ from typica.scale._columns import (
     Wanted,
     check_schema,
     check_width,
+    opened_columns,
     schema_width,
 )
 from typica.scale._files import find_files
@@ -154,7 +155,8 @@ def open_tables(
     """Open a data set, and say what is wrong with it before any of its rows is read.
 
     data: a Parquet or Arrow file, a pattern (`embeddings/*.parquet`), a folder, an address that
-    fsspec knows, several of these, or an object with `__arrow_c_stream__`. features: the column of
+    fsspec knows, several of these, an object with `__arrow_c_stream__`, or what was opened before,
+    which is returned as it is. features: the column of
     lists that holds them; None takes the column `features`, or the only one of lists. columns: one
     column for each feature, in their place; `f*` stands for all that are called so. labels: a
     column, a file, or an array with one label for each row. ids: a column that is passed on.
@@ -162,6 +164,8 @@ def open_tables(
     take a column `label`, where no labels are given.
     """
     wanted = Wanted(features, columns, labels, ids, find_labels)
+    if isinstance(data, Tables | Stream):
+        return _opened_before(data, wanted, width)
     if not isinstance(data, str | os.PathLike | Sequence):
         return _open_stream(data, wanted, width)
     outlines = outline_files(find_files(data))
@@ -215,11 +219,19 @@ def _check_labels(tables: Tables) -> None:
         )
 
 
+def _opened_before(opened: Tables | Stream, wanted: Wanted, width: int | None) -> Tables | Stream:
+    """Return what is open; refuse other columns than it was opened with."""
+    known = opened.columns
+    named = (wanted.features, wanted.columns, wanted.labels)
+    if any(name is not None for name in named) or wanted.ids not in (None, known.ids):
+        raise InputError("these tables are open; name their columns to open_tables.")
+    check_width(opened.schema, known, width)
+    return opened
+
+
 def _open_stream(data: Any, wanted: Wanted, width: int | None) -> Stream:
     if wanted.labels is not None and not isinstance(wanted.labels, str):
         raise InputError("labels of an Arrow object are one of its columns; pass its name.")
     opened = Stream(data)
-    opened.columns = wanted.found_in(opened.schema)
-    check_schema(opened.schema, opened.columns)
-    check_width(opened.schema, opened.columns, width)
+    opened.columns = opened_columns(opened.schema, wanted, width)
     return opened

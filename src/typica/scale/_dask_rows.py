@@ -1,0 +1,200 @@
+"""Collections of Dask as pieces: partitions with the labels and the number of their first row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from typica.arrays import as_labels
+from typica.errors import InputError
+from typica.extras import need
+from typica.scale._batches import Batch, array_batches, read_records
+from typica.scale._columns import (
+    FEATURES,
+    Columns,
+    Wanted,
+    check_schema,
+    label_column,
+    named_columns,
+    wrong_width,
+)
+
+_LABELS = "labels that were passed"  # what a series of them is called beside the features
+Read = Callable[[Any, Any, str, int], Iterator[Batch]]
+
+
+class Piece(NamedTuple):
+    """A partition, its labels or None, and what its first row is: row `start` of `source`."""
+
+    value: Any
+    labels: Any
+    source: str
+    start: int
+
+
+class Rows(NamedTuple):
+    """A collection as pieces.
+
+    read: what makes batches of a piece. n, width: how many rows and features, where that is known.
+    divisions: of a data frame's index. empty: a piece without rows.
+    """
+
+    pieces: list[Piece]
+    read: Read
+    n: int | None
+    width: int | None
+    has_labels: bool
+    divisions: tuple[Any, ...]
+    empty: Any
+
+
+def opened_rows(X: Any, y: Any, wanted: Wanted, width: int | None, find: bool = False) -> Rows:
+    """Return an array or a data frame as pieces, and refuse what does not fit before it is read.
+
+    wanted: which columns of a data frame. width: how many features there must be. find: take a
+    column `label`, where there is no y.
+    """
+    if hasattr(X, "columns"):
+        rows = _of_frame(X, y, wanted, find)
+    elif getattr(X, "ndim", None) == 2:
+        rows = _of_array(X, y)
+    else:
+        shape = getattr(X, "shape", None)
+        found = type(X).__name__ if shape is None else f"an array of shape {shape}"
+        raise InputError(f"got {found}; pass a Dask array (n, m), or a data frame.")
+    if width is not None and rows.width not in (None, width):
+        raise wrong_width(rows.width, width)
+    return rows
+
+
+def _of_array(X: Any, y: Any) -> Rows:
+    if isinstance(y, str):
+        raise InputError(f"y={y!r}: an array has no columns; pass the labels themselves.")
+    whole = X.rechunk({1: -1})
+    values = whole.to_delayed().ravel().tolist()
+    lengths = _lengths(whole.chunks[0], values)
+    starts = [0, *accumulate(lengths)][:-1]
+    rows = zip(values, _labels(y, lengths), starts, strict=True)
+    pieces = [Piece(value, labels, "", start) for value, labels, start in rows]
+    width, unknown = int(X.shape[1]), (None,) * (len(values) + 1)
+    empty = np.empty((0, width), X.dtype)
+    return Rows(pieces, _read_array, sum(lengths), width, y is not None, unknown, empty)
+
+
+def _of_frame(X: Any, y: Any, wanted: Wanted, find: bool) -> Rows:
+    name = y if isinstance(y, str) else None
+    if y is None and find:
+        name = label_column(list(X.columns))
+    if hasattr(y, "to_delayed") and hasattr(y, "divisions"):  # a series, which Dask aligns
+        name = _LABELS
+        X = X.assign(**{name: y})
+    columns = _chosen(X, wanted, name)
+    frame = X[columns.names].optimize()  # which may put partitions together, once for all
+    values = frame.to_delayed()
+    labels: Sequence[Any] = [None] * len(values)
+    if y is not None and name is None:
+        # To count rows is to read them: only for labels that lie elsewhere.
+        labels = _labels(y, _counted(values))
+    pieces = []
+    for number, (value, some) in enumerate(zip(values, labels, strict=True)):
+        pieces.append(Piece(value, some, f"partition {number}", 0))
+    width = None if isinstance(columns.features, str) else len(columns.features)
+    has_labels = name is not None or y is not None
+    read = partial(_read_frame, columns)
+    return Rows(pieces, read, None, width, has_labels, frame.divisions, frame._meta)
+
+
+def _read_array(block: Any, labels: Any, source: str, start: int) -> Iterator[Batch]:
+    known = None if labels is None else as_labels(labels)
+    if known is not None:
+        _check_count(len(known), len(block))
+    return array_batches(np.asarray(block), known, source, start)
+
+
+def _read_frame(
+    columns: Columns, frame: Any, labels: Any, source: str, start: int
+) -> Iterator[Batch]:
+    arrow = need("pyarrow", "dask")
+    record = arrow.RecordBatch.from_pandas(frame[columns.names], preserve_index=False)
+    if len(record):
+        check_schema(record.schema, columns)
+    known = None if labels is None else as_labels(labels)
+    if known is not None:
+        _check_count(len(known), len(record))
+    return read_records([record], columns, source, start, name=source, labels=known)
+
+
+def _lengths(chunks: Sequence[float], values: list[Any]) -> list[int]:
+    """Return how many rows each piece has; those that Dask does not know are counted."""
+    if np.isnan(chunks).any():
+        return _counted(values)
+    return [int(length) for length in chunks]
+
+
+def _counted(values: Sequence[Any]) -> list[int]:
+    dask = need("dask", "dask")
+    return list(dask.compute(*[dask.delayed(len)(value) for value in values]))
+
+
+def _labels(y: Any, lengths: list[int]) -> Sequence[Any]:
+    """Return the labels of each piece: those of a partition, or a stretch of an array."""
+    if y is None:
+        return [None] * len(lengths)
+    if not hasattr(y, "to_delayed"):
+        known = as_labels(y)
+        _check_count(len(known), sum(lengths))
+        return np.split(known, list(accumulate(lengths))[:-1])
+    if hasattr(y, "rechunk") and not np.isnan(y.shape).any():
+        _check_count(y.shape[0], sum(lengths))
+        y = y.rechunk((tuple(lengths),))
+    pieces = np.asarray(y.to_delayed(), dtype=object).ravel().tolist()
+    if len(pieces) != len(lengths):
+        raise InputError(
+            f"{len(pieces)} partitions of labels for {len(lengths)} of rows; repartition y as X."
+        )
+    return pieces
+
+
+def _check_count(labels: int, rows: int) -> None:
+    if labels != rows:
+        raise InputError(f"{labels} labels for {rows} rows; one per row is needed.")
+
+
+def _chosen(X: Any, wanted: Wanted, labels: str | None) -> Columns:
+    """Return the columns of a data frame to read; refuse those that are not there."""
+    there = [str(name) for name in X.columns]
+    others = [name for name in there if name not in (labels, wanted.ids)]
+    features: str | tuple[str, ...] = tuple(others)
+    if wanted.columns is not None:
+        features = named_columns(wanted.columns, there)
+    elif wanted.features is not None:
+        features = wanted.features
+    elif FEATURES in others or len(others) == 1:
+        features = FEATURES if FEATURES in others else others[0]
+    chosen = Columns(features, labels, wanted.ids)
+    for name in chosen.names:
+        if name not in there:
+            shown = ", ".join(there[:10]) or "none"
+            raise InputError(f"there is no column {name!r}, only {shown}; name one of these.")
+    for name in chosen.numbers:
+        _check_dtype(name, X.dtypes[name], isinstance(features, str))
+    return chosen
+
+
+def _check_dtype(name: str, dtype: Any, lists: bool) -> None:
+    """Refuse a column whose type tells that it holds no features."""
+    types = need("pandas.api.types", "dask")
+    numbers = types.is_numeric_dtype(dtype) or types.is_bool_dtype(dtype)
+    if lists and isinstance(dtype, need("pandas", "dask").StringDtype):
+        raise InputError(
+            f"the column {name!r} is of {dtype}; features are lists of numbers, and Dask makes "
+            "texts of them unless dask.config.set({'dataframe.convert-string': False})."
+        )
+    if lists and numbers:
+        raise InputError(f"the column {name!r} is of {dtype}; features are lists of numbers.")
+    if not lists and not numbers:
+        raise InputError(f"the column {name!r} is of {dtype}; features are numbers.")

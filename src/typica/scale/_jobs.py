@@ -1,0 +1,229 @@
+"""What engines carry to workers and back: jobs, and parts as bytes of safetensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from typica import store
+from typica.arrays import AnyArray
+from typica.errors import InputError
+from typica.extras import need
+from typica.scale._batches import Batch, read_part
+from typica.scale._columns import Columns
+from typica.scale._engines import Merge
+from typica.scale._files import File, is_address
+from typica.scale._judge import Judge
+from typica.scale._parts import Part
+from typica.scale._shards import shards_at
+from typica.scale._tables import Tables
+from typica.scale._work import (
+    calibrate_batches,
+    learn_batches,
+    merge_calibrated,
+    merge_learnt,
+)
+
+
+class Job(Protocol):
+    """What is done with rows wherever they are: a state of some, and one state of several."""
+
+    def state(self, batches: Iterable[Batch]) -> bytes:
+        """Return what comes of some batches."""
+
+    def merge(self, states: Iterable[bytes]) -> bytes:
+        """Return what comes of all."""
+
+
+@dataclass(frozen=True)
+class Learning:
+    """One pass of a fit; plan: the bytes of a `Learner`."""
+
+    plan: bytes = field(repr=False)
+
+    def state(self, batches: Iterable[Batch]) -> bytes:
+        """Return what was learnt of some batches."""
+        return learn_batches(self.plan, batches)
+
+    def merge(self, states: Iterable[bytes]) -> bytes:
+        """Return what was learnt of all."""
+        return merge_learnt(states)
+
+
+@dataclass(frozen=True)
+class Calibrating:
+    """A calibration of an estimator, as bytes; plan: those of a `Calibrator` without scores."""
+
+    estimator: bytes = field(repr=False)
+    plan: bytes = field(repr=False)
+
+    def state(self, batches: Iterable[Batch]) -> bytes:
+        """Return the scores of some batches."""
+        return calibrate_batches(self.estimator, self.plan, batches)
+
+    def merge(self, states: Iterable[bytes]) -> bytes:
+        """Return the scores of all."""
+        return merge_calibrated(states)
+
+
+@dataclass(frozen=True)
+class Judging:
+    """Verdicts by an estimator, as bytes; ids, options: as `Judge` takes them."""
+
+    estimator: bytes = field(repr=False)
+    ids: tuple[str, Any] | None = None
+    options: tuple[tuple[str, Any], ...] = ()
+
+    @classmethod
+    def by(cls, judge: Judge) -> Judging:
+        """Return what makes an equal judge elsewhere."""
+        options = {**judge.levels, "only": judge.only}
+        return cls(store.to_bytes(judge.estimator), judge.ids, tuple(options.items()))
+
+    def judge(self) -> Judge:
+        """Return the judge; a process makes one of the same estimator once."""
+        return Judge(_estimator(self.estimator), self.ids, **dict(self.options))
+
+
+@lru_cache(maxsize=2)
+def _estimator(data: bytes) -> Any:
+    return store.from_bytes(data)
+
+
+class Counted:
+    """Verdicts on batches as they are taken, and how many there were by now."""
+
+    def __init__(self, judge: Judge) -> None:
+        self.judge = judge
+        self.n = 0
+        self.rejected = 0
+
+    def verdicts(self, batches: Iterable[Batch]) -> Iterator[Any]:
+        """Yield the verdicts on batches as record batches."""
+        for batch in batches:
+            made = self.judge(batch)
+            self.n += len(batch)
+            self.rejected += self.judge.rejected
+            yield made
+
+
+def pack_part(tables: Tables, part: Part) -> bytes:
+    """Return a part, with the labels of its rows where no column has them, as bytes."""
+    sent = asdict(part)
+    if not is_address(part.file.path):
+        sent["file"]["path"] = str(Path(part.file.path).resolve())  # a worker may be elsewhere
+    return store.to_bytes({"part": sent, "labels": tables.labels_of(part)})
+
+
+def unpack_part(task: bytes) -> tuple[Part, Any]:
+    """Return the part, and the labels or None."""
+    sent = store.from_bytes(task)
+    file = File(**sent["part"].pop("file"))
+    return Part(**sent["part"], file=file), sent["labels"]
+
+
+@dataclass(frozen=True)
+class OnParts:
+    """A job on parts, which a worker reads by itself."""
+
+    job: Job
+    columns: Columns
+
+    def state(self, task: bytes) -> bytes:
+        """Return what comes of a part."""
+        part, labels = unpack_part(task)
+        return self.job.state(read_part(part, self.columns, labels))
+
+    def merge(self, states: Iterable[bytes]) -> bytes:
+        """Return what comes of all."""
+        return self.job.merge(states)
+
+
+class Outcome(NamedTuple):
+    """What came of a task, where an engine brings back no exceptions: a state, or what is wrong.
+
+    The input's faults are worth no retry, and engines retry whatever is raised.
+    """
+
+    state: bytes | None
+    error: str | None
+
+    def value(self) -> bytes:
+        """Return the state, or raise what is wrong."""
+        if self.state is None:
+            raise InputError(self.error)
+        return self.state
+
+
+def attempt(work: Callable[[], bytes]) -> Outcome:
+    """Return what comes of work, the input's faults among it."""
+    try:
+        return Outcome(work(), None)
+    except InputError as error:
+        return Outcome(None, str(error.args[0]))
+
+
+def merge_outcomes(merge: Merge, outcomes: Iterable[Outcome]) -> Outcome:
+    """Return what comes of several; the first that is wrong is what comes of all."""
+    return attempt(lambda: merge(outcome.value() for outcome in outcomes))
+
+
+class Judged(NamedTuple):
+    """What came of a part: how many rows, how many of them atypical, and verdicts if not written.
+
+    verdicts: a stream of Arrow as bytes, in an array.
+    """
+
+    n: int
+    rejected: int
+    verdicts: AnyArray | None = None
+
+    def batches(self) -> Iterator[Any]:
+        """Yield the verdicts as record batches."""
+        if self.verdicts is not None:
+            yield from need("pyarrow.ipc", "parquet").open_stream(self.verdicts)
+
+
+@dataclass(frozen=True)
+class OnPartsJudge:
+    """Judges parts, which a worker reads by itself.
+
+    output: the folder that each part's verdicts are written to, in a file of its own; None sends
+    them back.
+    """
+
+    judging: Judging
+    columns: Columns
+    output: str | None = None
+
+    def state(self, task: bytes) -> bytes:
+        """Return a `Judged` as bytes."""
+        part, _ = unpack_part(task)
+        counted = Counted(self.judging.judge())
+        made = counted.verdicts(read_part(part, self.columns))
+        verdicts = None
+        if self.output is None:
+            verdicts = _as_array(made, counted.judge.schema)
+        else:
+            shards_at(self.output, counted.judge.schema).write(part.number, made)
+        judged = Judged(counted.n, counted.rejected, verdicts)
+        return store.to_bytes(judged._asdict())
+
+
+def unpack_judged(state: bytes) -> Judged:
+    """Return what a worker has judged."""
+    return Judged(**store.from_bytes(state))
+
+
+def _as_array(batches: Iterable[Any], schema: Any) -> AnyArray:
+    arrow = need("pyarrow", "parquet")
+    sink = arrow.BufferOutputStream()
+    with need("pyarrow.ipc", "parquet").new_stream(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return np.frombuffer(sink.getvalue(), np.uint8)
