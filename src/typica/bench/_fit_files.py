@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from typica.arrays import AnyArray
-from typica.bench._fit_tables import Held, fit_tables
+from typica.bench._fit_tables import Held, On, fit_tables
 from typica.checks import FromFile
 from typica.data import (
     FeatureFile,
@@ -56,6 +56,8 @@ def fit_files(
     tpr: Any = None,
     classes: Sequence[str] | None = None,
     columns: Mapping[str, Any] | None = None,
+    engine: str | None = None,
+    address: str | None = None,
     **network: Any,
 ) -> Fitted:
     """Fit a detector on a file of features, a bank, tables, or images that go through a network.
@@ -67,14 +69,16 @@ def fit_files(
     classes, network: the order of the classes, and model, weights, transform, trust and settings as
     `typica.nets.extract` takes them, for images. columns: features, columns and sample, as
     `typica.scale.fit` takes them, for tables: a folder or a pattern of them, an address, or a file
-    whose columns are named; labels may be a column then.
+    whose columns are named; labels may be a column then. engine, address: as `typica.scale.fit`
+    takes them, for tables.
     """
     _check_levels(calibrate, {"alpha": alpha, "tpr": tpr})
-    if are_tables([features], **(columns or {})):
+    if are_tables([features], **(columns or {}), engine=engine, address=address):
         _check_no_network(network)
         made = _with_head(name, _read_params(name, params or {}), head)
         by = Held(calibrate, alpha, tpr) if calibrate else None
-        return Fitted(*fit_tables(features, made, columns or {}, labels, by))
+        on = On(engine, address)
+        return Fitted(*fit_tables(features, made, columns or {}, labels, by, on=on))
     if holds_images(features):
         # Needs torch, which is an extra.
         from typica.bench._image_banks import banked  # noqa: PLC0415

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,12 +22,24 @@ class Held(NamedTuple):
     tpr: Any = None
 
 
+class On(NamedTuple):
+    """Where to work: an engine and its address; None is this process."""
+
+    engine: str | None = None
+    address: str | None = None
+
+
+HERE = On()
+
+
 def fit_tables(
     data: str | Path,
     detector: Detector,
     columns: Mapping[str, Any],
     labels: str | Path | None = None,
     held_out: Held | None = None,
+    *,
+    on: On = HERE,
 ) -> tuple[Detector, int]:
     """Return the fitted detector, and on how many rows.
 
@@ -35,17 +48,28 @@ def fit_tables(
     """
     if reads_layers(detector) is not None:
         raise InputError(f"{type(detector).__name__} reads several layers; pass a bank.")
+    scale.check_engine(*on)
     named = {name: columns.get(name) for name in ("features", "columns")}
     if held_out is not None:  # first: what is wrong with it is known early
         _open_held_out(held_out, named)
-    fitted = scale.fit_counted(detector, data, **named, labels=labels, sample=columns.get("sample"))
-    made = fitted.detector
-    if held_out is None:
-        wanted = argument("calibrate", "HELD_OUT")
-        note(f"threshold from training rows, which is optimistic; pass {wanted}")
-    else:
-        _calibrate(made, held_out, named)
+    with _opened(on) as engine:
+        where: dict[str, Any] = {**named, "engine": engine}
+        sample = columns.get("sample")
+        fitted = scale.fit_counted(detector, data, **where, labels=labels, sample=sample)
+        made = fitted.detector
+        if held_out is None:
+            wanted = argument("calibrate", "HELD_OUT")
+            note(f"threshold from training rows, which is optimistic; pass {wanted}")
+        else:
+            _calibrate(made, held_out, where)
     return made, fitted.n
+
+
+def _opened(on: On) -> AbstractContextManager[scale.Cluster | None]:
+    """Return one cluster for the fit and its calibration, or none."""
+    if on.engine is None:
+        return nullcontext()
+    return scale.open_engine(on.engine, on.address)
 
 
 def _open_held_out(held_out: Held, columns: Mapping[str, Any]) -> None:
@@ -58,10 +82,10 @@ def _as_tables(held_out: Held) -> bool:
     return any(map(scale.is_tables, held_out.inputs)) or endings == {".parquet"}
 
 
-def _calibrate(detector: Detector, held_out: Held, columns: Mapping[str, Any]) -> None:
+def _calibrate(detector: Detector, held_out: Held, where: Mapping[str, Any]) -> None:
     levels = {"alpha": held_out.alpha, "tpr": held_out.tpr}
     if _as_tables(held_out):
-        scale.calibrate(detector, list(map(str, held_out.inputs)), **columns, **levels)
+        scale.calibrate(detector, list(map(str, held_out.inputs)), **where, **levels)
         return
     rows = InputReader.of(detector).rows(list(map(Path, held_out.inputs)))
     detector.calibrate(rows, **levels)

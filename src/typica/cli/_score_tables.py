@@ -19,6 +19,7 @@ from typica.progress import work
 class TableScoring:
     """What was asked: by what, of what, which columns, by which levels, and where to write.
 
+    columns: features, columns, ids, engine and address, as `typica.scale.score` takes them.
     whole: options that need all rows at once.
     """
 

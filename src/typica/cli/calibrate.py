@@ -12,9 +12,11 @@ import typica
 from typica.cli.app import new_app
 from typica.cli.checks import check_file, out_file
 from typica.cli.options import (
+    Address,
     Alpha,
     Backend,
     Confidence,
+    Engine,
     FeatureColumn,
     FeatureColumns,
     Json,
@@ -50,6 +52,8 @@ def calibrate(
     ],
     feature_column: FeatureColumn = None,
     columns: FeatureColumns = None,
+    engine: Engine = None,
+    address: Address = None,
     alpha: Alpha = None,
     tpr: Tpr = None,
     confidence: Confidence = None,
@@ -84,8 +88,9 @@ def calibrate(
         "confidence": confidence,
     }
     named: dict[str, Any] = {"features": feature_column, "columns": columns or None}
-    if are_tables(held_out, **named):
-        typica.scale.calibrate(estimator, held_out, **named, **rule)
+    where: dict[str, Any] = {"engine": engine, "address": address}
+    if are_tables(held_out, **named, **where):
+        typica.scale.calibrate(estimator, held_out, **named, **rule, **where)
     else:
         reader = InputReader.of(
             estimator,

@@ -12,9 +12,11 @@ from typica.bench import fit_files
 from typica.cli.app import new_app
 from typica.cli.checks import check_file, out_file
 from typica.cli.options import (
+    Address,
     Alpha,
     Backend,
     Classes,
+    Engine,
     FeatureColumn,
     FeatureColumns,
     Json,
@@ -69,6 +71,8 @@ def fit(
         int | None,
         typer.Option(help="Of tables: fit on so many rows alone, chosen at random.", min=1),
     ] = None,
+    engine: Engine = None,
+    address: Address = None,
     detector: Annotated[str, typer.Option(help="A name that `typica detectors` lists.")] = "ctm",
     param: Annotated[
         list[str] | None,
@@ -111,6 +115,8 @@ def fit(
         tpr=tpr,
         classes=None if classes is None else read_classes(classes),
         columns={"features": feature_column, "columns": columns or None, "sample": sample},
+        engine=engine,
+        address=address,
         **network(model, weights, transform, trust, backend, on_error),
     )
     made = fitted.detector

@@ -10,6 +10,7 @@ import typer
 from typica.cli.checks import one_of, out_text, read_transform
 from typica.data import SPLITS, Preprocessing
 from typica.nets import BACKENDS, Settings
+from typica.scale import ENGINES
 
 Json = Annotated[
     str | None,
@@ -45,6 +46,21 @@ FeatureColumns = Annotated[
         "--columns",
         metavar="COLUMN ...",
         help="Of tables: one column for each feature, in its place; 'f*' stands for all of these.",
+    ),
+]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        callback=one_of(tuple(ENGINES)),
+        help=f"Of tables: work on a cluster of {', '.join(ENGINES)}; a local one is started and "
+        "stopped where no address is given.",
+    ),
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        help="Of the cluster: tcp://host:8786 of Dask, ray://host:10001 or auto of Ray, "
+        "spark://host:7077, yarn or sc://host of Spark."
     ),
 ]
 Labels = Annotated[Path | None, typer.Option(help="Labels, if the feature file holds none.")]

@@ -18,8 +18,10 @@ from typica.cli._verdict_table import more_rows, share_of, verdict_table
 from typica.cli.app import new_app
 from typica.cli.checks import check_file, one_of, out_verdicts, prints
 from typica.cli.options import (
+    Address,
     Backend,
     Confidence,
+    Engine,
     FeatureColumn,
     FeatureColumns,
     Json,
@@ -90,6 +92,8 @@ def score(
         str | None,
         typer.Option(metavar="COLUMN", help="Of tables: a column to pass through to the output."),
     ] = None,
+    engine: Engine = None,
+    address: Address = None,
     alpha: Annotated[
         str | None,
         typer.Option(
@@ -137,7 +141,8 @@ def score(
     Images go through the model that the detector remembers from the bank it was fitted on.
     """
     named = {"features": feature_column, "columns": columns or None, "ids": id_column}
-    tables = are_tables(inputs, **named)
+    where = {"engine": engine, "address": address}
+    tables = are_tables(inputs, **named, **where)
     if not tables:
         _check_output(output)
     estimator = load_detector(detector)
@@ -146,7 +151,7 @@ def score(
     printed = prints(json=json_file, output=output)
     if tables:
         whole = {"--fdr": fdr, "--groups": groups, "--sort": sort}
-        wanted = TableScoring(estimator, inputs, named, levels, only, output, whole)
+        wanted = TableScoring(estimator, inputs, named | where, levels, only, output, whole)
         score_tables(wanted, limit, json_file)
         return
     paths = list(map(Path, inputs))
