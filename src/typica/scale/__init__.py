@@ -40,6 +40,10 @@ count twice.
 
 yields record batches of `judge.schema`, which does not depend on the rows. Errors are `InputError`s
 that begin with the file and name the row in it; they are the input's fault and worth no retry.
+
+`fit`, `calibrate` and `score` do all this in one process, or with `engine="dask"`, `"ray"` or
+`"spark"` on a cluster; the modules of these names do it on what an engine holds itself. Any other
+engine is a `Cluster`: an object that maps tasks, which are bytes, and merges what comes of them.
 """
 
 import lazy_loader

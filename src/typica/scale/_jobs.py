@@ -190,7 +190,7 @@ class Judged(NamedTuple):
 
 
 @dataclass(frozen=True)
-class OnPartsJudge:
+class JudgeParts:
     """Judges parts, which a worker reads by itself.
 
     output: the folder that each part's verdicts are written to, in a file of its own; None sends

@@ -13,10 +13,10 @@ from typica.scale._jobs import (
     Calibrating,
     Job,
     Judged,
+    JudgeParts,
     Judging,
     Learning,
     OnParts,
-    OnPartsJudge,
     pack_part,
     unpack_judged,
 )
@@ -72,7 +72,7 @@ def judge_parts(
     cluster: Cluster, judge: Judge, tables: Tables, parts: list[Part], output: str | None = None
 ) -> Iterator[Judged]:
     """Yield what came of each part, in order; output: the folder that workers write to."""
-    each = OnPartsJudge(Judging.by(judge), tables.columns, output)
+    each = JudgeParts(Judging.by(judge), tables.columns, output)
     step = _HELD if output is None else len(parts)
     for first in range(0, len(parts), max(1, step)):
         tasks = [pack_part(tables, part) for part in parts[first : first + step]]

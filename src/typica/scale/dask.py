@@ -177,9 +177,10 @@ def _call(work: Work, task: bytes) -> bytes:
 def _merged(states: list[Any], merge: Merge, client: Any) -> bytes:
     """Merge some states at a time, then what came of them, and so on."""
     delayed = need("dask", "dask").delayed
+    sent = delayed(merge, pure=False)
     while len(states) > 1:
         groups = [states[first : first + _FAN] for first in range(0, len(states), _FAN)]
-        states = [delayed(_merge)(merge, group) for group in groups]
+        states = [delayed(_merge)(sent, group) for group in groups]
     return bytes(next(_computed(states, client)))
 
 
