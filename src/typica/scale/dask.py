@@ -26,7 +26,7 @@ from typica.scale import _fit, _score
 from typica.scale._calibrator import Calibrator
 from typica.scale._columns import Wanted
 from typica.scale._dask_rows import Read, Rows, opened_rows
-from typica.scale._engines import PATIENCE, Merge, Work, no_answer
+from typica.scale._engines import PATIENCE, Merge, Work, no_answer, unheard_interrupts
 from typica.scale._fit import (
     Known,
     check_learning,
@@ -159,7 +159,8 @@ def connect(address: str | None = None) -> Iterator[DaskCluster]:
     local |= {"dashboard_address": "127.0.0.1:0", "silence_logs": logging.CRITICAL}
     how = local if address is None else {"address": address, "timeout": PATIENCE}
     try:
-        client = distributed.Client(**how, set_as_default=False)
+        with unheard_interrupts():
+            client = distributed.Client(**how, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         raise no_answer(address, error) from None
     with client:

@@ -32,7 +32,7 @@ from typica.scale import _fit, _score
 from typica.scale._batches import read_records
 from typica.scale._calibrator import Calibrator
 from typica.scale._columns import Columns, Wanted, opened_columns
-from typica.scale._engines import Merge, Work, no_answer
+from typica.scale._engines import Merge, Work, no_answer, unheard_interrupts
 from typica.scale._fit import Known, check_learning, fit_counted, head_width, reads_labels, width_of
 from typica.scale._jobs import Job, Judging, Outcome, attempt, merge_outcomes
 from typica.scale._judge import Judge
@@ -195,7 +195,8 @@ def connect(address: str | None = None) -> Iterator[RayCluster]:
     quietly = {"log_to_driver": False, "logging_level": logging.ERROR}
     local = {"include_dashboard": False} if address is None else {}
     try:
-        ray.init(address or "local", **quietly, **local)
+        with unheard_interrupts():
+            ray.init(address or "local", **quietly, **local)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise no_answer(address, error) from None
     need("ray.data", "ray").DataContext.get_current().enable_progress_bars = False

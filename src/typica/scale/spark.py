@@ -20,10 +20,12 @@ import contextlib
 import itertools
 import os
 import sys
+import threading
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from typica.detectors import Detector
 from typica.errors import InputError, argument, border, listed
@@ -32,7 +34,7 @@ from typica.scale import _fit, _score
 from typica.scale._batches import read_records
 from typica.scale._calibrator import Calibrator
 from typica.scale._columns import Columns, Wanted, opened_columns
-from typica.scale._engines import Merge, Work, no_answer
+from typica.scale._engines import Merge, Work, no_answer, unheard_interrupts
 from typica.scale._fit import Known, check_learning, fit_counted, head_width, reads_labels, width_of
 from typica.scale._jobs import Job, Judging, Outcome, attempt, merge_outcomes
 from typica.scale._judge import DECIDED, Judge
@@ -44,6 +46,8 @@ from typica.scale._verdicts_of import VerdictsOf
 _FAN = 16  # states that are merged at a time
 _LEVELS = (_FAN,)  # of the tree, where nobody knows how many partitions there are
 _STATES = "state binary, error string"
+
+T = TypeVar("T")
 
 
 @border
@@ -189,7 +193,7 @@ class SparkCluster:
 
 
 @contextlib.contextmanager
-def connect(address: str | None = None) -> Iterator[SparkCluster]:
+def connect(address: str | None = None) -> Iterator[Any]:
     """Open a session at an address, or a local one that ends with the block.
 
     address: a master (spark://host:7077, yarn, local[4]), or a server of Spark Connect (sc://...).
@@ -202,14 +206,42 @@ def connect(address: str | None = None) -> Iterator[SparkCluster]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
         try:
-            with _without_chatter():
+            with _without_chatter(), unheard_interrupts():
                 session = _built(builder.appName("typica"), address).getOrCreate()
         except Exception as error:  # of every kind, by Java and by gRPC
             raise no_answer(address, error) from None
         try:
-            yield SparkCluster(session)
+            yield _Interruptible(SparkCluster(session))
         finally:
             session.stop()
+
+
+class _Interruptible:
+    """Does the work in a thread, so that Ctrl-C comes through: Java's answers wait for no one."""
+
+    def __init__(self, cluster: SparkCluster) -> None:
+        self.cluster = cluster
+        self.session = cluster.session
+
+    def map(self, work: Work, tasks: Sequence[bytes]) -> Iterator[bytes]:
+        """Yield what comes of each task, in order."""
+        yield from self._done(lambda: list(self.cluster.map(work, tasks)))
+
+    def reduce(self, work: Work, merge: Merge, tasks: Sequence[bytes]) -> bytes:
+        """Return what comes of all tasks, merged in a tree by the workers."""
+        return self._done(lambda: self.cluster.reduce(work, merge, tasks))
+
+    def _done(self, function: Callable[[], T]) -> T:
+        done: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(function())
+            except BaseException as error:  # for the caller to raise
+                done.set_exception(error)
+
+        threading.Thread(target=run, daemon=True).start()
+        return done.result()
 
 
 @contextlib.contextmanager
