@@ -45,7 +45,7 @@ class Extractor:
     ) -> None:
         self.opened = open_model(model, weights, **options)
         if self.opened.transform is None and transform is None:
-            known = self.opened.identity["model"]
+            known = self.opened.identity.model
             raise InputError(
                 f"the preprocessing of {known} is not known, and each actor would read it off "
                 f"other images; pass {argument('transform')}."
