@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from typica.serve._server import _bound
-from typica.serve._threads import TRIES, Threads
+from typica.serve._threads import AGAIN, TRIES, Threads
 
 
 def test_an_answer_is_sent_at_once():
@@ -19,25 +19,36 @@ def test_an_answer_is_sent_at_once():
         assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-@pytest.mark.parametrize("faster", [1, 4])
-def test_the_faster_way_is_taken_once_both_were_tried(faster):
-    threads, tried = Threads(most=4), []
-    for _ in range(2 * TRIES):
-        way = threads.wanted(8)
-        tried.append(way)
-        threads.note(8, way, 1.0 if way == faster else 2.0)
-    assert sorted(tried) == [1] * TRIES + [4] * TRIES
-    assert {threads.wanted(8) for _ in range(3)} == {faster}
+def run(threads: Threads, size: int, best: int, batches: int) -> list[int]:
+    """Run batches that are faster in `best` threads; return how many threads each was run in."""
+    ways = []
+    for _ in range(batches):
+        ways.append(threads.wanted(size))
+        threads.note(size, ways[-1], 1.0 if ways[-1] == best else 2.0)
+    return ways
 
 
-def test_sizes_are_told_apart_and_one_slow_batch_decides_nothing():
+@pytest.mark.parametrize("best", [1, 4])
+def test_the_faster_way_is_taken_and_the_other_tried_again(best):
+    ways = run(Threads(most=4), 8, best, 2 * TRIES + 10 * AGAIN)
+    assert sorted(ways[: 2 * TRIES]) == [1] * TRIES + [4] * TRIES
+    later = ways[2 * TRIES :]
+    assert later.count(best) == len(later) - 10
+
+
+def test_sizes_are_told_apart_and_the_load_may_change():
     threads = Threads(most=2)
-    for size, best in ((1, 1), (8, 2)):
-        for number in range(2 * TRIES):
-            way = threads.wanted(size)
-            slow = 100.0 if number < 2 else 0.0
-            threads.note(size, way, slow + (1.0 if way == best else 2.0))
+    run(threads, 1, 1, 2 * TRIES)
+    run(threads, 8, 2, 2 * TRIES)
     assert (threads.wanted(1), threads.wanted(8)) == (1, 2)
+    assert run(threads, 8, 1, 10 * AGAIN)[-5:] == [1] * 5
+
+
+def test_one_slow_batch_decides_nothing():
+    threads = Threads(most=2)
+    run(threads, 8, 2, 2 * TRIES)
+    threads.note(8, 2, 100.0)
+    assert threads.wanted(8) == 2
 
 
 def test_one_core_has_nothing_to_choose():

@@ -2,7 +2,8 @@
 
 Threads that share a batch wait for each other after every layer, and for whoever else needs a core:
 the requests themselves. So a small network is faster in one thread, a large one in all. The first
-batches of each size are run both ways in turn and timed, all others the faster way.
+batches of each size are run both ways in turn and timed, later ones the way that was faster lately;
+now and then the other one is tried again, since the load changes.
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from collections import Counter, deque
 from collections.abc import Callable
+from statistics import median
 from time import perf_counter
 from typing import TypeVar
 
 T = TypeVar("T")
 
-TRIES = 4  # each way; the fastest counts, since the first ones pay for what is made once
+TRIES = 5  # each way, that are remembered; their median counts
+AGAIN = 24  # batches after which the slower way is tried once more
 
 
 class Threads:
@@ -31,7 +35,8 @@ class Threads:
 
     def __init__(self, most: int) -> None:
         self._ways = (most, 1) if most > 1 else (1,)
-        self._seconds: dict[tuple[int, int], list[float]] = {}
+        self._seconds: dict[tuple[int, int], deque[float]] = {}
+        self._batches = Counter[int]()  # by size
 
     def run(self, size: int, look: Callable[[], T]) -> T:
         """Return look(), which runs a batch of this size."""
@@ -44,17 +49,17 @@ class Threads:
 
     def wanted(self, size: int) -> int:
         """Return in how many threads the next batch of this size is run."""
-        tries = {way: self._seconds.get((size, way), []) for way in self._ways}
+        tries = {way: self._seconds.get((size, way), deque[float]()) for way in self._ways}
         least_tried = min(self._ways, key=lambda way: len(tries[way]))
         if len(tries[least_tried]) < TRIES:
             return least_tried
-        return min(self._ways, key=lambda way: min(tries[way]))
+        by_time = sorted(self._ways, key=lambda way: median(tries[way]))
+        return by_time[-1] if self._batches[size] % AGAIN == 0 else by_time[0]
 
     def note(self, size: int, threads: int, seconds: float) -> None:
-        """Take in how long a batch has taken, as long as that decides anything."""
-        known = self._seconds.setdefault((size, threads), [])
-        if len(known) < TRIES:
-            known.append(seconds)
+        """Take in how long a batch has taken."""
+        self._batches[size] += 1
+        self._seconds.setdefault((size, threads), deque(maxlen=TRIES)).append(seconds)
 
 
 def _set_threads(threads: int) -> None:
