@@ -20,7 +20,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 TRIES = 5  # each way, that are remembered; their median counts
-AGAIN = 24  # batches after which the slower way is tried once more
+AGAIN = 64  # batches after which the slower way is tried once more
 
 
 class Threads:
