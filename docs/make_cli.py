@@ -16,7 +16,7 @@ from typing import Annotated, Any, NamedTuple
 
 from typer.models import ArgumentInfo, OptionInfo
 
-from typica.cli.app import GROUPS, app
+from typica.cli._app import GROUPS, app
 
 DOCS = Path(__file__).parent
 WRITTEN = "<!-- Written by docs/make_cli.py; do not edit. -->\n"

@@ -19,7 +19,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from typica.errors import FormatError, InputError
 
@@ -28,13 +28,7 @@ CHUNK = 1 << 18  # bytes that are read at a time
 FULL = tuple(getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG") if hasattr(errno, name))
 LOCK = ".lock"  # on Windows, where a folder itself has none
 DELETES_OPEN_FILES = os.name != "nt"
-# What a file may unpack to: images and features hardly shrink at all, bombs a thousandfold.
-RATIO = 100
-FLOOR = 1 << 28  # bytes that even a small file may unpack to
 _REASON = 300  # characters of another library's message
-# What a spreadsheet takes for a formula, with any number of our own quotes before it.
-_RUNS = re.compile(r"'*[=+\-@\t\r]")
-T = TypeVar("T")
 _NAME = 40  # bytes of a file's name in that of its temporary one, which has to be short enough
 _ENDING = 20  # and the longest ending
 _OURS: set[str] = set()  # temporary files that this process is writing
@@ -173,24 +167,6 @@ def disk_full(path: str | os.PathLike[str], error: OSError) -> InputError:
     )
 
 
-def check_growth(path: str | os.PathLike[str], size: int, stored: int | None = None) -> None:
-    """Refuse content of `size` bytes out of a small file: a bomb grows a thousandfold.
-
-    stored: bytes that hold the content, the file's size if None.
-    """
-    stored = Path(path).stat().st_size if stored is None else stored
-    if size > allowance(stored):
-        raise FormatError(
-            f"{path}: {stored:,} bytes that unpack to {size:,}, maybe a bomb; "
-            "write it with less compression if you trust it."
-        )
-
-
-def allowance(stored: int) -> int:
-    """Return how many bytes may come out of so many."""
-    return max(FLOOR, RATIO * stored)
-
-
 def sync_folder(folder: Path) -> None:
     """Bring the names in a folder to the disk, where the system can do that."""
     if os.name == "posix":
@@ -203,28 +179,6 @@ def _sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def quoted_cell(value: T) -> T | str:
-    """Return a cell of a table so that no spreadsheet runs it; numbers stay as they are.
-
-    >>> quoted_cell("=1+1"), quoted_cell("cat"), quoted_cell(-3)
-    ("'=1+1", 'cat', -3)
-    """
-    if isinstance(value, str) and _RUNS.match(value):
-        return f"'{value}"
-    return value
-
-
-def plain_cell(text: str) -> str:
-    """Return the text that `quoted_cell` was given.
-
-    >>> plain_cell("'=1+1"), plain_cell("'tis")
-    ('=1+1', "'tis")
-    """
-    if text.startswith("'") and _RUNS.match(text):
-        return text[1:]
-    return text
 
 
 def existing(path: str | os.PathLike[str], advice: str = "check the path") -> Path:

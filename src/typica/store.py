@@ -38,9 +38,10 @@ import typica
 from typica import plugins
 from typica.arrays import AnyArray
 from typica.errors import FormatError, InputError, border, by_caller
-from typica.exact import json_number
-from typica.files import allowance, atomic_path, existing, reading, reason_of
+from typica.files import atomic_path, existing, reading, reason_of
+from typica.growth import allowance
 from typica.kinds import kind_of, wrong_kind
+from typica.numbers import json_number
 
 FORMAT = 2
 _ZEROS = "0" * 64
@@ -59,7 +60,7 @@ _MODULES = {  # kinds whose module has another name or floor
     "calibration": "calibration.format_1",
     "conformal_detector": "decide._format_1",
     "grouped_scores": "calibration.format_1",
-    "kept_rows": "detectors._kept",
+    "kept_rows": "detectors._kept_rows",
     "monitor": "decide",
     "origin": "origin",
     "perceptron": "nets.extractors.dense",

@@ -28,7 +28,8 @@ from numpy.typing import NDArray
 import typica
 from typica import Bank, Head, write_bank
 from typica.bank import BankWriter, read_notes, remove_bank
-from typica.bank._files import HEADER, Growing, Manifest, Shard, npy_header
+from typica.bank._files import HEADER, Growing, npy_header
+from typica.bank._manifest import Manifest, Shard
 from typica.data import has_logits, read_features, read_head, read_labels, read_origin
 from typica.errors import FormatError, InputError
 from typica.origin import Origin

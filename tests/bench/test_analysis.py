@@ -15,8 +15,9 @@ from sklearn.metrics import roc_auc_score
 
 from typica import CTM, Head, InfluenceKernel
 from typica.bench import FeatureSuite, Workbench
-from typica.bench._analysis import STEPS, analyse
+from typica.bench._analysis import analyse
 from typica.bench._influence import divergence, kernel, moved, uncertainty_gradient
+from typica.bench._toy_experiment import STEPS
 from typica.errors import InputError
 
 DATA = make_data(n=120, m=6, C=3, seed=1)

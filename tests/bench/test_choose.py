@@ -27,8 +27,8 @@ from typica.bench._unknowns import (
     some_rows,
     swapped_rows,
 )
+from typica.cli._show import console
 from typica.cli.choose import shown_choice
-from typica.cli.show import console
 from typica.progress import watched_by
 
 

@@ -21,7 +21,7 @@ from typica.bank import Bank
 from typica.bench import load_suite, prepare, run_experiment
 from typica.detectors import LayerEnsemble
 from typica.errors import InputError
-from typica.nets import ODIN, LayerPerturb, Settings, _start, code_to_run, open_model
+from typica.nets import ODIN, LayerPerturb, Settings, _start_runner, code_to_run, open_model
 
 SUITE = f"""
 title = "Colours"
@@ -136,7 +136,7 @@ def test_mahalanobis_over_layers_from_images(here: Path):
 def test_a_second_run_opens_the_banks(here: Path, monkeypatch):
     suite = load_suite("colours.toml")
     first = prepare(suite, None, cache=Path("cache"), settings=PLAIN, trust=True)
-    monkeypatch.setattr("typica.nets._start.make_runner", None)  # nothing may be run
+    monkeypatch.setattr("typica.nets._start_runner.make_runner", None)  # nothing may be run
     monkeypatch.setattr("typica.nets.ODIN.score_samples", None)
     again = prepare(suite, None, cache=Path("cache"), settings=PLAIN, trust=True)
     for name in ("train", "test"):
@@ -233,8 +233,8 @@ def test_every_set_of_a_run_goes_through_one_backend(here: Path, monkeypatch):
         size = options.pop("batch") or 3 + len(tried)
         return honest(args[0], backend, **options | {"batch": size, "threads": 1})
 
-    honest = _start.make_runner
-    monkeypatch.setattr(_start, "make_runner", made)
+    honest = _start_runner.make_runner
+    monkeypatch.setattr(_start_runner, "make_runner", made)
     prepare(load_suite("colours.toml"), None, settings=Settings(), trust=True)
     banks = [Bank.open(path) for path in Path("home/banks").iterdir() if "odin" not in path.name]
     runs = {(bank.settings["backend"], bank.settings["batch"]) for bank in banks}

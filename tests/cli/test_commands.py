@@ -10,7 +10,7 @@ import pytest
 from helpers.shell import run
 
 import typica.cli
-from typica.cli.app import COMMANDS, GROUPS, load_command
+from typica.cli._app import COMMANDS, GROUPS, load_command
 
 HEAVY = {"numpy", "sklearn", "scipy", "torch", "pyarrow", "PIL"}
 
@@ -42,7 +42,7 @@ def test_nothing_is_loaded_that_is_not_run(arguments):
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = out.stdout.rpartition("loaded ")[2].split()
-    assert "typica.cli.app" in loaded and not HEAVY & set(loaded)
+    assert "typica.cli._app" in loaded and not HEAVY & set(loaded)
     commands = {f"typica.cli.{name}" for name in COMMANDS}
     assert not commands & set(loaded)
     if arguments == ["--version"]:

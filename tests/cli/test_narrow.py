@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from typica.cli.show import table
+from typica.cli._show import table
 
 COLUMNS = ["detector", "held out digits", "photos", "mean", "FPR"]
 ROWS = [

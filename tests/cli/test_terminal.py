@@ -15,8 +15,8 @@ import pytest
 
 from typica.bench import to_csv
 from typica.bench._table import Cell, Column, Table
-from typica.cli import show
-from typica.cli.show import PlainConsole
+from typica.cli import _show
+from typica.cli._show import PlainConsole
 from typica.data import RowWriter, read_features, read_labels
 from typica.decide import read_scores
 
@@ -123,12 +123,12 @@ def test_ctrl_c_during_the_start_prints_no_traceback():
 # A computation that takes half an hour, lets other threads run and looks at no signal.
 DEAF = """
 import hashlib, os, signal, sys, threading, time
-import typica.cli.app
+import typica.cli._app
 from typica.cli import main
 def compute(*given, **named):
     threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
     hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
-typica.cli.app.app = compute
+typica.cli._app.app = compute
 main(["compare"])
 """
 
@@ -143,8 +143,8 @@ def test_ctrl_c_ends_a_computation_that_does_not_listen():
 
 
 def test_a_line_break_in_a_name_forges_no_line(capsys):
-    table = show.table("", ["file", "score"], [["cat.png\ndog.png", "1"]])
-    show.console.print(table, width=60)
-    show.complain("cat.png\nerror: none")
+    table = _show.table("", ["file", "score"], [["cat.png\ndog.png", "1"]])
+    _show.console.print(table, width=60)
+    _show.complain("cat.png\nerror: none")
     out, error = capsys.readouterr()
     assert r"cat.png\ndog.png" in out and error == "cat.png\\nerror: none\n"

@@ -11,17 +11,17 @@ import typica
 
 SRC = Path(typica.__file__).parent
 FLOORS = [  # from the top
-    "cards errors exact extras files checks kinds plugins progress threads",
+    "cards cells checks errors extras files growth kinds numbers plugins progress threads",
     "arrays keys linalg",
     "store",
     "labels sums",
     "head moments metrics explanation calibration origin verdicts fdr combine groups",
+    "tags",
     "estimator registry",
     "detectors",
     "rectify",
     "decide testing",
     "mlflow",
-    "conformal monitor",  # the names of version 0.1
     "bank",
     "data",
     "nets",
@@ -107,6 +107,6 @@ def test_only_the_shell_speaks_of_its_options():
 
 
 def test_late_imports_count_and_imports_for_types_do_not():
-    late = "def f():\n  from typica.cli import show\n  import typica\n  typica.CTM"
-    assert list(used(ast.parse(late))) == [["cli", "show"], ["CTM"]]
-    assert not list(used(ast.parse("if TYPE_CHECKING:\n  from typica.cli import show")))
+    late = "def f():\n  from typica.cli import score\n  import typica\n  typica.CTM"
+    assert list(used(ast.parse(late))) == [["cli", "score"], ["CTM"]]
+    assert not list(used(ast.parse("if TYPE_CHECKING:\n  from typica.cli import score")))

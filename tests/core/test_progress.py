@@ -8,7 +8,7 @@ import pytest
 from helpers.watcher import Watcher
 from rich.console import Console
 
-from typica.cli import show
+from typica.cli import _progress_bars, _show
 from typica.progress import advance, is_watched, listening, note, steps, watched_by, work
 
 
@@ -45,12 +45,14 @@ def test_rows_count_for_all_work_around_them_and_not_for_steps():
 
 def test_the_terminal_shows_a_bar_once_work_takes_long(monkeypatch):
     stream = io.StringIO()
-    monkeypatch.setattr(show, "error_console", Console(file=stream, force_terminal=True, width=99))
-    with watched_by(show.Terminal()), work("quick", 10):
+    console = Console(file=stream, force_terminal=True, width=99)
+    monkeypatch.setattr(_progress_bars, "error_console", console)
+    monkeypatch.setattr(_show, "error_console", console)
+    with watched_by(_progress_bars.Terminal()), work("quick", 10):
         advance(10)
     assert stream.getvalue() == ""
-    monkeypatch.setattr(show, "PATIENCE", 0.0)
-    with watched_by(show.Terminal()):
+    monkeypatch.setattr(_progress_bars, "PATIENCE", 0.0)
+    with watched_by(_progress_bars.Terminal()):
         with work("looking", 10, "images/s"), work("unknown", None):
             advance(1)
         with steps("measuring", 2) as done:

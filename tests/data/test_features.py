@@ -25,7 +25,7 @@ from typica.data import (
     read_labels,
 )
 from typica.data._csv import check_widths, read_csv, split_header
-from typica.data._table import as_labels, label_name
+from typica.data._feature_table import as_labels, label_name
 from typica.errors import FormatError, InputError
 
 ROWS = np.array([[1.0, -2.5], [3.0, 4.0], [0.125, 1e9]])

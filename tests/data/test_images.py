@@ -22,7 +22,7 @@ from PIL import Image
 from scipy.io import savemat
 
 import typica
-from typica.data import ImageError, Images, Preprocessing, _content, image_batches, open_images
+from typica.data import ImageError, Images, Preprocessing, _fingerprints, image_batches, open_images
 
 # Folders and lists
 
@@ -743,7 +743,7 @@ def test_fingerprint_of_large_sets(tmp_path, monkeypatch):
 
     first = open_images(files).fingerprint()
     assert all(changed(place) for place in (0, 4096, 15_000, -1))
-    monkeypatch.setattr(_content, "WHOLE", 1000)
+    monkeypatch.setattr(_fingerprints, "WHOLE", 1000)
     (files / "a.bmp").write_bytes(data)
     first = open_images(files).fingerprint()
     assert [changed(place) for place in (0, 4095, 4096, -4097, -4096, -1)] == [
@@ -832,7 +832,7 @@ def test_fingerprint_of_large_archives_covers_every_member(tmp_path, monkeypatch
     pixels = {f"{k}.png": random_pixels(60, 60, seed=k) for k in range(6)}
     sizes = {len(encoded(image)) for image in pixels.values()}
     prints = set()
-    monkeypatch.setattr(_content, "WHOLE", 1000)
+    monkeypatch.setattr(_fingerprints, "WHOLE", 1000)
     for changed in (None, *pixels):
         data = {key: encoded(image).ljust(max(sizes) + 1, b"\0") for key, image in pixels.items()}
         if changed is not None:
@@ -868,8 +868,8 @@ def test_fingerprint_of_large_files_looks_all_over(tmp_path, monkeypatch):
         )
         return open_images(tmp_path / "x.parquet").fingerprint()
 
-    monkeypatch.setattr(_content, "WHOLE", 1000)
-    monkeypatch.setattr(_content, "_FILE_STEP", 2**18)
+    monkeypatch.setattr(_fingerprints, "WHOLE", 1000)
+    monkeypatch.setattr(_fingerprints, "_FILE_STEP", 2**18)
     assert len({changed(k) for k in range(-1, 20)}) == 21
     pixels = np.zeros((3, 300, 400, 3), np.uint8)
     other = pixels.copy()
@@ -945,7 +945,7 @@ def test_members_of_one_name_are_told_apart(tmp_path, name):
 def test_fingerprint_of_a_large_zip_covers_members_whose_entries_lie_far_from_its_end(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(_content, "WHOLE", 1000)
+    monkeypatch.setattr(_fingerprints, "WHOLE", 1000)
     prints = set()
     for changed in (None, 20, 90):
         with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:

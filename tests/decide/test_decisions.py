@@ -29,8 +29,9 @@ from typica.calibration import (
     pool_rare,
 )
 from typica.decide import fingerprint
-from typica.detectors.base import Detector, Tags
+from typica.detectors.base import Detector
 from typica.metrics import rate_interval
+from typica.tags import Tags
 
 INF = math.inf
 tied = st.sampled_from([-INF, -2.0, -0.0, 0.0, 0.5, 1.0, 3.0, INF])

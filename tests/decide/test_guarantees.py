@@ -24,11 +24,12 @@ from typica.calibration import (
 )
 from typica.decide import Monitor
 from typica.decide._online_ranks import OnlineRanks
-from typica.detectors.base import Detector, Tags
+from typica.detectors.base import Detector
 from typica.fdr import benjamini_hochberg
 from typica.groups import judge_groups
 from typica.keys import row_keys
 from typica.metrics import rate_interval
+from typica.tags import Tags
 
 MISTAKE = 1e-6
 

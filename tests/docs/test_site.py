@@ -14,7 +14,7 @@ from conftest import DOCS
 from typer.main import get_command
 
 import typica
-from typica.cli.app import COMMANDS, load_command
+from typica.cli._app import COMMANDS, load_command
 
 ROOT = DOCS.parent
 SRC = Path(typica.__file__).parent
@@ -120,7 +120,7 @@ def test_the_page_of_a_command_has_what_typer_knows_of_it(name):
 
 
 def test_the_index_of_the_commands_has_them_all():
-    from typica.cli.app import app
+    from typica.cli._app import app
 
     index = make_cli.pages()["cli/index.md"]
     assert all(f"[`{name}`]({name}.md)" in index for name in get_command(app).commands)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from typica.cli import main
-from typica.cli.show import console
+from typica.cli._show import console
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:

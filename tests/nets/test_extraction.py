@@ -109,7 +109,7 @@ def test_the_same_again_is_opened_and_anything_else_refused(here: Path, photos: 
     first = extract(images, open_model(MODEL), "a.bank", settings=PLAIN)
     before = tree(Path("a.bank"))
     with monkeypatch.context() as patch:
-        patch.setattr("typica.nets._start.make_runner", None)  # nothing may be run
+        patch.setattr("typica.nets._start_runner.make_runner", None)  # nothing may be run
         again = extract(images, open_model(MODEL), "a.bank", settings=Settings(backend="openvino"))
     assert again.fingerprint() == first.fingerprint() and tree(Path("a.bank")) == before
     with pytest.raises(InputError, match="weights is"):
@@ -149,7 +149,7 @@ def test_a_bank_goes_on_with_what_it_was_begun_with(here: Path, photos: Path):
     assert json.loads(text)["source_rows"] in (16, 24, 32, 40)
     bank_text = text.replace(torch.__version__, "0.0.1")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("typica.bank._files._checksum", lambda body: json.loads(text)["sha256"])
+        patch.setattr("typica.bank._manifest._checksum", lambda body: json.loads(text)["sha256"])
         manifest.write_text(bank_text)
         with pytest.raises(InputError, match=r"was begun otherwise \(versions .*0\.0\.1"):
             extract(images, open_model(MODEL), "later", settings=PLAIN, shard_rows=8)

@@ -1,10 +1,10 @@
 """Banks: the features, logits, labels and names of a data set, in one memory-mapped folder."""
 
-from typica.bank._arrays import write_bank
 from typica.bank._describe import describe_bank
 from typica.bank._folder import bank_settings, remove_bank
 from typica.bank._parquet import ParquetNotes, read_notes
 from typica.bank._reader import Bank
+from typica.bank._write_bank import write_bank
 from typica.bank._writer import BankWriter
 
 __all__ = [

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from typica.arrays import AnyArray
-from typica.bank._files import HEADER, Manifest, column_file
+from typica.bank._files import HEADER, column_file
+from typica.bank._manifest import Manifest
 from typica.errors import InputError
 
 DTYPES = ("float16", "float32", "float64")

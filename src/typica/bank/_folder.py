@@ -8,15 +8,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from typica.bank._files import (
-    HEAD,
-    MANIFEST,
-    MANIFEST_NEXT,
-    NAMES,
-    OFFSETS,
-    is_bank,
-    read_manifest,
-)
+from typica.bank._files import HEAD, NAMES, OFFSETS
+from typica.bank._manifest import MANIFEST, MANIFEST_NEXT, is_bank, read_manifest
 from typica.errors import InputError
 from typica.files import DELETES_OPEN_FILES, LOCK, lock_folder
 

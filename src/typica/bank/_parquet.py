@@ -17,7 +17,9 @@ import numpy as np
 
 from typica import store
 from typica.arrays import AnyArray
-from typica.bank._files import HEAD, Names, Shard, canonical
+from typica.bank._files import HEAD
+from typica.bank._manifest import Shard, canonical
+from typica.bank._names import Names
 from typica.bank._origin import origin_in
 from typica.errors import InputError
 from typica.extras import need

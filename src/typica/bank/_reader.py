@@ -22,19 +22,9 @@ import numpy as np
 
 from typica import store
 from typica.arrays import AnyArray, row_blocks
-from typica.bank._files import (
-    HEAD,
-    Manifest,
-    Names,
-    Shard,
-    canonical,
-    column_file,
-    is_bank,
-    mapped_column,
-    raw_bytes,
-    read_manifest,
-    shard_digest,
-)
+from typica.bank._files import HEAD, column_file, mapped, raw_bytes, shard_digest
+from typica.bank._manifest import Manifest, Shard, canonical, is_bank, read_manifest
+from typica.bank._names import Names
 from typica.bank._origin import origin_in
 from typica.bank._parquet import write_parquet
 from typica.cards import card
@@ -69,7 +59,7 @@ class Bank:
         self.settings: dict[str, Any] = manifest.settings
         self.skipped: list[tuple[str, str]] = manifest.skipped
         self.classes: list[str] | None = manifest.classes
-        columns = {name: mapped_column(path, name, manifest) for name in manifest.columns}
+        columns = {name: _mapped_column(path, name, manifest) for name in manifest.columns}
         self.features: AnyArray = columns["features"]
         self.logits: AnyArray | None = columns.get("logits")
         self.labels: AnyArray | None = columns.get("labels")
@@ -226,3 +216,16 @@ class Bank:
 def _digest(parts: dict[str, AnyArray]) -> str:
     digests = {name: hashlib.sha256(raw_bytes(part)).digest() for name, part in parts.items()}
     return shard_digest(digests)
+
+
+def _mapped_column(folder: Path, name: str, manifest: Manifest) -> AnyArray:
+    """Return a column of a finished bank, memory-mapped."""
+    file = folder / column_file(name)
+    column = mapped(file)
+    dtype, shape = manifest.dtype_of(name), manifest.shape_of(name)
+    if (column.dtype, column.shape) != (dtype, shape):
+        raise FormatError(
+            f"{file}: {column.dtype} of shape {column.shape}, "
+            f"the manifest says {dtype} of shape {shape}; write the bank again."
+        )
+    return column

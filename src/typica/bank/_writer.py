@@ -17,21 +17,23 @@ from typica.bank._columns import DTYPES, check_labels, prepared_columns
 from typica.bank._files import (
     HEAD,
     HEADER,
-    MANIFEST,
-    MANIFEST_NEXT,
     NAMES,
     OFFSETS,
     Growing,
-    Manifest,
-    Shard,
-    checked_json,
     column_file,
-    encode_names,
     npy_header,
-    read_manifest,
     shard_digest,
 )
 from typica.bank._folder import differences, is_ours, make_folder, unmake_folder
+from typica.bank._manifest import (
+    MANIFEST,
+    MANIFEST_NEXT,
+    Manifest,
+    Shard,
+    checked_json,
+    read_manifest,
+)
+from typica.bank._names import encode_names
 from typica.bank._reader import Bank
 from typica.errors import FormatError, InputError, about
 from typica.files import DELETES_OPEN_FILES, FULL, LOCK, check_lock, is_locked, lock_folder

@@ -19,27 +19,17 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-from typica.arrays import AnyArray
 from typica.bench._analysis_record import (
     Analysis,
     AtMean,
-    Curve,
     Histogram,
     KernelForm,
     Motivation,
     OneHot,
-    Steps,
 )
 from typica.bench._feature_suite import FeatureSuite
-from typica.bench._influence import (
-    FORMS,
-    Floats,
-    Moved,
-    divergence,
-    kernel,
-    moved,
-    uncertainty_gradient,
-)
+from typica.bench._influence import FORMS, Floats, kernel
+from typica.bench._toy_experiment import toy_experiment
 from typica.bench._workbench import Workbench
 from typica.detectors import Detector
 from typica.errors import InputError
@@ -47,9 +37,6 @@ from typica.head import Head
 from typica.linalg import softmax
 from typica.metrics import evaluate
 
-# Lengths of the step, in lengths of W.
-STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-MOVES = {"variation": "total variation", "uncertainty": "fall of KL(u || p)"}
 BINS = 60
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -88,7 +75,7 @@ def class_means(ctm: Any, head: Head) -> Floats:
 
 def kernel_analysis(sets: FeatureSuite, means: Floats, head: Head) -> dict[str, KernelForm]:
     """(a) K between each input and the mean of its predicted class; see the module."""
-    found = {name: kernel(Z, means, head) for name, Z in _inputs(sets).items()}
+    found = {name: kernel(Z, means, head) for name, Z in sets.tests.items()}
     cosines = {name: values.cosine for name, values in found.items()}
     report = {}
     for form in (*FORMS, "cosine"):
@@ -133,60 +120,10 @@ def one_hotness(means: Floats, head: Head) -> OneHot:
     return OneHot(summary, predicted, classes)
 
 
-def toy_experiment(sets: FeatureSuite, means: Floats, head: Head) -> tuple[Steps, dict[str, Curve]]:
-    """(c) How far predictions move when W steps along minus the gradient of KL(u || p).
-
-    Returns the steps (their sizes in lengths of W, the mean of KL(u || p) at the class means, which
-    falls, and the AUROC of how far an input moves, as a score) and two curves over the sizes, by
-    set: the mean total variation between the predictions before and after, and by how much
-    KL(u || p) falls on average.
-    """
-    W = head.weight.astype(np.float64)
-    gradient = uncertainty_gradient(means, head)
-    length = np.linalg.norm(gradient)
-    if length == 0:
-        raise InputError(
-            "analysis: the predictions at the class means are uniform already; check the head."
-        )
-    unit = -gradient / length * np.linalg.norm(W)
-    logits = means @ W.T + head.bias
-    after = [float(divergence(logits + size * means @ unit.T).mean()) for size in STEPS]
-    by_step = [_moved(sets, head, size * unit) for size in STEPS]
-    steps = Steps(
-        sizes=list(STEPS),
-        at_means={"before": float(divergence(logits).mean()), "after": after},
-        auroc={quantity: _step_aurocs(by_step, quantity, sets.ood) for quantity in MOVES},
-    )
-    curves = {}
-    for quantity, label in MOVES.items():
-        lines = {name: _step_means(by_step, quantity, name) for name in _inputs(sets)}
-        curves[quantity] = Curve(list(STEPS), lines, "step on the weights, in lengths of W", label)
-    return steps, curves
-
-
-def _moved(sets: FeatureSuite, head: Head, step: Floats) -> dict[str, Moved]:
-    return {name: moved(Z, head, step) for name, Z in _inputs(sets).items()}
-
-
-def _step_aurocs(
-    by_step: Sequence[Mapping[str, Moved]], quantity: str, names: Mapping[str, Any]
-) -> dict[str, list[float]]:
-    aurocs: dict[str, list[float]] = {name: [] for name in names}
-    for at_step in by_step:
-        known = getattr(at_step["test"], quantity)
-        for name in names:
-            aurocs[name].append(evaluate(known, getattr(at_step[name], quantity)).auroc)
-    return aurocs
-
-
-def _step_means(by_step: Sequence[Mapping[str, Moved]], quantity: str, name: str) -> list[float]:
-    return [float(getattr(at_step[name], quantity).mean()) for at_step in by_step]
-
-
 def _quantities(sets: FeatureSuite, ctm: Detector, head: Head) -> dict[str, dict[str, Floats]]:
     """Return norm, cosine and largest logit of every input, by set."""
     quantities: dict[str, dict[str, Floats]] = {"norm": {}, "cosine": {}, "logit": {}}
-    for name, Z in _inputs(sets).items():
+    for name, Z in sets.tests.items():
         quantities["norm"][name] = np.linalg.norm(Z.astype(np.float64), axis=1)
         quantities["cosine"][name] = np.asarray(ctm.score_samples(Z), dtype=np.float64)
         quantities["logit"][name] = head.logits(Z).max(axis=1).astype(np.float64)
@@ -202,10 +139,6 @@ def motivation(quantities: Mapping[str, Mapping[str, Floats]], names: Sequence[s
         by = max(of_set, key=of_set.__getitem__)
         caught[name] = {"by": by, "auroc": of_set[by]}
     return Motivation(aurocs, caught)
-
-
-def _inputs(sets: FeatureSuite) -> dict[str, AnyArray]:
-    return {"test": sets.test, **sets.ood}
 
 
 def _aurocs(values: Mapping[str, Floats]) -> dict[str, float]:

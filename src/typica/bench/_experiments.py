@@ -37,6 +37,7 @@ EXPERIMENTS = {
     "misclassification": "how well each method ranks the network's own mistakes (AURC)",
 }
 APART = ("ablation", "layers", "analysis")  # experiments with rows of their own
+_OF_OTHER_ROWS = ("ablation", "layers")  # whose rows are no methods
 PENULTIMATE: Final = "penultimate"
 ABLATION: Final = {"standard": "max_logit", "cw": "cw", "cm": "ctm"}  # row -> method
 
@@ -70,15 +71,13 @@ def run_experiment(
     full: take OOD sets whole, as the suite's protocol may say too. workbench: one that has fitted
     methods on these features for another experiment; none is fitted again.
     """
-    if experiment not in EXPERIMENTS:
-        choices = ", ".join(EXPERIMENTS)
-        raise InputError(f"experiment {experiment!r} is unknown; choose one of {choices}.")
+    _check_known(experiment)
     workbench = workbench or Workbench(sets, suite.protocol)
     full = full or suite.protocol.full
     scored = _scored(experiment, suite, methods, workbench)
     found = {row: entry.scores for row, entry in scored.items() if entry.scores is not None}
     rows = {row: _row(row, scored[row], suite, sets, full) for row in found}
-    if experiment not in ("ablation", "layers"):
+    if experiment not in _OF_OTHER_ROWS:
         rows = _with_mistakes(rows, found, sets)
     record = Record(
         suite=suite.name,
@@ -97,6 +96,12 @@ def run_experiment(
         analysis=analyse(workbench) if experiment == "analysis" else None,
     )
     return Outcome(with_intervals(record, found), found)
+
+
+def _check_known(experiment: str) -> None:
+    if experiment not in EXPERIMENTS:
+        choices = ", ".join(EXPERIMENTS)
+        raise InputError(f"experiment {experiment!r} is unknown; choose one of {choices}.")
 
 
 def without_idle_methods(suite: Suite, experiment: str, *, for_report: bool = False) -> Suite:

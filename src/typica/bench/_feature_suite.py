@@ -160,6 +160,11 @@ class FeatureSuite:
         return ("train", "calibration", "test")
 
     @property
+    def tests(self) -> dict[str, AnyArray]:
+        """What is told apart: the test features, under "test", and each OOD set, by name."""
+        return {"test": self.test, **self.ood}
+
+    @property
     def far(self) -> frozenset[str]:
         """Names of the OOD sets that are not near."""
         return frozenset(self.ood) - self.near

@@ -73,19 +73,17 @@ def fit_files(
     takes them, for tables.
     """
     _check_levels(calibrate, {"alpha": alpha, "tpr": tpr})
+    read = _read_params(name, params or {})
     if are_tables([features], **(columns or {}), engine=engine, address=address):
         _check_no_network(network)
-        made = _with_head(name, _read_params(name, params or {}), head)
+        made = _with_head(name, read, head)
         by = Held(calibrate, alpha, tpr) if calibrate else None
         on = On(engine, address)
         return Fitted(*fit_tables(features, made, columns or {}, labels, by, on=on))
     if holds_images(features):
-        # Needs torch, which is an extra.
-        from typica.bench._image_banks import banked  # noqa: PLC0415
-
-        features = banked(Path(features), classes=classes, **network)
+        features = _banked(features, classes, network)
     opened = open_features(features)
-    made = _make(name, _read_params(name, params or {}), head, opened)
+    made = _make(name, read, head, opened)
     reader = InputReader(opened.origin, reads_logits(made), whose=str(features), **network)
     if made.tags.reads == "layers":
         n = _fit_layers(made, opened)
@@ -98,6 +96,14 @@ def fit_files(
     if reader.opened_origin is not None:
         made.origin_ = opened.origin or reader.opened_origin
     return Fitted(made, n)
+
+
+def _banked(images: str | Path, classes: Sequence[str] | None, network: Mapping[str, Any]) -> Any:
+    """Return the bank of a folder of images."""
+    # Needs torch, which is an extra.
+    from typica.bench._image_banks import banked  # noqa: PLC0415
+
+    return banked(Path(images), classes=classes, **network)
 
 
 def _check_levels(calibrate: Sequence[str | Path], levels: Mapping[str, Any]) -> None:

@@ -21,7 +21,7 @@ from typica.bench._engine import Scores
 from typica.bench._measures import Interval, Measure, Measures
 from typica.bench._record import Record, Row, Stated
 from typica.bench._resampling import Counts, Floats, redrawn_aurocs, row_draws
-from typica.exact import exact
+from typica.numbers import exact
 
 RESAMPLES = 500
 AT_ONCE = 100  # resamples whose rows are held at a time

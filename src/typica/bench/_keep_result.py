@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from typica.bench._experiments import APART, Outcome, run_experiment
-from typica.bench._gallery import write_gallery
-from typica.bench._results import result_file, write_result
+from typica.bench._result_files import result_file, write_result
 from typica.bench._suite import Suite
 from typica.bench._workbench import Workbench
+from typica.bench._write_gallery import write_gallery
 from typica.bench.report import write_report
 
 

@@ -72,6 +72,7 @@ def prepare(
     sets = {name: job.features(name, place) for name, place in found.items()}
     rows, labels = _tables(suite, sets)
     ood = [name for name in suite.ood if name in sets]
+    looked_at = {name: sets[name] for name in ("train", "test", *ood)}
     features = FeatureSuite(
         name=suite.name,
         title=suite.title,
@@ -88,9 +89,9 @@ def prepare(
         classes=None,
         accuracy=None,
         layers=_layers(suite, sets),
-        scores=job.input_scores(suite, {name: sets[name] for name in ("train", "test", *ood)}),
+        scores=job.input_scores(suite, looked_at),
         missing=missing,
-        left_out={name: list(entry.left_out) for name, entry in sets.items() if entry.left_out},
+        left_out=_left_out(sets),
         images={name: entry for name, entry in sets.items() if entry.images is not None},
     )
     return _with_head(features, sets["train"].file.head)
@@ -111,6 +112,11 @@ def _tables(suite: Suite, sets: Mapping[str, _Set]) -> tuple[Arrays, Arrays]:
             )
         labels[name] = table.labels
     return rows, labels
+
+
+def _left_out(sets: Mapping[str, _Set]) -> dict[str, list[str]]:
+    """Return what could not be read, by set."""
+    return {name: list(entry.left_out) for name, entry in sets.items() if entry.left_out}
 
 
 def _with_head(features: FeatureSuite, head: Head | None) -> FeatureSuite:

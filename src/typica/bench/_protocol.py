@@ -22,8 +22,8 @@ from typica.arrays import AnyArray
 from typica.bench._measures import Measure
 from typica.bench._record import OnSet
 from typica.bench._suite import Protocol
-from typica.exact import json_number
 from typica.metrics import METRICS, Evaluation, Result, evaluate
+from typica.numbers import json_number
 
 
 @dataclass(frozen=True)

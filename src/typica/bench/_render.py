@@ -12,10 +12,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
-from typica.bench._narrow import NarrowTable
+from typica.bench._narrow_table import NarrowTable
 from typica.bench._table import Cell, Column, Table, tone
 from typica.bench._templates import render
-from typica.files import quoted_cell
+from typica.cells import quoted_cell
 
 WIDE = 7  # a terminal table of this many columns has no room for deviations
 LONG = 10  # a heading of more characters is folded

@@ -2,9 +2,11 @@
 
 from typica.calibration._calibration import Calibration
 from typica.calibration._groups import EVERYTHING, SMALLEST_GROUP, Classes, pool_rare
-from typica.calibration._guarantee import calibration_size, guaranteed_rank, threshold_at
 from typica.calibration._levels import Levels
-from typica.calibration._sample import LIMIT, ScoreSample, check_scores, p_values
+from typica.calibration._p_values import p_values
+from typica.calibration._sample import LIMIT, ScoreSample
+from typica.calibration._scores import check_scores
+from typica.calibration._threshold import calibration_size, guaranteed_rank, threshold_at
 
 __all__ = [
     "EVERYTHING",

@@ -21,15 +21,16 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray, to_numpy
 from typica.calibration._groups import EVERYTHING, Classes, group_rows
-from typica.calibration._guarantee import calibration_size, guaranteed_rank
 from typica.calibration._levels import Levels
-from typica.calibration._sample import LIMIT, ScoreSample, check_scores
+from typica.calibration._sample import LIMIT, ScoreSample
+from typica.calibration._scores import check_scores
 from typica.calibration._sources import Span, Spans, joined_rows, joined_sources, read_spans
+from typica.calibration._threshold import calibration_size, guaranteed_rank
 from typica.checks import check_share
 from typica.errors import CalibrationWarning, InputError, border, warn
-from typica.exact import json_number
 from typica.fdr import benjamini_hochberg, storey
 from typica.keys import row_keys
+from typica.numbers import json_number
 from typica.store import State, storable
 
 

@@ -13,33 +13,15 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import AnyArray, to_numpy
-from typica.calibration._guarantee import threshold_at
-from typica.errors import InputError, border
-from typica.keys import Keys, row_keys
+from typica.arrays import AnyArray
+from typica.calibration._p_values import p_values_among
+from typica.calibration._scores import check_scores, in_dtype
+from typica.calibration._threshold import threshold_at
+from typica.errors import InputError
+from typica.keys import Keys
 from typica.store import State, storable
 
 LIMIT = 2**20  # scores that are kept of a group
-
-
-def check_scores(scores: Any) -> AnyArray:
-    """Return scores as a 1-D array of float32 or float64; infinity is a legal score, NaN is not.
-
-    >>> check_scores([1, 2])
-    array([1., 2.])
-    """
-    array = np.atleast_1d(to_numpy(scores))
-    if array.ndim != 1 or array.dtype.kind not in "fiub":
-        raise InputError(
-            f"scores of shape {array.shape} and type {array.dtype}; "
-            "pass a 1-D array of real numbers."
-        )
-    if array.dtype not in (np.float32, np.float64):
-        array = array.astype(np.float64)
-    if len(array) and np.isnan(array.min()):  # min passes NaN on
-        first = np.argmax(np.isnan(array))
-        raise InputError(f"score {first} is NaN; fix the input or the detector.")
-    return array
 
 
 @storable("score_sample")
@@ -49,6 +31,7 @@ class ScoreSample:
     n: how many were seen. fixed: the threshold of a file of format 1 that kept quantiles alone; it
     can tell percentiles, but no p-values and no other threshold. None of all others.
 
+    >>> from typica.keys import row_keys
     >>> sample = ScoreSample().add([3.0, 1.0, 2.0], row_keys("demo", 0, 3))
     >>> sample.count(np.array([0.5, 2.0])), sample.threshold(2)
     (array([0, 2]), 2.0)
@@ -102,16 +85,8 @@ class ScoreSample:
     def count(
         self, scores: AnyArray, side: Literal["left", "right"] = "right"
     ) -> NDArray[np.int64]:
-        """Return for each s how many kept scores are at most s ("right") or below s ("left").
-
-        They are compared with float32 scores in float32: rounding keeps the order, and the scores
-        were made in that precision.
-        """
-        ordered = self.ordered
-        if self._rounded is None or self._rounded.dtype != scores.dtype:
-            with np.errstate(over="ignore"):
-                self._rounded = ordered.astype(scores.dtype, copy=False)
-        return np.searchsorted(self._rounded, scores, side=side)
+        """Return for each s how many kept scores are at most s ("right") or below s ("left")."""
+        return np.searchsorted(self._ordered_like(scores), scores, side=side)
 
     def threshold(self, k: int) -> float:
         """Return the k-th smallest score that is kept, and -inf for k = 0."""
@@ -122,13 +97,7 @@ class ScoreSample:
     ) -> NDArray[np.float64]:
         """Return (1 + #{<=}) / (k + 1) with k kept scores; see `p_values` for `rng`."""
         self.check_complete()
-        steps = self.kept + 1
-        at_most = self.count(scores) + 1
-        if rng is None:
-            return np.asarray(at_most / steps)
-        below = self.count(scores, side="left")
-        uniform = 1 - rng.random(len(scores))
-        return np.asarray((below + uniform * (at_most - below)) / steps)
+        return p_values_among(self._ordered_like(scores), scores, rng)
 
     def check_complete(self) -> None:
         """Raise if there are quantiles in place of scores."""
@@ -137,6 +106,13 @@ class ScoreSample:
                 f"only quantiles of the {self.n} calibration scores were kept (file format 1), "
                 "which are enough for the threshold alone; calibrate again."
             )
+
+    def _ordered_like(self, scores: AnyArray) -> AnyArray:
+        """Return the kept scores in ascending order, in the precision of these."""
+        ordered = self.ordered
+        if self._rounded is None or self._rounded.dtype != scores.dtype:
+            self._rounded = in_dtype(ordered, scores.dtype)
+        return self._rounded
 
     def _settle(self) -> None:
         """Sort in what waits, and keep the smallest keys."""
@@ -169,19 +145,3 @@ class ScoreSample:
         made.n, made.fixed = state["n"], state["fixed"]
         made._scores, made._keys = state["scores"], state["keys"]
         return made
-
-
-@border
-def p_values(
-    scores: Any, calibration: Any, rng: np.random.Generator | None = None
-) -> NDArray[np.float64]:
-    """Return the conformal p-values (1 + #{<=}) / (n + 1) of scores among n calibration scores.
-
-    rng: randomise, (#{<} + U (1 + #{=})) / (n + 1) with U uniform, so that ties cost nothing.
-
-    >>> p_values([0.5, 2.0, 9.0], [1.0, 2.0, 3.0])
-    array([0.25, 0.75, 1.  ])
-    """
-    known = check_scores(calibration)
-    sample = ScoreSample(max(len(known), 1)).add(known, row_keys("", 0, len(known)))
-    return sample.p_values(check_scores(scores), rng)

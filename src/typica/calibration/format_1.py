@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.calibration._calibration import Calibration
-from typica.calibration._guarantee import guaranteed_rank, threshold_at
 from typica.calibration._levels import Levels
 from typica.calibration._sample import ScoreSample
 from typica.calibration._sources import read_spans
+from typica.calibration._threshold import guaranteed_rank, threshold_at
 from typica.keys import row_keys
 from typica.store import readable
 

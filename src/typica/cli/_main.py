@@ -50,7 +50,7 @@ def _flush(stream: TextIO) -> None:
 
 
 def _run(given: list[str]) -> None:
-    from typica.cli.app import app  # noqa: PLC0415 (Ctrl-C while it loads is caught)
+    from typica.cli._app import app  # noqa: PLC0415 (Ctrl-C while it loads is caught)
 
     wanted = spread([argument for argument in given if argument != "--debug"])
     with warnings.catch_warnings(), in_shell():
@@ -78,13 +78,13 @@ def _fail_unforeseen(error: Exception) -> NoReturn:
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    from typica.cli.show import complain  # noqa: PLC0415 (rich, which `--version` does not need)
+    from typica.cli._show import complain  # noqa: PLC0415 (rich, which `--version` does not need)
 
     complain(f"error: {message}", style="red")
     raise SystemExit(code)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    from typica.cli.show import error_console  # noqa: PLC0415 (as above)
+    from typica.cli._show import error_console  # noqa: PLC0415 (as above)
 
     error_console.print(f"warning: {message}", style="yellow")

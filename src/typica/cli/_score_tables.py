@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from typica import scale
+from typica.cli._option_checks import prints
+from typica.cli._show import complain, console, error_console, write_json
 from typica.cli._verdict_table import more_rows, share_of, verdict_table
-from typica.cli.checks import prints
-from typica.cli.show import complain, console, error_console, write_json
 from typica.data import RowPrinter
 from typica.decide import describe
 from typica.errors import InputError

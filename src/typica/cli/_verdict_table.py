@@ -8,8 +8,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from typica.bench import NarrowTable
-from typica.cli.show import one_line
-from typica.exact import percent
+from typica.cli._show import one_line
+from typica.numbers import percent
 
 _TEXTS = ("file", "group", "verdict", "nearest", "runner_up")
 

@@ -29,10 +29,10 @@ from typica.bench import (
     without_idle_methods,
 )
 from typica.bench.published import publications, title_of
-from typica.cli.app import new_app
-from typica.cli.checks import check_folder, one_of, out_folder, out_text, prints
-from typica.cli.options import Backend, Json, OnError, Trust
-from typica.cli.show import console, error_console, write_json, write_text
+from typica.cli._app import new_app
+from typica.cli._option_checks import check_folder, one_of, out_folder, out_text, prints
+from typica.cli._options import Backend, Json, OnError, Trust
+from typica.cli._show import console, error_console, write_json, write_text
 from typica.errors import InputError, about
 from typica.nets import Settings
 from typica.progress import note

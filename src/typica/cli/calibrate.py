@@ -9,9 +9,9 @@ import typer
 from rich.console import RenderableType
 
 import typica
-from typica.cli.app import new_app
-from typica.cli.checks import check_file, out_file
-from typica.cli.options import (
+from typica.cli._app import new_app
+from typica.cli._option_checks import check_file, out_file
+from typica.cli._options import (
     Address,
     Alpha,
     Backend,
@@ -28,7 +28,7 @@ from typica.cli.options import (
     Trust,
     network,
 )
-from typica.cli.show import present, table
+from typica.cli._show import present, table
 from typica.decide import load_detector
 from typica.detectors import final_detector
 from typica.nets import InputReader

@@ -10,12 +10,12 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from typica.bench import CANNOT_SEE, Choice, choose_files
-from typica.cli.app import new_app
-from typica.cli.checks import argument_of, read_transform
-from typica.cli.options import Classes, Detectors, Json, Split, Transform, Trust
-from typica.cli.show import dim, failures, present, table
+from typica.cli._app import new_app
+from typica.cli._option_values import argument_of, read_transform
+from typica.cli._options import Classes, Detectors, Json, Split, Transform, Trust
+from typica.cli._show import dim, failures, present, table
 from typica.data import read_classes
-from typica.exact import percent
+from typica.numbers import percent
 
 app = new_app()
 

@@ -10,9 +10,9 @@ import typer
 from rich.text import Text
 
 from typica.bench import Comparison, compare_files, comparison_table, pareto, to_terminal
-from typica.cli.app import new_app
-from typica.cli.checks import argument_of, named_files
-from typica.cli.options import (
+from typica.cli._app import new_app
+from typica.cli._option_values import argument_of, named_files
+from typica.cli._options import (
     Alpha,
     Detectors,
     Json,
@@ -22,9 +22,9 @@ from typica.cli.options import (
     TestFeatures,
     Tpr,
 )
-from typica.cli.show import failures, footnote, present
+from typica.cli._show import failures, footnote, present
 from typica.errors import InputError
-from typica.exact import percent
+from typica.numbers import percent
 
 app = new_app()
 

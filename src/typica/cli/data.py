@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from typica.cli.app import new_app
-from typica.cli.options import Json
-from typica.cli.show import complain, console, present, table
+from typica.cli._app import new_app
+from typica.cli._options import Json
+from typica.cli._show import complain, console, present, table
 from typica.data.sets import (
     benchmark_set,
     describe_set,

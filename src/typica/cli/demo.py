@@ -10,11 +10,11 @@ from rich.columns import Columns
 from rich.panel import Panel
 
 from typica.bench import Comparison, FeatureSuite, accepted, compare_on, digits
-from typica.cli.app import new_app
-from typica.cli.options import Json
-from typica.cli.show import console, failures, footnote, table, write_json
+from typica.cli._app import new_app
+from typica.cli._options import Json
+from typica.cli._show import console, failures, footnote, table, write_json
 from typica.detectors import Detector
-from typica.exact import percent
+from typica.numbers import percent
 
 TPR = 0.95
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typica.cli.app import new_app
-from typica.cli.options import Json
-from typica.cli.show import present, table
+from typica.cli._app import new_app
+from typica.cli._options import Json
+from typica.cli._show import present, table
 from typica.detectors import describe_detector, list_detectors
 
 app = new_app()

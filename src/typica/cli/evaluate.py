@@ -9,9 +9,10 @@ import typer
 from rich.console import RenderableType
 
 from typica.bench import evaluate_files
-from typica.cli.app import new_app
-from typica.cli.checks import argument_of, named_files, one_of
-from typica.cli.options import (
+from typica.cli._app import new_app
+from typica.cli._option_checks import one_of
+from typica.cli._option_values import argument_of, named_files
+from typica.cli._options import (
     Alpha,
     Backend,
     Json,
@@ -26,10 +27,10 @@ from typica.cli.options import (
     Trust,
     network,
 )
-from typica.cli.show import footnote, present, table
+from typica.cli._show import footnote, present, table
 from typica.decide import load_detector
-from typica.exact import percent
 from typica.metrics import CONVENTIONS, METRICS, Evaluation
+from typica.numbers import percent
 
 WITH_INTERVAL = ("fpr", "auroc", "aupr_in", "aupr_out")
 

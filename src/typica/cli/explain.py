@@ -9,8 +9,8 @@ import typer
 from rich.text import Text
 
 import typica
-from typica.cli.app import new_app
-from typica.cli.options import (
+from typica.cli._app import new_app
+from typica.cli._options import (
     Alpha,
     Backend,
     Confidence,
@@ -23,7 +23,7 @@ from typica.cli.options import (
     Trust,
     network,
 )
-from typica.cli.show import present
+from typica.cli._show import present
 from typica.data import holds_images, read_known
 from typica.decide import judge, load_detector, origin_of
 from typica.detectors import reads_logits

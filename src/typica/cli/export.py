@@ -9,10 +9,11 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from typica.cli.app import new_app
-from typica.cli.checks import out_file, out_folder, read_transform
-from typica.cli.options import Json, Transform, Trust
-from typica.cli.show import present, table
+from typica.cli._app import new_app
+from typica.cli._option_checks import out_file, out_folder
+from typica.cli._option_values import read_transform
+from typica.cli._options import Json, Transform, Trust
+from typica.cli._show import present, table
 from typica.decide import load_detector
 
 app = new_app()

@@ -12,13 +12,14 @@ import typer
 from rich.text import Text
 
 from typica.bank import Bank, describe_bank
-from typica.cli.app import new_app
-from typica.cli.checks import argument_of, one_of, out_folder, read_transform
-from typica.cli.options import Backend, Classes, Json, OnError, Split, Transform, Trust
-from typica.cli.show import error_console, present
+from typica.cli._app import new_app
+from typica.cli._option_checks import one_of, out_folder
+from typica.cli._option_values import argument_of, read_transform
+from typica.cli._options import Backend, Classes, Json, OnError, Split, Transform, Trust
+from typica.cli._show import error_console, present
 from typica.data import open_images, read_classes
-from typica.exact import percent
 from typica.nets import REDUCTIONS
+from typica.numbers import percent
 
 DTYPES = ("float32", "float16")
 

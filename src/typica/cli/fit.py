@@ -9,9 +9,10 @@ import typer
 from rich.text import Text
 
 from typica.bench import fit_files
-from typica.cli.app import new_app
-from typica.cli.checks import check_file, out_file
-from typica.cli.options import (
+from typica.cli._app import new_app
+from typica.cli._option_checks import check_file, out_file
+from typica.cli._option_values import read_params
+from typica.cli._options import (
     Address,
     Alpha,
     Backend,
@@ -28,10 +29,9 @@ from typica.cli.options import (
     Trust,
     network,
 )
-from typica.cli.show import error_console, present
+from typica.cli._show import error_console, present
 from typica.data import read_classes
 from typica.decide import describe
-from typica.detectors import parse_params
 from typica.errors import InputError
 from typica.scale import fixed_part, is_pattern
 
@@ -107,7 +107,7 @@ def fit(
     fitted = fit_files(
         features,
         detector,
-        params=parse_params(detector, _texts(param or [])),
+        params=read_params(detector, param or []),
         labels=labels,
         head=head,
         calibrate=calibrate or (),
@@ -149,14 +149,3 @@ def _beside(features: str) -> Path:
         )
     check_file(path)
     return path
-
-
-def _texts(pairs: list[str]) -> dict[str, str]:
-    """Return the values of NAME=VALUE by their names."""
-    texts = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name:
-            raise InputError(f"--param {pair}: expected NAME=VALUE, e.g. --param k=50.")
-        texts[name] = value
-    return texts

@@ -10,9 +10,9 @@ import typer
 from rich.console import RenderableType
 
 from typica.bank import Bank, describe_bank
-from typica.cli.app import new_app
-from typica.cli.options import Json
-from typica.cli.show import present, table
+from typica.cli._app import new_app
+from typica.cli._options import Json
+from typica.cli._show import present, table
 from typica.decide import describe_file
 from typica.errors import listed
 from typica.kinds import wrong_kind

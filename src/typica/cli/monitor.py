@@ -9,16 +9,16 @@ from typing import Annotated
 import typer
 
 import typica
+from typica.cli._app import new_app
 from typica.cli._exits import ALARM
-from typica.cli.app import new_app
-from typica.cli.checks import out_file, out_text, prints
-from typica.cli.options import Json
-from typica.cli.show import complain, console, error_console, write_json, write_text
+from typica.cli._option_checks import out_file, out_text, prints
+from typica.cli._options import Json
+from typica.cli._show import complain, console, error_console, write_json, write_text
 from typica.decide import Monitor, load_detector, read_scores
 from typica.detectors import calibration_of
 from typica.errors import InputError
-from typica.exact import percent
 from typica.kinds import Kind, kind_of, wrong_kind
+from typica.numbers import percent
 
 app = new_app()
 

@@ -9,10 +9,10 @@ import typer
 
 from typica.bench import PLOTS
 from typica.bench import plot as draw
-from typica.cli.app import new_app
-from typica.cli.checks import one_of, out_file
+from typica.cli._app import new_app
+from typica.cli._option_checks import one_of, out_file
+from typica.cli._show import error_console
 from typica.cli.report import Result
-from typica.cli.show import error_console
 
 app = new_app()
 

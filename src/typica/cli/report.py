@@ -9,9 +9,9 @@ import typer
 
 from typica.bench import write_report
 from typica.bench.published import publications
-from typica.cli.app import new_app
-from typica.cli.checks import one_of, out_file
-from typica.cli.show import error_console
+from typica.cli._app import new_app
+from typica.cli._option_checks import one_of, out_file
+from typica.cli._show import error_console
 
 Result = Annotated[
     Path, typer.Argument(metavar="RESULT_FOLDER", help="A folder that `typica bench -o` wrote.")

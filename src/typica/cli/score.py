@@ -13,11 +13,9 @@ import numpy as np
 import typer
 
 from typica.arrays import AnyArray
-from typica.cli._score_tables import TableScoring, score_tables
-from typica.cli._verdict_table import more_rows, share_of, verdict_table
-from typica.cli.app import new_app
-from typica.cli.checks import check_file, one_of, out_verdicts, prints
-from typica.cli.options import (
+from typica.cli._app import new_app
+from typica.cli._option_checks import check_file, one_of, out_verdicts, prints
+from typica.cli._options import (
     Address,
     Backend,
     Confidence,
@@ -33,12 +31,14 @@ from typica.cli.options import (
     Trust,
     network,
 )
-from typica.cli.show import (
+from typica.cli._score_tables import TableScoring, score_tables
+from typica.cli._show import (
     complain,
     console,
     error_console,
     write_json,
 )
+from typica.cli._verdict_table import more_rows, share_of, verdict_table
 from typica.data import (
     Images,
     RowPrinter,

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from typica.cli.app import new_app
-from typica.cli.checks import out_folder
-from typica.cli.options import MovedModel, MovedWeights, Trust
-from typica.cli.show import console
+from typica.cli._app import new_app
+from typica.cli._option_checks import out_folder
+from typica.cli._options import MovedModel, MovedWeights, Trust
+from typica.cli._show import console
 from typica.errors import InputError
 from typica.extras import check_installed
 

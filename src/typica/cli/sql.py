@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from typica.cli.app import new_app
-from typica.cli.checks import one_of, out_file
-from typica.cli.options import Json
-from typica.cli.show import write_json, write_text
+from typica.cli._app import new_app
+from typica.cli._option_checks import one_of, out_file
+from typica.cli._options import Json
+from typica.cli._show import write_json, write_text
 from typica.decide import load_detector
 from typica.errors import InputError
 from typica.scale.sql import DIALECTS, MEANS, Script, fit_sql, score_sql

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from typica.bench import init_text, list_suites, load_suite, suite_text
-from typica.cli.app import new_app
-from typica.cli.checks import out_file
-from typica.cli.options import Json
-from typica.cli.show import console, present, table, write_json
+from typica.cli._app import new_app
+from typica.cli._option_checks import out_file
+from typica.cli._options import Json
+from typica.cli._show import console, present, table, write_json
 from typica.errors import InputError
 from typica.files import atomic_path
 

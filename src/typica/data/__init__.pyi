@@ -2,15 +2,15 @@ from . import corrupt, sets
 from ._batches import Batch, image_batches
 from ._classes import check_classes, in_order, read_classes
 from ._decode import ImageError, decode
+from ._feature_table import Features
 from ._folders import SPLITS
+from ._holds_images import holds_images
+from ._image_lists import read_listing
 from ._image_sets import Images
-from ._images import open_images
-from ._kinds import holds_images
-from ._lists import read_listing
+from ._open_images import open_images
 from ._row_writer import RowPrinter, RowWriter
 from ._rows import read_grouped, read_known, read_rows
 from ._standard_input import read_arriving
-from ._table import Features
 from ._thumbnail import thumbnail
 from ._transform import Preprocessing
 from ._unpack import unpack

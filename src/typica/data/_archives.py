@@ -18,9 +18,10 @@ from typing import IO, NamedTuple
 from typica.data._decode import MAX_BYTES, ImageError, printable
 from typica.data._folders import Found, arrange, is_hidden, is_image
 from typica.data._image_sets import PackedImages
-from typica.data._tape import open_tape
+from typica.data._tar import open_tar_file
 from typica.errors import FormatError, about
-from typica.files import allowance, reading
+from typica.files import reading
+from typica.growth import allowance
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 
@@ -99,7 +100,7 @@ class _Tape(NamedTuple):
 def _index(path: Path) -> _Tape:
     """Find the members of a tar; a compressed one is spooled to a temporary file."""
     try:
-        with open_tape(path, "r:") as archive:
+        with open_tar_file(path, "r:") as archive:
             members = archive.getmembers()
     except tarfile.ReadError:  # compressed, or not an archive at all
         spool = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the set)
@@ -115,7 +116,7 @@ def _spool(path: Path, file: IO[bytes]) -> _Tape:
     """Write the images of a compressed tar to a file, one after another."""
     tape = _Tape([], [], file)
     allowed = allowance(path.stat().st_size)
-    with open_tape(path, "r|*") as archive:
+    with open_tar_file(path, "r|*") as archive:
         for member in archive:
             tape.members.append(member)
             tape.offsets.append(file.tell())

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from typica.data._image_sets import ArrayImages, Images, joined
 from typica.errors import FormatError, InputError
-from typica.files import allowance, reading
+from typica.files import reading
+from typica.growth import allowance
 
 _ROW = 3 * 32 * 32
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from typica.data._image_sets import Images
 from typica.errors import FormatError, InputError, about, closest, listed
@@ -73,18 +74,24 @@ def in_order(images: Images, classes: Sequence[str]) -> Images:
     if images.labels is None:
         return ordered
     if images.classes is None:
-        if images.labels.min() < 0 or images.labels.max() >= len(classes):
-            raise InputError(
-                f"labels up to {images.labels.max()} for {len(classes)} classes; name all of them."
-            )
+        _check_numbers(images.labels, len(classes))
         return ordered
+    ordered.labels = _places(images.classes, classes)[images.labels]
+    return ordered
+
+
+def _check_numbers(labels: NDArray[np.int64], n_classes: int) -> None:
+    if labels.min() < 0 or labels.max() >= n_classes:
+        raise InputError(f"labels up to {labels.max()} for {n_classes} classes; name all of them.")
+
+
+def _places(names: Sequence[str], classes: Sequence[str]) -> NDArray[np.int64]:
+    """Return where each name stands among the classes."""
     place = {name: number for number, name in enumerate(classes)}
-    strange = [name for name in images.classes if name not in place]
+    strange = [name for name in names if name not in place]
     if strange:
         raise InputError(
             f"the images have a class {strange[0]!r}, which is not among the {len(classes)} given; "
             f"closest: {listed(closest(strange[0], classes, cutoff=0.3) or classes)}."
         )
-    moved = np.array([place[name] for name in images.classes], dtype=np.int64)
-    ordered.labels = moved[images.labels]
-    return ordered
+    return np.array([place[name] for name in names], dtype=np.int64)

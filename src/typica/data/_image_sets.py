@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from typica.arrays import AnyArray
-from typica.data._content import archive_content, array_content, files_content, pack_content
 from typica.data._decode import ORIENTATION, decode, loaded
+from typica.data._fingerprints import archive_content, array_content, files_content, pack_content
 from typica.errors import InputError, about, listed
 
 

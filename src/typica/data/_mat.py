@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from typica.arrays import AnyArray
-from typica.files import allowance, check_growth, reading
+from typica.files import reading
+from typica.growth import allowance, check_growth
 
 _HEADER = 128
 _ORDERS = {b"IM": "<", b"MI": ">"}

@@ -14,17 +14,10 @@ from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, Any, NamedTuple
 
-from typica.data._tape import open_tape
+from typica.data._tar import open_tar_file
 from typica.errors import FormatError, InputError, about
-from typica.files import (
-    CHUNK,
-    DELETES_OPEN_FILES,
-    LOCK,
-    allowance,
-    existing,
-    lock_folder,
-    reason_of,
-)
+from typica.files import CHUNK, DELETES_OPEN_FILES, LOCK, existing, lock_folder, reason_of
+from typica.growth import allowance
 from typica.progress import advance
 
 MEMBERS = 10_000_000
@@ -240,7 +233,7 @@ def _members(archive: Path) -> Iterator[Iterator[_Member]]:
         with zipfile.ZipFile(archive) as packed:
             yield _zip_members(packed)
     else:
-        with archive.open("rb") as raw, open_tape(archive, "r:*", raw) as tape:
+        with archive.open("rb") as raw, open_tar_file(archive, "r:*", raw) as tape:
             yield _tar_members(tape, raw)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from typica.arrays import row_blocks
-from typica.data._gallery import gallery_page
 from typica.data._image_sets import Images
 from typica.data._row_writer import RowPrinter, RowWriter
+from typica.data._verdict_page import verdict_page
 from typica.errors import InputError, border
 from typica.files import atomic_path
 from typica.verdicts import TABLE, Verdicts
@@ -44,7 +44,7 @@ def write_verdicts(
     """
     check_verdict_file(path)
     if Path(path).suffix == PAGE:
-        page = gallery_page(verdicts, images, only=only, sort=sort, about=about)
+        page = verdict_page(verdicts, images, only=only, sort=sort, about=about)
         with atomic_path(path) as temporary:
             temporary.write_text(page, encoding="utf-8")
         return

@@ -1,20 +1,16 @@
 """Decisions: calibrate, judge and explain, for detectors and Pipelines; watch a stream."""
 
-from typica.decide._conformal import ConformalDetector, Judgement
-from typica.decide._describe import describe, describe_file, describe_rule, load_detector
-from typica.decide._estimators import (
+from typica.decide._calibrate import (
     add_scores,
     begin_calibration,
     calibrate,
-    discoveries,
-    explain,
-    fingerprint,
-    judge,
-    origin_of,
-    p_values,
     partial_calibrate,
     set_calibration,
 )
+from typica.decide._conformal import ConformalDetector, Judgement
+from typica.decide._describe import describe, describe_file, describe_rule, load_detector
+from typica.decide._identity import fingerprint, origin_of
+from typica.decide._judge import discoveries, explain, judge, p_values
 from typica.decide._monitor import Monitor, Rate
 from typica.decide._open_set import OpenSetClassifier
 from typica.decide._stream import read_scores

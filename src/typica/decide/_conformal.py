@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from typica import store
 from typica.arrays import AnyArray, Array
 from typica.calibration import Calibration
-from typica.decide import _estimators as decide
+from typica.decide import _calibrate, _judge
 from typica.detectors import calibration_of, final_detector
 from typica.errors import InputError
 from typica.explanation import Explanation
@@ -59,14 +59,14 @@ class ConformalDetector:
 
     def calibrate(self, X: Any, predicted: Any = None) -> Self:
         """Calibrate the detector; see `Detector.calibrate`."""
-        decide.calibrate(self.detector, X, predicted=predicted, **self._options)
+        _calibrate.calibrate(self.detector, X, predicted=predicted, **self._options)
         return self._limited()
 
     def partial_calibrate(self, X: Any, predicted: Any = None) -> Self:
         """Take in one more batch; see `Detector.partial_calibrate`."""
         first = calibration_of(self.detector) is None
         options = self._options if first else {}
-        decide.partial_calibrate(self.detector, X, predicted=predicted, **options)
+        _calibrate.partial_calibrate(self.detector, X, predicted=predicted, **options)
         return self._limited()
 
     def merge(self, other: ConformalDetector) -> Self:
@@ -86,11 +86,11 @@ class ConformalDetector:
 
     def p_values(self, X: Any, **options: Any) -> Array:
         """Return the p-value of each row; see `Detector.p_values`."""
-        return decide.p_values(self.detector, X, **options)
+        return _judge.p_values(self.detector, X, **options)
 
     def discoveries(self, X: Any, fdr: Any = 0.1, **options: Any) -> NDArray[np.bool_]:
         """Return the rows out of distribution; see `Detector.discoveries`."""
-        return decide.discoveries(self.detector, X, fdr=fdr, **options)
+        return _judge.discoveries(self.detector, X, fdr=fdr, **options)
 
     def predict(self, X: Any, alpha: Any = None, **options: Any) -> NDArray[np.int64]:
         """Return +1 where p > alpha and -1 where not."""
@@ -98,14 +98,14 @@ class ConformalDetector:
 
     def judge(self, X: Any, alpha: Any = None, **options: Any) -> Judgement:
         """Return score, p-value and verdict of each row; see `Detector.judge`."""
-        found = decide.judge(self.detector, X, alpha, **options)
+        found = _judge.judge(self.detector, X, alpha, **options)
         if found.p_value is None or found.typical is None:
             raise InputError("not calibrated; call calibrate with held-out inputs.")
         return Judgement(found.score, found.p_value, found.typical)
 
     def explain(self, X: Any, **options: Any) -> list[Explanation]:
         """Say for each row why it is accepted or rejected; see `Detector.explain`."""
-        return decide.explain(self.detector, X, **options)
+        return _judge.explain(self.detector, X, **options)
 
     def summary(self) -> dict[str, Any]:
         """Return what the calibration amounts to; see `Calibration.to_dict`."""

@@ -9,8 +9,8 @@ from typica import store
 from typica.arrays import AnyArray, outline
 from typica.detectors import TRAINING_TPR, Detector, calibration_of, final_detector
 from typica.errors import InputError
-from typica.exact import json_number
 from typica.kinds import wrong_kind
+from typica.numbers import json_number
 from typica.verdicts import Verdicts
 
 _RULE = ("threshold", "thresholds", "tpr", "alpha", "confidence")

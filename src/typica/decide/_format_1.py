@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from typica.calibration import Levels
-from typica.decide._estimators import fingerprint
+from typica.decide._identity import fingerprint
 from typica.detectors import final_detector
 from typica.store import readable
 

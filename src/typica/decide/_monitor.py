@@ -22,14 +22,15 @@ from typica.arrays import AnyArray, to_numpy
 from typica.calibration import EVERYTHING, Calibration, Levels, check_scores
 from typica.calibration.format_1 import OldGroups
 from typica.checks import check_share
-from typica.decide._estimators import calibrate, judge
+from typica.decide._calibrate import calibrate
+from typica.decide._judge import judge
 from typica.decide._martingale import Wealth
 from typica.decide._online_ranks import CELLS, CHUNK, OnlineRanks
 from typica.detectors import calibration_of
 from typica.errors import InputError, border
 from typica.estimator import is_pipeline
-from typica.exact import json_number
 from typica.metrics import rate_interval
+from typica.numbers import json_number
 from typica.store import State, storable
 
 

@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from typica.arrays import Labels
 from typica.checks import check_share, count
-from typica.decide._estimators import calibrate, judge, p_values
+from typica.decide._calibrate import calibrate
+from typica.decide._judge import judge, p_values
 from typica.detectors import final_detector
 from typica.errors import InputError, border
 from typica.verdicts import Verdicts

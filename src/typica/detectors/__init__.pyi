@@ -1,7 +1,6 @@
 from ._banks import KnownRows
 from ._bases import CosineDetector, TwoPasses
-from ._calibrated import TRAINING_SAMPLE, TRAINING_TPR
-from ._combination import logistic_weights
+from ._bases.combination import logistic_weights
 from ._pipelines import (
     calibration_of,
     detector_input,
@@ -20,6 +19,7 @@ from ._registry import (
     takes_head,
     wants_head,
 )
+from ._training_threshold import TRAINING_SAMPLE, TRAINING_TPR
 from .base import Detector, Matches, Tags
 from .cadref import CADRef
 from .caref import CARef

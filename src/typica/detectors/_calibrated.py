@@ -10,27 +10,28 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from typica import store
-from typica.arrays import AnyArray, Array, as_floating, namespace, to_numpy
+from typica.arrays import Array, as_floating, namespace, to_numpy
 from typica.calibration import (
     SMALLEST_GROUP,
     Calibration,
     Classes,
     Levels,
     check_scores,
-    guaranteed_rank,
     pool_rare,
-    threshold_at,
 )
 from typica.calibration.format_1 import OldThreshold
 from typica.detectors._scoring import Matches, Scorer
+from typica.detectors._training_threshold import (
+    calibrate_first,
+    training_sample,
+    training_threshold,
+)
 from typica.errors import CalibrationWarning, InputError, argument, border, by_caller, listed, warn
 from typica.estimator import NotFittedError
 from typica.moments import Moments
 from typica.origin import Origin
 from typica.store import State
 
-TRAINING_SAMPLE = 2048  # how many training rows the provisional threshold of `fit` looks at
-TRAINING_TPR = 0.95
 _NAMED = 5  # classes that a warning names
 _DECISIONS = ("calibration_", "training_offset_")  # what no score depends on
 
@@ -271,27 +272,12 @@ class Calibrated(Scorer):
         return self.calibration_
 
     def _set_provisional_threshold(self, Z: Array) -> None:
-        if Z.shape[0] > TRAINING_SAMPLE:
-            chosen = np.random.default_rng(0).choice(Z.shape[0], TRAINING_SAMPLE, replace=False)
-            Z = to_numpy(Z)[np.sort(chosen)]
+        Z = training_sample(Z)
         self._before_calibration(Z)
         scores = check_scores(to_numpy(self._scores(Z)))
-        k = guaranteed_rank(len(scores), Levels.of(tpr=TRAINING_TPR).alpha)
-        if k == 0:
-            warn(
-                f"{len(scores)} training rows are too few for a threshold that rejects anything; "
-                f"{calibrate_first()}.",
-                CalibrationWarning,
-            )
-        threshold = threshold_at(k, np.sort(scores))
-        if k and threshold == -np.inf:
-            threshold = _lowest_finite(scores)  # -inf is never typical
-        # The row that sets the threshold is a training row: rounding, which depends on the batch
-        # that a row comes in, must not reject it when it comes again.
         single = as_floating(Z[:1, ...]).dtype != namespace(Z).float64
-        largest = float(np.abs(scores[np.isfinite(scores)]).max(initial=0))
-        slack = self.tags.tolerance[0 if single else 1] * largest
-        self.training_offset_ = threshold - slack
+        tolerance = self.tags.tolerance[0 if single else 1]
+        self.training_offset_ = training_threshold(scores, tolerance)
         self._decided_with = self._parameters()
 
     def _prepare(self) -> None:
@@ -314,19 +300,6 @@ class Calibrated(Scorer):
         made = super().from_state({**state, "fitted": _of_today(state["fitted"])})
         made._decided_with = made._parameters()
         return made
-
-
-def calibrate_first() -> str:
-    """Return how to calibrate, in Python or in the shell."""
-    how = by_caller("call calibrate", "run `typica calibrate`")
-    return f"{how} with held-out inputs"
-
-
-def _lowest_finite(scores: AnyArray) -> float:
-    finite = scores[np.isfinite(scores)]
-    if not len(finite):
-        raise InputError("no training row has a finite score; rescale the features.")
-    return float(finite.min())
 
 
 def _warn_of_pool(rare: Mapping[Any, str], moments: Moments, n: int) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from typica.detectors.base import Detector, Tags
+from typica.detectors.base import Detector
+from typica.tags import Tags
 
 
 def describe_class(cls: type[Detector]) -> dict[str, Any]:

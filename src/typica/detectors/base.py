@@ -18,13 +18,13 @@ from sklearn.base import OutlierMixin
 from typica.arrays import AnyArray, Array, as_features, as_floating, to_numpy
 from typica.detectors._banks import FeatureBank, bank_labels, bank_rows, is_bank
 from typica.detectors._decisions import Decider
+from typica.detectors._repr import fitted_card, summary
 from typica.detectors._scoring import Matches, top_two
-from typica.detectors._summary import fitted_card, summary
 from typica.errors import about, argument, border
-from typica.estimator import Tags
 from typica.explanation import Contribution, Explanation, Neighbour, Term
 from typica.linalg import cosines, unit_rows
 from typica.origin import Origin
+from typica.tags import Tags
 from typica.verdicts import Verdicts
 
 __all__ = ["Detector", "Matches", "Tags", "top_two"]

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from typica.arrays import Array, Labels, Rows, map_rows, namespace
 from typica.detectors._bases import MomentsDetector
-from typica.detectors.base import Tags
 from typica.head import HEAD, Head
 from typica.store import storable
+from typica.tags import Tags
 
 
 def relative(amounts: Array, Z: Array) -> Array:

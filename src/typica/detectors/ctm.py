@@ -27,11 +27,11 @@ from typica.detectors._bases import (
     mean_directions,
 )
 from typica.detectors._index import INDEXES, DirectionIndex
-from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.extras import need
 from typica.head import HEAD, Head, with_head
 from typica.store import storable
+from typica.tags import Tags
 
 
 @storable("ctm")

@@ -13,11 +13,11 @@ import numpy as np
 
 from typica.arrays import Labels
 from typica.detectors._bases import CosineDetector
-from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.head import HEAD, Head
 from typica.linalg import unit_rows
 from typica.store import storable
+from typica.tags import Tags
 
 
 @storable("cw")

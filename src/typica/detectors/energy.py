@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typica.arrays import Array, namespace
 from typica.detectors._bases import LogitDetector, Tempered
-from typica.detectors.base import Tags
 from typica.store import storable
+from typica.tags import Tags
 
 
 def negative_energy(L: Array, temperature: float = 1.0) -> Array:

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from typica.arrays import Array, namespace
 from typica.detectors._bases import LogitDetector
-from typica.detectors.base import Tags
 from typica.head import HEAD, Head
 from typica.linalg import descending
 from typica.store import storable
+from typica.tags import Tags
 
 
 def negative_entropy(L: Array) -> Array:

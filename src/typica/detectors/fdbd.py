@@ -17,11 +17,11 @@ from scipy.spatial.distance import cdist
 
 from typica.arrays import Array, like, namespace
 from typica.detectors._bases import MomentsDetector
-from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.head import HEAD, Head
 from typica.linalg import units
 from typica.store import storable
+from typica.tags import Tags
 
 
 @storable("fdbd")

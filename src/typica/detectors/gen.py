@@ -18,10 +18,10 @@ from __future__ import annotations
 from typica.arrays import Array, namespace
 from typica.checks import count, number
 from typica.detectors._bases import LogitDetector
-from typica.detectors.base import Tags
 from typica.head import HEAD, Head
 from typica.linalg import descending
 from typica.store import storable
+from typica.tags import Tags
 
 
 def negative_generalized_entropy(L: Array, gamma: float = 0.1, top_m: int = 100) -> Array:

@@ -14,10 +14,10 @@ import numpy as np
 
 from typica.arrays import Array, like
 from typica.detectors._bases import overflow_as_minus_infinity
-from typica.detectors.base import Tags
 from typica.detectors.mahalanobis import Mahalanobis, half_distances
 from typica.linalg import Floats, logsumexp
 from typica.store import storable
+from typica.tags import Tags
 
 
 @storable("gmm")

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typica.arrays import Array, namespace
 from typica.detectors._bases import HeadedDetector, Tempered
-from typica.detectors.base import Tags
 from typica.linalg import surplus
 from typica.store import storable
+from typica.tags import Tags
 
 
 @storable("gradnorm")

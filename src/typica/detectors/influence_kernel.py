@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from typica.arrays import Array, Labels, Rows, like, namespace
 from typica.checks import truth
 from typica.detectors._bases import MomentsDetector, check_classes, check_known, mean_directions
-from typica.detectors.base import Tags
 from typica.head import HEAD, Head
 from typica.linalg import surplus, units
 from typica.store import storable
+from typica.tags import Tags
 
 
 @storable("influence_kernel")

@@ -13,8 +13,9 @@ from sklearn.ensemble import IsolationForest as Forest
 
 from typica.arrays import Array, Labels, Rows, as_floating, by_sklearn, check_rows
 from typica.checks import count
-from typica.detectors.base import Detector, Tags
+from typica.detectors.base import Detector
 from typica.store import storable
+from typica.tags import Tags
 
 
 @storable("isolation_forest")

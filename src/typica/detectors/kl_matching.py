@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from typica.arrays import Array, Labels, Rows, like, namespace
 from typica.detectors._bases import LogitDetector
-from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.head import HEAD, Head
 from typica.linalg import class_sums, log_softmax, softmax
 from typica.store import storable
+from typica.tags import Tags
 
 # A probability that is 0 in float64 was below 5e-324 in every row. It counts as the smallest normal
 # float64, so that KL stays finite (at most 708) and nothing that float64 can hold is changed.

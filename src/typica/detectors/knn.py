@@ -43,11 +43,11 @@ from typica.detectors._index import LEAST_ROWS
 from typica.detectors._ivfpq import INDEX as CODED
 from typica.detectors._ivfpq import Codes, Quantiser
 from typica.detectors._search import Search, kth_by_product
-from typica.detectors.base import Tags
 from typica.errors import InputError, InputWarning, border, warn
 from typica.extras import need
 from typica.linalg import units
 from typica.store import storable
+from typica.tags import Tags
 
 # The distance of opposite directions: where a zero row, which has no direction, is said to be.
 FARTHEST = 2.0

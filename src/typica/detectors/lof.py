@@ -15,9 +15,9 @@ from sklearn.neighbors import LocalOutlierFactor
 from typica.arrays import Array, by_sklearn
 from typica.checks import count
 from typica.detectors._bases import SUBSAMPLE, RowsDetector
-from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.store import storable
+from typica.tags import Tags
 
 
 @storable("lof")

@@ -14,11 +14,11 @@ from __future__ import annotations
 from typica.arrays import Array, namespace
 from typica.checks import percentile as percentile_parameter
 from typica.detectors._bases import HeadedDetector
-from typica.detectors.base import Tags
 from typica.detectors.nnguide import mean_of_largest
 from typica.head import HEAD, Head
 from typica.linalg import logsumexp
 from typica.store import storable
+from typica.tags import Tags
 
 
 def concentration(Z: Array, k: int) -> Array:

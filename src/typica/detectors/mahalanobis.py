@@ -22,10 +22,10 @@ from typing import Self
 from typica.arrays import Array, Labels, Rows, like, namespace
 from typica.detectors._bases import LearnsClassMeans, ScatterDetector, overflow_as_minus_infinity
 from typica.detectors._shrinkage import SHRINKAGE, fourth_powers, ledoit_wolf, oas, shrunk_factor
-from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.linalg import Floats, anchor
 from typica.store import storable
+from typica.tags import Tags
 
 
 def nearest(U: Array, V: Array) -> Array:

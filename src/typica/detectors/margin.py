@@ -13,11 +13,11 @@ from __future__ import annotations
 from typica.arrays import Array, namespace
 from typica.checks import choice
 from typica.detectors._bases import LogitDetector
-from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.head import HEAD, Head
 from typica.linalg import descending
 from typica.store import storable
+from typica.tags import Tags
 
 KINDS = ("probabilities", "logits")
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typica.arrays import Array, namespace
 from typica.detectors._bases import LogitDetector
-from typica.detectors.base import Tags
 from typica.head import HEAD, Head
 from typica.store import storable
+from typica.tags import Tags
 
 
 def max_logit(L: Array) -> Array:

@@ -34,10 +34,10 @@ from typica.arrays import (
 )
 from typica.checks import count, positive
 from typica.detectors._bases import HeadedDetector
-from typica.detectors.base import Tags
 from typica.head import HEAD, Head
 from typica.linalg import surplus
 from typica.store import storable
+from typica.tags import Tags
 
 
 def states(Z: Array, head: Head, alpha: float) -> Array:

@@ -15,10 +15,10 @@ import numpy as np
 from typica.arrays import Array, like, namespace
 from typica.checks import number
 from typica.detectors._bases import MomentsDetector
-from typica.detectors.base import Tags
 from typica.head import HEAD, Head
 from typica.linalg import units
 from typica.store import storable
+from typica.tags import Tags
 
 
 @storable("nci")

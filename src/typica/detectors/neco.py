@@ -21,11 +21,11 @@ import numpy as np
 from typica.arrays import Array, Labels, Rows, like, namespace
 from typica.checks import count, optional, truth
 from typica.detectors._bases import ScatterDetector
-from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.head import HEAD, Head
 from typica.linalg import Floats, principal_axes
 from typica.store import storable
+from typica.tags import Tags
 
 SHARE = 0.9  # of the variance, that the subspace holds by default
 

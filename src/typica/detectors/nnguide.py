@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from typica.arrays import Array, is_numpy, like, namespace
 from typica.checks import count
 from typica.detectors._bases import SUBSAMPLE, HeadedDetector, RowsDetector, check_k
-from typica.detectors.base import Tags
 from typica.head import HEAD, Head
 from typica.linalg import logsumexp, units
 from typica.store import storable
+from typica.tags import Tags
 
 
 def mean_of_largest(S: Array, k: int) -> Array:

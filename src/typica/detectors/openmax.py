@@ -26,11 +26,11 @@ from scipy.optimize import brentq
 from typica.arrays import AnyArray, Array, Labels, Rows, like, namespace
 from typica.checks import choice, count
 from typica.detectors._bases import LogitDetector
-from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.head import HEAD, Head
 from typica.linalg import class_sums, descending, softmax
 from typica.store import storable
+from typica.tags import Tags
 
 DISTANCES = ("eucos", "euclidean", "cosine")
 EUCLIDEAN_UNIT = 200.0  # of the authors, for the logits of AlexNet

@@ -19,9 +19,9 @@ import numpy as np
 
 from typica.checks import number
 from typica.detectors._bases import ResidualDetector, Residuals
-from typica.detectors.base import Tags
 from typica.linalg import principal_axes
 from typica.store import storable
+from typica.tags import Tags
 
 
 @storable("pca_reconstruction")

@@ -18,11 +18,11 @@ from __future__ import annotations
 from typica.arrays import Array, Labels, Rows, like, map_rows, namespace
 from typica.detectors._bases import MomentsDetector
 from typica.detectors._shrinkage import shrunk_factor
-from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.head import HEAD, Head
 from typica.linalg import Floats, log_softmax, units
 from typica.store import storable
+from typica.tags import Tags
 
 
 def regret(L: Array, q: Array) -> Array:

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from typica.arrays import Array, Labels, namespace
 from typica.detectors._bases import mean_directions
-from typica.detectors.base import Detector, Tags
+from typica.detectors.base import Detector
 from typica.estimator import LearnsMoments
 from typica.store import storable
+from typica.tags import Tags
 
 
 @storable("projection")

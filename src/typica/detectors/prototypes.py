@@ -33,11 +33,11 @@ from typica.arrays import (
 )
 from typica.checks import count, matrix, names, optional, positive
 from typica.detectors._bases import DirectedDetector, LearnsClassMeans, mean_directions
-from typica.detectors.base import Tags
 from typica.detectors.msp import max_softmax
 from typica.errors import InputError, about
 from typica.linalg import Floats, cosines, logsumexp, unit_rows
 from typica.store import State, storable
+from typica.tags import Tags
 
 A_PART = 100  # negative prototypes: the authors deal 10,000 into 100 parts
 MCM_TEMPERATURE = 1.0

@@ -38,7 +38,7 @@ from typica.detectors._bases import (
     mean_directions,
     overflow_as_minus_infinity,
 )
-from typica.detectors._kept import KeptRows, weighted_quantile
+from typica.detectors._kept_rows import KeptRows, weighted_quantile
 from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.explanation import Term

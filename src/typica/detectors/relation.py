@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from typica.arrays import Array, namespace
 from typica.checks import count, number, positive
 from typica.detectors._bases import SUBSAMPLE, HeadedDetector, RowsDetector
-from typica.detectors.base import Tags
 from typica.head import HEAD, Head
 from typica.linalg import softmax, units
 from typica.store import storable
+from typica.tags import Tags
 
 
 @storable("relation")

@@ -24,11 +24,11 @@ import numpy as np
 
 from typica.arrays import Array, like, namespace
 from typica.detectors._bases import overflow_as_minus_infinity
-from typica.detectors.base import Tags
 from typica.detectors.mahalanobis import Mahalanobis, half_distances, nearest
 from typica.errors import InputError
 from typica.linalg import Floats
 from typica.store import storable
+from typica.tags import Tags
 
 
 @storable("relative_mahalanobis")

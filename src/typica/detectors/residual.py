@@ -19,9 +19,9 @@ from typica.detectors._bases import (
     principal_dim,
     zero_logits,
 )
-from typica.detectors.base import Tags
 from typica.linalg import principal_axes
 from typica.store import storable
+from typica.tags import Tags
 
 
 @storable("residual")

@@ -26,11 +26,11 @@ from typica.detectors._bases import (
     principal_dim,
     zero_logits,
 )
-from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.head import with_head
 from typica.linalg import logsumexp, principal_axes
 from typica.store import storable
+from typica.tags import Tags
 
 
 @storable("vim")

@@ -37,11 +37,11 @@ from typica.arrays import (
 )
 from typica.checks import count, number, positive
 from typica.detectors._bases import HeadedDetector, Totals, TwoPasses
-from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.head import HEAD, Head
 from typica.linalg import Floats, softmax, unit_rows
 from typica.store import storable
+from typica.tags import Tags
 
 NOTHING = np.array([[np.inf, -np.inf]] * 2)  # the ranges of no rows
 MARGIN = 1e-6  # of the range, beyond it: rounding must not push a training row out of all bins

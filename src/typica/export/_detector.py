@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 from sklearn import exceptions
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 from spox import Tensor, Var, argument, build
 
 import typica
-from typica.decide import fingerprint, origin_of
-from typica.detectors import Detector, calibration_of, final_detector, reads_logits
+from typica.detectors import final_detector, reads_logits
 from typica.errors import InputError
 from typica.estimator import NotFittedError
-from typica.export._guarded import Front
+from typica.export._image_input import Front
+from typica.export._inputs import input_head, input_width, steps_of
+from typica.export._metadata import metadata
 from typica.export._network import Rows
 from typica.export._traced import Traced
 from typica.export._verdicts import Judged, Reference, judged
-from typica.head import Head
 
 IR = 8  # the oldest format that has opset 18, for runtimes that are not of this year
 BATCH = "N"  # the name of the number of rows
@@ -63,76 +61,12 @@ def detector_model(
 
 
 def _check_fitted(estimator: Any) -> None:
-    for step in _steps(estimator):
+    for step in steps_of(estimator):
         try:
             check_is_fitted(step)
         except exceptions.NotFittedError:
             what = type(step).__name__
             raise NotFittedError(f"this {what} is not fitted yet; call fit first.") from None
-
-
-def input_width(estimator: Any) -> int:
-    """Return how many features a row has that goes in."""
-    first = _steps(estimator)[0]
-    width = first.n_features if hasattr(first, "n_features") else first.n_features_in_
-    if width is None:
-        raise InputError("how many features a row has is not known yet; fit it first.")
-    return int(width)
-
-
-def input_head(estimator: Any) -> Head | None:
-    """Return the head that makes logits of the features that go in, where there is one."""
-    width = input_width(estimator)
-    for step in _steps(estimator):
-        head: Head | None = getattr(step, "head", None)
-        if head is not None and head.n_features == width:
-            return head
-    return None
-
-
-def _steps(estimator: Any) -> list[Any]:
-    if isinstance(estimator, Pipeline):
-        return [step for _, step in estimator.steps]
-    return [estimator]
-
-
-def metadata(estimator: Any, reference: Reference) -> dict[str, str]:
-    """Return what the file tells of itself: texts, lists as JSON."""
-    detector = final_detector(estimator)
-    calibration = calibration_of(detector)
-    origin = origin_of(estimator)
-    facts: dict[str, Any] = {
-        "detector": detector.kind,
-        "typica": typica.__version__,
-        "fingerprint": fingerprint(estimator),
-        "reads": "logits" if reads_logits(estimator) else "features",
-        "calibrated": calibration is not None,
-        "classes": _names(detector),
-    }
-    if isinstance(estimator, Pipeline):
-        facts["steps"] = [type(step).__name__ for _, step in estimator.steps]
-    head = input_head(estimator)
-    if head is not None:
-        facts["logit_classes"] = head.classes.tolist()
-    if calibration is not None:
-        facts |= calibration.levels.to_dict()
-        facts["by_class"] = calibration.by_class
-    if reference.scores is not None:
-        facts["calibration_scores"] = len(reference.scores)
-    if origin is not None:
-        facts |= {"model": origin.model, "origin": origin.fingerprint()}
-    return {key: _text(value) for key, value in facts.items()}
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return json.dumps(value)
-
-
-def _names(detector: Detector) -> list[Any]:
-    """Return the names of the classes that `nearest` counts; none if a row is matched with none."""
-    return list(getattr(detector, "classes_", np.array([])).tolist())
 
 
 def _traced(var: Var | None) -> Traced | None:

@@ -70,7 +70,7 @@ def to_onnx(
         )
     # Need spox, which is an extra.
     from typica.export._detector import detector_model  # noqa: PLC0415
-    from typica.export._guarded import front_of  # noqa: PLC0415
+    from typica.export._image_input import front_of  # noqa: PLC0415
 
     front = None
     if network is not None:

@@ -140,13 +140,7 @@ def _of_file(extractor: OnnxExtractor, shape: tuple[int | None, ...] | None) -> 
             "reduce is a function, which no graph has; pass mean, max, flatten or cls."
         )
     program = extractor.program
-    model = (
-        onnx.load_model_from_string(program) if isinstance(program, bytes) else onnx.load(program)
-    )
-    stated = [size if isinstance(size, int) else None for size in extractor.takes[1:]]
-    given = stated if shape is None or len(shape) != len(stated) else shape
-    whole = [own or other for own, other in zip(stated, given, strict=True)]
-    size = _known_shape(tuple(whole))
+    size = _stated_shape(extractor, shape)
     dtype = np.uint8 if extractor.takes_bytes else np.float32
     outputs = extractor.sources
     names = list(dict.fromkeys(tensor for tensor, _ in outputs.values()))
@@ -154,9 +148,25 @@ def _of_file(extractor: OnnxExtractor, shape: tuple[int | None, ...] | None) -> 
     runtime = session(program, 1)
     extractor(example)  # which says what is wrong with images of that shape
     arrays = dict(zip(names, runtime.run(names, {extractor.input: example}), strict=True))
-    model = _pruned(model, names)
+    model = _pruned(_loaded(program), names)
     _declare(model, arrays, fixed=extractor.sizes[1])
     return Network(model, outputs, size, example.dtype, extractor.reduce)
+
+
+def _stated_shape(
+    extractor: OnnxExtractor, shape: tuple[int | None, ...] | None
+) -> tuple[int, ...]:
+    """Return the shape of an image: what the file states of it, and for the rest `shape`."""
+    stated = [size if isinstance(size, int) else None for size in extractor.takes[1:]]
+    given = stated if shape is None or len(shape) != len(stated) else shape
+    whole = [own or other for own, other in zip(stated, given, strict=True)]
+    return _known_shape(tuple(whole))
+
+
+def _loaded(program: bytes | Path) -> onnx.ModelProto:
+    if isinstance(program, bytes):
+        return onnx.load_model_from_string(program)
+    return onnx.load(program)
 
 
 def _pruned(model: onnx.ModelProto, names: list[str]) -> onnx.ModelProto:

@@ -1,24 +1,24 @@
 from . import zoo
 from ._adascale import AdaSCALE
 from ._consent import agreements_file, code_of, code_to_agree_to, code_to_run, is_function
-from ._explaining import explain_images
-from ._extraction import extract
+from ._explain_images import explain_images
+from ._extract import extract
+from ._extraction_record import Extraction, run_directly
 from ._gram import Gram
 from ._guard import Guard, Guarded
 from ._image_rows import Seen, features_of, rows_of
 from ._input_reader import InputReader, are_images
-from ._judging import judge_images
+from ._judge_images import judge_images
 from ._layer_perturb import LayerPerturb, mislead
-from ._models import Opened, open_model
 from ._nac import LayerNAC
+from ._network_input import check_settings, transform_for
+from ._open_model import Opened, open_model
 from ._perturb import ODIN, Perturb
 from ._reduce import REDUCTIONS
 from ._reopen import Reopened, reopen
-from ._result import Extraction, run_directly
 from ._runner import Runner, Trial
 from ._settings import BACKENDS, Settings
-from ._start import one_backend
-from ._transforms import check_settings, transform_for
+from ._start_runner import one_backend
 from .engines import make_runner
 from .extractors.dense import Perceptron
 from .extractors.onnx import OnnxExtractor

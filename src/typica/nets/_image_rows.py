@@ -13,9 +13,9 @@ from typica.arrays import AnyArray
 from typica.data import Batch, Images, Preprocessing, image_batches
 from typica.detectors import reads_layers, reads_logits
 from typica.nets._detector_input import chosen
+from typica.nets._extraction_record import Extraction, run_directly
 from typica.nets._left_out import none_readable
-from typica.nets._models import Opened
-from typica.nets._result import Extraction, run_directly
+from typica.nets._open_model import Opened
 from typica.nets._settings import Settings
 from typica.progress import advance, note
 
@@ -97,8 +97,8 @@ class Look:
         if settings == plain and total < WORTH_A_TRIAL:
             return _run_few(self.opened, images, self.transform, settings)
         # Loads what converts and times networks, which few images do without.
-        from typica.nets._extraction import run_through  # noqa: PLC0415
-        from typica.nets._start import start_runner  # noqa: PLC0415
+        from typica.nets._extract import run_through  # noqa: PLC0415
+        from typica.nets._start_runner import start_runner  # noqa: PLC0415
 
         if self._runner is None:
             self._runner = start_runner(self.opened, images, self.transform, settings, total)

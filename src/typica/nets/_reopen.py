@@ -11,8 +11,8 @@ from typica.data import Images, Preprocessing
 from typica.errors import InputError, argument
 from typica.files import sha256
 from typica.nets._consent import code_of, code_to_agree_to, is_function
-from typica.nets._models import PROGRAMS, Opened, open_model
-from typica.nets._transforms import transform_for
+from typica.nets._network_input import transform_for
+from typica.nets._open_model import PROGRAMS, Opened, open_model
 from typica.origin import Origin
 
 

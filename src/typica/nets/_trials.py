@@ -14,7 +14,7 @@ import numpy as np
 from typica.arrays import AnyArray
 from typica.errors import InputError, argument, given
 from typica.files import cores, reason_of
-from typica.nets._result import Extraction, run_directly
+from typica.nets._extraction_record import Extraction, run_directly
 from typica.nets._runner import Runner, Trial
 from typica.nets.runtimes import mnn, openvino, ort
 from typica.nets.runtimes.engine import Engine
@@ -161,16 +161,13 @@ class Trials:
     def _best(self, found: list[tuple[Runner, Trial]], images: int | None = None) -> Runner:
         """Return the quickest, by the best of several times of those that come close to it."""
         for _ in range(_ROUNDS):
-            best_rate = max(trial.rate or 0 for _, trial in found)
-            enough = _CLOSE * best_rate
-            close = [i for i, (_, trial) in enumerate(found) if (trial.rate or 0) >= enough]
-            saved = math.inf if images is None else (1 - _CLOSE) * images / best_rate
-            if len(close) < 2 or saved < _SPELL * len(close):
-                break
+            rates = [trial.rate or 0 for _, trial in found]
+            close = _worth_another_time(rates, images)
             for i in close:
                 runner, trial = found[i]
-                rate = max(trial.rate or 0, self._rate(runner, trial))
-                found[i] = runner, trial._replace(rate=rate)
+                found[i] = runner, trial._replace(rate=max(rates[i], self._rate(runner, trial)))
+            if not close:
+                break
         best = max(range(len(found)), key=lambda i: found[i][1].rate or 0)
         trials = [trial._replace(reason="slower") for _, trial in found]
         runner, trials[best] = found[best]
@@ -254,6 +251,16 @@ class Trials:
         for _ in runner(itertools.repeat(images, count)):
             pass
         return count * runner.batch / (perf_counter() - start)
+
+
+def _worth_another_time(rates: list[float], images: int | None) -> list[int]:
+    """Return which rates come so close to the best that to time them again may save time."""
+    best = max(rates)
+    close = [i for i, rate in enumerate(rates) if rate >= _CLOSE * best]
+    saved = math.inf if images is None else (1 - _CLOSE) * images / best
+    if len(close) < 2 or saved < _SPELL * len(close):
+        return []
+    return close
 
 
 class _DiffersError(InputError):

@@ -5,6 +5,7 @@ Which that is, `typica.nets._trials` finds out.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from typica.arrays import AnyArray
 from typica.errors import InputError, border, given
 from typica.files import reason_of
-from typica.nets._result import run_directly
+from typica.nets._extraction_record import run_directly
 from typica.nets._runner import Runner
 from typica.nets._settings import BACKENDS
 from typica.nets._trials import Trials
@@ -59,27 +60,40 @@ def make_runner(
     Runner('torch', batch=8, threads=1)
     """
     sample = _checked(sample)
-    for name, value in (("batch", batch), ("threads", threads)):
-        if value is not None and value < 1:
-            raise InputError(f"{name}={value}; pass 1 or more, or None to measure.")
+    _check_counts(batch=batch, threads=threads)
     if isinstance(extractor, Perceptron):
         return _by_numpy(NumpyEngine(extractor, batch, threads), backend, sample, device)
     extractor, home = _moved(extractor, device)
     known = _OF_ONNX if home is None else BACKENDS[1:]
-    if backend not in ("auto", *known):
-        raise InputError(
-            f"backend {backend!r} cannot run this model; choose auto, {', '.join(known)}."
-        )
-    elsewhere = home is not None and (home.type != "cpu" or autocast)
-    if backend in _OF_ONNX and elsewhere:
-        raise InputError(
-            f"backend {backend!r} runs on the CPU in single precision; "
-            "leave device and autocast out."
-        )
+    _check_backend(backend, known, elsewhere=_is_elsewhere(home, autocast))
     trials = Trials(extractor, sample, home, autocast)
     if backend != "auto":
         return trials.named(backend, batch, threads)
     return trials.quickest([name for name in known if name != "compile"], batch, threads, images)
+
+
+def _check_counts(**counts: int | None) -> None:
+    for name, value in counts.items():
+        if value is not None and value < 1:
+            raise InputError(f"{name}={value}; pass 1 or more, or None to measure.")
+
+
+def _check_backend(backend: str, known: Sequence[str], *, elsewhere: bool) -> None:
+    """Raise for a backend that cannot run the model, or not where or as it is to run."""
+    if backend not in ("auto", *known):
+        raise InputError(
+            f"backend {backend!r} cannot run this model; choose auto, {', '.join(known)}."
+        )
+    if elsewhere and backend in _OF_ONNX:
+        raise InputError(
+            f"backend {backend!r} runs on the CPU in single precision; "
+            "leave device and autocast out."
+        )
+
+
+def _is_elsewhere(home: Any, autocast: bool) -> bool:
+    """Tell whether PyTorch runs on another device than the CPU, or in half precision."""
+    return home is not None and (home.type != "cpu" or autocast)
 
 
 def _by_numpy(engine: NumpyEngine, backend: str, sample: AnyArray, device: Any) -> Runner:

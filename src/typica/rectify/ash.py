@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from typica.arrays import Array, namespace
 from typica.checks import choice, optional, percentile
-from typica.estimator import Tags
 from typica.rectify._activations import (
     kept_count,
     largest,
@@ -31,6 +30,7 @@ from typica.rectify._activations import (
 )
 from typica.rectify.base import SameWidth
 from typica.store import storable
+from typica.tags import Tags
 
 VARIANTS = {"p": 60, "b": 65, "s": 90}  # and the percentiles that the authors take on ImageNet
 

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from typica.arrays import Array, Labels, Rows, as_floating, check_rows, like, namespace, row_blocks
 from typica.checks import positive
-from typica.estimator import Tags
 from typica.rectify.base import SameWidth
 from typica.store import storable
+from typica.tags import Tags
 
 
 def clamp(Z: Array, low: Array, high: Array) -> Array:

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Array, like
-from typica.estimator import LearnsMoments, Tags
+from typica.estimator import LearnsMoments
 from typica.rectify.base import SameWidth
 from typica.store import storable
+from typica.tags import Tags
 
 
 @storable("centre")

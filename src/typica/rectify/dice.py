@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from typica.arrays import Array, like
 from typica.checks import percentile
-from typica.estimator import LearnsMoments, Tags
+from typica.estimator import LearnsMoments
 from typica.head import HEAD, Head
 from typica.rectify.base import NewWidth
 from typica.store import storable
+from typica.tags import Tags
 
 
 def sparsify(

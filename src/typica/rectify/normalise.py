@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from typica.arrays import Array
 from typica.checks import finite
-from typica.estimator import Tags
 from typica.linalg import directed, radial
 from typica.rectify.base import SameWidth
 from typica.store import storable
+from typica.tags import Tags
 
 
 def unit_length(Z: Array) -> Array:

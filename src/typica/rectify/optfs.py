@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from typica.arrays import Array, Labels, Rows, as_floating, like, namespace, row_blocks
 from typica.checks import count
 from typica.errors import InputError
-from typica.estimator import Tags
 from typica.head import HEAD, Head
 from typica.rectify._percentiles import percentiles
 from typica.rectify.base import SameWidth
 from typica.store import storable
+from typica.tags import Tags
 
 TAIL = 0.1  # percent of the activations at either end that lie in no bin
 

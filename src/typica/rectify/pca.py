@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from typica.arrays import Array, Labels, Rows, like
 from typica.checks import Parameter, is_whole, optional
 from typica.errors import InputError
-from typica.estimator import LearnsMoments, Tags
+from typica.estimator import LearnsMoments
 from typica.linalg import anchor
 from typica.rectify._axes import axes_of
 from typica.rectify.base import NewWidth
 from typica.store import storable
+from typica.tags import Tags
 
 
 def _is_count_or_share(value: Any) -> bool:

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from typica.arrays import Array, like, namespace
 from typica.checks import count, positive
-from typica.estimator import Tags
 from typica.linalg import units
 from typica.rectify.base import NewWidth
 from typica.store import storable
+from typica.tags import Tags
 
 
 @storable("random_fourier")

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Array, Labels, Rows, as_floating, check_rows, like, namespace, row_blocks
-from typica.estimator import Tags
 from typica.rectify.base import SameWidth
 from typica.store import storable
+from typica.tags import Tags
 
 
 def ranks(Z: Array) -> Array:

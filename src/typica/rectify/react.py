@@ -14,10 +14,10 @@ import numpy as np
 
 from typica.arrays import Array, Labels, Rows, like, namespace
 from typica.checks import percentile
-from typica.estimator import Tags
 from typica.rectify._percentiles import percentiles
 from typica.rectify.base import SameWidth
 from typica.store import storable
+from typica.tags import Tags
 
 
 def truncate(Z: Array, ceiling: float) -> Array:

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from typica.arrays import Array
 from typica.checks import percentile
-from typica.estimator import Tags
 from typica.rectify._activations import kept_count, largest, positive_part, sharpening
 from typica.rectify.base import SameWidth
 from typica.store import storable
+from typica.tags import Tags
 
 
 def scale(Z: Array, percentile: float = 85) -> Array:

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from typica.arrays import Array, Labels, Rows, like, namespace
 from typica.checks import percentile
 from typica.errors import InputError
-from typica.estimator import Tags
 from typica.rectify._percentiles import percentiles
 from typica.rectify.base import SameWidth
 from typica.store import storable
+from typica.tags import Tags
 
 
 def suppress(Z: Array, low: Array, high: Array) -> Array:

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 import typica
 from typica.errors import InputError
-from typica.exact import json_values
+from typica.numbers import json_values
 from typica.serve._batcher import BusyError
 from typica.serve._gallery import NotKnownError
 from typica.serve._infer import infer

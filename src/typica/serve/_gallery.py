@@ -13,7 +13,7 @@ from typica.bank import Bank
 from typica.data import Images, open_images, thumbnail
 from typica.detectors import reads_layers
 from typica.errors import InputError
-from typica.exact import json_number
+from typica.numbers import json_number
 from typica.serve._served import Served
 
 EACH = 6  # images of a class

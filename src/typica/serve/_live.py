@@ -9,7 +9,7 @@ from typing import Any
 
 from typica.decide import Monitor
 from typica.errors import InputError
-from typica.exact import json_number
+from typica.numbers import json_number
 from typica.serve import _metrics
 from typica.serve._logs import log
 from typica.serve._served import Served

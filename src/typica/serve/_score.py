@@ -20,7 +20,7 @@ from starlette.requests import Request
 from typica.arrays import AnyArray
 from typica.decide import explain
 from typica.errors import InputError
-from typica.exact import json_values
+from typica.numbers import json_values
 from typica.serve._infer import beside, parsed
 from typica.serve._json import Json
 from typica.serve._models import Models

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import typica
-from typica.bench._folder import ResultFolder, open_result
 from typica.bench._headline import headline
 from typica.bench._record import Record, coverage
 from typica.bench._render import to_html
+from typica.bench._result_folder import ResultFolder, open_result
 from typica.bench._table import Table
 from typica.bench._templates import render, source
 from typica.bench.report._differences import link_differences
@@ -27,9 +27,9 @@ from typica.bench.report._tables import (
     parameter_table,
     published_tables,
 )
-from typica.exact import percent
 from typica.files import atomic_path
 from typica.metrics import CONVENTIONS
+from typica.numbers import percent
 
 ACCURACY: Final = {  # what the accuracies of a record are those of
     "standard": "",

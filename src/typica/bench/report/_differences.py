@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from typica.bench._differences import experiment_reasons, reasons
-from typica.bench._folder import ResultFolder
 from typica.bench._record import Record
+from typica.bench._result_folder import ResultFolder
 from typica.bench._table import Table, tone
 from typica.bench._tables import ABLATION
 from typica.bench.report._experiments import Section

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from typica.bench._analysis_tables import tables as analysis_tables
-from typica.bench._folder import ResultFolder
 from typica.bench._record import Record
+from typica.bench._result_folder import ResultFolder
 from typica.bench._table import Table
 from typica.bench._tables import fpr_note, tables_of
 from typica.bench._templates import capital

@@ -11,10 +11,10 @@ from typing import Final
 
 from PIL import Image, UnidentifiedImageError
 
-from typica.bench._folder import ResultFolder
-from typica.bench._gallery import Shown
 from typica.bench._measures import number
+from typica.bench._result_folder import ResultFolder
 from typica.bench._templates import short
+from typica.bench._write_gallery import Shown
 from typica.errors import InputError
 
 KINDS: Final = {  # of a gallery's images -> heading, and what they are

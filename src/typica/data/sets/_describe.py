@@ -20,7 +20,7 @@ def describe_set(name: str, root: str | os.PathLike[str] | None = None) -> dict[
         "title": described.title,
         "page": described.page,
         "licence": described.licence,
-        "pictures": described.images,
+        "images": described.images,
         "bytes": described.size,
         "files": files,
         "path": None if path is None else str(path),

@@ -10,7 +10,8 @@ import numpy as np
 
 from typica.arrays import AnyArray
 from typica.errors import FormatError
-from typica.files import allowance, check_growth, reading
+from typica.files import reading
+from typica.growth import allowance, check_growth
 
 
 def idx_to_npz(source: Path, target: Path) -> None:

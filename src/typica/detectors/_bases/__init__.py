@@ -6,10 +6,9 @@ from typica.detectors._bases.headed import (
     MomentsDetector,
     check_classes,
     check_known,
-    mean_directions,
 )
 from typica.detectors._bases.logit import LogitDetector, Tempered
-from typica.detectors._bases.means import LearnsClassMeans
+from typica.detectors._bases.means import LearnsClassMeans, mean_directions
 from typica.detectors._bases.rows import SUBSAMPLE, RowsDetector, check_k
 from typica.detectors._bases.scatter import (
     PrincipalDetector,

@@ -5,16 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array, Labels, like, row_blocks
+from typica.arrays import Array, Labels, like
 from typica.detectors.base import Detector
 from typica.errors import InputError
 from typica.estimator import LearnsMoments
 from typica.head import Head, with_head
-from typica.linalg import unit_rows
 from typica.moments import Moments
-
-# A mean shorter than this times the features' root mean square length is noise, not a direction.
-ZERO_MEAN = 1e-6
 
 
 def check_classes(moments: Moments, head: Head, what: str = "samples") -> NDArray[np.int64]:
@@ -35,23 +31,6 @@ def check_known(labels: Labels | None, head: Head) -> None:
         raise InputError(
             f"label {unknown[0]!s} is not a class of the head; remove its rows, or rename it."
         )
-
-
-def mean_directions(moments: Moments) -> NDArray[np.float64]:
-    """Return the class means scaled to length 1, (C, m); raise where a mean has no direction."""
-    means: NDArray[np.float64] = moments.means
-    least = ZERO_MEAN * moments.root_mean_square
-    n, m = means.shape
-    for block in row_blocks(n, m, itemsize=8):
-        short = np.linalg.norm(means[block], axis=1) <= least[block]
-        if short.any():
-            name = moments.classes[block][np.argmax(short)]
-            raise InputError(
-                f"the mean of class {name!s} is zero relative to its features and has no "
-                "direction; check the layer (features after a ReLU have no such means)."
-            )
-        means[block] = unit_rows(means[block])
-    return means
 
 
 class HeadedDetector(Detector):

@@ -11,7 +11,7 @@ from typing import Any
 
 from typica.errors import FormatError, InputError, argument
 from typica.files import reason_of
-from typica.nets._result import closest_names
+from typica.nets._extraction_record import closest_names
 from typica.nets._torch import torch
 from typica.nets.extractors._program import (
     HEADS,
@@ -80,23 +80,27 @@ class _Exported:
         head = self._walk().head([(name, node.name) for name, node in outputs])
         has_that_name = named and PENULTIMATE in {*self.nodes, *self.modules}
         from_head = PENULTIMATE in layers and not has_that_name
-        if head is None and from_head:
-            raise InputError(
-                f"no linear layer gives the output of {self.path}; "
-                f"pass {argument('layer', 'NAME')}, one of {closest_names('', list(self.nodes))}."
-            )
-        values = []
-        for name in layers:
-            if from_head and name == PENULTIMATE:
-                values.append(_argument(head, HEADS[_kind(head)][0]))
-            else:
-                values.append(self._value(name))
+        values = [
+            self._input_of(head) if from_head and name == PENULTIMATE else self._value(name)
+            for name in layers
+        ]
         logits = head if head is not None else _logits(outputs)
-        function = self._returning([*values, *([] if logits is None else [logits])])
+        if logits is not None:
+            values.append(logits)
+        function = self._returning(values)
         weight, bias = (None, None) if head is None else self._head_tensors(head)
         images = self.inputs[0]
         sizes = _sizes(self.exported, images)
         return Program(function, weight, bias, images.meta["val"].dtype, sizes, from_head)
+
+    def _input_of(self, head: Any) -> Any:
+        """Return what the head is applied to."""
+        if head is None:
+            raise InputError(
+                f"no linear layer gives the output of {self.path}; "
+                f"pass {argument('layer', 'NAME')}, one of {closest_names('', list(self.nodes))}."
+            )
+        return _argument(head, HEADS[_kind(head)][0])
 
     def _walk(self) -> Walk[Any]:
         return Walk(

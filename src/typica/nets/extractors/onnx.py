@@ -15,10 +15,11 @@ import numpy as np
 from typica.arrays import AnyArray, to_numpy
 from typica.errors import FormatError, InputError, about, argument, border, listed
 from typica.extras import need
-from typica.files import allowance, existing, reason_of, sha256
+from typica.files import existing, reason_of, sha256
+from typica.growth import allowance
 from typica.head import Head
+from typica.nets._extraction_record import Extraction, closest_names, in_pieces, wanted_layers
 from typica.nets._reduce import Reduction, check_reduction, reduced, reduced_logits
-from typica.nets._result import Extraction, closest_names, in_pieces, wanted_layers
 from typica.nets.extractors._onnx_constants import check_constants
 from typica.nets.extractors._onnx_graph import Graph, Linear
 from typica.nets.runtimes.ort import session
@@ -261,29 +262,42 @@ def _rows(x: AnyArray, head: Linear, turned: bool) -> AnyArray:
 
 def _read(model: str | Path | bytes) -> tuple[Any, str, str]:
     """Return a model with all its weights, its fingerprint, and what to call it in messages."""
-    onnx = need("onnx", "onnx")
     if isinstance(model, bytes):
         path, source, content = None, "the model", model
     else:
         path = existing(model)
         source, content = str(path), path.read_bytes()
-    try:
-        proto = onnx.load_model_from_string(content)
-    except Exception:  # protobuf's own kinds of errors, which differ between its versions
-        proto = None
-    if proto is None or not proto.graph.node:
-        raise FormatError(f"{source} is not an ONNX model; write one with torch.onnx.export.")
+    proto = _parsed(content, source)
     digest = hashlib.sha256(content).hexdigest()
-    beside = [] if path is None else [path.parent / name for name in _external(onnx, proto)]
-    if path is not None and beside:
-        with about(f"{source} keeps weights in another file"):
-            digest = sha256(path, *(existing(file) for file in beside))
-        onnx.external_data_helper.load_external_data_for_model(proto, str(path.parent))
+    if path is not None:
+        digest = _load_external(proto, path) or digest
     if proto.functions:
         proto = need("onnx.inliner", "onnx").inline_local_functions(proto)
     with about(source):
         check_constants(proto, allowance(len(content)))
     return proto, digest, source
+
+
+def _parsed(content: bytes, source: str) -> Any:
+    try:
+        proto = need("onnx", "onnx").load_model_from_string(content)
+    except Exception:  # protobuf's own kinds of errors, which differ between its versions
+        proto = None
+    if proto is None or not proto.graph.node:
+        raise FormatError(f"{source} is not an ONNX model; write one with torch.onnx.export.")
+    return proto
+
+
+def _load_external(proto: Any, path: Path) -> str | None:
+    """Load weights that lie beside a model's file; return the digest of all, None for none."""
+    onnx = need("onnx", "onnx")
+    names = _external(onnx, proto)
+    if not names:
+        return None
+    with about(f"{path} keeps weights in another file"):
+        digest = sha256(path, *(existing(path.parent / name) for name in names))
+    onnx.external_data_helper.load_external_data_for_model(proto, str(path.parent))
+    return digest
 
 
 def _external(onnx: Any, proto: Any) -> list[str]:

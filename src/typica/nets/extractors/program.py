@@ -11,9 +11,9 @@ import numpy as np
 from typica.errors import InputError, about, argument, border
 from typica.files import existing, sha256
 from typica.head import Head
+from typica.nets._extraction_record import Extraction, in_pieces, wanted_layers
 from typica.nets._hooks import as_tokens
 from typica.nets._reduce import Reduction, check_reduction, reduced, reduced_logits
-from typica.nets._result import Extraction, in_pieces, wanted_layers
 from typica.nets._torch import torch
 from typica.nets.extractors._exported import load_exported
 from typica.nets.extractors._program import Program

@@ -11,6 +11,7 @@ import numpy as np
 
 from typica.errors import InputError, about, argument, border, listed
 from typica.head import Head
+from typica.nets._extraction_record import Extraction, batch_of, closest_names, wanted_layers
 from typica.nets._hooks import (
     ONE_AT_A_TIME,
     WRAPPERS,
@@ -28,7 +29,6 @@ from typica.nets._hooks import (
     unwrapped,
 )
 from typica.nets._reduce import Reduction, check_reduction, reduced, reduced_logits
-from typica.nets._result import Extraction, batch_of, closest_names, wanted_layers
 from typica.nets._torch import Tensor, nn, torch
 from typica.origin import PENULTIMATE
 
@@ -90,7 +90,7 @@ class FeatureExtractor:
             name for name, module in self.model.named_modules() if isinstance(module, nn.Linear)
         ]
         # A model's own module of that name goes first, but where no name is asked for.
-        asked = layer is not None or layers is not None
+        asked = (layer, layers) != (None, None)
         own = asked and PENULTIMATE in self._names
         self._from_head = PENULTIMATE in wanted and not own
         self.layers = [name if self.is_head_input(name) else self._known(name) for name in wanted]

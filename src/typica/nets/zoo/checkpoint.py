@@ -100,25 +100,34 @@ class PickledCodeError(FormatError):
 def fill(model: Any, state: Mapping[str, Any], source: str, *, copy: bool) -> None:
     """Give a model the tensors of `state`, or copies; raise unless names and shapes fit."""
     own = model.state_dict()
-    # Files from before torch 0.4.1 lack this counter, which only training reads.
-    missing = [key for key in own if key not in state and not key.endswith("num_batches_tracked")]
-    unexpected = [key for key in state if key not in own]
-    misshaped = []
-    for key, value in own.items():
-        if key in state and state[key].shape != value.shape:
-            misshaped.append(f"{key} {tuple(state[key].shape)} instead of {tuple(value.shape)}")
-    kinds = {"missing": missing, "unexpected": unexpected, "of another shape": misshaped}
-    found = [
-        f"{len(keys)} key(s) {what}: {listed(keys, _LISTED)}"
-        for what, keys in kinds.items()
-        if keys
-    ]
-    if found:
+    misfits = _misfits(own, state)
+    if misfits:
         raise InputError(
-            f"{source} does not fit; {'; '.join(found)}; pass a checkpoint of this architecture."
+            f"{source} does not fit; {'; '.join(misfits)}; pass a checkpoint of this architecture."
         )
     tensors = {}
     for key, value in own.items():
         given = state.get(key, torch.zeros(value.shape))
         tensors[key] = given.detach().to("cpu", value.dtype, copy=copy).contiguous()
     model.load_state_dict(tensors, assign=True)
+
+
+def _misfits(own: Mapping[str, Any], state: Mapping[str, Any]) -> list[str]:
+    """Return what keeps a state from fitting: keys that are missing, unexpected or misshaped."""
+    # Files from before torch 0.4.1 lack this counter, which only training reads.
+    needed = [key for key in own if not key.endswith("num_batches_tracked")]
+    kinds = {
+        "missing": [key for key in needed if key not in state],
+        "unexpected": [key for key in state if key not in own],
+        "of another shape": _misshaped(own, state),
+    }
+    found = {what: keys for what, keys in kinds.items() if keys}
+    return [f"{len(keys)} key(s) {what}: {listed(keys, _LISTED)}" for what, keys in found.items()]
+
+
+def _misshaped(own: Mapping[str, Any], state: Mapping[str, Any]) -> list[str]:
+    misshaped = []
+    for key, value in own.items():
+        if key in state and state[key].shape != value.shape:
+            misshaped.append(f"{key} {tuple(state[key].shape)} instead of {tuple(value.shape)}")
+    return misshaped

@@ -12,10 +12,10 @@ from typing import Any
 from typica.bench._analysis_record import Analysis
 from typica.bench._charts import Chart, curve_charts, histogram_charts
 from typica.bench._engine import Scores
-from typica.bench._gallery import Shown
 from typica.bench._measures import mapping
 from typica.bench._record import Record
-from typica.bench._results import not_written, read_result, read_result_scores, result_file
+from typica.bench._result_files import not_written, read_result, read_result_scores, result_file
+from typica.bench._write_gallery import Shown
 from typica.errors import FormatError
 from typica.files import read_json, reading
 

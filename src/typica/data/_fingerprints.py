@@ -12,7 +12,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.data._tape import open_tape
+from typica.data._tar import open_tar_file
 
 WHOLE = 2**32  # sets of up to this many bytes are fingerprinted in full
 _ENDS = 4096  # larger ones by blocks of this size, at either end of each file or image at least
@@ -90,7 +90,7 @@ def _zip_members(path: str) -> Iterator[bytes]:
 
 def _tar_members(path: str) -> Iterator[bytes]:
     """Yield name, size and ends of each member."""
-    with open_tape(Path(path), "r:*") as tar:
+    with open_tar_file(Path(path), "r:*") as tar:
         for member in tar:  # from front to back, so that a compressed one is unpacked only once
             yield json.dumps([member.name, member.size]).encode()
             content = tar.extractfile(member) if member.isreg() else None

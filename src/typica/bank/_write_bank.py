@@ -12,7 +12,8 @@ import numpy as np
 from typica import store
 from typica.arrays import AnyArray
 from typica.bank._columns import DTYPES
-from typica.bank._files import encode_names, raw_bytes
+from typica.bank._files import raw_bytes
+from typica.bank._names import encode_names
 from typica.bank._reader import Bank
 from typica.bank._writer import BankWriter
 from typica.errors import InputError, about

@@ -18,7 +18,7 @@ from helpers.images import encoded, random_pixels
 from PIL import Image
 from selenium import webdriver
 
-from typica.data import _gallery, open_images, write_verdicts
+from typica.data import _verdict_page, open_images, write_verdicts
 from typica.errors import InputError
 from typica.verdicts import Verdicts
 
@@ -98,8 +98,8 @@ def test_rows_that_are_not_images_are_a_table(tmp_path: Path):
 
 
 def test_images_are_bounded_in_number_and_size(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(_gallery, "IMAGES", 4)
-    monkeypatch.setattr(_gallery, "ROWS", 3)
+    monkeypatch.setattr(_verdict_page, "IMAGES", 4)
+    monkeypatch.setattr(_verdict_page, "ROWS", 3)
     pixels = random_pixels(12, 300, 500)
     all_rejected = Verdicts(np.arange(12.0), typical=np.zeros(12, dtype=bool))
     page = write_page(tmp_path / "page.html", all_rejected, images=open_images(pixels))
@@ -107,7 +107,7 @@ def test_images_are_bounded_in_number_and_size(tmp_path: Path, monkeypatch):
     assert "And 5 more, which are not shown." in page.texts
     for image in page.all("img"):
         assert image["src"].startswith("data:image/jpeg;base64,")
-        assert max(thumbnail(image["src"]).size) == _gallery.SIDE
+        assert max(thumbnail(image["src"]).size) == _verdict_page.SIDE
 
 
 def test_photographs_stand_upright_and_what_has_gone_is_said(tmp_path: Path):
@@ -196,7 +196,7 @@ def shown(chromium: webdriver.Chrome, tmp_path: Path) -> webdriver.Chrome:
     )
     path = tmp_path / "page.html"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_gallery, "IMAGES", 8)
+        patch.setattr(_verdict_page, "IMAGES", 8)
         images = open_images([*random_pixels(11, 30, 40), random_pixels(300, 400)])
         write_verdicts(strange, path, images=images, about=EVIL)
     chromium.get_log("browser")

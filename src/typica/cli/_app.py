@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from typica import __version__
-from typica.cli._deferred import MODULES, defer
+from typica.cli._late_imports import MODULES, defer
 from typica.progress import watched_by
 
 # Each is the module `typica.cli.NAME`, whose `app` is imported when the command is run. The lines
@@ -117,6 +117,6 @@ def _options(
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
         return
-    from typica.cli.show import Terminal  # noqa: PLC0415 (rich, which `--version` does not need)
+    from typica.cli._progress_bars import Terminal  # noqa: PLC0415 (rich: not for `--version`)
 
     context.with_resource(watched_by(Terminal()))

@@ -26,14 +26,14 @@ from typica.data import (
 from typica.errors import InputError, argument, border
 from typica.head import Head
 from typica.nets._class_order import doubtful_order, told_order
+from typica.nets._extraction_record import Extraction
 from typica.nets._left_out import say_left_out, say_skipped
-from typica.nets._models import Opened, open_model
+from typica.nets._network_input import transform_for
+from typica.nets._open_model import Opened, open_model
 from typica.nets._reduce import Reduction
-from typica.nets._result import Extraction
 from typica.nets._runner import Runner
 from typica.nets._settings import Settings
-from typica.nets._start import start_runner
-from typica.nets._transforms import transform_for
+from typica.nets._start_runner import start_runner
 from typica.origin import feature_layer
 from typica.progress import advance, note, work
 

@@ -14,7 +14,7 @@ def python(code: str) -> str:
 
 def test_a_deferred_module_is_whole_once_it_is_used():
     code = """
-from typica.cli._deferred import Deferred, defer
+from typica.cli._late_imports import Deferred, defer
 defer("scipy.stats", "pandas", "no_such_module", "json")
 import sys, sklearn.base, scipy, json
 assert type(sys.modules["scipy.stats"]) is Deferred, "sklearn has loaded it"

@@ -1,33 +1,21 @@
-"""Tables, progress bars and JSON for the terminal."""
+"""Tables, lines and JSON for the terminal."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import sys
-import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskID,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from typica.exact import json_values
 from typica.files import atomic_path
+from typica.numbers import json_values
 
 if TYPE_CHECKING:
     from typica.metrics import Result
@@ -66,8 +54,6 @@ def one_line(text: str) -> str:
 
 console = PlainConsole(highlight=False)
 error_console = PlainConsole(stderr=True, highlight=False)
-
-PATIENCE = 1.0  # seconds that work goes on before a bar tells of it
 
 
 def present(document: Mapping[str, Any], json_file: str | None, *parts: RenderableType) -> None:
@@ -154,55 +140,3 @@ def complain(text: str, style: str = "yellow") -> None:
     """Say something on standard error, letter for letter."""
     line = one_line(text)
     error_console.print(line, style=style, highlight=False, markup=False, soft_wrap=True)
-
-
-class Terminal:
-    """Show work as bars on standard error, once it has taken a second, and notes as lines."""
-
-    def __init__(self) -> None:
-        self._bars = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TimeRemainingColumn(),
-            _Speed(),
-            console=error_console,
-            transient=True,
-        )
-
-    @contextlib.contextmanager
-    def begin(self, what: str, total: int | None, unit: str) -> Iterator[Callable[[int], None]]:
-        """Show a bar until the block ends; what is yielded moves it on."""
-        task = self._bars.add_task(what, total=total, visible=False, unit=unit)
-        late = time.monotonic() + PATIENCE
-
-        def advance(done: int) -> None:
-            self._bars.advance(task, done)
-            if time.monotonic() > late:
-                self._appear(task)
-
-        try:
-            yield advance
-        finally:
-            self._bars.remove_task(task)
-            if self._bars.live.is_started and not self._bars.tasks:
-                self._bars.stop()  # one that never showed would print an empty line
-
-    def note(self, text: str) -> None:
-        """Print a line."""
-        complain(text, style="")
-
-    def _appear(self, task: TaskID) -> None:
-        self._bars.update(task, visible=True)
-        if error_console.is_terminal and not self._bars.live.is_started:
-            self._bars.start()
-
-
-class _Speed(ProgressColumn):
-    """How many are done per second, where a unit is given."""
-
-    def render(self, task: Task) -> Text:
-        unit = task.fields["unit"]
-        if not unit or task.speed is None:
-            return Text()
-        return Text(f"{task.speed:.0f} {unit}")

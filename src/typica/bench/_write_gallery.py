@@ -18,8 +18,8 @@ from typica.bench._workbench import Workbench
 from typica.calibration import guaranteed_rank, threshold_at
 from typica.data import thumbnail
 from typica.detectors import Detector
-from typica.exact import exact
 from typica.files import atomic_path
+from typica.numbers import exact
 
 EACH = 8  # images of a kind
 SIDE = 128  # of an image's longer side, at most, in pixels

@@ -31,6 +31,8 @@ from typica.data._archives import ARCHIVES, open_tar, open_zip
 from typica.data._cifar import is_cifar, open_cifar
 from typica.data._decode import ENDINGS, printable
 from typica.data._folders import SPLITS, open_folder
+from typica.data._image_lists import open_listed
+from typica.data._image_packs import open_mat, open_npy, open_npz, open_parquet
 from typica.data._image_sets import (
     ArrayImages,
     FileImages,
@@ -39,8 +41,6 @@ from typica.data._image_sets import (
     indexed_labels,
     joined,
 )
-from typica.data._lists import open_listed
-from typica.data._packs import open_mat, open_npy, open_npz, open_parquet
 from typica.data.features import read_labels
 from typica.errors import InputError, argument, border
 from typica.files import FULL, reading, reason_of
@@ -187,13 +187,7 @@ def _open_file(path: Path, name: str) -> Images:
 def _open_list(sources: list[Any], split: str | None) -> Images:
     if sources and split is None and all(map(_is_loose, sources)):
         return LooseImages(sources)
-    for item in sources:
-        if not isinstance(item, str | os.PathLike):
-            raise InputError(
-                f"a list with a {type(item).__name__} in it; pass paths, or one array of images."
-            )
-    if not sources:
-        raise InputError("an empty list; pass the paths of images or folders.")
+    _check_paths(sources)
     parts: list[Images] = []
     # Neighbours that are plain images make one set: a list may have a million of them.
     for plain, run in groupby(sources, _is_plain):
@@ -202,6 +196,16 @@ def _open_list(sources: list[Any], split: str | None) -> Images:
         else:
             parts.extend(_open_path(path, split, listed=True) for path in run)
     return joined(parts)
+
+
+def _check_paths(sources: list[Any]) -> None:
+    if not sources:
+        raise InputError("an empty list; pass the paths of images or folders.")
+    for item in sources:
+        if not isinstance(item, str | os.PathLike):
+            raise InputError(
+                f"a list with a {type(item).__name__} in it; pass paths, or one array of images."
+            )
 
 
 def _is_loose(item: Any) -> bool:

@@ -12,8 +12,8 @@ from helpers.networks import network
 from typica.data import Preprocessing, open_images
 from typica.errors import InputError
 from typica.files import home
-from typica.nets import Settings, _start, open_model
-from typica.nets._start import start_runner
+from typica.nets import Settings, _start_runner, open_model
+from typica.nets._start_runner import start_runner
 
 PIXELS = Preprocessing(8, 8)
 
@@ -22,7 +22,7 @@ PIXELS = Preprocessing(8, 8)
 def tried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The backends that were asked for; "auto" finds PyTorch with batches of 5, and is cut short."""
     asked = []
-    honest = _start.make_runner
+    honest = _start_runner.make_runner
 
     def made(extractor, backend, **options):
         asked.append(backend)
@@ -32,7 +32,7 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         runner.cut_short = options["images"] < 1000
         return runner
 
-    monkeypatch.setattr(_start, "make_runner", made)
+    monkeypatch.setattr(_start_runner, "make_runner", made)
     return asked
 
 
@@ -96,7 +96,7 @@ def test_a_choice_that_cannot_run_any_more_is_made_again(tried: list[str]):
 def test_other_versions_are_another_choice(tried: list[str], monkeypatch):
     opened = open_model(network("cnn"))
     start_runner(opened, images(), PIXELS, Settings())
-    monkeypatch.setattr("typica.nets._choices._versions", lambda: {"torch": "99"})
+    monkeypatch.setattr("typica.nets._remembered_backend._versions", lambda: {"torch": "99"})
     start_runner(opened, images(), PIXELS, Settings())
     assert tried == ["auto", "auto"]
 

@@ -26,6 +26,6 @@ class _Info(tarfile.TarInfo):
         return blocks
 
 
-def open_tape(path: Path, mode: Any, file: IO[bytes] | None = None) -> tarfile.TarFile:
+def open_tar_file(path: Path, mode: Any, file: IO[bytes] | None = None) -> tarfile.TarFile:
     """Open a tar archive; names that are not in UTF-8 stay as they are."""
     return tarfile.open(path, mode, file, errors="surrogateescape", tarinfo=_Info)

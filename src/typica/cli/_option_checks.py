@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
 from typica.errors import InputError
-from typica.progress import note
-
-T = TypeVar("T")
-
-if TYPE_CHECKING:
-    from typica.data import Preprocessing
 
 
 def one_of(choices: Collection[str]) -> Callable[[typer.CallbackParam, str | None], str | None]:
@@ -75,77 +67,6 @@ def prints(**targets: str | None) -> bool:
     if len(printed) > 1:
         raise InputError(f"{' and '.join(printed)}: each would be printed; pass - to one of them.")
     return bool(printed)
-
-
-def named_files(pairs: list[str]) -> dict[str, Path]:
-    """Return the files of `--ood NAME=FILE` by name; a file without a name is called by its own."""
-    files: dict[str, Path] = {}
-    for pair in pairs:
-        name, equals, path = pair.partition("=")
-        if not equals:
-            name, path = Path(pair).stem, pair
-        if not name or not path:
-            raise InputError(f"--ood {pair}: expected NAME=FILE, e.g. --ood svhn=svhn.npy.")
-        if name in files:
-            raise InputError(f"--ood {pair}: the name {name!r} is given twice; choose another.")
-        files[name] = Path(path)
-    return files
-
-
-def read_transform(text: str | None) -> Preprocessing | Mapping[str, Any] | None:
-    """Return the transform that the option gives, or the settings that it gives of one."""
-    if text is None:
-        return None
-    from typica.data import Preprocessing  # noqa: PLC0415 (NumPy, which most options do not need)
-
-    keys = ", ".join(Preprocessing.keys())
-    form = f"JSON with the keys {keys}, such as '{Preprocessing.EXAMPLE}'"
-    content = text
-    if text.lower().endswith(".json") and Path(text).is_file():
-        content = Path(text).read_text(encoding="utf-8", errors="replace")
-    if not content.lstrip().startswith("{"):
-        return _of_zoo(text, form)
-    try:
-        settings = json.loads(content)
-    except ValueError as error:
-        raise InputError(f"--transform {text}: not JSON ({error}); pass {form}.") from None
-    _check_settings(settings, text)
-    return dict(settings)
-
-
-def _of_zoo(text: str, form: str) -> Preprocessing:
-    from typica.nets import zoo  # noqa: PLC0415 (needs torch, which is an extra)
-
-    try:
-        return zoo.transform(text)
-    except InputError:
-        names = ", ".join(zoo.names())
-        raise InputError(
-            f"--transform {text}: unknown; pass a name of the zoo ({names}), or {form}."
-        ) from None
-
-
-def _check_settings(settings: dict[str, Any], text: str) -> None:
-    from typica.nets import check_settings  # noqa: PLC0415 (only who preprocesses needs it)
-
-    try:
-        check_settings(settings)
-    except InputError as error:
-        # Without the name of the function, which nobody has typed.
-        raise InputError(f"--transform {text}: {error.args[0]}") from None
-
-
-def argument_of(value: T | None, option: T | None, old: str, name: str) -> T:
-    """Return what an argument says, or the option that it once was, with a note to the user."""
-    given = option if value is None else value
-    if given is None:
-        raise InputError(f"{name} is missing; name it after the command, see --help.")
-    if option is None:
-        return given
-    if value is not None:
-        raise InputError(f"{name} and {old} are the same; leave out {old}.")
-    note(f"{old} goes with the next version: name {name} without it, after the command")
-    return given
 
 
 def check_file(path: Path, option: str = "") -> None:

@@ -19,8 +19,8 @@ from typica.files import reading
 from typica.kinds import STORED, Kind, kind_of
 from typica.nets import zoo
 from typica.nets._consent import FILES, code_of, code_to_run, is_function
+from typica.nets._extraction_record import closest_names
 from typica.nets._reduce import Reduction
-from typica.nets._result import closest_names
 from typica.nets.extractors.dense import load_perceptron
 from typica.origin import Origin
 
@@ -157,32 +157,51 @@ def open_model(
 
 
 def _open(spec: str, weights: Any, asked: _Asked, trust: bool) -> Opened:
-    path = Path(spec)
     name = zoo.find(spec)
     if name is not None:
-        model = _from_zoo(name, weights)
-        opened = asked.of(name, asked.of_module(model), zoo.transform(name))
-        return opened._replace(weights_file=_absolute(weights))
-    if path.suffix.lower() in FILES:
-        for key, value in (("weights", weights), ("head", asked.head)):
-            if value is not None:
-                raise InputError(f"{key}={value!r}, but the file holds its own; leave {key} out.")
-        opened = asked.of(path.name, _from_file(path, asked, trust), None)
-        return opened._replace(model_file=_absolute(spec))
+        return _open_architecture(name, weights, asked)
+    if Path(spec).suffix.lower() in FILES:
+        return _open_file(Path(spec), weights, asked, trust)
     if is_function(spec):
-        model, transform = _from_function(spec, weights)
-        opened = asked.of(spec, asked.of_module(model), transform)
-        if (code := code_to_run(spec, weights)) is not None:
-            code.agree()
-        return opened._replace(weights_file=_absolute(weights))
+        return _open_function(spec, weights, asked)
+    raise _no_model(spec)
+
+
+def _open_architecture(name: str, weights: Any, asked: _Asked) -> Opened:
+    model = _from_zoo(name, weights)
+    opened = asked.of(name, asked.of_module(model), zoo.transform(name))
+    return opened._replace(weights_file=_absolute(weights))
+
+
+def _open_file(path: Path, weights: Any, asked: _Asked, trust: bool) -> Opened:
+    for key, value in (("weights", weights), ("head", asked.head)):
+        if value is not None:
+            raise InputError(f"{key}={value!r}, but the file holds its own; leave {key} out.")
+    opened = asked.of(path.name, _from_file(path, asked, trust), None)
+    return opened._replace(model_file=_absolute(path))
+
+
+def _open_function(spec: str, weights: Any, asked: _Asked) -> Opened:
+    """Open what a function makes; to name it is to agree to its code."""
+    model, transform = _from_function(spec, weights)
+    opened = asked.of(spec, asked.of_module(model), transform)
+    code = code_to_run(spec, weights)
+    if code is not None:
+        code.agree()
+    return opened._replace(weights_file=_absolute(weights))
+
+
+def _no_model(spec: str) -> FormatError:
+    """Return the error about what is no model, by what it is instead."""
+    path = Path(spec)
     if path.suffix == ".py" and path.is_file():
-        raise _python_file(path)
+        return _python_file(path)
     if path.is_file() and (other := _other_file(path)) is not None:
-        raise other
+        return other
     found = kind_of(path)
     if found is not None:
-        raise FormatError(f"{found}, not a network; pass {_FORMS}.")
-    raise FormatError(f"not a model{_meant(spec)}; pass {_FORMS}.")
+        return FormatError(f"{found}, not a network; pass {_FORMS}.")
+    return FormatError(f"not a model{_meant(spec)}; pass {_FORMS}.")
 
 
 def _meant(spec: str) -> str:

@@ -39,7 +39,7 @@ class Figure:
     problem: str = ""
 
 
-def gallery_page(
+def verdict_page(
     verdicts: Verdicts,
     images: Images | None = None,
     *,
@@ -138,4 +138,4 @@ def _template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("gallery.html")
+    return environment.get_template("verdicts.html")

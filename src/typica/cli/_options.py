@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from typica.cli.checks import one_of, out_text, read_transform
+from typica.cli._option_checks import one_of, out_text
+from typica.cli._option_values import read_transform
 from typica.data import SPLITS, Preprocessing
 from typica.nets import BACKENDS, Settings
 from typica.scale import ENGINES

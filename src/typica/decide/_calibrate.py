@@ -1,0 +1,67 @@
+"""Calibrate a detector, or a scikit-learn Pipeline that ends in one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typica.calibration import Calibration
+from typica.decide._identity import fingerprint
+from typica.detectors import calibration_of, detector_input, final_detector
+from typica.errors import border
+
+
+@border
+def calibrate(estimator: Any, X: Any, **options: Any) -> Any:
+    """Take the scores of held-out in-distribution inputs X as those to decide by.
+
+    `estimator` is a fitted detector or a fitted Pipeline that ends in one; it is changed and
+    returned. The options are those of `Detector.calibrate`: alpha or tpr, confidence, by_class,
+    groups, predicted, source.
+
+    >>> import numpy as np, typica
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> rng = np.random.default_rng(0)
+    >>> pipeline = make_pipeline(StandardScaler(), typica.CTM())
+    >>> pipeline = pipeline.fit(rng.normal(size=(50, 4)), [0, 1] * 25)
+    >>> pipeline = typica.calibrate(pipeline, rng.normal(size=(100, 4)), tpr=0.9)
+    >>> pipeline[-1].calibration_.k
+    10
+    """
+    detector = final_detector(estimator)
+    detector.calibrate(detector_input(estimator, X), **options)
+    detector.calibration_.fingerprint = fingerprint(estimator)
+    return estimator
+
+
+@border
+def partial_calibrate(estimator: Any, X: Any, **options: Any) -> Any:
+    """Take in one more batch of held-out inputs; see `Detector.partial_calibrate`."""
+    detector = final_detector(estimator)
+    begun = calibration_of(detector)
+    detector.partial_calibrate(detector_input(estimator, X), **options)
+    if detector.calibration_ is not begun:
+        detector.calibration_.fingerprint = fingerprint(estimator)
+    return estimator
+
+
+@border
+def begin_calibration(estimator: Any, n: int | None = None, **options: Any) -> Calibration:
+    """Return a calibration without scores; see `Detector.begin_calibration`."""
+    begun = final_detector(estimator).begin_calibration(n, **options)
+    begun.fingerprint = fingerprint(estimator)
+    return begun
+
+
+@border
+def add_scores(estimator: Any, calibration: Calibration, X: Any, **options: Any) -> Calibration:
+    """Add the scores of held-out rows to a calibration; see `Detector.add_scores`."""
+    rows = detector_input(estimator, X)
+    return final_detector(estimator).add_scores(calibration, rows, **options)
+
+
+@border
+def set_calibration(estimator: Any, calibration: Calibration) -> Any:
+    """Decide by a calibration that was filled elsewhere; the estimator is changed and returned."""
+    final_detector(estimator).set_calibration(calibration)
+    return estimator

@@ -1,0 +1,36 @@
+"""What makes the scores of a detector or a Pipeline: its network, its fingerprint."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from typica import store
+from typica.detectors import final_detector
+from typica.errors import InputError
+from typica.estimator import is_pipeline
+from typica.origin import Origin
+
+
+def origin_of(estimator: Any) -> Origin | None:
+    """Return the network whose features the detector was fitted on, where it knows."""
+    return getattr(final_detector(estimator), "origin_", None)
+
+
+def fingerprint(estimator: Any) -> str:
+    """Return the SHA-256 of all that makes the scores; "" for what cannot be stored.
+
+    >>> import numpy as np, typica
+    >>> one, other = (typica.CTM().fit(np.eye(20) + shift, range(20)) for shift in (0.0, 0.1))
+    >>> fingerprint(one) == fingerprint(one), fingerprint(one) == fingerprint(other)
+    (True, False)
+    """
+    detector = final_detector(estimator)
+    own = detector.fingerprint()
+    if not own or not is_pipeline(estimator):
+        return own
+    try:
+        steps = [[name, store.fingerprint(step)] for name, step in estimator.steps[:-1]]
+    except InputError:
+        return ""
+    return hashlib.sha256(f"{steps} {own}".encode()).hexdigest()

@@ -1,0 +1,83 @@
+"""Judge and explain by a detector, or by a scikit-learn Pipeline that ends in one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from typica.arrays import Array
+from typica.detectors import detector_input, feature_names, final_detector, known_rows
+from typica.errors import border
+from typica.explanation import Explanation
+from typica.verdicts import Verdicts
+
+
+@border
+def p_values(estimator: Any, X: Any, **options: Any) -> Array:
+    """Return the conformal p-value of each row of X; see `Detector.p_values`."""
+    return final_detector(estimator).p_values(detector_input(estimator, X), **options)
+
+
+@border
+def discoveries(estimator: Any, X: Any, **options: Any) -> NDArray[np.bool_]:
+    """Return True for rows out of distribution, by a false discovery rate; see there."""
+    return final_detector(estimator).discoveries(detector_input(estimator, X), **options)
+
+
+@border
+def judge(
+    estimator: Any,
+    X: Any,
+    alpha: Any = None,
+    confidence: Any = None,
+    fdr: Any = None,
+    *,
+    tpr: Any = None,
+    predicted: Any = None,
+    groups: Any = None,
+) -> Verdicts:
+    """Return the verdicts of a fitted detector, or a Pipeline that ends in one, on rows X.
+
+    alpha (or tpr = 1 - alpha), confidence: other ones than those of `calibrate`. fdr: reject by a
+    false discovery rate in place of a threshold. predicted: the classifier's classes, where it was
+    calibrated by them. groups: what each row belongs to, e.g. the image of a box (n,): the rows of
+    a group are judged together, and `groups` of the result has the verdicts on the groups.
+
+    >>> import numpy as np, typica
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.arange(300) % 3
+    >>> X = rng.random((300, 8)) + 4 * np.eye(3, 8)[y]
+    >>> detector = typica.CTM().fit(X[:100], y[:100]).calibrate(X[100:299])
+    >>> judge(detector, np.vstack([X[299], -X[299]])).verdict.tolist()
+    ['typical', 'atypical']
+    >>> boxes = judge(detector, X[100:110], groups=["a.jpg", "b.jpg"] * 5)
+    >>> boxes.groups
+    2 groups: 2 typical, 0 atypical
+    """
+    return final_detector(estimator).judge(
+        detector_input(estimator, X),
+        alpha=alpha,
+        tpr=tpr,
+        confidence=confidence,
+        fdr=fdr,
+        predicted=predicted,
+        groups=groups,
+    )
+
+
+@border
+def explain(estimator: Any, X: Any, bank: Any = None, **options: Any) -> list[Explanation]:
+    """Explain the decision on each row of X; see `Detector.explain`.
+
+    Of a Pipeline that was fitted on a data frame, features are named as the steps before the
+    detector name them.
+    """
+    if bank is not None:
+        options["bank"] = known_rows(estimator, bank)
+    found = final_detector(estimator).explain(detector_input(estimator, X), **options)
+    names = feature_names(estimator)
+    if names is None:
+        return found
+    return [explanation.named(names) for explanation in found]
