@@ -18,13 +18,13 @@ from torch import nn
 from typica.data import Preprocessing
 from typica.errors import InputError
 from typica.nets import FeatureExtractor, Opened, Reopened
-from typica.serve._server import _bound
+from typica.serve._sockets import bound
 from typica.serve._threads import AGAIN, TRIES, Crew, Way, Ways
 
 
 def test_an_answer_is_sent_at_once():
     with (
-        _bound("127.0.0.1", 0, "port") as listening,
+        bound("127.0.0.1", 0, "port") as listening,
         socket.create_connection(listening.getsockname()),
         listening.accept()[0] as accepted,
     ):
