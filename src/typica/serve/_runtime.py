@@ -211,6 +211,8 @@ class Runtime(MLModel):
                 waiting.append(asyncio.wrap_future(self._batcher.submit(job)))
                 order += some
         parts: list[Judged] = await asyncio.gather(*waiting)
+        if len(parts) == 1:
+            return parts[0]
         back = np.argsort(order)
         rows = np.concatenate([part.rows for part in parts])
         return Judged(served, joined([part.verdicts for part in parts])[back], rows[back])
