@@ -9,6 +9,7 @@ import sys
 import threading
 import warnings
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -562,6 +563,32 @@ def test_threads_do_not_mix_their_batches(conv):
         thread.join()
     assert results == dict.fromkeys(range(6), True)
     assert conv.training and hooks_on(conv) == 0
+
+
+def test_a_twin_runs_at_the_same_time_on_the_same_parameters(conv):
+    conv.train()
+    extractor = FeatureExtractor(conv)
+    x = images(3)
+    expected = extractor(x).features
+    twin = extractor.twin()
+    meeting = threading.Barrier(2)
+
+    def meet(*_: object) -> None:
+        meeting.wait(60)
+
+    handles = [model.register_forward_pre_hook(meet) for model in (conv, twin.model)]
+    with ThreadPoolExecutor(2) as pool:  # each waits, within its pass, for the other's
+        for done in [pool.submit(one, x) for one in (extractor, twin)]:
+            assert torch.equal(done.result(60).features, expected)
+    for handle in handles:
+        handle.remove()
+    assert conv.training and twin.model.training
+    assert hooks_on(conv) == hooks_on(twin.model) == 0
+    pairs = zip(conv.parameters(), twin.model.parameters(), strict=True)
+    assert all(ours is theirs for ours, theirs in pairs)
+    assert twin.fingerprint() == extractor.fingerprint()
+    buffers = zip(conv.buffers(), twin.model.buffers(), strict=True)
+    assert not any(ours is theirs for ours, theirs in buffers)
 
 
 def test_the_head_is_read_anew(conv):

@@ -111,7 +111,8 @@ def test_one_image_as_a_body(server: Serving, known) -> None:
 
 def test_images_as_tensors(server: Serving, known) -> None:
     by_form = server.score(("a", known.photos[0]), ("b", known.photos[50]), query="?model=seen")
-    expected = [row["score"] for row in by_form.json()["results"]]
+    scores = [row["score"] for row in by_form.json()["results"]]
+    expected = pytest.approx(scores, rel=1e-5)  # a batch may be run in one part or in two
     texts = [base64.b64encode(photo).decode() for photo in (known.photos[0], known.photos[50])]
     images = {"name": "images", "datatype": "BYTES", "shape": [2], "data": texts}
     answer = server.post("/v2/models/seen/infer", {"inputs": [images]})

@@ -22,6 +22,16 @@ class Reopened(NamedTuple):
     opened: Opened
     transform: Preprocessing
 
+    def twin(self) -> Reopened | None:
+        """Return the network once more, to be run in another thread; None where it cannot be."""
+        make = getattr(self.opened.extractor, "twin", None)
+        if make is None:
+            return None
+        try:
+            return Reopened(self.opened._replace(extractor=make()), self.transform)
+        except Exception:  # of any kind: a module may refuse to be copied as it likes
+            return None
+
 
 def reopen(
     origin: Origin | None,

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
@@ -207,6 +208,7 @@ def check_token(given: str, token: str | None) -> None:
         })  # fmt: skip
 
 
+@lru_cache(maxsize=64)  # of every request
 def is_loopback(host: str) -> bool:
     """Tell whether an address is reached from this machine alone.
 
@@ -219,6 +221,7 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+@lru_cache(maxsize=64)  # of every request
 def is_here(host: str) -> bool:
     """Tell whether a request's `Host` is an address or localhost, and no name of a site.
 

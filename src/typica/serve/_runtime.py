@@ -35,7 +35,7 @@ from typica.serve._reload import Watch, reread
 from typica.serve._served import Served, read_served
 from typica.serve._settings import read_settings
 from typica.serve._tensors import from_values
-from typica.serve._threads import Threads
+from typica.serve._threads import Crew
 from typica.verdicts import Verdicts
 
 IMAGES = "images"
@@ -86,7 +86,7 @@ class Runtime(MLModel):
         )
         self._tell()
         self.live = Live(self.served)
-        self._threads = Threads(cores())
+        self._crew = Crew(self.name, threads=cores(), parts=self.limits.images)
         self._batcher = Batcher(self.name, self._work, queue=self.limits.queue)
         self._decoders = ThreadPoolExecutor(min(4, cores()), f"typica-{self.name}-decode")
         self._watch.start()
@@ -99,6 +99,7 @@ class Runtime(MLModel):
             return True  # as where its file could not be read
         await asyncio.to_thread(self._watch.stop)
         await asyncio.to_thread(self._batcher.close)
+        self._crew.close()
         self._decoders.shutdown()
         self.live.end()
         return True
@@ -210,6 +211,8 @@ class Runtime(MLModel):
                 waiting.append(asyncio.wrap_future(self._batcher.submit(job)))
                 order += some
         parts: list[Judged] = await asyncio.gather(*waiting)
+        if len(parts) == 1:
+            return parts[0]
         back = np.argsort(order)
         rows = np.concatenate([part.rows for part in parts])
         return Judged(served, joined([part.verdicts for part in parts])[back], rows[back])
@@ -220,7 +223,7 @@ class Runtime(MLModel):
         inputs = [job.inputs[1] for job in jobs]
         if isinstance(inputs[0], list):
             images = list(chain.from_iterable(inputs))
-            rows = self._threads.run(len(images), lambda: served.look(images))
+            rows = self._crew.run(served.check_images(), images, served.look)
         else:
             rows = np.concatenate(inputs)
         verdicts = served.judge(rows)
@@ -239,8 +242,6 @@ class Runtime(MLModel):
         if served is None:
             return
         self.live.replace(served)
-        if served.network is not self.served.network:
-            self._threads = Threads(cores())
         self.served = served
         self._tell()
         _metrics.RELOADS.labels(self.name, "done").inc()

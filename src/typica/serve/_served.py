@@ -115,9 +115,12 @@ class Served:
         """Return the verdicts on rows."""
         return judge(self.estimator, rows)
 
-    def look(self, pixels: Sequence[NDArray[np.uint8]]) -> AnyArray:
-        """Return what the detector reads of images of one size, run all at once; see `pixels`."""
-        opened, transform = self.check_images()
+    def look(self, network: Reopened, pixels: Sequence[NDArray[np.uint8]]) -> AnyArray:
+        """Return what the detector reads of images of one size, run all at once; see `pixels`.
+
+        network: its own, or a twin of that.
+        """
+        opened, transform = network
         return rows_of(opened, pixels, transform, self.estimator)
 
     def check_images(self) -> Reopened:

@@ -1,9 +1,11 @@
-"""In how many threads a network is run: found out while it answers.
+"""In how many threads a network is run, and how they share a batch: found out while it answers.
 
-Threads that share a batch wait for each other after every layer, and for whoever else needs a core:
-the requests themselves. So a small network is faster in one thread, a large one in all. The first
-batches of each size are run both ways in turn and timed, later ones the way that was faster lately;
-now and then the other one is tried again, since the load changes.
+Threads that share every layer wait for each other after each, and for whoever else needs a core:
+the requests themselves. So a batch can be parted as well: each thread runs some of its images from
+the first layer to the last, on a twin of the network. A single image has but one part, and a small
+network is fastest in one thread. The first batches of each size are run every way in turn and
+timed, later ones the way that was fastest lately; now and then another is tried again, since the
+load changes.
 """
 
 from __future__ import annotations
@@ -12,61 +14,141 @@ import importlib
 import importlib.util
 import sys
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from statistics import median
 from time import perf_counter
-from typing import TypeVar
+from typing import Any, NamedTuple
 
-T = TypeVar("T")
+import numpy as np
+
+from typica.arrays import AnyArray
+from typica.nets import Reopened
 
 TRIES = 5  # each way, that are remembered; their median counts
-AGAIN = 64  # batches after which the slower way is tried once more
+AGAIN = 64  # batches after which a slower way is tried once more
+
+Look = Callable[[Reopened, Sequence[Any]], AnyArray]  # a network, images: one row per image
 
 
-class Threads:
-    """One network's number of threads, for batches of each size; used from one thread.
+class Way(NamedTuple):
+    """How a batch is run: in so many parts side by side, each by so many threads."""
 
-    >>> threads = Threads(most=2)
-    >>> for seconds in (3.0, 1.0) * TRIES:
-    ...     threads.note(8, threads.wanted(8), seconds)
-    >>> threads.wanted(8)
-    1
+    parts: int
+    threads: int
+
+
+class Ways:
+    """One network's fastest way, for batches of each size; used from one thread.
+
+    threads: the most that there may be. parts: the most that a batch may have.
+
+    >>> ways = Ways(threads=2, parts=2)
+    >>> for seconds in (3.0, 2.0, 1.0) * TRIES:
+    ...     ways.note(8, ways.wanted(8), seconds)
+    >>> ways.wanted(8)
+    Way(parts=2, threads=1)
     """
 
-    def __init__(self, most: int) -> None:
-        self._ways = (most, 1) if most > 1 else (1,)
-        self._seconds: dict[tuple[int, int], deque[float]] = {}
+    def __init__(self, threads: int, parts: int) -> None:
+        self._threads, self._parts = threads, parts
+        self._seconds: dict[tuple[int, Way], deque[float]] = {}
         self._batches = Counter[int]()  # by size
 
-    def run(self, size: int, look: Callable[[], T]) -> T:
-        """Return look(), which runs a batch of this size."""
-        threads = self.wanted(size)
-        _set_threads(threads)
-        began = perf_counter()
-        result = look()
-        self.note(size, threads, perf_counter() - began)
-        return result
-
-    def wanted(self, size: int) -> int:
-        """Return in how many threads the next batch of this size is run."""
-        tries = {way: self._seconds.get((size, way), deque[float]()) for way in self._ways}
-        least_tried = min(self._ways, key=lambda way: len(tries[way]))
+    def wanted(self, size: int) -> Way:
+        """Return the way to run the next batch of this size."""
+        ways = self._of(size)
+        tries = {way: self._seconds.get((size, way), deque[float]()) for way in ways}
+        least_tried = min(ways, key=lambda way: len(tries[way]))
         if len(tries[least_tried]) < TRIES:
             return least_tried
-        by_time = sorted(self._ways, key=lambda way: median(tries[way]))
-        return by_time[-1] if self._batches[size] % AGAIN == 0 else by_time[0]
+        fastest, *slower = sorted(ways, key=lambda way: median(tries[way]))
+        rounds, left = divmod(self._batches[size], AGAIN)
+        return slower[rounds % len(slower)] if slower and left == 0 else fastest
 
-    def note(self, size: int, threads: int, seconds: float) -> None:
+    def note(self, size: int, way: Way, seconds: float) -> None:
         """Take in how long a batch has taken."""
         self._batches[size] += 1
-        self._seconds.setdefault((size, threads), deque(maxlen=TRIES)).append(seconds)
+        self._seconds.setdefault((size, way), deque(maxlen=TRIES)).append(seconds)
+
+    def _of(self, size: int) -> list[Way]:
+        """Return the ways of a size: all threads on each layer, one thread, one on each part."""
+        parts = min(self._parts, size)
+        found = [Way(1, self._threads), Way(1, 1), Way(parts, 1)]
+        return list(dict.fromkeys(found))
 
 
-def _set_threads(threads: int) -> None:
-    """Let torch, where it is what runs networks, use so many threads of the calling one."""
+class Crew:
+    """The threads that run networks; told what to do from one thread, which is one of them.
+
+    threads: how many there may be. parts: the most that a batch may have.
+    """
+
+    def __init__(self, name: str, threads: int, parts: int) -> None:
+        self._threads, self._parts = threads, min(threads, parts)
+        self._pool = ThreadPoolExecutor(max(1, self._parts - 1), f"typica-{name}-network")
+        self._networks: list[Reopened] = []  # the first one, and its twins
+        self._ways = Ways(threads, 1)
+
+    def run(self, network: Reopened, images: Sequence[Any], look: Look) -> AnyArray:
+        """Return what look(network, images) does, made in the way that is fastest."""
+        if not self._networks or network is not self._networks[0]:
+            self._begin(network)
+        way = self._ways.wanted(len(images))
+        began = perf_counter()
+        if way.parts == 1:
+            rows = _looked(look, network, images, way.threads)
+        else:
+            rows = self._parted(images, look, way)
+        self._ways.note(len(images), way, perf_counter() - began)
+        return rows
+
+    def close(self) -> None:
+        """End the threads."""
+        self._pool.shutdown()
+
+    def _begin(self, network: Reopened) -> None:
+        """Make twins of a network, and find out its ways anew."""
+        self._networks = [network]
+        while len(self._networks) < self._parts and (twin := network.twin()) is not None:
+            self._networks.append(twin)
+        self._ways = Ways(self._threads, len(self._networks))
+
+    def _parted(self, images: Sequence[Any], look: Look, way: Way) -> AnyArray:
+        first, *others = in_parts(images, way.parts)
+        twins = self._networks[1:]
+        beside = [
+            self._pool.submit(_looked, look, twin, part, way.threads)
+            for twin, part in zip(twins, others, strict=False)
+        ]
+        try:
+            rows = _looked(look, self._networks[0], first, way.threads)
+        finally:
+            wait(beside)  # or the next batch would meet a twin that is at work
+        return np.concatenate([rows, *[done.result() for done in beside]])
+
+
+def in_parts(items: Sequence[Any], parts: int) -> list[Sequence[Any]]:
+    """Return items in order, in parts of nearly one size.
+
+    >>> in_parts("abcde", 2)
+    ['abc', 'de']
+    """
+    size, longer = divmod(len(items), parts)
+    found, start = [], 0
+    for place in range(parts):
+        end = start + size + (place < longer)
+        found.append(items[start:end])
+        start = end
+    return found
+
+
+def _looked(look: Look, network: Reopened, images: Sequence[Any], threads: int) -> AnyArray:
+    """Return look(network, images), by so many threads of torch where that runs networks."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.get_num_threads() != threads:
         torch.set_num_threads(threads)
+    return look(network, images)
 
 
 def stay_alone() -> None:
@@ -74,7 +156,8 @@ def stay_alone() -> None:
 
     OpenMP keeps the threads that a thread has used, and lets those that wait spin only while there
     are no more of them than cores; else they sleep after every layer, which takes twice the time.
-    So only the thread that runs a network has others: who opens one goes alone.
+    So only the thread that tells a crew what to do has others: who opens a network goes alone, and
+    so do the crew's.
     """
     if importlib.util.find_spec("torch") is not None:
         importlib.import_module("torch").set_num_threads(1)

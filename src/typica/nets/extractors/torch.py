@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import logging
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -97,6 +99,7 @@ class FeatureExtractor:
         self._head_given = head is not None
         self._head = self._first_head(head)
         self._ran: list[str] | None = None  # what the first pass reached, in order
+        self._turn = ONE_AT_A_TIME
         self._finding = "no batch has been run yet."
 
     @border
@@ -106,7 +109,7 @@ class FeatureExtractor:
         It is moved to the model's device and floating-point type. With `gradients`, what is
         returned can be differentiated with respect to `images`.
         """
-        with ONE_AT_A_TIME, evaluating(self.model, gradients):
+        with self._turn, evaluating(self.model, gradients):
             return self.run(batch_of(images, named))
 
     def run(self, images: Any) -> Extraction:
@@ -122,6 +125,17 @@ class FeatureExtractor:
         self._finding = self._told(extraction, tape, output)
         _log.info("%s", self.describe())
         return extraction
+
+    def twin(self) -> FeatureExtractor:
+        """Return one that can be run in another thread at the same time, on the same parameters.
+
+        Its modules are its own: nobody else sets hooks and modes on them, so it waits for nobody.
+        """
+        shared = {id(parameter): parameter for parameter in self.model.parameters()}
+        made = copy.copy(self)
+        made.model = copy.deepcopy(self.model, shared)
+        made._turn = threading.RLock()
+        return made
 
     @property
     def traced(self) -> bool:
