@@ -26,6 +26,7 @@ def test_what_detectors_return_has_a_card(data: Data, tmp_path):
     explanation = detector.explain(data.ood[:1])[0]
     scores = detector.score_samples
     evaluation = evaluate_many("ctm", scores(data.test), {"<svhn>": scores(data.ood)})
+    one = typica.evaluate(scores(data.test), scores(data.ood), bootstrap=20)
     bank = typica.write_bank(
         tmp_path / "a.bank", data.train, labels=data.labels, classes=["<cat>", *"bcd"]
     )
@@ -33,6 +34,10 @@ def test_what_detectors_return_has_a_card(data: Data, tmp_path):
         (verdicts, ["120 verdicts", "&lt;cat&gt;", "and 100 more"]),
         (explanation, ["atypical", "nearest class"]),
         (evaluation, ["ctm: 120 ID inputs, 95 % kept", "&lt;svhn&gt;", "average"]),
+        (
+            one,
+            ["120 ID and 120 OOD inputs, 95 % of ID kept", "<td>AUROC ↑</td>", " to ", "score of"],
+        ),
         (bank, ["240 rows", "&lt;cat&gt;"]),
     ]:
         made = thing._repr_html_()
