@@ -173,7 +173,7 @@ def _fit_rows(detector: Detector, features: FeatureFile, labels: str | Path | No
     if logits:
         _say_what_are_logits(features)
         targets = _to_check_by(detector, features, targets)
-    if targets is None and detector.tags.uses_labels:
+    if targets is None and detector.tags.uses_labels and not detector.tags.needs_labels:
         wanted = argument("labels")
         note(f"no labels: all rows count as one class (pass {wanted} for one mean per class)")
     with work("fitting", len(train.features)), warnings.catch_warnings():
