@@ -62,6 +62,14 @@ def test_a_fitted_detector_shows_a_card_and_not_scikit_learns_diagram(data: Data
         assert set(detector._repr_mimebundle_()) == {"text/plain"}
 
 
+def test_what_needs_no_fit_shows_what_it_was_calibrated_on(data: Data):
+    detector = typica.Prototypes(data.train[:3]).calibrate(data.held_out)
+    assert "(positive=array of 3 x 12): 3 classes, 12 features, threshold " in repr(detector)
+    assert "array(" not in repr(detector) and "array([" not in detector._repr_html_()
+    head = typica.MSP(data.head).calibrate(data.held_out)
+    assert repr(head).startswith("MSP: 4 classes, 12 features, threshold ")
+
+
 def test_a_pipeline_shows_scikit_learns_diagram_with_the_detector_in_it(data: Data):
     pipeline = make_pipeline(StandardScaler(), typica.CTM()).fit(data.train, data.labels)
     made = pipeline._repr_html_()
