@@ -144,10 +144,11 @@ _PUBLISHED: dict[str, tuple[Check, str]] = {
 
 
 class Problems:
-    """What is wrong with a file, collected to be said at once."""
+    """What is wrong with a file, collected to be said at once; advice: what to do about it."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, advice: str = "fix the file") -> None:
         self.file = file
+        self.advice = advice
         self.found: list[str] = []
 
     def note(self, problem: str) -> None:
@@ -157,9 +158,10 @@ class Problems:
     def raise_any(self) -> None:
         """Raise if there are problems, naming all of them."""
         if self.found:
-            listed = "".join(f"\n  {problem}" for problem in self.found)
             what = "1 problem" if len(self.found) == 1 else f"{len(self.found)} problems"
-            raise InputError(f"{self.file}: {what}; fix the file:{listed}")
+            error = InputError(f"{self.file}: {what}; {self.advice}:")
+            error.problems = self.found
+            raise error
 
     def unknown(self, key: str, known: Iterable[str], inside: str, what: str = "key") -> None:
         """Note a name that is not known, with the one that was probably meant."""

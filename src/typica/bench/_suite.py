@@ -162,7 +162,8 @@ def load_suite(
     with reading(name, "not a TOML file", "fix it, or start from `typica suite init`"):
         document = tomllib.loads(text)
     folder = None if shipped else Path(name).resolve().parent
-    problems = Problems(name)
+    # Nobody is to fix a suite that comes with Typica: what it names is missing.
+    problems = Problems(name, "get what is missing" if shipped else "fix the file")
     values = read_suite(document, problems)
     if check_paths:
         _check_paths(values, folder, None if data is None else Path(data), problems)
