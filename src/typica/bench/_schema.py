@@ -106,7 +106,7 @@ _SUITE: dict[str, tuple[Check, str]] = {
     "name": (_file_name, "a text that can be a file's name"),
     **dict.fromkeys(("title", "model", "weights", "layer", "features"), (_text, "a text")),
     "builtin": (lambda value: value in BUILTIN, f"one of {', '.join(BUILTIN)}"),
-    **dict.fromkeys(("layers", "near"), (_texts, "a list of texts")),
+    **dict.fromkeys(("classes", "layers", "near"), (_texts, "a list of texts")),
     **dict.fromkeys(
         ("transform", "id", "ood", "methods", "protocol", "published"), (_table, "a table")
     ),
@@ -114,7 +114,7 @@ _SUITE: dict[str, tuple[Check, str]] = {
 _TRANSFORM: dict[str, tuple[Check, str]] = {
     "resize": (_size, "a whole number of pixels, or height and width"),
     "crop": (_count(1), "a whole number of pixels"),
-    **dict.fromkeys(("mean", "std"), (_per_channel, "three numbers, or one of grey")),
+    **dict.fromkeys(("mean", "std"), (_per_channel, "three numbers, or one for all")),
     "mode": (_text, "a text"),
     "interpolation": (_text, "a text"),
     "scale": (_number, "a number"),
