@@ -11,7 +11,7 @@ import difflib
 import functools
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import ParamSpec, TypeVar
 
@@ -25,16 +25,22 @@ class InputError(ValueError):
     """Input that cannot be used: the message says where, what was found and what to do.
 
     place: the public function that was called, `CTM.fit`, or None where the message says enough, as
-    in the shell, which nobody has told a function's name.
+    in the shell, which nobody has told a function's name. problems: what is listed below the
+    message.
     """
 
     place: str | None = None
+    problems: Sequence[str] = ()
+
+    def lines(self) -> list[str]:
+        """Return the message and the problems, each of which is to be one line."""
+        message = super().__str__()
+        if self.place is not None and not _typed.get():
+            message = f"{self.place}: {message}"
+        return [message, *(f"  {problem}" for problem in self.problems)]
 
     def __str__(self) -> str:
-        message = super().__str__()
-        if self.place is None or _typed.get():
-            return message
-        return f"{self.place}: {message}"
+        return "\n".join(self.lines())
 
 
 class FormatError(InputError):

@@ -123,6 +123,19 @@ class Result:
             }
         return record
 
+    def _repr_html_(self) -> str:
+        """Return a card for notebooks: the metrics in percent, with their intervals if any."""
+        rows: list[list[object]] = []
+        for name, metric in METRICS.items():
+            row: list[object] = [metric.label(self.tpr), 100 * getattr(self, name)]
+            if self.intervals is not None:
+                low, high = self.intervals[name]
+                row.append(f"{100 * low:.4g} to {100 * high:.4g}")
+            rows.append(row)
+        title = f"{self.n_id} ID and {self.n_ood} OOD inputs, {100 * self.tpr:g} % of ID kept"
+        note = f"in percent; accepted at or above a score of {self.threshold:.4g}"
+        return card(title, rows, note=note)
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Evaluation:
@@ -230,7 +243,7 @@ def _check_scores_given(id_scores: Array, ood_scores: Array) -> None:
     if hasattr(id_scores, "score_samples"):
         raise InputError(
             "takes scores, not a detector; pass detector.score_samples(X) and "
-            "detector.score_samples(Z)."
+            "detector.score_samples(Z); for several OOD sets use typica.metrics.evaluate_many."
         )
     if isinstance(ood_scores, Mapping):
         raise InputError(

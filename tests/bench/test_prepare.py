@@ -100,6 +100,23 @@ def test_features_layers_scores_and_images_of_every_set(here: Path):
     assert sets.images["noise"][7][0] == "07.png"
 
 
+def test_a_suite_gives_the_order_of_the_outputs(here: Path):
+    names = ["red", "blue", "green"]
+    Path("colours.toml").write_text(f"classes = {names}\n{SUITE}")
+    suite = load_suite("colours.toml")
+    assert suite.to_dict()["classes"] == names
+    sets = prepare(suite, None, settings=PLAIN, trust=True)
+    assert sets.classes.tolist() == names
+    told = [sets.images["test"][row][0].split("/")[0] for row in range(30)]
+    assert sets.test_labels.tolist() == told
+    Path("colours.toml").write_text(f"classes = {['red', 'green']}\n{SUITE}")
+    with pytest.raises(InputError, match="a class 'blue', which is not among the 2 given"):
+        prepare(load_suite("colours.toml"), None, settings=PLAIN, trust=True)
+    Path("colours.toml").write_text(f"classes = {[*names, 'grey']}\n{SUITE}")
+    with pytest.raises(InputError, match="4 classes for the network's 3 outputs"):
+        prepare(load_suite("colours.toml"), None, settings=PLAIN, trust=True)
+
+
 @pytest.mark.parametrize(("written", "meant"), [("1", 1.0), ("[0.5, 1, 2]", [0.5, 1.0, 2.0])])
 def test_a_step_is_divided_by_what_the_suite_says(here: Path, written, meant):
     step = f"[methods.odin]\nepsilon = 0.05\nstd = {written}\n"

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers.data import Data
+from helpers.shell import run
 from helpers.watcher import Watcher
 
 from typica import CTM
@@ -243,6 +244,15 @@ def test_an_unknown_name_lists_the_known(tmp_path):
     binary.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="not a text file in UTF-8"):
         load_suite(binary)
+
+
+def test_the_shell_lists_problems_a_line_each(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("empty").mkdir()
+    lines = run(capsys, "bench", "openood-cifar10", "--data", "empty", code=2).splitlines()
+    assert lines[0] == "error: openood-cifar10: 19 problems; get what is missing:"
+    assert lines[1] == "  id.train.path = 'data/images_classic' is not in empty"
+    assert len(lines) == 20
 
 
 def test_missing_paths_are_said_together_with_the_rest(suite, tmp_path):

@@ -699,6 +699,18 @@ def test_a_detector_without_a_name_gets_that_of_the_features(folder, data: Data,
     assert typica.load("train.safetensors").n_features_in_ == 12
 
 
+def test_labels_beside_the_features_reach_every_detector(folder, data: Data, capsys):
+    arguments = ("--detector", "layer_ensemble", "-o", "x.safetensors")
+    run(capsys, "fit", "train.npy", "--labels", "labels.npy", *arguments)
+    made, wanted = typica.load("x.safetensors"), typica.LayerEnsemble().fit(data.train, data.labels)
+    assert made.classes_.tolist() == [0, 1, 2, 3]
+    np.testing.assert_allclose(
+        made.score_samples(data.ood), wanted.score_samples(data.ood), rtol=1e-5
+    )
+    run(capsys, "fit", "train.npy", *arguments)
+    assert typica.load("x.safetensors").classes_.tolist() == [0]
+
+
 def test_features_are_not_taken_for_logits(folder, data: Data, capsys):
     arguments = ("--detector", "msp", "-o", "x.safetensors")
     error = run(capsys, "fit", "train.npy", "--labels", "labels.npy", *arguments, code=2)

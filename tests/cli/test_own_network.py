@@ -158,6 +158,9 @@ def test_a_bank_by_hand_and_the_order_of_the_classes(here: Path, capsys, model: 
     order = re.search(r"if the outputs are (.*?); name them", notes)[1]
     assert order.split(", ") == NAMES and "--classes FILE of `typica extract` (--fresh" in notes
     Path("classes.txt").write_text("\n".join(order.split(", ")))
+    error = run(capsys, *asked, "--classes", "classes.txt", code=2)
+    assert re.search(r"data is [0-9a-f]{16}\.\.\. there and [0-9a-f]{16}\.\.\. here", error)
+    assert "choose another folder, or begin again, --fresh." in error
     run(capsys, *asked, "--classes", "classes.txt", "--fresh")
     bank = Bank.open("train.bank")
     assert bank.accuracy > 0.9 and bank.classes == NAMES
@@ -211,6 +214,28 @@ def test_a_detector_that_knows_no_network_takes_one(here: Path, capsys):
     assert "was fitted with the transform" in error and "leave --transform out" in error
     error = run(capsys, "calibrate", "plain.safetensors", "dots", "train.bank", code=2)
     assert "features (train.bank) and images (dots) cannot be read together" in error
+
+
+def test_code_that_lies_elsewhere_is_not_called_changed(
+    here: Path, tmp_path: Path, capsys, monkeypatch
+):
+    run(
+        capsys,
+        "fit",
+        "train",
+        "--model",
+        "mynet:Net",
+        "--weights",
+        "net.pth",
+        "-o",
+        "a.safetensors",
+    )
+    detector, images = str(Path("a.safetensors").resolve()), str(Path("dots").resolve())
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.delitem(sys.modules, "mynet")
+    error = run(capsys, "score", detector, images, code=2)
+    assert "there is no module 'mynet' here; run in the folder where it lies" in error
 
 
 def test_consent_is_given_once_by_naming_the_function(here: Path, capsys):

@@ -178,6 +178,7 @@ SHELL = [  # what is typed, and how the message ends
         "fit train.npy --labels labels.npy --param correct_only=true -o x.safetensors",
         "correct_only needs a head to tell what is correct; pass --head FILE.",
     ),
+    ("fit train.npy --detector relative_mahalanobis", "error: needs labels; pass --labels FILE."),
     ("choose train.npy --labels labels.npy --detectors cw", "pass --head FILE, or name others."),
     ("score part.safetensors test.npy --only atypical", "run `typica calibrate` with held-out inputs."),
     ("score ctm.safetensors test.npy --fdr 0.1 --alpha 0.2", "leave out --alpha and --confidence."),
@@ -217,7 +218,7 @@ def test_an_image_that_cannot_be_read_names_the_way_on(tmp_path, monkeypatch):
     Path("a.png").write_bytes(b"no image")
     Image.new("RGB", (8, 8)).save("b.png")
     batches = {"one": open_images(["a.png"]), "two": open_images(["a.png", "b.png"])}
-    with pytest.raises(ImageError, match=r"a.png: .* or leave it out with on_error='skip'\.$"):
+    with pytest.raises(ImageError, match=r"a.png: .*; convert it or leave it out with on_error='s"):
         list(image_batches(batches["two"], Preprocessing(8, 8), 2))
     with in_shell(), pytest.raises(ImageError, match=r"or leave it out with --on-error skip\.$"):
         list(image_batches(batches["two"], Preprocessing(8, 8), 2))

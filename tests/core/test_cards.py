@@ -26,6 +26,7 @@ def test_what_detectors_return_has_a_card(data: Data, tmp_path):
     explanation = detector.explain(data.ood[:1])[0]
     scores = detector.score_samples
     evaluation = evaluate_many("ctm", scores(data.test), {"<svhn>": scores(data.ood)})
+    one = typica.evaluate(scores(data.test), scores(data.ood), bootstrap=20)
     bank = typica.write_bank(
         tmp_path / "a.bank", data.train, labels=data.labels, classes=["<cat>", *"bcd"]
     )
@@ -33,6 +34,10 @@ def test_what_detectors_return_has_a_card(data: Data, tmp_path):
         (verdicts, ["120 verdicts", "&lt;cat&gt;", "and 100 more"]),
         (explanation, ["atypical", "nearest class"]),
         (evaluation, ["ctm: 120 ID inputs, 95 % kept", "&lt;svhn&gt;", "average"]),
+        (
+            one,
+            ["120 ID and 120 OOD inputs, 95 % of ID kept", "<td>AUROC ↑</td>", " to ", "score of"],
+        ),
         (bank, ["240 rows", "&lt;cat&gt;"]),
     ]:
         made = thing._repr_html_()
@@ -55,6 +60,14 @@ def test_a_fitted_detector_shows_a_card_and_not_scikit_learns_diagram(data: Data
     with config_context(display="text"):
         assert not hasattr(detector, "_repr_html_")
         assert set(detector._repr_mimebundle_()) == {"text/plain"}
+
+
+def test_what_needs_no_fit_shows_what_it_was_calibrated_on(data: Data):
+    detector = typica.Prototypes(data.train[:3]).calibrate(data.held_out)
+    assert "(positive=array of 3 x 12): 3 classes, 12 features, threshold " in repr(detector)
+    assert "array(" not in repr(detector) and "array([" not in detector._repr_html_()
+    head = typica.MSP(data.head).calibrate(data.held_out)
+    assert repr(head).startswith("MSP: 4 classes, 12 features, threshold ")
 
 
 def test_a_pipeline_shows_scikit_learns_diagram_with_the_detector_in_it(data: Data):

@@ -228,6 +228,15 @@ def test_new_settings_as_json():
             Preprocessing.from_dict({"resize": 8, "crop": 8, **change})
 
 
+def test_settings_that_are_left_out_have_their_defaults():
+    square = Preprocessing(8, 8, mean=(0.5, 0.5, 0.5), std=(2, 2, 2))
+    assert Preprocessing.from_dict({"resize": 8, "mean": 0.5, "std": 2}) == square
+    assert Preprocessing.from_dict({"resize": 8, "crop": None}).crop is None
+    assert Preprocessing.from_dict({"resize": [4, 9]}).crop is None
+    with pytest.raises(typica.InputError, match="resize missing; pass resize and crop"):
+        Preprocessing.from_dict({"crop": 8})
+
+
 def test_bad_settings():
     good = Preprocessing(40, 32).to_dict()
     for change, message in (
@@ -236,8 +245,8 @@ def test_bad_settings():
             "from_dict: size unknown; pass resize and crop, and what is wanted of mean, std, interpol",
         ),
         (
-            {"mean": 1.0},
-            "from_dict: a value of the wrong type .*three numbers each for mean and std",
+            {"mean": None},
+            "from_dict: a value of the wrong type .*one number for mean and std or one per channel",
         ),
         ({"mean": [0, 0, float("nan")]}, "three means"),
         ({"mean": [0, 0]}, "three means"),
@@ -249,7 +258,7 @@ def test_bad_settings():
     ):
         with pytest.raises(typica.InputError, match=message):
             Preprocessing.from_dict({**good, **change})
-    with pytest.raises(typica.InputError, match="from_dict: crop, resize missing"):
+    with pytest.raises(typica.InputError, match="from_dict: resize missing"):
         Preprocessing.from_dict({})
 
 

@@ -410,6 +410,12 @@ def test_a_head_is_asked_for(name, data: Data):
         make(name, data).fit(data.train[:, :5], data.labels)
 
 
+def test_features_in_place_of_logits_are_told_where_labels_may_lack_classes(data: Data):
+    told = "OpenMax.fit: no head, and labels of 4 classes; X is taken as logits of 12 classes"
+    with pytest.warns(typica.InputWarning, match=told):
+        typica.OpenMax().fit(np.abs(data.train) + 20 * np.eye(12)[data.labels], data.labels)
+
+
 @pytest.mark.parametrize("name", BARE_LOGITS)
 def test_features_are_not_taken_for_logits(name, data: Data):
     detector = typica.make_detector(name)

@@ -542,7 +542,8 @@ def test_openmax_gives_the_logit_of_a_class_without_model_to_the_unknown():
     labels = np.where(
         labels == 3, 2, labels
     )  # no row of class 3, and rows of class 2 that are taken for it
-    detector = OpenMax().fit(train, labels)
+    with pytest.warns(typica.InputWarning, match="labels of 3 classes; X is taken as logits of 4"):
+        detector = OpenMax().fit(train, labels)
     assert detector.shapes_[3] == 0 and (detector.shapes_[:3] > 0).all()
     np.testing.assert_allclose(
         detector.score_samples(test),

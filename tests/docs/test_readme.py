@@ -46,6 +46,7 @@ def test_the_first_screen_has_the_claim_the_install_the_lines_a_figure_and_a_tab
     first = "\n".join(lines[:45])
     for part in ("**Know when", "pip install typica", "```python", "threshold.svg", "| MSP |"):
         assert part in first
+    assert first.index("CTM()") < first.index("Quorum()")
     assert len(lines) < 110
 
 

@@ -441,9 +441,9 @@ def test_the_backends_to_choose_from_are_those_there_are(here: Path):
             '{"resize": 8, "crop": 8, "size": 3}',
             "size unknown; pass resize and crop, and what is wanted of mean, std, ",
         ),
-        ('{"resize": 8}', "crop missing; pass resize and crop, and what is wanted of mean, std, "),
+        ('{"crop": 8}', "resize missing; pass resize and crop, and what is wanted of mean, std, "),
         ('{"resize": 8, "crop": 9}', "crop=9 of resize=8; pass 0 < crop <= resize."),
-        ('{"resize": 8, "crop": 8, "mean": 1}', "a value of the wrong type ("),
+        ('{"resize": 8, "crop": 8, "mean": null}', "a value of the wrong type ("),
         ('{"resize": 8, "crop": 8, "exif": 1}', "exif=1; pass True or False."),
     ],
 )

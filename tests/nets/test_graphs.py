@@ -7,6 +7,8 @@ import functools
 import hashlib
 import io
 import os
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -161,6 +163,39 @@ def test_a_batch_size_that_a_trace_has_baked_in(folder):
 class Baked(nn.Module):
     def forward(self, x):
         return x.mean(0, keepdim=True).expand(len(x), 3)
+
+
+class Nested(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten())
+        self.fc = nn.Linear(144, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc(self.body(x))
+
+
+@pytest.mark.parametrize("how", ["traced", "scripted"])
+def test_images_that_do_not_fit_are_an_error_and_not_the_end_of_the_process(tmp_path, how):
+    path, model = tmp_path / "nested.pt", Nested().eval()
+    with torch_is_talkative():
+        made = torch.jit.trace(model, torch.ones(2, 1, 8, 8)) if how == "traced" else None
+        (made or torch.jit.script(model)).save(path)
+    # In another process: PyTorch would take this one with it.
+    code = f"""
+import torch
+from typica.errors import InputError
+from typica.nets import GraphExtractor
+extractor = GraphExtractor({str(path)!r}, trust=True)
+try:
+    extractor(torch.ones(2, 3, 8, 8))
+except InputError as error:
+    print("do not fit" in str(error), tuple(extractor(torch.ones(2, 1, 8, 8)).features.shape))
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert found.stdout.strip() == "True (2, 144)", found.stderr
 
 
 def test_programs_without_a_linear_head(tmp_path):

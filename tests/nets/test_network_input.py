@@ -65,15 +65,21 @@ def test_the_range_is_read_off_a_first_normalisation():
     [
         (conv(1), [(8, 8), (9, 9)], "it takes images of any size, and these are 8 x 8 and 9 x 9"),
         (conv(3), [(2000, 3000)], "it takes images of any size, and these are 3000 x 2000"),
-        (conv(5), [(8, 8)], "its first layer takes 5 channels, where images have 1 or 3"),
         (flat(7), [(8, 8)], "it takes no images of 1 or 3 channels and a usual size"),
     ],
-    ids=["sizes differ", "large", "five channels", "no image"],
+    ids=["sizes differ", "large", "no image"],
 )
 def test_what_cannot_be_read_off_is_asked_for_with_an_example(model, sizes, message):
     with pytest.raises(InputError, match=message) as error:
         transform_for(open_model(model), some(*sizes))
     assert 'e.g. transform \'{"resize": 28, "crop": 28, "mode": "L"' in str(error.value)
+
+
+def test_no_transform_is_asked_for_where_none_would_do():
+    wanted = "takes 5 channels, where images have 1 or 3; make its features yourself, and pass"
+    with pytest.raises(InputError, match=wanted) as error:
+        transform_for(open_model(conv(5)), some((8, 8)))
+    assert "transform" not in str(error.value)
 
 
 def test_what_is_given_goes_before_what_is_read_off():

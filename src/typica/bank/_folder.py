@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from typica.bank._files import HEAD, NAMES, OFFSETS
 from typica.bank._manifest import MANIFEST, MANIFEST_NEXT, is_bank, read_manifest
 from typica.errors import InputError
 from typica.files import DELETES_OPEN_FILES, LOCK, lock_folder
+
+_SHA256 = re.compile("[0-9a-f]{64}")
 
 
 def make_folder(path: Path) -> list[Path]:
@@ -52,7 +55,14 @@ def differences(there: Any, here: Any, path: str = "") -> list[str]:
         return lines
     if there == here:
         return []
-    return [f"{path.lstrip('.')} is {there!r} there and {here!r} here"]
+    return [f"{path.lstrip('.')} is {_shown(there)} there and {_shown(here)} here"]
+
+
+def _shown(value: Any) -> str:
+    """Return a JSON value for a message: of a SHA-256 its beginning tells enough."""
+    if isinstance(value, str) and _SHA256.fullmatch(value):
+        return f"{value[:16]}..."
+    return repr(value)
 
 
 def bank_settings(path: str | os.PathLike[str]) -> dict[str, Any] | None:

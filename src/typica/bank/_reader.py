@@ -195,12 +195,10 @@ class Bank:
 
     def _repr_html_(self) -> str:
         """Return a card for notebooks."""
-        classes = None if self.classes is None else ", ".join(self.classes[:8])
-        rows: list[list[object]] = [
-            ["folder", self.path],
-            ["classes", classes],
-            ["skipped", len(self.skipped)],
-        ]
+        rows: list[list[object]] = [["folder", self.path]]
+        if self.classes is not None:
+            rows.append(["classes", ", ".join(self.classes[:8])])
+        rows.append(["skipped", len(self.skipped)])
         return card(repr(self), rows)
 
     def __repr__(self) -> str:

@@ -35,7 +35,7 @@ from typica.bank._manifest import (
 )
 from typica.bank._names import encode_names
 from typica.bank._reader import Bank
-from typica.errors import FormatError, InputError, about
+from typica.errors import FormatError, InputError, about, by_caller
 from typica.files import DELETES_OPEN_FILES, FULL, LOCK, check_lock, is_locked, lock_folder
 from typica.head import Head
 
@@ -129,7 +129,7 @@ class BankWriter:
         if others:
             raise InputError(
                 f"{self.path}: holds a bank of something else ({'; '.join(others[:3])}); "
-                "choose another folder, or delete this one."
+                f"choose another folder, or {by_caller('delete this one', 'begin again, --fresh')}."
             )
         if not manifest.complete:
             self._cut(manifest)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from typica.arrays import AnyArray
+from typica.arrays import AnyArray, Labels
 from typica.bench._fit_tables import Held, On, fit_tables
 from typica.checks import FromFile
 from typica.data import (
@@ -86,7 +86,7 @@ def fit_files(
     made = _make(name, read, head, opened)
     reader = InputReader(opened.origin, reads_logits(made), whose=str(features), **network)
     if made.tags.reads == "layers":
-        n = _fit_layers(made, opened)
+        n = _fit_layers(made, opened, labels)
         reader.layers = reads_layers(made)  # which ones is known by now
         held_out = _held_out(reader, calibrate)
     else:
@@ -163,11 +163,13 @@ def _held_out(reader: InputReader, paths: Sequence[str | Path]) -> AnyArray | No
     return reader.rows([Path(path) for path in paths]) if paths else None
 
 
-def _fit_layers(detector: Detector, features: FeatureFile) -> int:
+def _fit_layers(detector: Detector, features: FeatureFile, labels: str | Path | None) -> int:
     """Fit on the layers of a bank, and return how many rows it has."""
     rows = features.read()
+    targets = rows.labels if labels is None else read_labels(labels)
+    _say_if_one_class(detector, targets)
     with work("fitting", len(rows.features)):
-        detector.fit(rows.features if features.bank is None else features.bank, rows.labels)
+        detector.fit(rows.features if features.bank is None else features.bank, targets)
     return len(rows.features)
 
 
@@ -179,14 +181,19 @@ def _fit_rows(detector: Detector, features: FeatureFile, labels: str | Path | No
     if logits:
         _say_what_are_logits(features)
         targets = _to_check_by(detector, features, targets)
-    if targets is None and detector.tags.uses_labels:
-        wanted = argument("labels")
-        note(f"no labels: all rows count as one class (pass {wanted} for one mean per class)")
+    _say_if_one_class(detector, targets)
     with work("fitting", len(train.features)), warnings.catch_warnings():
         # What are logits was just said.
         warnings.simplefilter("ignore", LogitsWarning)
         detector.fit(train.features, targets)
     return len(train.features)
+
+
+def _say_if_one_class(detector: Detector, targets: Labels | None) -> None:
+    tags = detector.tags
+    if targets is None and tags.uses_labels and not tags.needs_labels:
+        wanted = argument("labels")
+        note(f"no labels: all rows count as one class (pass {wanted} for one mean per class)")
 
 
 def _say_what_are_logits(features: FeatureFile) -> None:

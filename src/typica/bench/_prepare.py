@@ -27,6 +27,7 @@ from typica.data import (
     Preprocessing,
     check_origin,
     holds_images,
+    in_order,
     open_features,
     open_images,
     read_listing,
@@ -68,7 +69,8 @@ def prepare(
     opened = _open(suite, data, trust)
     transform = _transform(suite, opened, found)
     banks = cache or home() / "banks"
-    job = _SuiteJob(opened, transform, settings or Settings(), banks).by_one_backend(found)
+    job = _SuiteJob(opened, transform, settings or Settings(), banks, suite)
+    job = job.by_one_backend(found)
     sets = {name: job.features(name, place) for name, place in found.items()}
     rows, labels = _tables(suite, sets)
     ood = [name for name in suite.ood if name in sets]
@@ -183,6 +185,7 @@ class _SuiteJob:
     transform: Preprocessing
     settings: Settings
     cache: Path
+    suite: Suite
     _found: dict[str, Images] = field(default_factory=dict)
 
     def by_one_backend(self, found: Mapping[str, _Place]) -> _SuiteJob:
@@ -218,8 +221,14 @@ class _SuiteJob:
     def _images(self, name: str, place: _Place) -> Images:
         """Return a set's images, opened once: their fingerprint is kept with them."""
         if name not in self._found:
-            self._found[name] = place.images()
+            images = place.images()
+            classes = self._classes(name)
+            self._found[name] = images if classes is None else in_order(images, classes)
         return self._found[name]
+
+    def _classes(self, name: str) -> list[str] | None:
+        """Return the names of the network's outputs, if the suite has them, for a known set."""
+        return None if name in self.suite.ood else list(self.suite.classes) or None
 
     def _folder(self, name: str, images: Images) -> Path:
         return self.cache / f"{name}-{digest_of(self._identity(images))}"
@@ -233,7 +242,14 @@ class _SuiteJob:
         images = self._images(name, place)
         folder = self._folder(name, images)
         with work(name, len(images), UNIT):
-            bank = extract(images, self.opened, folder, self.transform, settings=self.settings)
+            bank = extract(
+                images,
+                self.opened,
+                folder,
+                self.transform,
+                classes=self._classes(name),
+                settings=self.settings,
+            )
         not_images = [f"{name}: not an image" for name in images.ignored]
         unread = [reason for _, reason in bank.skipped]
         file = FeatureFile(folder, bank)

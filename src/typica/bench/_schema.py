@@ -106,7 +106,7 @@ _SUITE: dict[str, tuple[Check, str]] = {
     "name": (_file_name, "a text that can be a file's name"),
     **dict.fromkeys(("title", "model", "weights", "layer", "features"), (_text, "a text")),
     "builtin": (lambda value: value in BUILTIN, f"one of {', '.join(BUILTIN)}"),
-    **dict.fromkeys(("layers", "near"), (_texts, "a list of texts")),
+    **dict.fromkeys(("classes", "layers", "near"), (_texts, "a list of texts")),
     **dict.fromkeys(
         ("transform", "id", "ood", "methods", "protocol", "published"), (_table, "a table")
     ),
@@ -114,7 +114,7 @@ _SUITE: dict[str, tuple[Check, str]] = {
 _TRANSFORM: dict[str, tuple[Check, str]] = {
     "resize": (_size, "a whole number of pixels, or height and width"),
     "crop": (_count(1), "a whole number of pixels"),
-    **dict.fromkeys(("mean", "std"), (_per_channel, "three numbers, or one of grey")),
+    **dict.fromkeys(("mean", "std"), (_per_channel, "three numbers, or one for all")),
     "mode": (_text, "a text"),
     "interpolation": (_text, "a text"),
     "scale": (_number, "a number"),
@@ -144,10 +144,11 @@ _PUBLISHED: dict[str, tuple[Check, str]] = {
 
 
 class Problems:
-    """What is wrong with a file, collected to be said at once."""
+    """What is wrong with a file, collected to be said at once; advice: what to do about it."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, advice: str = "fix the file") -> None:
         self.file = file
+        self.advice = advice
         self.found: list[str] = []
 
     def note(self, problem: str) -> None:
@@ -157,9 +158,10 @@ class Problems:
     def raise_any(self) -> None:
         """Raise if there are problems, naming all of them."""
         if self.found:
-            listed = "".join(f"\n  {problem}" for problem in self.found)
             what = "1 problem" if len(self.found) == 1 else f"{len(self.found)} problems"
-            raise InputError(f"{self.file}: {what}; fix the file:{listed}")
+            error = InputError(f"{self.file}: {what}; {self.advice}:")
+            error.problems = self.found
+            raise error
 
     def unknown(self, key: str, known: Iterable[str], inside: str, what: str = "key") -> None:
         """Note a name that is not known, with the one that was probably meant."""

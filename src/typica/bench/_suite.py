@@ -74,8 +74,9 @@ class Suite:
     package.module:function), its `weights` and, where they are not the last, its `layer`, or say in
     `features` what rows of features they are given, in a folder. layers:
     the names of those that the experiment `layers` looks at, the first first. transform: fields of
-    the model's preprocessing that differ. near: OOD sets that resemble the training data. methods:
-    parameters by method. folder: where the file lies, for its relative paths.
+    the model's preprocessing that differ. classes: the names of the network's outputs in their
+    order, where it is not that of the folders' names. near: OOD sets that resemble the training
+    data. methods: parameters by method. folder: where the file lies, for its relative paths.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Suite:
     features: str | None = None
     layer: str | None = None
     layers: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
     transform: Mapping[str, Any] = field(default_factory=dict)
     train: Source = Source()
     test: Source = Source()
@@ -105,7 +107,8 @@ class Suite:
         """Give the suite as plain JSON types."""
         record = asdict(self)
         record["folder"] = None if self.folder is None else str(self.folder)
-        record["layers"], record["near"] = list(self.layers), list(self.near)
+        for key in ("layers", "classes", "near"):
+            record[key] = list(record[key])
         record["protocol"]["knn_grid"] = list(self.protocol.knn_grid)
         return record
 
@@ -162,7 +165,8 @@ def load_suite(
     with reading(name, "not a TOML file", "fix it, or start from `typica suite init`"):
         document = tomllib.loads(text)
     folder = None if shipped else Path(name).resolve().parent
-    problems = Problems(name)
+    # Nobody is to fix a suite that comes with Typica: what it names is missing.
+    problems = Problems(name, "get what is missing" if shipped else "fix the file")
     values = read_suite(document, problems)
     if check_paths:
         _check_paths(values, folder, None if data is None else Path(data), problems)
@@ -173,7 +177,7 @@ def load_suite(
 def _made(values: dict[str, Any], name: str, folder: Path | None) -> Suite:
     tables = {key: values.pop(key, {}) for key in ("id", "ood", "protocol")}
     printed = values.pop("published", None)
-    values |= {key: tuple(values.pop(key, ())) for key in ("layers", "near")}
+    values |= {key: tuple(values.pop(key, ())) for key in ("layers", "classes", "near")}
     values |= {key: Source(**entry) for key, entry in tables["id"].items()}
     values["ood"] = {key: Source(**entry) for key, entry in tables["ood"].items()}
     if "knn_grid" in tables["protocol"]:

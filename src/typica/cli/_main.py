@@ -61,7 +61,9 @@ def _run(given: list[str]) -> None:
         warnings.showwarning = _show_warning
         try:
             app(wanted, prog_name="typica")
-        except (InputError, OSError, MemoryError) as error:
+        except InputError as error:
+            _fail(*error.lines(), code=BAD_INPUT)
+        except (OSError, MemoryError) as error:
             _fail(str(error) or type(error).__name__, code=BAD_INPUT)
         except Exception as error:
             _fail_unforeseen(error)
@@ -77,10 +79,12 @@ def _fail_unforeseen(error: Exception) -> NoReturn:
     _fail(f"internal error: {what}; --debug shows where, please report it", code=INTERNAL)
 
 
-def _fail(message: str, code: int) -> NoReturn:
+def _fail(message: str, *problems: str, code: int) -> NoReturn:
     from typica.cli._show import complain  # noqa: PLC0415 (rich, which `--version` does not need)
 
     complain(f"error: {message}", style="red")
+    for problem in problems:
+        complain(problem, style="red")
     raise SystemExit(code)
 
 

@@ -131,4 +131,6 @@ def _batch(
 def _with_way_out(error: ImageError) -> ImageError:
     """Add to the error about one of many images how to go on without it."""
     message = str(error.args[0]).removesuffix(".")
-    return ImageError(f"{message}, or leave it out with {argument('on_error', 'skip')}.")
+    if not message.endswith("leave it out"):
+        message += ", or leave it out"
+    return ImageError(f"{message} with {argument('on_error', 'skip')}.")

@@ -36,10 +36,11 @@ class Preprocessing:
     float32. `std` is what `Perturb` takes as its own.
 
     resize: (height, width) is that size whatever the image's shape, None leaves images as they are.
-    crop: None keeps all that resizing leaves. mean, std: one number per channel, 0 and 1 if left
-    out. exif: first turn a Pillow image as its EXIF orientation says, as people see it. torchvision
-    does not by itself; pass False for a network that was trained without, and for exact
-    comparisons. mode: "RGB", "L" for one channel of grey, or "BGR" for colours in OpenCV's order.
+    crop: None keeps all that resizing leaves. mean, std: one number per channel, or one for all; 0
+    and 1 if left out. exif: first turn a Pillow image as its EXIF orientation says, as people see
+    it. torchvision does not by itself; pass False for a network that was trained without, and for
+    exact comparisons. mode: "RGB", "L" for one channel of grey, or "BGR" for colours in OpenCV's
+    order.
 
     >>> tiny = Preprocessing(resize=2, crop=2, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
     >>> tiny(np.full((1, 4, 6, 3), 255, dtype=np.uint8))[0, :, 0, 0]
@@ -98,8 +99,8 @@ class Preprocessing:
 
     def _each(self, values: Any, default: float) -> tuple[float, ...]:
         """Return one number per channel of what was given for all, for each or not at all."""
-        if isinstance(values, int | float) and self.channels == 1:
-            return (float(values),)
+        if isinstance(values, int | float):
+            return (float(values),) * self.channels
         return tuple(map(float, values)) or (default,) * self.channels
 
     def _check_numbers(self) -> None:
@@ -231,23 +232,28 @@ class Preprocessing:
     @classmethod
     @border
     def from_dict(cls, settings: Mapping[str, Any]) -> Preprocessing:
-        """Return the preprocessing with these settings; those left out have their defaults."""
+        """Return the preprocessing with these settings; those left out have their defaults.
+
+        Where `resize` is one number, `crop` is the same if left out, so that images are square.
+
+        >>> Preprocessing.from_dict({"resize": 32, "mean": 0.5}).shape
+        (3, 32, 32)
+        """
         unknown = ", ".join(sorted(set(settings) - set(cls.keys())))
-        cropped = isinstance(settings.get("resize", 0), int)
-        needed = {"resize", "crop"} if cropped else {"resize"}
-        missing = ", ".join(sorted(needed - set(settings)))
-        if unknown or missing:
-            found = f"{unknown} unknown" if unknown else f"{missing} missing"
+        if unknown or "resize" not in settings:
+            found = f"{unknown} unknown" if unknown else "resize missing"
             raise InputError(
                 f"{found}; pass resize and crop, and what is wanted of {', '.join(cls.keys()[2:])}."
             )
+        square = isinstance(settings["resize"], int)
+        default = {"crop": settings["resize"]} if square else {}
         try:
-            return cls(**settings)
+            return cls(**{**default, **settings})
         except TypeError as error:
             raise InputError(
                 f"a value of the wrong type ({error}); "
-                "pass whole numbers for resize and crop, three numbers each for mean and std (one "
-                "where the mode is L)."
+                "pass whole numbers for resize and crop, one number for mean and std or one per "
+                "channel."
             ) from None
 
     @classmethod

@@ -75,6 +75,8 @@ class Monitor:
     True
     >>> 5000 <= monitor.alarm_at < 5100, abs(monitor.changed_at - 5000) < 30
     (True, True)
+    >>> Monitor(rng.normal(size=1000))
+    Monitor: 0 inputs, no drift seen, wealth 1 (alarm at 100)
     """
 
     alarm_at: int | None
@@ -142,6 +144,11 @@ class Monitor:
     def by_class(self) -> bool:
         """Whether scores are compared within groups of predicted classes."""
         return self.calibration.by_class
+
+    def __repr__(self) -> str:
+        seen = f"alarm at {self.alarm_at}" if self.alarm else "no drift seen"
+        wealth = f"wealth {self.wealth:.4g} (alarm at {self.limit:g})"
+        return f"Monitor: {self.inputs} inputs, {seen}, {wealth}"
 
     def reset(self) -> None:
         """Begin anew with the calibration scores alone; each beginning may raise a false alarm."""

@@ -115,14 +115,18 @@ class Detector(OutlierMixin, Decider):
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """Return one line on what a fitted detector knows; scikit-learn's of an unfitted one."""
-        return summary(self) if self._has_learnt() else str(super().__repr__(N_CHAR_MAX))
+        return summary(self) if self._knows_something() else str(super().__repr__(N_CHAR_MAX))
 
     def _repr_html_inner(self) -> str:
         """Return a card of a fitted detector; scikit-learn's diagram of an unfitted one.
 
         scikit-learn's `_repr_html_` asks for this, unless its `display` is "text".
         """
-        return fitted_card(self) if self._has_learnt() else str(super()._repr_html_inner())
+        return fitted_card(self) if self._knows_something() else str(super()._repr_html_inner())
+
+    def _knows_something(self) -> bool:
+        """Tell whether it was fitted, or calibrated, which needs no fit of some."""
+        return self._has_learnt() or hasattr(self, "calibration_")
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)

@@ -101,8 +101,9 @@ def extract(
         )
     found = open_images(images, labels=labels, split=split)
     say_left_out(found)
-    if classes is not None:
-        found = in_order(found, _named(classes))
+    names = None if classes is None else _named(classes)
+    if names is not None and found.classes != names:
+        found = in_order(found, names)
     chosen = transform_for(opened, found, transform)
     job = _ExtractionJob(opened, found, chosen, settings or Settings(), named=classes is not None)
     job.place = _place(images, split)
@@ -143,7 +144,7 @@ def _say_if_doubtful(bank: Bank) -> None:
             f"labels and outputs disagree: {order.top_1:.1%} of the labels are predicted (top-1), "
             f"{order.best:.1%} if the outputs are {told_order(order, bank.classes)}; name them in "
             f"that order, {argument('classes', 'FILE')} of `typica extract` "
-            f"({argument('fresh', True)} for the same bank)"
+            f"({argument('fresh', True)} for the same bank), `classes` of a suite"
         )
 
 

@@ -115,7 +115,7 @@ def _fitting(network: _Input, sizes: list[Size]) -> tuple[int, Size]:
     fits = _that_fit(network, network.sides or [*small, *squares])
     first = next(fits, None)
     if first is None:
-        raise InputError(f"{network.what_it_takes()}; {_say_how()}.")
+        raise network.refusal()
     if [first[1]] in (sizes, network.sides) or next(fits, None) is None:
         return first
     shown = " and ".join(f"{width} x {height}" for height, width in sizes[:2])
@@ -165,15 +165,18 @@ class _Input:
             return 255.0
         return 1.0 if float(mean.abs().max()) > _RAW else 255.0
 
-    def what_it_takes(self) -> str:
-        """Say what is known of an input that no image fits."""
+    def refusal(self) -> InputError:
+        """Return the error that says what is known of an input that no image fits."""
         if self._shape:
-            return f"it takes {tuple(self._shape)}, channels first"
+            return InputError(f"it takes {tuple(self._shape)}, channels first; {_say_how()}.")
         for layer in _leaves(self.extractor):
             taken = getattr(layer, "in_channels", None)
             if taken is not None and taken not in _MODES:
-                return f"its first layer takes {taken} channels, where images have 1 or 3"
-        return "it takes no images of 1 or 3 channels and a usual size"
+                return InputError(
+                    f"its first layer takes {taken} channels, where images have 1 or 3; "
+                    "make its features yourself, and pass these."
+                )
+        return InputError(f"it takes no images of 1 or 3 channels and a usual size; {_say_how()}.")
 
 
 def _leaves(extractor: Any) -> Iterator[Any]:
@@ -217,5 +220,5 @@ def check_settings(given: Mapping[str, Any]) -> None:
         Preprocessing.from_dict(given)
         return
     numbers = [given.get(key) for key in ("mean", "std")]
-    one = any(isinstance(number, int | float) for number in numbers)
+    one = any(isinstance(number, list | tuple) and len(number) == 1 for number in numbers)
     Preprocessing.from_dict({"resize": None, "mode": "L" if one else "RGB", **given})

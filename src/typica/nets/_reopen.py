@@ -150,7 +150,13 @@ def _check_program(spec: Any, origin: Origin) -> None:
 
 def _check_code(spec: Any, origin: Origin) -> None:
     """Refuse a function in other code than the detector was fitted with, before any of it runs."""
-    code = code_of(str(spec).rpartition(":")[0]) if is_function(spec) else None
+    module = str(spec).rpartition(":")[0]
+    code = code_of(module) if is_function(spec) else None
+    if code is None and origin.code is not None and is_function(spec):
+        raise InputError(
+            f"its model is the function {spec}, and there is no module {module!r} here; run in "
+            "the folder where it lies, or install it."
+        )
     if code != origin.code:
         raise InputError(
             f"the code of {spec} is not what it was when the detector was fitted; "

@@ -49,9 +49,10 @@ class LogitDetector(Detector):
         """Learn from training features X or, without a head, logits; see `Detector.fit`.
 
         Without a head, labels of another number of classes than X has columns are refused: X is
-        then features, most likely.
+        then features, most likely. Of a method that is defined by labels, which may lack classes,
+        that is a warning.
         """
-        if self.head is None and not self.tags.uses_labels and not is_bank(X):
+        if self.head is None and not is_bank(X):
             self._check_logits(X, y)
         return super().fit(X, y)
 
@@ -62,12 +63,20 @@ class LogitDetector(Detector):
             self._warn_of_logits(width)
             return
         classes = len(set(to_numpy(y).ravel().tolist()))
-        if classes != width:
-            raise InputError(
-                f"labels of {classes} classes and {width} columns, which would be taken as logits "
-                f"of {width} classes; for features pass {with_head()}, for logits "
-                "leave out the labels."
+        if classes == width:
+            return
+        if self.tags.uses_labels:
+            warn(
+                f"{type(self).__name__}.fit: no head, and labels of {classes} classes; X is taken "
+                f"as logits of {width} classes. Pass {with_head()} if these are features.",
+                LogitsWarning,
             )
+            return
+        raise InputError(
+            f"labels of {classes} classes and {width} columns, which would be taken as logits "
+            f"of {width} classes; for features pass {with_head()}, for logits "
+            "leave out the labels."
+        )
 
     def _warn_of_logits(self, width: int) -> None:
         if self.tags.needs_fit:  # one that learns from logits is often given them without labels

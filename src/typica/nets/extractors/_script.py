@@ -26,7 +26,7 @@ _CONTAINERS = ("prim::TupleConstruct", "prim::ListConstruct", "prim::DictConstru
 
 def load_script(path: Path, device: Any) -> Program:
     """Read a TorchScript file, which may run code, and return it as a program."""
-    graph = _graph(path, device)
+    graph, modules = _graph(path, device)
     nodes = list(graph.nodes())
     _check(graph, nodes, path)
     walk = _walk(nodes)
@@ -44,11 +44,15 @@ def load_script(path: Path, device: Any) -> Program:
     if kind == "addmm":
         beta, alpha = (head.inputsAt(i).toIValue() for i in (3, 4))
     weight, bias = head_tensors(kind, weight.toIValue(), bias.toIValue(), alpha, beta)
-    return Program(_function(graph, [x, head.output()]), weight, bias, weight.dtype)
+    run = _function(graph, [x, head.output()])
+    # Where an operator raises, PyTorch reads names off the modules that the graph was made of: it
+    # dies of SIGSEGV if they are gone.
+    run.modules = modules
+    return Program(run, weight, bias, weight.dtype)
 
 
-def _graph(path: Path, device: Any) -> Any:
-    """Return the whole program as one graph, with its weights as constants."""
+def _graph(path: Path, device: Any) -> tuple[Any, Any]:
+    """Return the whole program as one graph, with its weights as constants, and its modules."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that TorchScript is old
         try:
@@ -59,13 +63,14 @@ def _graph(path: Path, device: Any) -> Any:
                 "write one with torch.jit.trace(model.eval(), images).save(FILE)."
             ) from error
         try:
-            graph = torch.jit.freeze(module).graph.copy()
+            frozen = torch.jit.freeze(module)
+            graph = frozen.graph.copy()
         except RuntimeError as error:
             raise InputError(
                 f"{path} cannot be frozen ({reason_of(error)}); export the model as .onnx."
             ) from error
     torch._C._jit_pass_inline(graph)
-    return graph
+    return graph, (module, frozen)
 
 
 def _check(graph: Any, nodes: list[Any], path: Path) -> None:
