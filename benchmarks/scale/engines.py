@@ -17,7 +17,6 @@ import argparse
 import contextlib
 import json
 import logging
-import os
 import shutil
 import subprocess
 import sys
@@ -33,7 +32,7 @@ import pyarrow.parquet as pq
 from scipy.sparse import csr_array
 
 from typica import CTM, scale
-from typica.scale import _jobs
+from typica.scale import _worker_jobs
 
 WIDTH, CLASSES = 512, 100
 GROUP = 25_000  # rows of a row group, 51 MB
@@ -155,7 +154,6 @@ def cluster_of(engine: str, workers: int) -> Iterator[Any]:
         yield RayCluster()
         ray.shutdown()
     else:
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         with scale.spark.connect(f"local[{workers},4]") as cluster:
             yield cluster
 
@@ -176,7 +174,7 @@ def times_of(cluster: Any, folder: Path, times: int) -> dict[str, float]:
         "score": lambda: scored(detector, rows, folder, cluster),
     }
     if cluster is not None:
-        tasks = [_jobs.pack_part(tables, part) for part in tables.parts]
+        tasks = [_worker_jobs.pack_part(tables, part) for part in tables.parts]
         work["reads"] = lambda: drained(cluster.map(reads, tasks))
         work["sums"] = lambda: drained(cluster.map(sums, tasks))
     found: dict[str, float] = {}
@@ -205,7 +203,7 @@ def drained(results: Iterator[bytes]) -> None:
 
 def records(task: bytes) -> Iterator[Any]:
     """Yield the record batches of a part, by pyarrow alone."""
-    part, _ = _jobs.unpack_part(task)
+    part, _ = _worker_jobs.unpack_part(task)
     file = pq.ParquetFile(part.file.path, pre_buffer=False, buffer_size=2**20)
     groups = range(*part.groups)
     yield from file.iter_batches(2**14, row_groups=groups, columns=["embedding", "label"])
