@@ -101,10 +101,11 @@ def report(engine: str, workers: int, sizes: list[int], asked: Any) -> int:
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
     found = json.loads(done.stdout.splitlines()[-1])
     if asked.record is not None:
-        record(asked.record, engine, workers, dict(found))
+        record(asked.record, engine, workers, found)
     missed = 0
     name = "one machine" if engine == "none" else f"{engine}, {workers} workers"
-    told = f"up in {found['up']:.1f} s, {1000 * found['task']:.1f} ms for a task that does nothing"
+    up, task = found["0"]["up"], 1000 * found["0"]["task"]
+    told = f"up in {up:.1f} s, {task:.1f} ms for a task that does nothing"
     print(f"{name}: {told}", flush=True)
     for rows in sizes:
         times = found[str(rows)]
@@ -130,10 +131,8 @@ def record(path: Path, engine: str, workers: int, found: dict[str, Any]) -> None
         with path.open(encoding="utf-8", newline="") as file:
             lines = list(csv.reader(file))[1:]
     kept = [line for line in lines if line[:2] != [engine, str(workers)]]
-    for what in ("up", "task"):
-        kept.append([engine, str(workers), "0", what, f"{found.pop(what):.4f}"])
     for rows, times in found.items():
-        kept += [[engine, str(workers), rows, what, f"{took:.3f}"] for what, took in times.items()]
+        kept += [[engine, str(workers), rows, what, f"{took:.4f}"] for what, took in times.items()]
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["engine", "workers", "rows", "what", "seconds"])
@@ -148,7 +147,7 @@ def measured(
     with cluster_of(engine, workers) as cluster:
         up = time.perf_counter() - start
         warm(cluster, folder / str(sizes[0]))
-        found: dict[str, Any] = {"up": up, "task": task_seconds(cluster)}
+        found: dict[str, Any] = {"0": {"up": up, "task": task_seconds(cluster)}}
         for rows in sizes:
             found[str(rows)] = times_of(cluster, folder / str(rows), times)
     return found
