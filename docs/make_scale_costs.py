@@ -27,7 +27,9 @@ NETWORK = 1e9  # bytes per second, assumed
 PRICE = 0.05  # dollars for an hour of a worker, assumed
 KNOWN = {"ImageNet-1k": 1_281_167, "100 million": 1e8, "5 billion": 5e9}
 CLUSTERS = (1, 16, 128, 1024)
+ENGINES = ("dask", "ray", "spark")
 NAMES = {"none": "none", "dask": "Dask", "ray": "Ray", "spark": "Spark"}
+SIMULATED = "dask"
 MARKED = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 Line = dict[str, str]
@@ -95,6 +97,10 @@ class Engines:
         """Return the bytes per second that a worker learns where another works beside it."""
         return 4 * WIDTH * self.most / self.seconds[engine, 2, self.most, "fit"] / 2
 
+    def task(self, engine: str) -> float:
+        """Return the seconds of a task that does nothing."""
+        return self.seconds[engine, 2, 0, "task"]
+
 
 def engines() -> str:
     """Return what engines do at three sizes."""
@@ -145,22 +151,20 @@ def merge_rate() -> float:
 
 def constants_of(engine: str) -> Constants:
     """Return the constants of an engine, rounded as the page states them."""
-    learn, merge = Engines().learn(engine), merge_rate()
-    return Constants(round(learn / 1e6) * 1e6, round(merge / 1e6) * 1e6, NETWORK)
-
-
-def slowest() -> str:
-    """Return the engine whose workers learn the least per second: the tables are of that one."""
     found = Engines()
-    return min(("dask", "ray", "spark"), key=found.learn)
+    learn, merge = round(found.learn(engine) / 1e6), round(merge_rate() / 1e6)
+    return Constants(1e6 * learn, 1e6 * merge, NETWORK, round(found.task(engine), 4))
 
 
 def constants() -> str:
     """Return what the formula takes."""
     rows = []
-    for engine in ("dask", "ray", "spark"):
+    for engine in ENGINES:
         speed = f"{constants_of(engine).learn / 1e6:.0f} MB/s"
         rows.append((f"v, a worker learns on {NAMES[engine]}", speed, "measured"))
+    for engine in ENGINES:
+        took = f"{1000 * constants_of(engine).task:.1f} ms"
+        rows.append((f"h, {NAMES[engine]} takes for a part", took, "measured"))
     merge = constants_of("dask").merge / 1e6
     rows.append(("m, a worker merges states", f"{merge:.0f} MB/s", "measured"))
     rows.append(("n, a worker receives", f"{NETWORK / 1e6:.0f} MB/s", "assumed"))
@@ -174,41 +178,47 @@ def constants() -> str:
 
 
 def known() -> str:
-    """Return time and cost of known sizes, by the formula."""
+    """Return time and cost of known sizes on each engine, by the formula."""
+    speeds = [constants_of(engine) for engine in ENGINES]
     rows = []
-    speeds = constants_of(slowest())
     for name, count in KNOWN.items():
         for workers in CLUSTERS:
             fit = Fit(count, TOLD, 1000, workers)
             if workers > fit.parts:
                 continue
-            told, run = formula(fit, speeds), simulate(fit, speeds).seconds
-            hours = workers * told / 3600
-            cost = f"{hours:,.2f}", f"${hours * PRICE:,.2f}"
+            seconds = [formula(fit, of) for of in speeds]
+            costs = [PRICE * workers * took / 3600 for took in seconds]
             size = f"{fit.size / 1e9:,.0f}", f"{workers:,}", f"{fit.parts:,}"
-            rows.append((name, *size, f"{told:,.0f}", f"{run:,.0f}", *cost))
-    heads = ("rows", "GB", "workers", "parts", "seconds", "simulated", "worker hours", "cost")
-    return table(heads, rows)
+            told = [f"{took:,.0f}" for took in seconds], [f"${cost:,.2f}" for cost in costs]
+            rows.append((name, *size, *told[0], *told[1]))
+    names = [NAMES[engine] for engine in ENGINES]
+    heads = [f"{name}, seconds" for name in names] + [f"{name}, cost" for name in names]
+    return table(["rows", "GB", "workers", "parts", *heads], rows)
 
 
 def growth() -> str:
     """Return simulated fits that grow in workers and classes, and what larger parts do."""
-    base = Fit(1e8, TOLD, 1000, 1)
+    base = Fit(1e8, TOLD, 1000, 128)
+    many = replace(base, classes=100_000)
     fits = [replace(base, workers=workers) for workers in (16, 128, 1024)]
-    fits += [replace(base, workers=128, classes=count) for count in (10_000, 100_000)]
-    fits += [replace(base, workers=128, classes=100_000, part=PART * k) for k in (4, 16)]
-    fits += [Fit(5e9, TOLD, 1000, workers) for workers in (1024, 8192)]
-    fits += [Fit(5e9, TOLD, 100_000, 1024, part=PART * k) for k in (1, 16)]
+    fits += [replace(base, classes=10_000), many, replace(many, part=16 * PART)]
+    fits += [replace(many, sorted=True)]
+    fits += [Fit(5e9, TOLD, 1000, 1024), Fit(5e9, TOLD, 1000, 1024, part=4 * PART)]
+    fits += [Fit(5e9, TOLD, 100_000, 1024, part=k * PART) for k in (1, 16)]
+    fits += [Fit(5e9, TOLD, 100_000, 1024, sorted=True)]
     rows = []
-    speeds = constants_of(slowest())
+    speeds = constants_of(SIMULATED)
     for fit in fits:
         run = simulate(fit, speeds)
-        sizes = [f"{fit.classes:,}", f"{fit.workers:,}", f"{fit.part / 1e6:,.0f}"]
+        classes = f"{fit.classes:,}, sorted" if fit.sorted else f"{fit.classes:,}"
+        sizes = [classes, f"{fit.workers:,}", f"{fit.part / 1e6:,.0f}"]
         sizes += [f"{fit.parts:,}", f"{fit.state / 1e6:,.0f}"]
-        took = [f"{run.seconds:,.0f}", f"{run.tail:,.1f}", f"{100 * run.merging:.0f} %"]
+        told = "" if fit.sorted else f"{formula(fit, speeds):,.0f}"
+        took = [told, f"{run.seconds:,.0f}", f"{run.tail:,.1f}"]
+        took.append(f"{100 * run.merging:.0f} %")
         rows.append((f"{fit.rows / 1e6:,.0f} million", *sizes, *took))
-    heads = ["rows", "classes", "workers", "part MB", "parts", "MB a state", "seconds"]
-    return table([*heads, "after the last part", "of the work is merging"], rows)
+    heads = ["rows", "classes", "workers", "part MB", "parts", "MB a state", "formula, s"]
+    return table([*heads, "simulated, s", "after the last part, s", "merging"], rows)
 
 
 TABLES = {

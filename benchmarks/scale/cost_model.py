@@ -2,12 +2,14 @@
 
 A worker reads and learns a part at so many bytes per second; what was learnt, a state, is merged
 with others FAN at a time by whichever worker is free, as soon as they are there, and goes to it
-over the network. docs/scale_costs.md tells what comes of it; its constants are measured.
+over the network. The engine hands out one task after the other, and takes its time for each.
+docs/scale_costs.md tells what comes of it; its constants are measured.
 
-    T = B / (N v) + P S F / ((F - 1) N w) + L F S / w,    1 / w = 1 / merge + 1 / network
+    T = max(B / (N v) + P S F / ((F - 1) N w),  P h) + L F S / w,    1 / w = 1 / merge + 1 / network
 
 B: bytes of features; N: workers; v: bytes per second that a worker learns; P: parts; S: bytes of a
-state; F: states merged at a time; L = ceil(log_F P): levels of the tree.
+state; F: states merged at a time; L = ceil(log_F P): levels of the tree; h: what the engine itself
+takes for a part, with its share of the tree.
 """
 
 from __future__ import annotations
@@ -24,11 +26,15 @@ SAMPLE = 2048  # rows that a state carries for the provisional threshold
 
 @dataclass(frozen=True)
 class Constants:
-    """Bytes per second that a worker learns and merges, and that go to it over the network."""
+    """Bytes per second that a worker learns and merges, and that go to it over the network.
+
+    task: seconds that the engine itself takes for a part, with its share of the tree.
+    """
 
     learn: float
     merge: float
     network: float
+    task: float = 0.0
 
     @property
     def through(self) -> float:
@@ -38,7 +44,10 @@ class Constants:
 
 @dataclass(frozen=True)
 class Fit:
-    """Rows of so many features and classes, cut into parts of so many bytes, on N workers."""
+    """Rows of so many features and classes, cut into parts of so many bytes, on N workers.
+
+    sorted: by class, so that a part knows a few classes only; else every part knows all of them.
+    """
 
     rows: float
     width: int
@@ -46,6 +55,7 @@ class Fit:
     workers: int
     part: float = PART
     fan: int = FAN
+    sorted: bool = False
 
     @property
     def size(self) -> float:
@@ -60,7 +70,12 @@ class Fit:
     @property
     def state(self) -> float:
         """Bytes of a state of CTM: a sum in float64 for each class, and a sample of rows."""
-        return 8.0 * self.classes * self.width + 4.0 * SAMPLE * self.width
+        return self.state_at(0)
+
+    def state_at(self, level: int) -> float:
+        """Return the bytes of a state that was merged so many times, FAN at a time."""
+        share = min(1.0, self.fan**level / self.parts) if self.sorted else 1.0
+        return 8.0 * share * self.classes * self.width + 4.0 * SAMPLE * self.width
 
     @property
     def levels(self) -> int:
@@ -69,7 +84,7 @@ class Fit:
 
 
 def formula(fit: Fit, constants: Constants) -> float:
-    """Return the seconds of a fit: learning, merging meanwhile, and the tree after the last part.
+    """Return the seconds of a fit whose parts know all classes, by the formula above.
 
     >>> round(formula(Fit(1e6, 768, 1000, 4), Constants(1e9, 1e9, 1e9)), 2)
     1.25
@@ -80,7 +95,7 @@ def formula(fit: Fit, constants: Constants) -> float:
         return learning
     merging = fit.parts * each * fit.fan / (fit.fan - 1) / fit.workers
     last = fit.levels * min(fit.fan, fit.parts) * each if fit.workers > 1 else 0.0
-    return learning + merging + last
+    return max(learning + merging, fit.parts * constants.task) + last
 
 
 @dataclass(frozen=True)
@@ -125,20 +140,22 @@ def simulate(fit: Fit, constants: Constants) -> Course:
     True
     """
     learning = fit.size / fit.parts / constants.learn
-    each = fit.state / constants.through
     tree = Tree(fit.parts, fit.fan)
-    begun, idle, now, last, merging = 0, fit.workers, 0.0, 0.0, 0.0
+    handing = constants.task * (fit.fan - 1) / fit.fan  # of each task, merges among them
+    begun, idle, now, last, merging, handed = 0, fit.workers, 0.0, 0.0, 0.0, 0.0
     ends: list[tuple[float, int]] = []  # when a task ends, and the level of what it makes
     while not tree.done:
         while idle and (tree.ready or begun < fit.parts):
             idle -= 1
+            handed = max(now, handed) + handing
             if tree.ready:
                 level, size = tree.ready.popleft()
-                merging += size * each
-                heapq.heappush(ends, (now + size * each, level + 1))
+                took = size * fit.state_at(level) / constants.through
+                merging += took
+                heapq.heappush(ends, (handed + took, level + 1))
             else:
                 begun += 1
-                heapq.heappush(ends, (now + learning, 0))
+                heapq.heappush(ends, (handed + learning, 0))
         now, level = heapq.heappop(ends)
         idle += 1
         if level == 0:
