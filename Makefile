@@ -176,12 +176,12 @@ dist: .dist/ready
 bench: .venv/dev
 	$(BIN)/python benchmarks/run.py
 
-# ROWS=10000000 takes 20 GB for one machine, and 30 GB for the engines.
+# ROWS=10000000 takes 20 GB for one machine, and 30 GB for the engines. RECORD=1 keeps the times for docs/make_scale_costs.py.
 ROWS ?= 1000000
 bench-scale: .venv/dev .scale/ready
-	$(BIN)/python benchmarks/scale/one_machine.py --rows $(ROWS) --remove
-	$(SCALE) benchmarks/scale/engines.py --rows $(ROWS) --remove
-	$(SCALE) benchmarks/scale/merge_tree.py
+	$(BIN)/python benchmarks/scale/one_machine.py --rows $(ROWS) --remove $(if $(RECORD),--record docs/measured_one_machine.csv)
+	$(SCALE) benchmarks/scale/engines.py --rows $(ROWS) --remove $(if $(RECORD),--record docs/measured_scale.csv)
+	$(SCALE) benchmarks/scale/merge_tree.py $(if $(RECORD),--record docs/measured_merge.csv)
 
 clean:
 	rm -rf demo-result .venv .web .bare .oracles .alibi .serve .scale .docs .dist site .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist

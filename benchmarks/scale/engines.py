@@ -6,24 +6,25 @@ writes three sizes of rows x 512 numbers in float32 as Parquet, and fits and sco
 one machine, then on Dask, Ray and Spark with 1 and with 2 workers. Clusters are up and have done
 some work before anything is measured; each time is the least of a few.
 
-Bare maps are what one would write by hand on the same engine: its own map over the same parts, each
-of which is read by pyarrow alone ("reads"), or read and summed by class with one product of SciPy
-("sums"); nothing comes back. What the drivers add is told as a ratio to the latter.
+Bare maps are what one would write by hand on the same engine, by its own map and without Typica,
+over the same parts: each is read by pyarrow alone ("reads"), or read and summed by class with one
+product of SciPy ("sums"); nothing comes back. What the drivers add is told as a ratio to the
+latter. `--record docs/measured_scale.csv` keeps the times for docs/make_scale_costs.py.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import csv
 import json
 import logging
-import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +34,13 @@ import pyarrow.parquet as pq
 from scipy.sparse import csr_array
 
 from typica import CTM, scale
-from typica.scale import _jobs
+from typica.scale import _worker_jobs
 
 WIDTH, CLASSES = 512, 100
 GROUP = 25_000  # rows of a row group, 51 MB
 PART = 2**26  # bytes of a part, so that small data have several
 TIMES = 3
+TASKS = 512  # that do nothing
 MOST = 1.3  # times a bare map that sums
 ENGINES = ("dask", "ray", "spark")
 
@@ -51,6 +53,7 @@ def main() -> int:
     parser.add_argument("--engine", choices=("none", *ENGINES), action="append")
     parser.add_argument("--workers", type=int, action="append")
     parser.add_argument("--only", help="one measurement, in this process")
+    parser.add_argument("--record", type=Path, help="a table of all times, whose other lines stay")
     parser.add_argument("--remove", action="store_true")
     asked = parser.parse_args()
     sizes = [asked.rows // 10, asked.rows // 3, asked.rows]
@@ -97,9 +100,13 @@ def report(engine: str, workers: int, sizes: list[int], asked: Any) -> int:
     command += ["--folder", str(asked.folder), "--times", str(asked.times)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
     found = json.loads(done.stdout.splitlines()[-1])
+    if asked.record is not None:
+        record(asked.record, engine, workers, found)
     missed = 0
     name = "one machine" if engine == "none" else f"{engine}, {workers} workers"
-    print(f"{name}: up in {found['up']:.1f} s", flush=True)
+    up, task = found["0"]["up"], 1000 * found["0"]["task"]
+    told = f"up in {up:.1f} s, {task:.1f} ms for a task that does nothing"
+    print(f"{name}: {told}", flush=True)
     for rows in sizes:
         times = found[str(rows)]
         for what in ("fit", "score"):
@@ -117,6 +124,21 @@ def report(engine: str, workers: int, sizes: list[int], asked: Any) -> int:
     return missed
 
 
+def record(path: Path, engine: str, workers: int, found: dict[str, Any]) -> None:
+    """Write the times of an engine into a table, in the place of those that were there."""
+    lines = []
+    if path.exists():
+        with path.open(encoding="utf-8", newline="") as file:
+            lines = list(csv.reader(file))[1:]
+    kept = [line for line in lines if line[:2] != [engine, str(workers)]]
+    for rows, times in found.items():
+        kept += [[engine, str(workers), rows, what, f"{took:.4f}"] for what, took in times.items()]
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["engine", "workers", "rows", "what", "seconds"])
+        writer.writerows(kept)
+
+
 def measured(
     engine: str, workers: int, sizes: list[int], folder: Path, times: int
 ) -> dict[str, Any]:
@@ -125,7 +147,7 @@ def measured(
     with cluster_of(engine, workers) as cluster:
         up = time.perf_counter() - start
         warm(cluster, folder / str(sizes[0]))
-        found: dict[str, Any] = {"up": up}
+        found: dict[str, Any] = {"0": {"up": up, "task": task_seconds(cluster)}}
         for rows in sizes:
             found[str(rows)] = times_of(cluster, folder / str(rows), times)
     return found
@@ -155,7 +177,6 @@ def cluster_of(engine: str, workers: int) -> Iterator[Any]:
         yield RayCluster()
         ray.shutdown()
     else:
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         with scale.spark.connect(f"local[{workers},4]") as cluster:
             yield cluster
 
@@ -164,6 +185,22 @@ def warm(cluster: Any, folder: Path) -> None:
     """Let workers import what they need, and files come into memory."""
     for _ in range(2):
         times_of(cluster, folder, 1)
+
+
+def task_seconds(cluster: Any) -> float:
+    """Return what a task costs that does nothing, its share of the tree included."""
+    if cluster is None:
+        return 0.0
+    tasks = [b""] * TASKS
+    return min(timed(lambda: cluster.reduce(nothing, nothing_of, tasks)) for _ in range(2)) / TASKS
+
+
+def nothing(task: bytes) -> bytes:
+    return task
+
+
+def nothing_of(states: Iterable[bytes]) -> bytes:
+    return b"".join(states)
 
 
 def times_of(cluster: Any, folder: Path, times: int) -> dict[str, float]:
@@ -176,9 +213,9 @@ def times_of(cluster: Any, folder: Path, times: int) -> dict[str, float]:
         "score": lambda: scored(detector, rows, folder, cluster),
     }
     if cluster is not None:
-        tasks = [_jobs.pack_part(tables, part) for part in tables.parts]
-        work["reads"] = lambda: drained(cluster.map(reads, tasks))
-        work["sums"] = lambda: drained(cluster.map(sums, tasks))
+        tasks = [_worker_jobs.pack_part(tables, part) for part in tables.parts]
+        work["reads"] = lambda: bare_map(cluster, reads, tasks)
+        work["sums"] = lambda: bare_map(cluster, sums, tasks)
     found: dict[str, float] = {}
     for _ in range(times):
         for name, run in work.items():
@@ -198,14 +235,23 @@ def timed(run: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def drained(results: Iterator[bytes]) -> None:
-    for _ in results:
-        pass
+def bare_map(cluster: Any, work: Callable[[bytes], bytes], tasks: list[bytes]) -> None:
+    """Do work on all tasks by the engine's own map."""
+    if hasattr(cluster, "client"):
+        cluster.client.gather(cluster.client.map(work, tasks, pure=False))
+    elif hasattr(cluster, "session"):
+        context = cluster.session.sparkContext
+        context.parallelize(tasks, len(tasks)).map(work).collect()
+    else:
+        import ray  # noqa: PLC0415 (one engine a process)
+
+        items = ray.data.from_items(tasks, override_num_blocks=len(tasks))
+        items.map(lambda row: {"item": work(row["item"])}).materialize()
 
 
 def records(task: bytes) -> Iterator[Any]:
     """Yield the record batches of a part, by pyarrow alone."""
-    part, _ = _jobs.unpack_part(task)
+    part, _ = _worker_jobs.unpack_part(task)
     file = pq.ParquetFile(part.file.path, pre_buffer=False, buffer_size=2**20)
     groups = range(*part.groups)
     yield from file.iter_batches(2**14, row_groups=groups, columns=["embedding", "label"])

@@ -3,62 +3,91 @@
     python benchmarks/scale/merge_tree.py --learn 500
 
 First the time to merge states of CTM, bytes in and bytes out, for growing numbers of classes and of
-partitions. Then a simulation of a fit in parts on N workers: each part is read and learnt at
-`--learn` MB/s (None measures it), states are merged FAN at a time by whichever worker is free, as
-soon as they are there, and go over a network of `--network` GB/s, which is assumed. It tells how
-long all takes, how much of it comes after the last part was learnt, and how much of the workers'
-time is merging: where that nears the learning itself, the reduce is the limit. Beside it stands the
-formula of docs/scale.md.
+partitions. Then what `cost_model.py` makes of it: the time of fits on N workers, by its formula and
+simulated. `--learn`: MB/s at which a worker reads and learns (without it that is measured).
+`--network`: GB/s between workers, which is assumed. `--record docs/measured_merge.csv` keeps the
+times for docs/make_scale_costs.py.
 """
 
 from __future__ import annotations
 
 import argparse
-import heapq
+import csv
 import math
 import sys
 import tempfile
 import time
-from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from cost_model import SAMPLE, Constants, Fit, formula, simulate
 
 from typica import CTM
 from typica.scale import Batch, Learner, learn_part, merge_learnt, open_tables
 
 WIDTH = 768
-FAN = 8
 TIMES = 3
+CLASSES = (10, 100, 1000, 10_000, 100_000)
+PARTITIONS = (2, 8, 32)
+MOST = 2e9  # bytes of states that are held
+USUAL = (1000, 8)  # classes and partitions of the rate that the model takes
+KNOWN = {"ImageNet-1k": 1_281_167, "100 million": 1e8, "5 billion": 5e9}
+
+
+class Merged(NamedTuple):
+    """Seconds to merge states of so many bytes each."""
+
+    classes: int
+    partitions: int
+    state_bytes: int
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Bytes of states per second."""
+        return self.partitions * self.state_bytes / self.seconds
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--network", type=float, default=1.0, help="GB/s between workers; assumed")
     parser.add_argument("--learn", type=float, help="MB/s that one worker reads and learns")
-    parser.add_argument("--merge", type=float, help="MB/s of states that one worker merges")
+    parser.add_argument("--record", type=Path, help="a table of all times")
     asked = parser.parse_args()
     learn = asked.learn or learning_speed()
     print(f"reading and learning Parquet: {learn:,.0f} MB/s of float32 x {WIDTH}, 1,000 classes")
-    rate = 1e6 * asked.merge if asked.merge else report_merging()
-    constants = Constants(learn * 1e6, rate, asked.network * 1e9)
+    merged = report_merging()
+    if asked.record is not None:
+        record(asked.record, merged)
+    usual = next(one for one in merged if (one.classes, one.partitions) == USUAL)
+    constants = Constants(learn * 1e6, usual.rate, asked.network * 1e9)
     report_known(constants)
     report_growth(constants)
     return 0
+
+
+def record(path: Path, merged: list[Merged]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(Merged._fields)
+        writer.writerows([*one[:3], f"{one.seconds:.4f}"] for one in merged)
 
 
 # Measured
 
 
 def states_of(classes: int, partitions: int) -> list[bytes]:
-    """Return what partitions have learnt, each of every class."""
+    """Return what partitions have learnt, each of every class and with a whole sample of rows."""
     rng = np.random.default_rng(0)
     learner, states = Learner(CTM()), []
-    labels = np.arange(classes)
+    rows = max(classes, SAMPLE)
+    labels = np.arange(rows) % classes
     for number in range(partitions):
-        Z = rng.standard_normal((classes, WIDTH), dtype=np.float32)
+        Z = rng.standard_normal((rows, WIDTH), dtype=np.float32)
         batch = Batch(Z, labels, source=f"{number}")
         states.append(learner.fresh().add(batch).to_bytes())
     return states
@@ -83,143 +112,33 @@ def learning_speed() -> float:
     return Z.nbytes / best / 1e6
 
 
-def report_merging() -> float:
-    """Print the time of merging; return bytes of states merged per second, at 1,000 classes."""
+def report_merging() -> list[Merged]:
+    """Measure and print the time of merging."""
     print("merging states of CTM, bytes in and bytes out, in one process:")
     print("  classes  partitions  MB a state   seconds  ms a state  MB/s")
-    rate = 0.0
-    for classes in (10, 100, 1000, 10_000):
-        for partitions in (2, 8, 32):
-            if classes * partitions > 100_000:
+    merged = []
+    for classes in CLASSES:
+        for partitions in PARTITIONS:
+            if 8.0 * classes * WIDTH * partitions > MOST:
                 continue
-            states = states_of(classes, partitions)
-            best = math.inf
-            for _ in range(TIMES):
-                start = time.perf_counter()
-                merge_learnt(states)
-                best = min(best, time.perf_counter() - start)
-            size = len(states[0])
-            speed = partitions * size / best
-            each = 1000 * best / partitions
-            columns = f"{size / 1e6:10.2f} {best:9.3f} {each:11.2f} {speed / 1e6:5.0f}"
-            print(f"  {classes:7} {partitions:11} {columns}", flush=True)
-            if (classes, partitions) == (1000, 8):
-                rate = speed
-    return rate
+            one = merging(classes, partitions)
+            each = 1000 * one.seconds / partitions
+            columns = f"{one.state_bytes / 1e6:10.2f} {one.seconds:9.3f} {each:11.2f}"
+            print(f"  {classes:7} {partitions:11} {columns} {one.rate / 1e6:5.0f}", flush=True)
+            merged.append(one)
+    return merged
+
+
+def merging(classes: int, partitions: int) -> Merged:
+    states, best = states_of(classes, partitions), math.inf
+    for _ in range(TIMES):
+        start = time.perf_counter()
+        merge_learnt(states)
+        best = min(best, time.perf_counter() - start)
+    return Merged(classes, partitions, len(states[0]), best)
 
 
 # Simulated
-
-
-@dataclass(frozen=True)
-class Constants:
-    """Bytes per second that a worker learns and merges, and that go to it over the network."""
-
-    learn: float
-    merge: float
-    network: float
-
-
-@dataclass(frozen=True)
-class Fit:
-    """Rows of so many features and classes, cut into parts of so many bytes, on N workers."""
-
-    rows: float
-    width: int
-    classes: int
-    workers: int
-    part: float = 2.0**28
-    fan: int = FAN
-
-    @property
-    def parts(self) -> int:
-        """How many parts there are."""
-        return max(1, math.ceil(4 * self.rows * self.width / self.part))
-
-    @property
-    def state(self) -> float:
-        """Bytes of a state: a sum for each class, and 2,048 rows."""
-        return 8.0 * self.classes * self.width + 4.0 * 2048 * self.width
-
-
-@dataclass(frozen=True)
-class Course:
-    """How long a fit takes, what of it is after the last part was learnt, and merging's share."""
-
-    seconds: float
-    tail: float
-    merging: float
-
-
-class Tree:
-    """States that have come, by level; `ready` are groups of them that can be merged."""
-
-    def __init__(self, parts: int, fan: int) -> None:
-        self.fan = fan
-        self.expected = [parts]  # states of each level
-        while self.expected[-1] > 1:
-            self.expected.append(-(-self.expected[-1] // fan))
-        self.come = [0] * len(self.expected)
-        self.ready: deque[tuple[int, int]] = deque()  # level and number of states
-
-    def arrive(self, level: int) -> None:
-        """Take in a state of a level."""
-        self.come[level] += 1
-        come, last = self.come[level], self.come[level] == self.expected[level]
-        if self.done or (come % self.fan and not last):
-            return
-        self.ready.append((level, come % self.fan or self.fan))
-
-    @property
-    def done(self) -> bool:
-        """Whether one state is left of all."""
-        return self.come[-1] == 1
-
-
-def simulate(fit: Fit, constants: Constants) -> Course:
-    """Run the fit: a free worker merges what is ready, else it learns the next part.
-
-    >>> course = simulate(Fit(1e6, 768, 1000, 4), Constants(1e9, 1e9, 1e9))
-    >>> course.seconds > 4 * 1e6 * 768 / 1e9 / 4
-    True
-    """
-    learning = fit.part / constants.learn
-    each = fit.state / constants.merge + fit.state / constants.network
-    tree = Tree(fit.parts, fit.fan)
-    begun, idle, now, last, merging = 0, fit.workers, 0.0, 0.0, 0.0
-    ends: list[tuple[float, int]] = []  # when a task ends, and the level of what it makes
-    while not tree.done:
-        while idle and (tree.ready or begun < fit.parts):
-            idle -= 1
-            if tree.ready:
-                level, size = tree.ready.popleft()
-                merging += size * each
-                heapq.heappush(ends, (now + size * each, level + 1))
-            else:
-                begun += 1
-                heapq.heappush(ends, (now + learning, 0))
-        now, level = heapq.heappop(ends)
-        idle += 1
-        if level == 0:
-            last = now
-        tree.arrive(level)
-    return Course(now, now - last, merging / (now * fit.workers))
-
-
-def formula(fit: Fit, constants: Constants) -> float:
-    """Return the seconds of a fit: learning, merging meanwhile, and the tree after the last part.
-
-    B / (N v) + P S F / ((F - 1) N w) + ceil(log_F P) F S / w, with 1 / w = 1 / merge + 1 / network.
-    """
-    each = fit.state / constants.merge + fit.state / constants.network
-    learning = 4 * fit.rows * fit.width / constants.learn / fit.workers
-    merging = fit.parts * each * fit.fan / (fit.fan - 1) / fit.workers
-    levels = len(Tree(fit.parts, fit.fan).expected) - 1
-    last = levels * fit.fan * each if fit.workers > 1 else 0.0
-    return learning + merging + last
-
-
-KNOWN = {"ImageNet-1k": 1_281_167, "100 million": 1e8, "5 billion": 5e9}
 
 
 def report_known(constants: Constants) -> None:

@@ -4,12 +4,14 @@
 
 writes rows x 512 numbers in float32 as Parquet, if they are not there, and measures each of fit,
 calibrate and score in a process of its own, in turn with the same process that only reads. Speeds
-are of bytes of features. The folder is left there; --remove removes it.
+are of bytes of features. The folder is left there; --remove removes it. `--record
+docs/measured_one_machine.csv` keeps what was measured for docs/make_scale_costs.py.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import resource
 import shutil
@@ -19,7 +21,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +45,8 @@ def main() -> int:
     parser.add_argument("--only", choices=sorted(WORK))
     parser.add_argument("--times", type=int, default=TIMES)
     parser.add_argument("--remove", action="store_true")
+    parser.add_argument("--work", choices=("fit", "calibrate", "score"), action="append")
+    parser.add_argument("--record", type=Path, help="a table, whose lines of other sizes stay")
     asked = parser.parse_args()
     if asked.only is not None:
         print(json.dumps(measured(asked.only, asked.folder)))
@@ -50,8 +54,11 @@ def main() -> int:
     folder = asked.folder or Path(tempfile.gettempdir()) / f"typica-rows-{asked.rows}"
     write_rows(folder, asked.rows)
     missed = 0
-    for name in ("fit", "calibrate", "score"):
-        missed += report(name, folder, asked.rows, asked.times)
+    for name in asked.work or ("fit", "calibrate", "score"):
+        found = compared(name, folder, asked.times)
+        missed += report(name, asked.rows, found)
+        if asked.record is not None:
+            record(asked.record, name, asked.rows, found)
     if asked.remove:
         shutil.rmtree(folder)
     return missed
@@ -77,25 +84,54 @@ def write_rows(folder: Path, rows: int) -> None:
         pq.write_table(table, file, row_group_size=GROUP, use_dictionary=["label"])
 
 
-def report(name: str, folder: Path, rows: int, times: int) -> int:
-    """Print how fast and how large it is; return how many of the two limits are missed."""
+class Compared(NamedTuple):
+    """Medians of seconds, of speeds beside reading alone, and the largest memory in MiB."""
+
+    seconds: float
+    ratio: float
+    mib: float
+
+
+def compared(name: str, folder: Path, times: int) -> Compared:
+    """Measure one of the three, in turn with reading alone."""
     ratios, sizes, seconds = [], [], []
     for _ in range(times):
         alone, done = run("read", folder), run(name, folder)
         ratios.append(alone["seconds"] / done["seconds"])
         sizes.append(done["mib"])
         seconds.append(done["seconds"])
-    ratio, memory, took = statistics.median(ratios), max(sizes), statistics.median(seconds)
+    return Compared(statistics.median(seconds), statistics.median(ratios), max(sizes))
+
+
+def report(name: str, rows: int, found: Compared) -> int:
+    """Print how fast and how large it is; return how many of the two limits are missed."""
+    took = found.seconds
     speed = f"{rows / took:,.0f} rows/s, {4e-6 * WIDTH * rows / took:,.0f} MB/s"
     print(f"{name} {rows:,} x {WIDTH}: {took:.1f} s, {speed}", flush=True)
+    fast, small = found.ratio >= FASTEST, found.mib <= MEMORY
     missed = 0
     for what, reached, good in (
-        (f"{name}, speed / pyarrow reading alone, at least {FASTEST}", ratio, ratio >= FASTEST),
-        (f"{name}, peak memory in MiB, at most {MEMORY}", memory, memory <= MEMORY),
+        (f"{name}, speed / pyarrow reading alone, at least {FASTEST}", found.ratio, fast),
+        (f"{name}, peak memory in MiB, at most {MEMORY}", found.mib, small),
     ):
         print(f"{what:<74} {reached:8.2f}  {'ok' if good else 'MISSED'}", flush=True)
         missed += not good
     return missed
+
+
+def record(path: Path, name: str, rows: int, found: Compared) -> None:
+    """Write what was found into a table, in the place of what was there."""
+    lines = []
+    if path.exists():
+        with path.open(encoding="utf-8", newline="") as file:
+            lines = list(csv.reader(file))[1:]
+    kept = [line for line in lines if line[:2] != [str(rows), name]]
+    figures = f"{found.seconds:.2f}", f"{found.ratio:.2f}", f"{found.mib:.0f}"
+    kept.append([str(rows), name, *figures])
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["rows", "what", *Compared._fields])
+        writer.writerows(sorted(kept, key=lambda line: int(line[0])))
 
 
 def run(name: str, folder: Path) -> dict[str, Any]:

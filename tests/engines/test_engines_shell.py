@@ -147,6 +147,15 @@ def test_an_address_that_does_not_answer_is_one_line(folder, engine):
     assert error.startswith(told) and error.count("\n") == 1
 
 
+def test_a_local_master_of_spark_starts_this_python(folder, monkeypatch):
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PATH", os.pathsep.join(["/usr/bin", "/bin"]))  # whose python3 is another
+    where = ["--engine", "spark", "--address", "local[2]"]
+    out, _ = run(folder, "fit", "train", "--features", "features", *where, "-o", "a.safetensors")
+    assert "fitted on 400 rows" in " ".join(out.split())
+
+
 def test_a_cluster_that_runs_already(folder, dask):
     address = dask.scheduler.address
     where = ["--engine", "dask", "--address", address]

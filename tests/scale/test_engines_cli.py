@@ -14,7 +14,7 @@ from helpers.shell import run
 
 import typica
 from typica import CTM, InputError, scale
-from typica.scale import _batches, _jobs
+from typica.scale import _batches, _worker_jobs
 
 find_spec = importlib.util.find_spec
 
@@ -195,12 +195,12 @@ def test_outcomes_carry_what_is_wrong():
     def bad():
         raise InputError("row 3 is bad; fix it.")
 
-    good = _jobs.attempt(lambda: b"fine")
-    wrong = _jobs.attempt(bad)
+    good = _worker_jobs.attempt(lambda: b"fine")
+    wrong = _worker_jobs.attempt(bad)
     assert good.value() == b"fine"
-    assert _jobs.merge_outcomes(b"".join, [good, good]) == (b"finefine", None)
+    assert _worker_jobs.merge_outcomes(b"".join, [good, good]) == (b"finefine", None)
     with pytest.raises(InputError, match=r"^row 3 is bad; fix it.$"):
-        _jobs.merge_outcomes(b"".join, [good, wrong]).value()
+        _worker_jobs.merge_outcomes(b"".join, [good, wrong]).value()
     assert typica.InputError is InputError
 
 

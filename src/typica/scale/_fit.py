@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from typica.detectors import Detector
 from typica.errors import InputError, argument, border
 from typica.files import free_memory
-from typica.progress import note
+from typica.progress import advance, note, quiet, work
+from typica.scale._batches import Batch
 from typica.scale._calibrator import Calibrator
-from typica.scale._each import each_batch
 from typica.scale._engines import Engine, check_engine, open_engine
 from typica.scale._learner import Learner
+from typica.scale._learner_ways import Sampled, Share, Sums
 from typica.scale._on_cluster import as_files, learn, over_parts, take_scores
+from typica.scale._read_ahead import ahead
 from typica.scale._tables import Data, Stream, Tables, open_tables
-from typica.scale._ways import Sampled, Share, Sums
 
 _KEPT = 0.4  # of the free memory that kept rows may take: they are put together at the end
 
@@ -85,7 +86,7 @@ def fit_counted(
 def _learn_here(learner: Learner, tables: Tables | Stream) -> None:
     for number in range(learner.passes):
         what = "fitting" if learner.passes == 1 else f"fitting, pass {number + 1} of 2"
-        each_batch(what, tables, learner.add)
+        _each_batch(what, tables, learner.add)
         learner.close()
 
 
@@ -116,12 +117,21 @@ def calibrate(
     options = {"alpha": alpha, "tpr": tpr, "confidence": confidence, "by_class": by_class}
     calibrator = Calibrator.begin(estimator, tables.rows, **options, groups=groups)
     if engine is None:
-        each_batch("calibrating", tables, calibrator.add)
+        _each_batch("calibrating", tables, calibrator.add)
     else:
         with open_engine(engine, address) as cluster:
             reduce = over_parts(cluster, as_files(tables), "calibrating")
             calibrator = take_scores(calibrator, reduce)
     return calibrator.finish()
+
+
+def _each_batch(what: str, tables: Tables | Stream, do: Callable[[Batch], object]) -> None:
+    """Call `do` with every batch in order, while the next one is read."""
+    with work(what, tables.rows, "rows/s"):
+        for batch in ahead(tables.batches()):
+            with quiet():
+                do(batch)
+            advance(len(batch))
 
 
 def open_training(detector: Detector, data: Data, **columns: Any) -> Tables | Stream:

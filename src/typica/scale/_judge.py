@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from typica.decide import judge
 from typica.detectors import final_detector, reads_logits
 from typica.errors import InputError, border, by_caller, given
 from typica.extras import need
-from typica.scale._batches import Batch
+from typica.scale._batches import Batch, read_records
+from typica.scale._columns import Columns
 from typica.verdicts import WORDS, Verdicts
 
 DECIDED = ("verdict", "score", "p_value", "nearest", "runner_up", "margin")
@@ -90,6 +92,26 @@ class Judge:
                 column = _column(getattr(verdicts, name), kind, arrow)
             columns.append(nulls.cast(kind) if column is None else column)
         return columns
+
+
+class VerdictsOf:
+    """Judges an engine's record batches; their ids are passed on, where there are any.
+
+    schema: that of the verdicts. `Judge` names the file and the row of those without ids, which an
+    engine's own rows do not have.
+    """
+
+    def __init__(self, judge: Judge, columns: Columns) -> None:
+        self.judge = judge
+        self.columns = columns
+        whose = () if judge.ids is not None else ("file", "row")
+        fields = [field for field in judge.schema if field.name not in whose]
+        self.schema = need("pyarrow", "parquet").schema(fields)
+
+    def __call__(self, records: Iterable[Any]) -> Iterator[Any]:
+        """Yield record batches of verdicts."""
+        for batch in read_records(records, self.columns):
+            yield self.judge(batch).select(self.schema.names)
 
 
 def _texts(levels: dict[str, Any]) -> dict[str, str | None]:

@@ -9,8 +9,8 @@ from typica.detectors import Detector
 from typica.errors import InputError, border
 from typica.estimator import is_pipeline
 from typica.scale._batches import Batch
+from typica.scale._learner_ways import WAYS, Way, way_of
 from typica.scale._row_sample import RowSample
-from typica.scale._ways import WAYS, Way, way_of
 
 
 class Learner:

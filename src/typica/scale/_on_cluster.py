@@ -9,7 +9,11 @@ from typica.errors import InputError
 from typica.progress import advance, work
 from typica.scale._calibrator import Calibrator
 from typica.scale._engines import Cluster
-from typica.scale._jobs import (
+from typica.scale._judge import Judge
+from typica.scale._learner import Learner
+from typica.scale._parts import Part
+from typica.scale._tables import Stream, Tables
+from typica.scale._worker_jobs import (
     Calibrating,
     Job,
     Judged,
@@ -20,10 +24,6 @@ from typica.scale._jobs import (
     pack_part,
     unpack_judged,
 )
-from typica.scale._judge import Judge
-from typica.scale._learner import Learner
-from typica.scale._parts import Part
-from typica.scale._tables import Stream, Tables
 
 _HELD = 64  # parts whose verdicts wait for this process at a time
 

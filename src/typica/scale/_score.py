@@ -20,17 +20,17 @@ from typica.errors import border
 from typica.extras import need
 from typica.files import atomic_path
 from typica.progress import advance, note, quiet, work
-from typica.scale._ahead import ahead
 from typica.scale._batches import Batch
 from typica.scale._engines import Engine, check_engine, open_engine
 from typica.scale._files import is_address
 from typica.scale._fit import width_of
-from typica.scale._jobs import Judged
 from typica.scale._judge import Judge
 from typica.scale._on_cluster import as_files, judge_parts
 from typica.scale._parts import Part
-from typica.scale._shards import Shards, open_shards
+from typica.scale._read_ahead import ahead
 from typica.scale._tables import Data, Stream, Tables, open_tables
+from typica.scale._verdict_shards import Shards, open_shards
+from typica.scale._worker_jobs import Judged
 
 STREAM_ROWS = 2**20  # of a stream's verdicts that go to one file
 

@@ -12,6 +12,7 @@ from typica.arrays import AnyArray, as_labels
 from typica.data import read_labels
 from typica.errors import InputError, about, border
 from typica.extras import need
+from typica.scale._arrow_objects import is_repeatable, reader_of
 from typica.scale._batches import Batch, read_batch, read_part, sliced
 from typica.scale._columns import (
     Columns,
@@ -22,7 +23,6 @@ from typica.scale._columns import (
     schema_width,
 )
 from typica.scale._files import find_files
-from typica.scale._objects import is_repeatable, reader_of
 from typica.scale._parts import PART_BYTES, Outline, Part, cut, outline_files
 
 Data = Any  # a path, a pattern, a folder, an address, several of them, or an Arrow object

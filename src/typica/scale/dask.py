@@ -35,10 +35,10 @@ from typica.scale._fit import (
     reads_labels,
     width_of,
 )
-from typica.scale._jobs import Job, Judging
 from typica.scale._judge import Judge
 from typica.scale._learner import Learner
 from typica.scale._on_cluster import Reduce, learn, take_scores
+from typica.scale._worker_jobs import Job, Judging
 
 _FAN = 8  # states that are merged at a time
 

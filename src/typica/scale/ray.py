@@ -34,13 +34,12 @@ from typica.scale._calibrator import Calibrator
 from typica.scale._columns import Columns, Wanted, opened_columns
 from typica.scale._engines import Merge, Work, no_answer, unheard_interrupts
 from typica.scale._fit import Known, check_learning, fit_counted, head_width, reads_labels, width_of
-from typica.scale._jobs import Job, Judging, Outcome, attempt, merge_outcomes
-from typica.scale._judge import Judge
+from typica.scale._judge import Judge, VerdictsOf
 from typica.scale._learner import Learner
 from typica.scale._on_cluster import Reduce, learn, take_scores
 from typica.scale._ray_images import Extractor
 from typica.scale._tables import field_of
-from typica.scale._verdicts_of import VerdictsOf
+from typica.scale._worker_jobs import Job, Judging, Outcome, attempt, merge_outcomes
 
 __all__ = ["Extractor", "RayCluster", "Scorer", "calibrate", "connect", "fit", "score"]
 

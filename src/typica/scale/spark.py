@@ -36,12 +36,11 @@ from typica.scale._calibrator import Calibrator
 from typica.scale._columns import Columns, Wanted, opened_columns
 from typica.scale._engines import Merge, Work, no_answer, unheard_interrupts
 from typica.scale._fit import Known, check_learning, fit_counted, head_width, reads_labels, width_of
-from typica.scale._jobs import Job, Judging, Outcome, attempt, merge_outcomes
-from typica.scale._judge import DECIDED, Judge
+from typica.scale._judge import DECIDED, Judge, VerdictsOf
 from typica.scale._learner import Learner
 from typica.scale._on_cluster import Reduce, learn, take_scores
 from typica.scale._tables import field_of
-from typica.scale._verdicts_of import VerdictsOf
+from typica.scale._worker_jobs import Job, Judging, Outcome, attempt, merge_outcomes
 
 _FAN = 16  # states that are merged at a time
 _LEVELS = (_FAN,)  # of the tree, where nobody knows how many partitions there are
@@ -266,8 +265,9 @@ def _built(builder: Any, address: str | None) -> Any:
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "FATAL",
     }
-    if address is None:
-        # Its workers are this machine's; a task is given up when it has failed four times.
+    master = address or "local[*,4]"  # a task is given up when it has failed four times
+    if master.startswith("local"):
+        # Its workers are this machine's, and start this very Python.
         settings |= {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
@@ -275,7 +275,7 @@ def _built(builder: Any, address: str | None) -> Any:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.master(address or "local[*,4]")
+    return builder.master(master)
 
 
 def _is_frame(data: Any) -> bool:

@@ -19,15 +19,15 @@ from typica.scale._columns import Columns
 from typica.scale._engines import Merge
 from typica.scale._files import File, is_address
 from typica.scale._judge import Judge
-from typica.scale._parts import Part
-from typica.scale._shards import shards_at
-from typica.scale._tables import Tables
-from typica.scale._work import (
+from typica.scale._learn_and_merge import (
     calibrate_batches,
     learn_batches,
     merge_calibrated,
     merge_learnt,
 )
+from typica.scale._parts import Part
+from typica.scale._tables import Tables
+from typica.scale._verdict_shards import shards_at
 
 
 class Job(Protocol):
