@@ -27,7 +27,8 @@ def inline(page: str, docs: Path, where: str) -> str:
         shown = drawn.replace("<svg ", f'<svg class="figure"{label} ', 1)
         width = re.search(r'\bwidth="(\d+)', drawn)
         if width and int(width[1]) > WIDE:
-            return f'<span class="wide-figure" tabindex="0">{shown}</span>'
+            style = f"--natural: {width[1]}px"
+            return f'<span class="wide-figure" style="{style}" tabindex="0">{shown}</span>'
         return shown
 
     return IMAGE.sub(one, page)
