@@ -8,6 +8,7 @@ from pathlib import Path
 
 IMAGE = re.compile(r'<img\b[^>]*?\bsrc="([^"]*figures/[^"]*\.svg)"[^>]*>')
 STYLE = re.compile(r"<style>.*?</style>\s*", re.DOTALL)
+WIDE = 480  # pixels above which a figure is moved sideways on a phone, not made illegible
 
 
 def inline(page: str, docs: Path, where: str) -> str:
@@ -23,6 +24,11 @@ def inline(page: str, docs: Path, where: str) -> str:
         alt = re.search(r'\balt="([^"]*)"', found[0])
         label = f' role="img" aria-label="{alt[1]}"' if alt else ""
         drawn = STYLE.sub("", text).strip()
-        return drawn.replace("<svg ", f'<svg class="figure"{label} ', 1)
+        shown = drawn.replace("<svg ", f'<svg class="figure"{label} ', 1)
+        width = re.search(r'\bwidth="(\d+)', drawn)
+        if width and int(width[1]) > WIDE:
+            style = f"--natural: {width[1]}px"
+            return f'<span class="wide-figure" style="{style}" tabindex="0">{shown}</span>'
+        return shown
 
     return IMAGE.sub(one, page)

@@ -49,6 +49,8 @@ def on_page_content(html: str, page: Page, config: Any, **_: Any) -> str:
     """Typeset the formulas of a page and show its figures."""
     where = page.file.src_uri
     shown = figure.inline(html, Path(config.docs_dir), where)
+    if where.startswith("moving/"):  # its tables hold lines of code
+        shown = f'<div class="moving">{shown}</div>'
     return formula.typeset(shown, where)
 
 

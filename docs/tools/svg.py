@@ -164,7 +164,8 @@ def _distances(
     length = np.hypot(*along)
     if length == 0:
         return np.hypot(*(points - start).T)
-    return np.abs(np.cross(along, points - start)) / length
+    x, y = (points - start).T
+    return np.abs(along[0] * y - along[1] * x) / length
 
 
 def _path(points: NDArray[np.float64], closed: bool) -> str:

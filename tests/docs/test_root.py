@@ -38,6 +38,12 @@ def test_llms_txt_has_the_form_that_readers_expect():
         assert hasattr(typica, code), code
 
 
+def test_llms_txt_has_every_extra():
+    extras = tomllib.loads(text("pyproject.toml"))["project"]["optional-dependencies"]
+    said = re.search(r"extras: ([^)]*)\)", text("llms.txt"))[1]
+    assert set(re.split(r",\s*", said)) == set(extras)
+
+
 def test_the_citation_is_of_this_version():
     citation = text("CITATION.cff")
     assert f"\nversion: {typica.__version__}\n" in citation
