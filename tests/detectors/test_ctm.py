@@ -205,7 +205,7 @@ def test_fit_threshold_comes_from_a_bounded_sample_of_training_rows(data: Data, 
     )  # 240 rows, k = floor(241 * 0.05)
     assert detector.offset_ < scores[12 - 1]  # by less than anything but rounding
     assert not hasattr(detector, "calibration_")
-    monkeypatch.setattr("typica.detectors._calibrated.TRAINING_SAMPLE", 100)
+    monkeypatch.setattr("typica.detectors._training_threshold.TRAINING_SAMPLE", 100)
     sampled = CTM().fit(data.train, data.labels)
     chosen = np.sort(np.random.default_rng(0).choice(240, 100, replace=False))
     wanted = np.sort(sampled.score_samples(data.train[chosen]))[5 - 1]
