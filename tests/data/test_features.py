@@ -296,6 +296,12 @@ def test_rows_are_written_whole_or_not_at_all(tmp_path, ending):
         RowWriter(tmp_path / "x.txt")
 
 
+def test_a_column_in_place_of_a_file_of_labels(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"species: there is no such file of labels; .* 'label', "):
+        read_labels("species")
+
+
 def test_one_output_for_two_classes_is_the_head_of_both(tmp_path):
     rng = np.random.default_rng(0)
     rows, one = rng.normal(size=(6, 4)), Head(rng.normal(size=(1, 4)))

@@ -241,6 +241,9 @@ def _chosen_rows(found: Features, notes: Notes, logits: bool) -> Features:
 
 def _read_labels(path: Path) -> AnyArray:
     ending = path.suffix.lower()
+    if not ending and not path.exists():  # maybe the name of a column
+        own = "name their column in the file of features 'label', which is read by itself"
+        raise InputError(f"{path}: there is no such file of labels; pass one, or {own}.")
     if ending == ".txt":
         return read_label_lines(path)
     notes = _notes(path)
