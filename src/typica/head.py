@@ -19,7 +19,8 @@ class Head:
     """The last linear layer, with the class names that tie its logits to labels.
 
     weight: (C, m); bias: (C,), zero if None; classes: C distinct integers or strings, 0 ... C-1 if
-    None.
+    None. One row w with two names, as scikit-learn has it of two classes, stands for -w/2 and w/2,
+    which give the same probabilities.
 
     >>> head = Head(np.eye(2), classes=["cat", "dog"])
     >>> head
@@ -28,6 +29,8 @@ class Head:
     array([[3., 1.]])
     >>> head.predict(np.array([[3.0, 1.0]]))
     array(['cat'], dtype='<U3')
+    >>> Head([[4.0, 0.0]], [2.0], classes=["cat", "dog"]).logits(np.array([[1.0, 0.0]]))
+    array([[-3.,  3.]])
     """
 
     @border
@@ -43,6 +46,10 @@ class Head:
         if not np.isfinite(self.bias).all():
             raise InputError("the bias holds NaN or infinity; fix the checkpoint.")
         self.classes: AnyArray = np.arange(n) if classes is None else _names(classes)
+        if n == 1 and self.classes.shape == (2,):
+            n = 2
+            self.weight = _floats(np.concatenate([-self.weight, self.weight]) / 2)
+            self.bias = _floats(np.concatenate([-self.bias, self.bias]) / 2)
         if self.classes.dtype.kind not in "iuU":
             raise InputError(f"class names of type {self.classes.dtype}; pass integers or strings.")
         if self.classes.shape != (n,) or len(np.unique(self.classes)) != n:

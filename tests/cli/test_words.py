@@ -185,6 +185,7 @@ SHELL = [  # what is typed, and how the message ends
     ("score ctm.safetensors nan.npy", "error: nan.npy: row 3 of the features holds NaN or infinity"),
     ("explain ctm.safetensors nan.npy", "error: nan.npy: row 3 of the features holds NaN or infinity"),
     ("explain ctm.safetensors test.npy --row 0 --bank narrow.npy", "error: --bank: X has 5 features"),
+    ("calibrate knn.safetensors test.npy --by-class", "matches no classes; leave out --by-class, or"),
     ("monitor ctm.safetensors --alpha 5", "error: --alpha 5 is not a share"),
 ]  # fmt: skip
 
@@ -192,6 +193,7 @@ SHELL = [  # what is typed, and how the message ends
 @pytest.mark.parametrize(("command", "message"), SHELL)
 def test_the_shell_speaks_of_its_own_options(folder, data: Data, capsys, command, message):
     typica.CTM().partial_fit(data.train, data.labels).save("part.safetensors")
+    typica.KNN(k=3).fit(data.train).save("knn.safetensors")
     holed = data.test.copy()
     holed[3, 2] = np.nan
     np.save("nan.npy", holed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import typica
 
@@ -23,3 +24,19 @@ def test_class_names_may_be_python_objects_as_pandas_has_them(classes):
 def test_other_objects_are_no_names(classes):
     with pytest.raises(typica.InputError, match=r"Head: class names of type .*; pass integers or"):
         typica.Head(np.eye(2), None, classes)
+
+
+def test_the_one_row_of_a_binary_classifier_is_that_of_both_classes():
+    rng = np.random.default_rng(0)
+    labels = np.array(["cat", "dog"])[np.arange(80) % 2]
+    rows = rng.normal(size=(80, 5)) + 2 * np.eye(5)[np.arange(80) % 2]
+    classifier = LogisticRegression().fit(rows, labels)
+    head = typica.Head(classifier.coef_, classifier.intercept_, classifier.classes_)
+    assert head.classes.tolist() == ["cat", "dog"] and head == typica.Head(**head.state())
+    np.testing.assert_array_equal(head.predict(rows), classifier.predict(rows))
+    largest = classifier.predict_proba(rows).max(axis=1)
+    np.testing.assert_allclose(typica.MSP(head).score_samples(rows), largest)
+    with pytest.raises(typica.InputError, match=r"names of shape \(3,\) for 1 rows of the weight"):
+        typica.Head(classifier.coef_, classifier.intercept_, ["a", "b", "c"])
+    with pytest.raises(typica.InputError, match="pass one distinct name per row"):
+        typica.Head(classifier.coef_, classifier.intercept_, ["a", "a"])

@@ -294,3 +294,21 @@ def test_rows_are_written_whole_or_not_at_all(tmp_path, ending):
     assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
     with pytest.raises(InputError, match=r"x\.txt: the ending '\.txt' is unknown; use \.csv"):
         RowWriter(tmp_path / "x.txt")
+
+
+def test_a_column_in_place_of_a_file_of_labels(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"species: there is no such file of labels; .* 'label', "):
+        read_labels("species")
+
+
+def test_one_output_for_two_classes_is_the_head_of_both(tmp_path):
+    rng = np.random.default_rng(0)
+    rows, one = rng.normal(size=(6, 4)), Head(rng.normal(size=(1, 4)))
+    labels = (one.logits(rows)[:, 0] > 0).astype(int)
+    options = {"labels": labels, "logits": one.logits(rows), "head": one}
+    write_bank(tmp_path / "a.bank", rows, classes=["cat", "dog"], **options)
+    head = find_head(None, tmp_path / "a.bank")
+    assert head.predict(rows).tolist() == np.array(["cat", "dog"])[labels].tolist()
+    write_bank(tmp_path / "b.bank", rows, classes=["cat", "dog", "emu"], **options)
+    assert len(find_head(None, tmp_path / "b.bank").classes) == 1

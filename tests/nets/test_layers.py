@@ -194,6 +194,9 @@ def test_layers_from_the_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     assert detector.threshold_ == pytest.approx(expected.threshold_)
     story = run(capsys, "explain", "layers.safetensors", "test.bank", "--row", "3")
     assert "test.bank, row 3" in story
+    asked = ("explain", "layers.safetensors", "test.bank", "--row", "3")
+    story = run(capsys, *asked, "--bank", "train.bank")
+    assert "nearest known inputs: " in story
     told = run(capsys, "score", "layers.safetensors", "test.bank", "--json", "-")
     scores = [row["score"] for row in json.loads(told)["rows"]]
     assert sorted(scores) == pytest.approx(sorted(expected.score_samples(banks["test"]).tolist()))

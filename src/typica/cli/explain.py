@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,7 +27,7 @@ from typica.cli._options import (
 from typica.cli._show import present
 from typica.data import holds_images, read_known
 from typica.decide import judge, load_detector, origin_of
-from typica.detectors import reads_logits
+from typica.detectors import reads_layers, reads_logits
 from typica.errors import InputError
 from typica.explanation import Explanation
 from typica.nets import InputReader
@@ -61,8 +62,7 @@ def explain(
 ) -> None:
     """Tell one input's story: why it was accepted or rejected, what it looks like."""
     estimator = load_detector(detector)
-    logits = reads_logits(estimator)
-    known = None if bank is None else read_known(bank, origin_of(estimator), logits=logits)
+    known = None if bank is None else _known(estimator, bank)
     levels = {"alpha": alpha, "tpr": tpr, "confidence": confidence}
     if holds_images(file):
         seen_by = network(model, weights, transform, trust, backend, on_error)
@@ -72,6 +72,14 @@ def explain(
     title = f"{file}, row {place}" if told.file is None else told.file
     document = {"input": title, "row": place, **told.to_dict()}
     present(document, json_file, Text(title, style="bold"), *map(Text, told.parts()))
+
+
+def _known(estimator: Any, bank: Path) -> Any:
+    """Return known inputs as the detector reads them: of layers, those of a bank side by side."""
+    known = read_known(bank, origin_of(estimator), logits=reads_logits(estimator))
+    if reads_layers(estimator) is None:
+        return known
+    return replace(known, features=InputReader.of(estimator).rows(bank))
 
 
 def _of_features(

@@ -74,14 +74,19 @@ class FeatureFile:
 
     @property
     def head(self) -> Head | None:
-        """The head of a bank; the bank's class names are its own where there are as many."""
+        """The head of a bank; the bank's class names are its own where there are as many.
+
+        One output for two classes is that of both; see `Head`.
+        """
         with reading(self.path, "not a bank that can be read"):
             head = None if self.notes is None else self.notes.head
         if self.notes is None or head is None:
             return None
-        if self.notes.classes is None or len(self.notes.classes) != len(head.classes):
+        names, outputs = self.notes.classes, len(head.classes)
+        if names is None:
             return head
-        return Head(head.weight, head.bias, self.notes.classes)
+        fitting = len(names) == outputs or (len(names) == 2 and outputs == 1)
+        return Head(head.weight, head.bias, names) if fitting else head
 
     def read(
         self, origin: Origin | None = None, *, logits: bool = False, groups: str | None = None
@@ -236,6 +241,9 @@ def _chosen_rows(found: Features, notes: Notes, logits: bool) -> Features:
 
 def _read_labels(path: Path) -> AnyArray:
     ending = path.suffix.lower()
+    if not ending and not path.exists():  # maybe the name of a column
+        own = "name their column in the file of features 'label', which is read by itself"
+        raise InputError(f"{path}: there is no such file of labels; pass one, or {own}.")
     if ending == ".txt":
         return read_label_lines(path)
     notes = _notes(path)

@@ -8,7 +8,7 @@ import array_api_compat
 import numpy as np
 
 from typica.arrays import AnyArray, Array, is_numpy, is_traced, map_rows, namespace, to_numpy
-from typica.errors import InputError, border
+from typica.errors import InputError, border, by_caller
 from typica.estimator import Estimator
 
 
@@ -191,4 +191,6 @@ def _check_bounded(scores: Array) -> None:
 
 
 def _no_classes() -> InputError:
-    return InputError("this detector matches no classes; use the classifier's own prediction.")
+    python = "use the classifier's own prediction."
+    shell = "leave out --by-class, or take one that does, such as ctm."
+    return InputError(f"this detector matches no classes; {by_caller(python, shell)}")
