@@ -28,8 +28,8 @@ from typica.threads import blas, blas_threads
 Floats = AnyArray
 
 # Queries that one thread works on at once, against TILE rows: their product stays in the cache.
-QUERIES = 256
-TILE = 2048
+QUERIES = 512
+TILE = 1024
 # Rows, or the sixteenth part of all if that is more, from which a query's threshold is taken.
 SAMPLE = 4096
 FEW = 64  # queries that are not worth the principal axes
@@ -40,6 +40,14 @@ PATIENCE = 16  # times as many candidates as asked for: then the bound is no use
 _turn = threading.Lock()
 
 
+class Distinct(NamedTuple):
+    """Rows without repetition (D, m), where each was first given, and how often it was, (D,)."""
+
+    rows: Floats
+    first: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+
 class Search:
     """Finds the k-th nearest among rows (N, m), which must be C-contiguous.
 
@@ -48,14 +56,25 @@ class Search:
     """
 
     def __init__(self, rows: Floats) -> None:
+        self._given = rows
+
+    @cached_property
+    def _distinct(self) -> Distinct:
+        """Of equal rows one: however many, they are no burden to the search."""
+        rows = self._given
         whole = rows.view(f"V{rows.itemsize * rows.shape[1]}").ravel()
-        # Of equal rows one is kept: however many, they are no burden to the search.
-        _, self._first, self._counts = np.unique(whole, return_index=True, return_counts=True)
-        if len(self._first) == len(rows):
-            self._first = np.arange(len(rows))
-            self._rows = rows
-        else:
-            self._rows = rows[self._first]
+        _, first, counts = np.unique(whole, return_index=True, return_counts=True)
+        if len(first) == len(rows):
+            return Distinct(rows, np.arange(len(rows)), counts)
+        return Distinct(rows[first], first, counts)
+
+    @property
+    def _rows(self) -> Floats:
+        return self._distinct.rows
+
+    @property
+    def _counts(self) -> NDArray[np.int64]:
+        return self._distinct.counts
 
     def kth(self, Q: Floats, k: int) -> NDArray[np.int64]:
         """Return which row is the k-th nearest to each of the queries Q (n, m), of their dtype."""
@@ -74,7 +93,7 @@ class Search:
                 ThreadPoolExecutor(threads) as pool,
             ):
                 found = list(pool.map(lambda block: self._settle(block, k, usable), blocks))
-        return self._first[np.concatenate(found)]
+        return self._distinct.first[np.concatenate(found)]
 
     def _settle(self, Q: Floats, k: int, bounds: list[Bound]) -> NDArray[np.int64]:
         index = np.full(len(Q), -1)
