@@ -271,7 +271,7 @@ def test_search_finds_its_way_in_sorted_banks(small_steps):
     assert_exact(bank, Q, 5)
     bound = Search(bank)._full
     X, _ = bound.queries(Q)
-    _, values = bound.at_least(X, bound.threshold(X, 90), 900)
+    _, values, _ = bound.candidates(X, 90)
     found = np.sum(values > -np.inf, axis=1)
     assert found.min() > 30 and found.max() < 250
 
