@@ -4,7 +4,7 @@ PIP = .venv/bin/python -m pip --disable-pip-version-check install --quiet -c con
 BIN = .venv/bin
 
 .PHONY: help demo test test-all test-bare test-serve fuzz-serve bench-serve test-scale postgres browser web docs docs-serve \
-	test-docs dist bench bench-scale lint clean
+	test-docs dist bench bench-oracles bench-scale lint clean
 
 help:
 	@echo "make demo       install and run the demonstration (offline after the install)"
@@ -18,7 +18,8 @@ help:
 	@echo "make docs-serve show it while you write, at http://127.0.0.1:8000"
 	@echo "make dist       build sdist and wheel, check them, and install the wheel where nothing else is"
 	@echo "make bench      install and print how far from its limits the code is"
-	@echo "make bench-scale the same for tables of 1,000,000 rows and more, on one machine and on engines; takes 3 GB of disk"
+	@echo "make bench-oracles fits against pytorch-ood's on real features, in an environment of its own"
+	@echo "make bench-scale the same for tables of 1,000,000 rows and more, on one machine and on engines; takes 10 GB of disk"
 	@echo "make clean      remove the environments and caches"
 
 .venv/demo: pyproject.toml constraints.txt
@@ -176,10 +177,16 @@ dist: .dist/ready
 bench: .venv/dev
 	$(BIN)/python benchmarks/run.py
 
-# ROWS=10000000 takes 20 GB for one machine, and 30 GB for the engines. RECORD=1 keeps the times for docs/make_scale_costs.py.
+bench-oracles: .oracles/ready
+	.oracles/bin/python benchmarks/oracles/fits.py
+
+# ROWS=10000000 takes 20 GB for one machine, and 30 GB for the engines; the file that is scored takes 10 GB. RECORD=1 keeps the
+# times for docs/make_scale_costs.py.
 ROWS ?= 1000000
+GIGABYTES ?= 5
 bench-scale: .venv/dev .scale/ready
 	$(BIN)/python benchmarks/scale/one_machine.py --rows $(ROWS) --remove $(if $(RECORD),--record docs/measured_one_machine.csv)
+	$(BIN)/python benchmarks/scale/score_file.py --gigabytes $(GIGABYTES)
 	$(SCALE) benchmarks/scale/engines.py --rows $(ROWS) --remove $(if $(RECORD),--record docs/measured_scale.csv)
 	$(SCALE) benchmarks/scale/merge_tree.py $(if $(RECORD),--record docs/measured_merge.csv)
 

@@ -75,3 +75,13 @@ def test_the_inverse_of_a_triangle_equals_scipys(m):
     reference = solve_triangular(L, np.eye(m), lower=True)
     np.testing.assert_allclose(inverse, reference, atol=1e-12)
     assert not np.triu(inverse, 1).any()
+
+
+@pytest.mark.parametrize("columns", [1, 10, 16, 17, 40])
+def test_the_largest_of_rows_short_and_long(columns):
+    rows = np.random.default_rng(0).normal(size=(30, columns))
+    rows[3, 0] = np.nan
+    expected = [max(row) if not np.isnan(row).any() else np.nan for row in rows]
+    np.testing.assert_array_equal(linalg.row_max(rows), expected)
+    np.testing.assert_array_equal(linalg.row_max(np.asfortranarray(rows)), expected)
+    np.testing.assert_array_equal(linalg.row_max(torch.tensor(rows)).numpy(), expected)

@@ -271,7 +271,7 @@ def test_search_finds_its_way_in_sorted_banks(small_steps):
     assert_exact(bank, Q, 5)
     bound = Search(bank)._full
     X, _ = bound.queries(Q)
-    _, values = bound.at_least(X, bound.threshold(X, 90), 900)
+    _, values, _ = bound.candidates(X, 90)
     found = np.sum(values > -np.inf, axis=1)
     assert found.min() > 30 and found.max() < 250
 
@@ -651,3 +651,38 @@ def test_knn_warns_where_k_exceeds_a_class(data: Data):
     # Warnings are errors here.
     KNN(k=12).fit(data.train, labels)
     KNN(k=13).fit(data.train)
+
+
+def many_rows() -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(2100, 5))
+
+
+def test_the_threshold_of_many_rows_waits_until_it_is_asked_for(monkeypatch):
+    detector = KNN(k=3).fit(many_rows())
+    assert "training_offset_" not in vars(detector)
+    monkeypatch.setattr(KNN, "_late_threshold", False)
+    at_once = KNN(k=3).fit(many_rows())
+    assert vars(at_once)["training_offset_"] == detector.offset_
+    assert not hasattr(detector, "_training_sample")
+
+
+def test_a_threshold_that_waits_is_stored_and_pickled(tmp_path):
+    detector = KNN(k=3).fit(many_rows())
+    copied = pickle.loads(pickle.dumps(detector))
+    again = KNN(k=3).fit(many_rows())
+    again.save(tmp_path / "knn.safetensors")
+    loaded = typica.load(tmp_path / "knn.safetensors")
+    assert detector.offset_ == copied.offset_ == loaded.offset_
+
+
+def test_a_threshold_that_waits_is_forgotten_with_what_it_stood_for():
+    detector = KNN(k=3).fit(many_rows())
+    detector.k = 4
+    with pytest.raises(typica.InputError, match="no threshold"):
+        _ = detector.offset_
+    detector = KNN(k=3).fit(many_rows()).partial_fit(many_rows())
+    with pytest.raises(typica.InputError, match="no threshold"):
+        _ = detector.offset_
+    with pytest.raises(typica.InputError):
+        detector.fit(np.full((2100, 5), np.nan))
+    assert not hasattr(detector, "training_offset_")

@@ -13,7 +13,7 @@ from helpers.real import REAL
 import typica
 from typica import Head, Mahalanobis, Quorum
 from typica.bench import make_detectors
-from typica.detectors.quorum import Geometry, witnesses
+from typica.detectors.quorum import Geometry, turned, witnesses
 
 # The reference: nothing of it is Typica's.
 
@@ -350,3 +350,23 @@ def test_real_sentences_give_the_known_numbers():
     found = averages(detector, features, ["oos"])
     np.testing.assert_allclose(found, [[96.97, 16.40]], atol=0.02)
     assert (np.abs(found[0] - np.array([96.98, 16.30])) < AVERAGES).all()
+
+
+@pytest.mark.parametrize("r", [1, 2, 6, 7])
+def test_rows_are_turned_by_a_rotation_that_begins_with_the_columns_given(r):
+    rng = np.random.default_rng(r)
+    leading, _ = np.linalg.qr(rng.normal(size=(7, r)))
+    leading[:, 0] = -leading[:, 0]  # QR gives this sign or the other; any must do
+    rotation = turned(np.eye(7), leading)
+    np.testing.assert_allclose(rotation[:, :r], leading, atol=1e-15)
+    np.testing.assert_allclose(rotation.T @ rotation, np.eye(7), atol=1e-14)
+    rows = rng.normal(size=(4, 7))
+    np.testing.assert_allclose(turned(rows, leading), rows @ rotation, atol=1e-13)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_rows_are_turned_where_the_columns_are_axes_already(sign):
+    leading = sign * np.eye(5, 2)
+    rotation = turned(np.eye(5), leading)
+    np.testing.assert_allclose(rotation.T @ rotation, np.eye(5), atol=1e-14)
+    np.testing.assert_allclose(rotation[:, :2], leading, atol=0)

@@ -470,3 +470,14 @@ def test_weights_are_the_models_own():
     assert torch.equal(model.fc.weight, before) and model.fc.weight.dtype == torch.float32
     assert all(parameter.requires_grad for parameter in model.parameters())
     assert {tensor.device.type for tensor in model.state_dict().values()} == {"cpu"}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_nothing_is_drawn_for_weights_that_a_checkpoint_has(name):
+    state = random_model(name).state_dict()
+    before = torch.get_rng_state()
+    model = zoo.load(name, weights=state)
+    assert torch.equal(torch.get_rng_state(), before)
+    tensors = [*model.parameters(), *model.buffers()]
+    assert {str(tensor.device) for tensor in tensors} == {"cpu"}
+    assert all(parameter.requires_grad for parameter in model.parameters())

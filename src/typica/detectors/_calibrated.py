@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, Self
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -51,8 +52,12 @@ class Calibrated(Scorer):
     threshold of `fit`, which is not a calibration.
     """
 
+    # Whether the provisional threshold of many rows is taken when it is first asked for: where
+    # scoring its sample takes longer than all the rest of a fit.
+    _late_threshold: ClassVar[bool] = False
+
     calibration_: Calibration
-    training_offset_: float
+    _training_sample: AnyArray
 
     @border
     def calibrate(
@@ -271,14 +276,35 @@ class Calibrated(Scorer):
             raise NotFittedError(f"there are no calibration scores; {calibrate_first()}.")
         return self.calibration_
 
+    @cached_property
+    def training_offset_(self) -> float:
+        """The provisional threshold of `fit`, which is not a calibration."""
+        if hasattr(self, "_training_sample"):
+            self._prepare()  # which drops the sample where parameters have changed
+        sample = getattr(self, "_training_sample", None)
+        if sample is None:
+            raise AttributeError("there is no provisional threshold")
+        threshold = self._provisional_threshold(sample)
+        vars(self).pop("_training_sample", None)
+        return threshold
+
     def _set_provisional_threshold(self, Z: Array) -> None:
-        Z = training_sample(Z)
+        sample = training_sample(Z)
+        is_part = sample.shape[0] < Z.shape[0]
+        if is_part and self._late_threshold:
+            vars(self).pop("training_offset_", None)
+            self._training_sample = sample
+        else:
+            self.training_offset_ = self._provisional_threshold(sample)
+        self._decided_with = self._parameters()
+
+    def _provisional_threshold(self, Z: Array) -> float:
+        """Return the threshold that a sample of the training rows gives."""
         self._before_calibration(Z)
         scores = check_scores(to_numpy(self._scores(Z)))
         single = as_floating(Z[:1, ...]).dtype != namespace(Z).float64
         tolerance = self.tags.tolerance[0 if single else 1]
-        self.training_offset_ = training_threshold(scores, tolerance)
-        self._decided_with = self._parameters()
+        return training_threshold(scores, tolerance)
 
     def _prepare(self) -> None:
         self._drop_stale_decisions()
@@ -293,6 +319,20 @@ class Calibrated(Scorer):
     def _learnt_more(self) -> None:
         for name in (*_DECISIONS, "_decided_with"):
             self.__dict__.pop(name, None)
+
+    def state(self) -> State:
+        """Return parameters and fitted attributes, to be stored."""
+        self._take_late_threshold()
+        return super().state()
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._take_late_threshold()
+        return super().__getstate__()
+
+    def _take_late_threshold(self) -> None:
+        """Turn the sample of training rows, where there is one, into the threshold."""
+        if hasattr(self, "_training_sample"):
+            getattr(self, "training_offset_", None)
 
     @classmethod
     def from_state(cls, state: State) -> Self:

@@ -18,6 +18,7 @@ from typica.keys import STEP, Keys, scrambled, text_keys
 from typica.labels import encode_labels
 from typica.moments import Moments
 from typica.store import State, storable
+from typica.threads import blas_threads, in_threads
 
 _BLOCK_BYTES = 2**21  # several arrays of this size stay in the cache
 
@@ -120,6 +121,13 @@ def _row_sums(Z: Rows) -> Keys:
     """
     columns = np.arange(1, Z.shape[1] + 1, dtype=np.uint64)
     factors = scrambled(columns * STEP) | np.uint64(1)
+    threads = blas_threads() if Z.nbytes > _BLOCK_BYTES else 1
+    parts = in_threads(lambda part: _part_sums(part, factors), np.array_split(Z, threads), threads)
+    return np.concatenate(list(parts))
+
+
+def _part_sums(Z: Rows, factors: Keys) -> Keys:
+    """Return the sums of some rows."""
     sums = np.empty(len(Z), np.uint64)
     step = max(1, _BLOCK_BYTES // (8 * Z.shape[1]))
     # Memory that every block uses again: new pages would cost more than the sums.

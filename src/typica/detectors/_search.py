@@ -14,6 +14,7 @@ all but the same distance) by measuring all.
 
 from __future__ import annotations
 
+import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -28,16 +29,25 @@ from typica.threads import blas, blas_threads
 Floats = AnyArray
 
 # Queries that one thread works on at once, against TILE rows: their product stays in the cache.
-QUERIES = 256
-TILE = 2048
-# Rows, or the sixteenth part of all if that is more, from which a query's threshold is taken.
+QUERIES = 512
+TILE = 1024
+# Rows, or the sixteenth part of all if that is more, from which a query's limit is taken.
 SAMPLE = 4096
+KEPT = 16  # tiles whose products are not done again after the limit was taken from them
 FEW = 64  # queries that are not worth the principal axes
 SPARE = 0.003  # the share of the rows' variance that may lie off the axes
 PAIRS = 512  # of a query and a row, measured at once
 PATIENCE = 16  # times as many candidates as asked for: then the bound is no use to the query
 
 _turn = threading.Lock()
+
+
+class Distinct(NamedTuple):
+    """Rows without repetition (D, m), where each was first given, and how often it was, (D,)."""
+
+    rows: Floats
+    first: NDArray[np.int64]
+    counts: NDArray[np.int64]
 
 
 class Search:
@@ -48,14 +58,25 @@ class Search:
     """
 
     def __init__(self, rows: Floats) -> None:
+        self._given = rows
+
+    @cached_property
+    def _distinct(self) -> Distinct:
+        """Of equal rows one: however many, they are no burden to the search."""
+        rows = self._given
         whole = rows.view(f"V{rows.itemsize * rows.shape[1]}").ravel()
-        # Of equal rows one is kept: however many, they are no burden to the search.
-        _, self._first, self._counts = np.unique(whole, return_index=True, return_counts=True)
-        if len(self._first) == len(rows):
-            self._first = np.arange(len(rows))
-            self._rows = rows
-        else:
-            self._rows = rows[self._first]
+        _, first, counts = np.unique(whole, return_index=True, return_counts=True)
+        if len(first) == len(rows):
+            return Distinct(rows, np.arange(len(rows)), counts)
+        return Distinct(rows[first], first, counts)
+
+    @property
+    def _rows(self) -> Floats:
+        return self._distinct.rows
+
+    @property
+    def _counts(self) -> NDArray[np.int64]:
+        return self._distinct.counts
 
     def kth(self, Q: Floats, k: int) -> NDArray[np.int64]:
         """Return which row is the k-th nearest to each of the queries Q (n, m), of their dtype."""
@@ -74,7 +95,7 @@ class Search:
                 ThreadPoolExecutor(threads) as pool,
             ):
                 found = list(pool.map(lambda block: self._settle(block, k, usable), blocks))
-        return self._first[np.concatenate(found)]
+        return self._distinct.first[np.concatenate(found)]
 
     def _settle(self, Q: Floats, k: int, bounds: list[Bound]) -> NDArray[np.int64]:
         index = np.full(len(Q), -1)
@@ -91,8 +112,7 @@ class Search:
         """Return for each query the k-th nearest row, or -1 where the bound leaves it open."""
         wanted = max(3 * k, 128)
         X, reach = bound.queries(Q)
-        least = bound.threshold(X, wanted)
-        candidates, values = bound.at_least(X, least, PATIENCE * wanted)
+        candidates, values, least = bound.candidates(X, wanted)
         # What the squared distances are at least: of the candidates, nearest first, and of all
         # other rows.
         reach -= 2 * bound.margin(X)
@@ -170,8 +190,6 @@ class Bound(NamedTuple):
     half: Floats
     mean: NDArray[np.float64]
     axes: NDArray[np.float64] | None
-    sample: Floats
-    sample_half: Floats
     size: tuple[float, float]
 
     @classmethod
@@ -180,10 +198,9 @@ class Bound(NamedTuple):
     ) -> Bound:
         """Set a bound up from its rows (N, w) and what is taken off their products, (N,)."""
         half = half.astype(rows.dtype)
-        some = _some(len(rows))
         squares = [float(np.vecdot(rows[b], rows[b]).max()) for b in row_blocks(*rows.shape)]
         size = (max(squares) ** 0.5, float(half.max()))
-        return cls(rows, half, mean, axes, rows[some], half[some], size)
+        return cls(rows, half, mean, axes, size)
 
     def queries(self, Q: Floats) -> tuple[Floats, NDArray[np.float64]]:
         """Return X (n, w) to multiply, and r (n,): |q - b_j|² >= r - 2 (x·rows_j - half_j)."""
@@ -193,41 +210,52 @@ class Bound(NamedTuple):
             return D.astype(Q.dtype), squares + 2 * D @ self.mean
         return _project(D, self.axes).astype(Q.dtype), squares
 
-    def threshold(self, X: Floats, wanted: int) -> Floats:
-        """Return for each query what about `wanted` rows reach, judging by the sample."""
-        n, size = len(X), len(self.sample)
-        if wanted >= len(self.rows):
-            return np.full(n, -np.inf, dtype=X.dtype)
-        S = X @ self.sample.T - self.sample_half
-        rank = -(-wanted * size // len(self.rows))
-        if size >= 32 * rank:
-            # The largest of groups of 8 hold nearly the same `rank` largest, and are fewer.
-            S = S[:, : size // 8 * 8].reshape(n, 8, size // 8).max(axis=1)
-        return np.partition(S, -rank, axis=1)[:, -rank]
+    def candidates(self, X: Floats, wanted: int) -> tuple[NDArray[np.int64], Floats, Floats]:
+        """Return for each query about `wanted` rows, their values, (n, p), falling, and a limit.
 
-    def at_least(self, X: Floats, least: Floats, most: int) -> tuple[NDArray[np.int64], Floats]:
-        """Return for each query the rows that reach `least`, and their values, (n, p), falling.
-
-        Where a query has fewer than p, the values end in -inf. One that has more than `most` is
-        given up.
+        They are all rows that reach the limit (n,). Where a query has fewer than p, the values end
+        in -inf. One that has more than PATIENCE times those wanted is given up.
         """
+        tiles, ahead = _tiles(len(self.rows))
+        known = {tile.start: self._values(X, tile) for tile in ahead[:KEPT]}
+        least = self._limit(X, wanted, ahead, known)
         found = np.zeros(len(X), dtype=np.int64)
         parts = []
-        for start in range(0, len(self.rows), TILE):
-            S = X @ self.rows[start : start + TILE].T
-            S -= self.half[start : start + TILE]
-            places = np.flatnonzero(np.where(found > most, np.inf, least)[:, None] <= S)
+        for tile in tiles:
+            S = known.pop(tile.start) if tile.start in known else self._values(X, tile)
+            limit = np.where(found > PATIENCE * wanted, np.inf, least)
+            places = np.flatnonzero(limit[:, None] <= S)
             query, column = np.divmod(places, S.shape[1])
-            parts.append((query, found[query] + _rank(query), column + start, S.ravel()[places]))
+            parts.append((query, tile.start + column * tile.step, S.ravel()[places]))
             found += np.bincount(query, minlength=len(X))
-        query, place, column, value = (np.concatenate(part) for part in zip(*parts, strict=True))
-        kept = found[query] <= most
-        shape = (len(X), max(1, int(np.max(found, where=found <= most, initial=0))))
-        columns, values = np.zeros(shape, dtype=np.int64), np.full(shape, -np.inf, dtype=X.dtype)
-        columns[query[kept], place[kept]] = column[kept]
-        values[query[kept], place[kept]] = value[kept]
-        order = np.argsort(-values, axis=1)
-        return np.take_along_axis(columns, order, axis=1), np.take_along_axis(values, order, axis=1)
+        query, row, value = (np.concatenate(part) for part in zip(*parts, strict=True))
+        found[found > PATIENCE * wanted] = 0
+        return *_side_by_side(query, row, value, found), least
+
+    def _values(self, X: Floats, tile: slice) -> Floats:
+        """Return the bound (n, t) on s of each query and each row of a tile."""
+        S = X @ self.rows[tile].T
+        S -= self.half[tile]
+        return np.asarray(S)
+
+    def _limit(
+        self, X: Floats, wanted: int, ahead: list[slice], known: dict[int, Floats]
+    ) -> Floats:
+        """Return for each query what about `wanted` rows reach, judging by the tiles `ahead`.
+
+        known: the values of some of these, by where they start.
+        """
+        n = len(self.rows)
+        if wanted >= n:
+            return np.full(len(X), -np.inf, dtype=X.dtype)
+        size = sum(len(range(n)[tile]) for tile in ahead)
+        rank = -(-wanted * size // n)
+        tops = []
+        for tile in ahead:
+            S = known[tile.start] if tile.start in known else self._values(X, tile)
+            # The largest of groups of 8 hold nearly the same `rank` largest, and are fewer.
+            tops.append(_largest_of_eight(S) if size >= 32 * rank else S)
+        return np.asarray(np.partition(np.concatenate(tops, axis=1), -rank, axis=1)[:, -rank])
 
     def margin(self, X: Floats) -> NDArray[np.float64]:
         """Return how far rounding may take a product less its half from the truth, per query."""
@@ -283,13 +311,63 @@ def _half_squares(D: Floats) -> Floats:
     return np.asarray(np.vecdot(D, D) / 2)
 
 
-def _rank(owners: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of each entry among those of its owner; the owners are sorted.
+def _tiles(n: int) -> tuple[list[slice], list[slice]]:
+    """Return slices that deal n rows out to tiles, and some of these, from which to judge them all.
 
-    >>> _rank(np.array([3, 3, 5, 5, 5]))
+    A tile takes every p-th row, so that it is like all the others however the rows are sorted; p is
+    prime, so that this holds where they come by turns, too.
+    """
+    step = _prime_from(-(-n // TILE))
+    tiles = [slice(start, n, step) for start in range(step)]
+    few = min(step, math.ceil(max(SAMPLE, n / 16) * step / n))
+    return tiles, [tiles[i * step // few] for i in range(few)]
+
+
+def _prime_from(n: int) -> int:
+    """Return the first prime from n on, or 1.
+
+    >>> [_prime_from(n) for n in (1, 2, 8, 49)]
+    [1, 2, 11, 53]
+    """
+    while any(n % factor == 0 for factor in range(2, math.isqrt(n) + 1)):
+        n += 1
+    return n
+
+
+def _largest_of_eight(S: Floats) -> Floats:
+    """Return the largest of groups of 8 columns of S (n, t)."""
+    n, t = S.shape
+    return np.asarray(S[:, : t // 8 * 8].reshape(n, 8, t // 8).max(axis=1))
+
+
+def _side_by_side(
+    query: NDArray[np.int64], row: NDArray[np.int64], value: Floats, found: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], Floats]:
+    """Return the rows found for each query, and their values, (n, p), falling.
+
+    query, row, value: of each find, in any order; found (n,): how many each query has, 0 for those
+    that are given up.
+    """
+    # Those of the first query, those of the second, ...; 16 bits are sorted in no time.
+    order = np.argsort(query.astype(np.uint16), kind="stable")
+    order = order[found[query[order]] > 0]
+    query, place = query[order], _counted(found)
+    shape = (len(found), max(1, int(found.max())))
+    rows, values = np.zeros(shape, dtype=np.int64), np.full(shape, -np.inf, dtype=value.dtype)
+    rows[query, place] = row[order]
+    values[query, place] = value[order]
+    order = np.argsort(-values, axis=1)
+    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(values, order, axis=1)
+
+
+def _counted(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return 0, 1, ... for each of the counts, so many numbers, one after the other.
+
+    >>> _counted(np.array([2, 0, 3]))
     array([0, 1, 0, 1, 2])
     """
-    return np.arange(len(owners)) - np.searchsorted(owners, owners)
+    starts = np.cumsum(counts) - counts
+    return np.arange(counts.sum()) - np.repeat(starts, counts)
 
 
 def _weighted_kth(values: Floats, counts: NDArray[np.int64], k: int) -> int:

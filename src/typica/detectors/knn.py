@@ -48,9 +48,12 @@ from typica.extras import need
 from typica.linalg import units
 from typica.store import storable
 from typica.tags import Tags
+from typica.threads import blas_threads, in_threads
 
 # The distance of opposite directions: where a zero row, which has no direction, is said to be.
 FARTHEST = 2.0
+# Bytes a number, of all that scaling a block of rows makes: so it stays in the cache.
+UNITS_ITEMSIZE = 256
 
 
 def distances(A: Array, B: Array) -> Array:
@@ -100,6 +103,7 @@ class KNN(RowsDetector):
         "seed": count(0),
         "index": choice(None, "faiss", CODED, advice='pass None (exact), "faiss" or "ivfpq"'),
     }
+    _late_threshold = True
     quantiser_: Quantiser
     _directions: AnyArray
     _search: Search | Cells
@@ -177,8 +181,15 @@ class KNN(RowsDetector):
         super()._absorb(other)
 
     def _kept(self, Z: Rows) -> Rows:
-        kept, _ = units(Z.astype(np.float64, copy=False))
-        return np.asarray(kept, dtype=Z.dtype)
+        kept = np.empty(Z.shape, Z.dtype)
+
+        def direct(block: slice) -> None:
+            kept[block], _ = units(Z[block].astype(np.float64, copy=False))
+
+        blocks = row_blocks(*Z.shape, itemsize=UNITS_ITEMSIZE)
+        for _ in in_threads(direct, blocks, blas_threads()):
+            pass
+        return kept
 
     def _derive(self) -> None:
         super()._derive()
@@ -190,7 +201,7 @@ class KNN(RowsDetector):
             return
         if rows.dtype.kind != "f":
             raise InputError(f"index={self.index!r} was set after the fit; call fit again.")
-        directed = rows.any(axis=1)
+        directed = np.vecdot(rows, rows) > 0  # these are of length 1, the others zero
         self._directions = rows if directed.all() else rows[directed]
         if len(self._directions) < self.k:
             return  # the k-th nearest is a zero row, for every query

@@ -58,8 +58,8 @@ class Geometry(NamedTuple):
     """What the witnesses compare a row with: arrays of one backend and dtype.
 
     center (m,) and shift (m,): mu, as an anchor before the product with the axes A (m, m) and the
-    rest after it; shrunk (m,): 1 / (1 + beta); means (C, m): the m_k, and halves (C,): |m_k|²/2;
-    directions (C, m): the P_k; raw (C, m): the M_k of length 1.
+    rest after it; shrunk (r,): the first of 1 / (1 + beta), the others being 1; means (C, m): the
+    m_k, and halves (C,): |m_k|²/2; directions (C, m): the P_k; raw (C, m): the M_k of length 1.
     """
 
     center: Array
@@ -78,12 +78,12 @@ class Geometry(NamedTuple):
         whitening = inverse_of_triangle(factor).T
         mu = moments.means.mean(axis=0)
         white = (moments.means - mu) @ whitening
-        beta, rotation = spread_of_means(white, moments.counts)
-        axes, means, center = whitening @ rotation, white @ rotation, anchor(mu)
+        beta, leading = spread_of_means(white, moments.counts)
+        axes, means, center = turned(whitening, leading), turned(white, leading), anchor(mu)
         directions, _ = units(means)
         if head is not None and len(means) > 1:
             weights = _centred_weights(head, moments.classes)
-            of_head, _ = units(weights @ factor @ rotation)
+            of_head, _ = units(turned(weights @ factor, leading))
             directions, _ = units(directions + of_head)
         return cls(
             center=center,
@@ -138,14 +138,16 @@ def shrunk_covariance(moments: Moments) -> Floats:
 
 
 def spread_of_means(white: Floats, counts: NDArray[np.int64]) -> tuple[Floats, Floats]:
-    """Return beta (m,) and the rotation V (m, m) for the whitened, centred class means (C, m).
+    """Return beta (r,) and the first r columns of V for the whitened, centred means (C, m).
 
     Where classes are fewer than features, an eigenproblem of their number does: outside the span of
     the means beta is zero, and any rotation will do.
 
     >>> beta, V = spread_of_means(np.array([[3.0, 0.0, 0.0], [-3.0, 0.0, 0.0]]), np.array([4, 4]))
-    >>> beta, abs(V[:, 0])
-    (array([17.75,  0.  ,  0.  ]), array([1., 0., 0.]))
+    >>> beta, abs(V)
+    (array([17.75]), array([[1.],
+           [0.],
+           [0.]]))
     """
     n_classes, m = white.shape
     noise = np.mean(1 / counts)
@@ -154,18 +156,49 @@ def spread_of_means(white: Floats, counts: NDArray[np.int64]) -> tuple[Floats, F
         return np.maximum(values - noise, 0), vectors
     values, vectors = np.linalg.eigh(white @ white.T / max(n_classes - 1, 1))
     wide = values > noise
-    beta = np.zeros(m)
     if not wide.any():
-        return beta, np.eye(m)
-    beta[: wide.sum()] = values[wide] - noise
+        return np.zeros(1), np.eye(m, 1)
     span = white.T @ (vectors[:, wide] / np.sqrt(values[wide]))
-    rotation, _ = np.linalg.qr(span, mode="complete")
-    return beta, rotation
+    leading, _ = np.linalg.qr(span)
+    return values[wide] - noise, leading
+
+
+def turned(rows: Floats, leading: Floats) -> Floats:
+    """Return rows (n, m) times a rotation of which only the first columns (m, r) are given.
+
+    It is the reflection I - Y G⁻¹ Yᵀ that takes these columns to the first r axes, but for a turn
+    among them, which they themselves put right.
+
+    >>> turned(np.array([[1.0, 7.0]]), np.array([[0.0], [1.0]]))
+    array([[ 7., -1.]])
+    """
+    m, r = leading.shape
+    if r == m:
+        return rows @ leading
+    left, _, right = np.linalg.svd(leading[:r])
+    Y = leading.copy()
+    Y[:r] += left @ right
+    products = rows - rows @ Y @ np.linalg.solve(Y.T @ leading, Y.T)
+    products[:, :r] = rows @ leading
+    return products
 
 
 def whitened(Z: Array, geometry: Geometry) -> Array:
     """Return the rows x = (z - mu) A of Z (n, m)."""
-    return (Z - geometry.center) @ geometry.axes - geometry.shift
+    X = (Z - geometry.center) @ geometry.axes
+    X -= geometry.shift  # in place: a third array would not stay in the cache
+    return X
+
+
+def distance(X: Array, geometry: Geometry) -> Array:
+    """Return sum_j x_j² / (1 + beta_j) of the rows x of X (n, m)."""
+    r = geometry.shrunk.shape[0]
+    spread = X[:, :r]
+    squares = (spread * spread) @ geometry.shrunk
+    if r < geometry.axes.shape[1]:
+        rest = X[:, r:]
+        squares = squares + namespace(X).vecdot(rest, rest)
+    return squares
 
 
 def witnesses(Z: Array, geometry: Geometry, head: Head | None) -> Witnesses:
@@ -182,7 +215,7 @@ def witnesses(Z: Array, geometry: Geometry, head: Head | None) -> Witnesses:
         c=max_cosine(X, geometry.directions) if several else None,
         r=max_cosine(Z, geometry.raw),
         e=energy,
-        d=-((X * X) @ geometry.shrunk),
+        d=-distance(X, geometry),
     )
 
 

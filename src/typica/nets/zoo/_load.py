@@ -31,6 +31,7 @@ def load(name: str, weights: Any = "bundled", num_classes: int | None = None) ->
 def _load(entry: Entry, weights: Any, num_classes: int | None) -> Any:
     build: Callable[[int], Any] = importlib.import_module(f"typica.nets.zoo.{entry.module}").build
     # Need torch, which is an extra.
+    from typica.nets._torch import torch  # noqa: PLC0415
     from typica.nets.zoo._layers import initialised  # noqa: PLC0415
     from typica.nets.zoo.checkpoint import fill, read_state  # noqa: PLC0415
 
@@ -47,7 +48,8 @@ def _load(entry: Entry, weights: Any, num_classes: int | None) -> Any:
         raise InputError(
             f"num_classes={num_classes}, but {source} has {classes}; leave num_classes out."
         )
-    model = build(classes)
+    with torch.device("meta"):  # no weights are drawn that the checkpoint would replace
+        model = build(classes)
     fill(model, state, source, copy=isinstance(weights, Mapping))
     return model.eval()
 

@@ -107,7 +107,7 @@ def fill(model: Any, state: Mapping[str, Any], source: str, *, copy: bool) -> No
         )
     tensors = {}
     for key, value in own.items():
-        given = state.get(key, torch.zeros(value.shape))
+        given = state[key] if key in state else torch.zeros(value.shape)
         tensors[key] = given.detach().to("cpu", value.dtype, copy=copy).contiguous()
     model.load_state_dict(tensors, assign=True)
 
