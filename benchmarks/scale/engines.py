@@ -40,7 +40,7 @@ WIDTH, CLASSES = 512, 100
 GROUP = 25_000  # rows of a row group, 51 MB
 FILE = 100_000  # rows of a file, 205 MB: a part, as parts are by default
 TIMES = 3
-TASKS = 512  # that do nothing
+TASKS = 64  # that do nothing
 MOST = 1.3  # times a bare map that sums
 ENGINES = ("dask", "ray", "spark")
 
