@@ -38,9 +38,9 @@ from typica.scale import _worker_jobs
 
 WIDTH, CLASSES = 512, 100
 GROUP = 25_000  # rows of a row group, 51 MB
-PART = 2**26  # bytes of a part, so that small data have several
+FILE = 100_000  # rows of a file, 205 MB: a part, as parts are by default
 TIMES = 3
-TASKS = 512  # that do nothing
+TASKS = 64  # that do nothing
 MOST = 1.3  # times a bare map that sums
 ENGINES = ("dask", "ray", "spark")
 
@@ -56,7 +56,7 @@ def main() -> int:
     parser.add_argument("--record", type=Path, help="a table of all times, whose other lines stay")
     parser.add_argument("--remove", action="store_true")
     asked = parser.parse_args()
-    sizes = [asked.rows // 10, asked.rows // 3, asked.rows]
+    sizes = [asked.rows // 4, asked.rows // 2, asked.rows]
     if asked.only is not None:
         engine, _, workers = asked.only.partition(":")
         print(json.dumps(measured(engine, int(workers or 1), sizes, asked.folder, asked.times)))
@@ -73,15 +73,15 @@ def main() -> int:
 
 
 def write_rows(folder: Path, rows: int) -> None:
-    """Write rows about 100 class means, as lists in Parquet, in files of at most 100,000."""
+    """Write rows about 100 class means, as lists in Parquet, in files of a part each."""
     if folder.exists():
         return
     begun = folder.with_name(f"{folder.name}.begun")
     begun.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(0)
     means = rng.standard_normal((CLASSES, WIDTH), dtype=np.float32)
-    for number, first in enumerate(range(0, rows, 100_000)):
-        count = min(100_000, rows - first)
+    for number, first in enumerate(range(0, rows, FILE)):
+        count = min(FILE, rows - first)
         labels = rng.integers(CLASSES, size=count)
         Z = rng.standard_normal((count, WIDTH), dtype=np.float32)
         Z += means[labels]
@@ -204,8 +204,8 @@ def nothing_of(states: Iterable[bytes]) -> bytes:
 
 
 def times_of(cluster: Any, folder: Path, times: int) -> dict[str, float]:
-    tables = scale.open_tables(folder, features="embedding", labels="label", part_bytes=PART)
-    rows = scale.open_tables(folder, features="embedding", ids="id", part_bytes=PART)
+    tables = scale.open_tables(folder, features="embedding", labels="label")
+    rows = scale.open_tables(folder, features="embedding", ids="id")
     detector = scale.fit(CTM(), folder / "part-00000.parquet", features="embedding", labels="label")
     scale.calibrate(detector, folder / "part-00000.parquet", features="embedding")
     work = {

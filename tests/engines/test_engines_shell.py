@@ -156,6 +156,32 @@ def test_a_local_master_of_spark_starts_this_python(folder, monkeypatch):
     assert "fitted on 400 rows" in " ".join(out.split())
 
 
+CONNECTED = """
+from pyspark.sql import SparkSession
+import typica
+from typica.scale import spark as on_spark
+
+session = SparkSession.builder.remote("local[2]").getOrCreate()
+one = typica.scale.fit(typica.CTM(), "train", features="features")
+files = on_spark.fit(typica.CTM(), "train", session=session, features="features")
+frame = session.read.parquet("train/*.parquet")
+rows = on_spark.fit(typica.CTM(), frame, "label", features="features")
+for many in (files, rows):
+    assert abs(many.moments_.means - one.moments_.means).max() < 1e-5
+on_spark.score(one, frame, features="features", ids="id").write.parquet("judged")
+session.stop()
+"""
+
+
+def test_spark_connect(folder):
+    pytest.importorskip("grpc_status")
+    process, mark = started(folder, ["-W", "ignore", "-c", CONNECTED])
+    out, error = process.communicate(timeout=5 * END)
+    assert process.returncode == 0, out + error
+    assert_nothing_is_left(mark)
+    assert pq.read_table(folder / "judged").num_rows == 400
+
+
 def test_a_cluster_that_runs_already(folder, dask):
     address = dask.scheduler.address
     where = ["--engine", "dask", "--address", address]

@@ -160,3 +160,18 @@ def test_what_does_not_fit_is_told_before_any_work(spark):
     for ask, message in cases:
         with pytest.raises(InputError, match=message):
             ask()
+
+
+def test_a_session_without_rdds_does_the_same_by_data_frames(spark, tmp_path):
+    Z, codes = some_rows(0, 200)
+    data = write_pieces(tmp_path / "data", pieces(Z, NAMES[codes], [20, 20, 90]), group=5)
+    frames = on_spark.FrameCluster(spark)
+    tables = scale.open_tables(data, features="features", labels="label", part_bytes=1)
+    assert len(tables.parts) == 40  # more than are merged at a time
+    one = scale.fit(CTM(), data, features="features")
+    assert_alike(scale.fit(CTM(), tables, engine=frames), one, Z)
+    assert_alike(scale.fit(CTM(), tables, engine=on_spark.SparkCluster(spark)), one, Z)
+    rows = scale.open_tables(data, features="features", ids="id", part_bytes=1)
+    expected = scale.score(one, data, features="features", ids="id").read_all()
+    for cluster in (frames, on_spark.SparkCluster(spark)):
+        assert scale.score(one, rows, engine=cluster).read_all().equals(expected)

@@ -69,7 +69,7 @@ def fit(
     """
     named: dict[str, Any] = {"features": features, "columns": columns, "labels": labels}
     if not _is_frame(data):
-        cluster = SparkCluster(session)
+        cluster = cluster_of(session)
         return fit_counted(detector, data, **named, sample=sample, engine=cluster).detector
     learner = Learner(detector, sample)
     wanted = Wanted(**named, find_labels=reads_labels(detector))
@@ -95,7 +95,7 @@ def calibrate(
     """
     named: dict[str, Any] = {"features": features, "columns": columns}
     if not _is_frame(data):
-        return _fit.calibrate(estimator, data, **named, **options, engine=SparkCluster(session))
+        return _fit.calibrate(estimator, data, **named, **options, engine=cluster_of(session))
     opened = opened_columns(_schema(data), Wanted(**named), width_of(estimator))
     calibrator = Calibrator.begin(estimator, **options)
     return take_scores(calibrator, _over(data, opened)).finish()
@@ -121,7 +121,7 @@ def score(
     """
     named: dict[str, Any] = {"features": features, "columns": columns, "ids": ids}
     if not _is_frame(data):
-        wanted = {**named, **options, "engine": SparkCluster(session)}
+        wanted = {**named, **options, "engine": cluster_of(session)}
         return _score.score(estimator, data, output, **wanted)
     if output is not None:
         raise InputError(
@@ -171,24 +171,52 @@ class SparkCluster:
 
     def map(self, work: Work, tasks: Sequence[bytes]) -> Iterator[bytes]:
         """Yield what comes of each task, in order."""
-        states = self._sent(tasks).mapInArrow(
-            partial(_numbered_states, work), f"id long, {_STATES}"
-        )
-        for row in sorted(states.collect(), key=lambda row: row.id):
+        outcomes = self._spread(tasks).map(partial(_attempted, work)).collect()
+        for outcome in outcomes:
+            yield Outcome(*outcome).value()
+
+    def reduce(self, work: Work, merge: Merge, tasks: Sequence[bytes]) -> bytes:
+        """Return what comes of all tasks, merged in a tree by the workers."""
+        states = self._spread(tasks).map(partial(_attempted, work))
+        for count in _levels(len(tasks)):
+            states = states.repartition(count).mapPartitions(partial(_merged_outcomes, merge))
+        return merge_outcomes(merge, itertools.starmap(Outcome, states.collect())).value()
+
+    def _spread(self, tasks: Sequence[bytes]) -> Any:
+        """Return the tasks as an RDD, each in a partition of its own.
+
+        Of a data frame of them Spark takes several times as long for each.
+        """
+        return self.session.sparkContext.parallelize(tasks, len(tasks))
+
+
+class FrameCluster(SparkCluster):
+    """Workers of a session of Spark Connect, which has data frames, but no RDDs."""
+
+    def map(self, work: Work, tasks: Sequence[bytes]) -> Iterator[bytes]:
+        """Yield what comes of each task, in order."""
+        for row in sorted(self._states(work, tasks).collect(), key=lambda row: row.id):
             yield _outcome(row).value()
 
     def reduce(self, work: Work, merge: Merge, tasks: Sequence[bytes]) -> bytes:
         """Return what comes of all tasks, merged in a tree by the workers."""
-        states = self._sent(tasks).mapInArrow(partial(_task_states, work), _STATES)
+        states = self._states(work, tasks).drop("id")
         return merge_outcomes(merge, _merged(states, merge, _levels(len(tasks)))).value()
 
-    def _sent(self, tasks: Sequence[bytes]) -> Any:
-        """Return a data frame of the tasks, each in a partition of its own."""
+    def _states(self, work: Work, tasks: Sequence[bytes]) -> Any:
+        """Return a data frame of what comes of the tasks, each in a partition of its own."""
         functions = need("pyspark.sql.functions", "spark")
         numbers = self.session.range(0, len(tasks), 1, len(tasks))
         rows = [(number, bytearray(task)) for number, task in enumerate(tasks)]
         table = self.session.createDataFrame(rows, "id long, task binary")
-        return numbers.join(functions.broadcast(table), "id")
+        sent = numbers.join(functions.broadcast(table), "id")
+        return sent.mapInArrow(partial(_task_states, work), f"id long, {_STATES}")
+
+
+def cluster_of(session: Any = None) -> SparkCluster:
+    """Return the workers of a session; None takes the active one, or makes one."""
+    is_plain = session is None or hasattr(session, "sparkContext")
+    return SparkCluster(session) if is_plain else FrameCluster(session)
 
 
 @contextlib.contextmanager
@@ -200,7 +228,7 @@ def connect(address: str | None = None) -> Iterator[Any]:
     builder = need("pyspark.sql", "spark").SparkSession.builder
     active = need("pyspark.sql", "spark").SparkSession.getActiveSession()
     if active is not None:
-        yield SparkCluster(active)
+        yield cluster_of(active)
         return
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
@@ -210,7 +238,7 @@ def connect(address: str | None = None) -> Iterator[Any]:
         except Exception as error:  # of every kind, by Java and by gRPC
             raise no_answer(address, error) from None
         try:
-            yield _Interruptible(SparkCluster(session))
+            yield _Interruptible(cluster_of(session))
         finally:
             session.stop()
 
@@ -343,12 +371,20 @@ def _record(*outcomes: Outcome, **columns: Any) -> Any:
     return arrow.RecordBatch.from_arrays(arrays, list(values))
 
 
+def _attempted(work: Work, task: bytes) -> tuple[bytes | None, str | None]:
+    outcome = attempt(partial(work, task))
+    return outcome.state, outcome.error
+
+
+def _merged_outcomes(merge: Merge, found: Iterable[Any]) -> Iterator[Any]:
+    """Yield what comes of a partition's outcomes, where it has any."""
+    outcomes = itertools.starmap(Outcome, found)
+    first = next(outcomes, None)
+    if first is not None:
+        yield tuple(merge_outcomes(merge, itertools.chain([first], outcomes)))
+
+
 def _task_states(work: Work, records: Iterable[Any]) -> Iterator[Any]:
-    for row in _rows(records):
-        yield _record(attempt(partial(work, row["task"])))
-
-
-def _numbered_states(work: Work, records: Iterable[Any]) -> Iterator[Any]:
     for row in _rows(records):
         yield _record(attempt(partial(work, row["task"])), id=[row["id"]])
 
@@ -361,10 +397,9 @@ def _partition_states(job: Job, columns: Columns, records: Iterable[Any]) -> Ite
 
 
 def _merged_states(merge: Merge, records: Iterable[Any]) -> Iterator[Any]:
-    outcomes = (Outcome(**row) for row in _rows(records))
-    first = next(outcomes, None)
-    if first is not None:
-        yield _record(merge_outcomes(merge, itertools.chain([first], outcomes)))
+    rows = (tuple(row.values()) for row in _rows(records))
+    for outcome in _merged_outcomes(merge, rows):
+        yield _record(Outcome(*outcome))
 
 
 def _judged(judging: Judging, columns: Columns, records: Iterable[Any]) -> Iterator[Any]:
