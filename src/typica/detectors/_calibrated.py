@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from typica import store
-from typica.arrays import Array, as_floating, namespace, to_numpy
+from typica.arrays import AnyArray, Array, as_floating, namespace, to_numpy
 from typica.calibration import (
     SMALLEST_GROUP,
     Calibration,
