@@ -58,7 +58,7 @@ def serve(
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return uvloop's, which spends half the time on a request, where MLServer has brought it."""
+    """Return uvloop's, where MLServer has brought it: requests take a fifth less of a core."""
     try:
         import uvloop  # noqa: PLC0415 (not on every platform)
     except ImportError:
