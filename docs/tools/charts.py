@@ -54,7 +54,7 @@ def _strange() -> dict[str, NDArray[np.float32]]:
 def threshold() -> Drawing:
     """Draw the scores of known inputs and of strangers, and what one threshold makes of them."""
     rows = {"digits 0 to 6": suite().test, **_strange()}
-    width, step, top, left, right = 500, 44, 46, 168, 66
+    width, step, top, left, right = 480, 44, 46, 168, 66
     drawing = Drawing(
         width, top + step * len(rows) + 40, "Scores, and what a threshold makes of them"
     )

@@ -6,6 +6,7 @@ formulas and shows figures inside the page, where they follow its light or dark 
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -49,9 +50,22 @@ def on_page_content(html: str, page: Page, config: Any, **_: Any) -> str:
     """Typeset the formulas of a page and show its figures."""
     where = page.file.src_uri
     shown = figure.inline(html, Path(config.docs_dir), where)
-    if where.startswith("moving/"):  # its tables hold lines of code
-        shown = f'<div class="moving">{shown}</div>'
+    if where.startswith("moving/"):
+        shown = f'<div class="moving">{breakable(shown)}</div>'
     return formula.typeset(shown, where)
+
+
+def breakable(html: str) -> str:
+    """Return a page whose tables of code may break lines before a dot and after a bracket.
+
+    >>> breakable("<td><code>a.b(c)</code></td>")
+    '<td><code>a<wbr>.b(<wbr>c)</code></td>'
+    """
+
+    def one(found: re.Match[str]) -> str:
+        return re.sub(r"\.(?=[a-z_])", "<wbr>.", found[0]).replace("(", "(<wbr>")
+
+    return re.sub(r"(?<=<td><code>).*?(?=</code>)", one, html, flags=re.DOTALL)
 
 
 def on_post_page(output: str, page: Page, **_: Any) -> str:
