@@ -51,7 +51,7 @@ def test_a_hundred_thousand_classes(index, memory):
     found = measured("classes", "--classes", "100000", "--index", index)
     assert found["recall"] >= 0.99
     assert found["lost_mean"] <= 0.005 and found["too_high"] == 0
-    # The index itself, in MB: 102 of float32 directions, links or lists, and what malloc keeps.
+    # The index itself, in MB: 102 of float32 directions, and links or lists.
     assert found["index_mb"] <= memory
 
 
