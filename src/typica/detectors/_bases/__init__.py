@@ -10,7 +10,7 @@ from typica.detectors._bases.headed import (
 )
 from typica.detectors._bases.logit import LogitDetector, Tempered
 from typica.detectors._bases.means import LearnsClassMeans
-from typica.detectors._bases.rows import SUBSAMPLE, RowsDetector, check_k
+from typica.detectors._bases.rows import SUBSAMPLE, RowsDetector, check_k, in_blocks
 from typica.detectors._bases.scatter import (
     PrincipalDetector,
     ResidualDetector,
@@ -41,6 +41,7 @@ __all__ = [
     "check_classes",
     "check_k",
     "check_known",
+    "in_blocks",
     "mean_directions",
     "overflow_as_minus_infinity",
     "principal_dim",
