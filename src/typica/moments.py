@@ -31,12 +31,14 @@ from typica.sums import (
     keeps_digits,
     may_be_quick,
     products,
+    rows_to_judge,
 )
 from typica.threads import blas_threads, in_threads
 
 _BLOCK_ROWS = 2**17
 _BLOCK_BYTES = 2**28  # of rows that are read where they lie
 _COPIED_BYTES = 2**26
+_LEAST_BYTES = 2**22  # of rows that are worth a thread
 _MOST_THREADS = 4  # more do not read memory faster
 _CENTRED_BYTES = 2**25
 _SAMPLE_ROWS = 2**10
@@ -204,8 +206,7 @@ class Moments:
         """Σ (z - mean_class)(z - mean_class)ᵀ over all rows, (m, m); None unless asked for."""
         if self._products is None:
             return None
-        scaled: NDArray[np.float64] = self._sums / np.sqrt(self._counts)[:, None]
-        return np.asarray(self._products - scaled.T @ scaled)
+        return self._scatter_of(self._counts)
 
     @property
     def mean(self) -> NDArray[np.float64]:
@@ -312,22 +313,37 @@ class Moments:
     def _sum_up(self, Z: AnyArray, codes: NDArray[np.int32]) -> None:
         """Sum up the rows and, with scatter, their products: quickly where that costs no digits."""
         if self._products is None:
-            self._sum_blocks(Z, codes, np.float32 if is_single(Z) else np.float64)
+            self._clear(Z.shape[1])
+            self._sum_as_they_are(Z, codes, np.dtype(np.float32 if is_single(Z) else np.float64))
             return
-        if may_be_quick(Z, self._shift):
-            self._sum_blocks(Z, codes, np.float32)
-            if keeps_digits(self._products, self.scatter_within(), len(Z)):
-                return
-            advance(-len(Z))  # once more from the start
-        self._sum_blocks(Z, codes, np.float64)
+        if may_be_quick(Z, self._shift) and self._sum_quickly(Z, codes):
+            return
+        self._clear(Z.shape[1])
+        self._sum_centred(Z, codes, slice(0, len(Z)), np.dtype(np.float64))
 
-    def _sum_blocks(self, Z: AnyArray, codes: NDArray[np.int32], dtype: type) -> None:
-        """Sum up the rows, block by block, as `dtype`."""
-        self._sums = np.zeros((self._classes.size, Z.shape[1]))
-        if self._products is None:
-            self._sum_as_they_are(Z, codes, np.dtype(dtype))
-        else:
-            self._sum_centred(Z, codes, np.dtype(dtype))
+    def _sum_quickly(self, Z: AnyArray, codes: NDArray[np.int32]) -> bool:
+        """Sum up in float32, and tell whether that keeps the digits; early, where it does not."""
+        self._clear(Z.shape[1])
+        early = rows_to_judge(Z.shape[1])
+        for rows in (slice(0, early), slice(early, len(Z))):
+            self._sum_centred(Z, codes, rows, np.dtype(np.float32))
+            counts = np.bincount(codes[: rows.stop], minlength=self._classes.size)
+            if not keeps_digits(self._products, self._scatter_of(counts), rows.stop):
+                advance(-rows.stop)  # once more from the start
+                return False
+        return True
+
+    def _clear(self, width: int) -> None:
+        """Begin sums of rows of this width."""
+        self._sums = np.zeros((self._classes.size, width))
+        if self._products is not None:
+            self._products = np.zeros((width, width))
+
+    def _scatter_of(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Give the scatter within classes of the rows summed up, so many of each class."""
+        present = counts > 0
+        scaled: NDArray[np.float64] = self._sums[present] / np.sqrt(counts[present])[:, None]
+        return np.asarray(self._products - scaled.T @ scaled)
 
     def _sum_as_they_are(self, Z: AnyArray, codes: NDArray[np.int32], dtype: np.dtype[Any]) -> None:
         """Sum up the rows, several blocks at once: one thread alone waits for memory."""
@@ -337,18 +353,22 @@ class Moments:
             return self._checked_sums(block, Z, codes, rows)
 
         in_place = Z.dtype == dtype and Z.flags.c_contiguous
-        blocks = _blocks(Z.shape, dtype, _BLOCK_BYTES if in_place else _COPIED_BYTES)
+        most = _BLOCK_BYTES if in_place else _COPIED_BYTES
+        # However many threads there are, so that sums are the same to the last bit.
+        share = -(-len(Z) // _MOST_THREADS) * Z.shape[1] * dtype.itemsize
+        blocks = _blocks(slice(0, len(Z)), Z.shape[1], dtype, min(most, max(share, _LEAST_BYTES)))
         threads = min(len(blocks), _MOST_THREADS, blas_threads()) if len(blocks) > 1 else 1
         for rows, sums in zip(blocks, in_threads(sums_of, blocks, threads), strict=True):
             self._sums += sums
             advance(rows.stop - rows.start)
 
-    def _sum_centred(self, Z: AnyArray, codes: NDArray[np.int32], dtype: np.dtype[Any]) -> None:
-        """Sum up the rows and their products, measured from the shift of their class."""
-        m = Z.shape[1]
-        self._products = np.zeros((m, m))
-        blocks = _blocks(Z.shape, dtype, _CENTRED_BYTES)
-        memory = np.empty((blocks[0].stop, m), dtype)  # each block's in turn
+    def _sum_centred(
+        self, Z: AnyArray, codes: NDArray[np.int32], part: slice, dtype: np.dtype[Any]
+    ) -> None:
+        """Add a part of the rows and their products, measured from the shift of their class."""
+        blocks = _blocks(part, Z.shape[1], dtype, _CENTRED_BYTES)
+        longest = max((rows.stop - rows.start for rows in blocks), default=0)
+        memory = np.empty((longest, Z.shape[1]), dtype)  # each block's in turn
         shift = self._shift.astype(dtype)
         for rows in blocks:
             centred = memory[: rows.stop - rows.start]
@@ -430,8 +450,8 @@ class Moments:
         return self
 
 
-def _blocks(shape: tuple[int, ...], dtype: np.dtype[Any], size: int) -> list[slice]:
-    """Give the slices that cut the rows (n, m) into blocks of at most `size` bytes."""
-    n, m = shape
-    step = min(max(size // dtype.itemsize // m, 1), _BLOCK_ROWS)
-    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
+def _blocks(part: slice, width: int, dtype: np.dtype[Any], size: int) -> list[slice]:
+    """Give the slices that cut a part of the rows into blocks of at most `size` bytes."""
+    step = min(max(size // dtype.itemsize // width, 1), _BLOCK_ROWS)
+    starts = range(part.start, part.stop, step)
+    return [slice(start, min(start + step, part.stop)) for start in starts]

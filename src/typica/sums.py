@@ -80,9 +80,14 @@ def is_single(Z: AnyArray) -> bool:
 
 def may_be_quick(Z: AnyArray, shift: NDArray[np.float64]) -> bool:
     """Tell whether the rows of Z (n, m), measured from `shift`, may be multiplied in float32."""
-    if not is_single(Z) or len(Z) < max(_LONG, 8 * Z.shape[1]):
+    if not is_single(Z) or len(Z) < rows_to_judge(Z.shape[1]):
         return False
     return bool((shift.astype(np.float32) == shift).all())
+
+
+def rows_to_judge(n_features: int) -> int:
+    """Return how many rows tell whether their products in float32 are good enough."""
+    return max(_LONG, 8 * n_features)
 
 
 def keeps_digits(products: NDArray[np.float64], scatter: NDArray[np.float64], n_rows: int) -> bool:

@@ -38,7 +38,7 @@ from typica.arrays import (
     to_numpy,
 )
 from typica.checks import choice, count
-from typica.detectors._bases import SUBSAMPLE, RowsDetector, check_k
+from typica.detectors._bases import SUBSAMPLE, RowsDetector, check_k, in_blocks
 from typica.detectors._index import LEAST_ROWS
 from typica.detectors._ivfpq import INDEX as CODED
 from typica.detectors._ivfpq import Codes, Quantiser
@@ -48,12 +48,9 @@ from typica.extras import need
 from typica.linalg import units
 from typica.store import storable
 from typica.tags import Tags
-from typica.threads import blas_threads, in_threads
 
 # The distance of opposite directions: where a zero row, which has no direction, is said to be.
 FARTHEST = 2.0
-# Bytes a number, of all that scaling a block of rows makes: so it stays in the cache.
-UNITS_ITEMSIZE = 256
 
 
 def distances(A: Array, B: Array) -> Array:
@@ -181,15 +178,7 @@ class KNN(RowsDetector):
         super()._absorb(other)
 
     def _kept(self, Z: Rows) -> Rows:
-        kept = np.empty(Z.shape, Z.dtype)
-
-        def direct(block: slice) -> None:
-            kept[block], _ = units(Z[block].astype(np.float64, copy=False))
-
-        blocks = row_blocks(*Z.shape, itemsize=UNITS_ITEMSIZE)
-        for _ in in_threads(direct, blocks, blas_threads()):
-            pass
-        return kept
+        return in_blocks(lambda rows: units(rows.astype(np.float64))[0], Z, Z.dtype)
 
     def _derive(self) -> None:
         super()._derive()

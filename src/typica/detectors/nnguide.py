@@ -15,9 +15,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array, is_numpy, like, namespace
+from typica.arrays import Array, Rows, is_numpy, like, namespace
 from typica.checks import count
-from typica.detectors._bases import SUBSAMPLE, HeadedDetector, RowsDetector, check_k
+from typica.detectors._bases import (
+    SUBSAMPLE,
+    HeadedDetector,
+    RowsDetector,
+    check_k,
+    in_blocks,
+)
 from typica.head import HEAD, Head
 from typica.linalg import logsumexp, units
 from typica.store import storable
@@ -64,6 +70,7 @@ class NNGuide(HeadedDetector, RowsDetector):
         reference="Park, Jung & Teoh 2023, ICCV",
     )
     params = {"head": HEAD, "k": count(), "subsample": SUBSAMPLE, "seed": count(0)}
+    _late_threshold = True
     _guides: NDArray[np.float64]
 
     def __init__(
@@ -80,10 +87,14 @@ class NNGuide(HeadedDetector, RowsDetector):
 
     def _derive(self) -> None:
         super()._derive()
-        rows = self.rows_.astype(np.float64)
-        check_k(self.k, len(rows), self.subsample)
+        check_k(self.k, len(self.rows_), self.subsample)
+        self._guides = in_blocks(self._guiding, self.rows_, np.float64)
+
+    def _guiding(self, Z: Rows) -> Rows:
+        """Return the directions of the rows Z, each as long as its energy."""
+        rows = Z.astype(np.float64)
         directions, _ = units(rows)
-        self._guides = directions * logsumexp(self._head.logits(rows))[:, None]
+        return np.asarray(directions * logsumexp(self._head.logits(rows))[:, None])
 
     def _score(self, Z: Array) -> Array:
         directions, _ = units(Z)

@@ -15,8 +15,8 @@ stream and merge. Score: one product with the head, one with an (m, m) matrix.
 
 from __future__ import annotations
 
-from typica.arrays import Array, Labels, Rows, like, map_rows, namespace
-from typica.detectors._bases import MomentsDetector
+from typica.arrays import Array, Labels, Rows, as_floating, check_rows, like, namespace
+from typica.detectors._bases import MomentsDetector, in_blocks
 from typica.detectors._shrinkage import shrunk_factor
 from typica.errors import InputError
 from typica.head import HEAD, Head
@@ -71,7 +71,9 @@ class PNML(MomentsDetector):
         self.head = head
 
     def _learn(self, Z: Rows, labels: Labels | None) -> None:
-        super()._learn(map_rows(lambda rows: units(rows)[0], Z), None)
+        check_rows(Z)
+        Z = as_floating(Z)
+        super()._learn(in_blocks(lambda rows: units(rows)[0], Z, Z.dtype), None)
 
     def _derive(self) -> None:
         moments = self.moments_

@@ -28,7 +28,7 @@ from typica.detectors._bases import (
 )
 from typica.errors import InputError
 from typica.head import with_head
-from typica.linalg import logsumexp, principal_axes
+from typica.linalg import logsumexp, principal_axes, row_max
 from typica.store import storable
 from typica.tags import Tags
 
@@ -78,7 +78,7 @@ class ViM(PrincipalDetector, TwoPasses):
         logits, lengths = 0.0, 0.0
         for block in row_blocks(len(Z), max(Z.shape[1], self._score_width()), itemsize=8):
             rows = as_floating(Z[block])
-            logits += float(self._logits(rows).max(axis=1).sum(dtype=np.float64))
+            logits += float(row_max(self._logits(rows)).sum(dtype=np.float64))
             lengths += float(self._residuals.lengths(rows).sum(dtype=np.float64))
         return np.array([logits, lengths])
 

@@ -9,7 +9,7 @@ from typica.detectors._bases.headed import (
 )
 from typica.detectors._bases.logit import LogitDetector, Tempered
 from typica.detectors._bases.means import LearnsClassMeans, mean_directions
-from typica.detectors._bases.rows import SUBSAMPLE, RowsDetector, check_k
+from typica.detectors._bases.rows import SUBSAMPLE, RowsDetector, check_k, in_blocks
 from typica.detectors._bases.scatter import (
     PrincipalDetector,
     ResidualDetector,
@@ -40,6 +40,7 @@ __all__ = [
     "check_classes",
     "check_k",
     "check_known",
+    "in_blocks",
     "mean_directions",
     "overflow_as_minus_infinity",
     "principal_dim",

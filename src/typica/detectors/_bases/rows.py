@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Labels, Rows, as_floating, check_rows
+from typica.arrays import Labels, Rows, as_floating, check_rows, row_blocks
 from typica.checks import Parameter, is_whole, optional
 from typica.detectors.base import Detector
 from typica.errors import InputError
+from typica.threads import blas_threads, in_threads
+
+_BYTES_MADE = 256  # of each number of a block in threads, generously
 
 
 def _is_share_or_count(value: Any) -> bool:
@@ -38,6 +42,26 @@ def check_k(k: int, rows: int, subsample: float | int | None = None) -> None:
             ("", "") if subsample is None else (" that were kept", ", or a larger subsample")
         )
         raise InputError(f"k={k} exceeds the {found}{kept}; pass k<={rows}{more}.")
+
+
+def in_blocks(kernel: Callable[[Rows], Rows], Z: Rows, dtype: Any) -> Rows:
+    """Return what `kernel` makes of the rows Z (n, m), of their shape: in threads, by blocks.
+
+    Blocks are small, so that all that is made on the way stays in the cache.
+
+    >>> in_blocks(np.sqrt, np.array([[4.0], [9.0]]), np.float32)
+    array([[2.],
+           [3.]], dtype=float32)
+    """
+    made = np.empty(Z.shape, dtype)
+
+    def fill(block: slice) -> None:
+        made[block] = kernel(Z[block])
+
+    blocks = list(row_blocks(*Z.shape, itemsize=_BYTES_MADE))
+    for _ in in_threads(fill, blocks, min(len(blocks), blas_threads())):
+        pass
+    return made
 
 
 class RowsDetector(Detector):

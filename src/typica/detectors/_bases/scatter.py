@@ -44,7 +44,8 @@ class Residuals(NamedTuple):
     def lengths(self, Z: Array) -> Array:
         """Return the length of each row's residual over `scale`; 0 has the gradient 0."""
         xp = namespace(Z)
-        R = (Z - like(self.center, Z)) @ like(self.basis, Z) - like(self.shift, Z)
+        R = (Z - like(self.center, Z)) @ like(self.basis, Z)
+        R -= like(self.shift, Z)  # in place: a third array would not stay in the cache
         squares = xp.vecdot(R, R)
         zero = squares == 0
         # The root of 1 in place of 0, so that no NaN enters the gradient.
