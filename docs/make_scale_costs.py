@@ -141,18 +141,20 @@ def _seconds(line: Line) -> float:
 # What the model takes
 
 
-def merge_rate() -> float:
-    """Return the bytes of states that are merged per second: 8 of 1,000 classes."""
-    for line in lines_of("measured_merge.csv"):
-        if (line["classes"], line["partitions"]) == ("1000", "8"):
-            return 8 * int(line["state_bytes"]) / _seconds(line)
-    raise LookupError("there is no line of 1,000 classes and 8 states")
+def merge_rate(classes: int) -> float:
+    """Return the bytes of states of so many classes that are merged per second, FAN at a time."""
+    found = [line for line in lines_of("measured_merge.csv") if int(line["classes"]) == classes]
+    usual = max(
+        (line for line in found if int(line["partitions"]) <= FAN),
+        key=lambda line: int(line["partitions"]),
+    )
+    return int(usual["partitions"]) * int(usual["state_bytes"]) / _seconds(usual)
 
 
-def constants_of(engine: str) -> Constants:
+def constants_of(engine: str, classes: int = 1000) -> Constants:
     """Return the constants of an engine, rounded as the page states them."""
     found = Engines()
-    learn, merge = round(found.learn(engine) / 1e6), round(merge_rate() / 1e6)
+    learn, merge = round(found.learn(engine) / 1e6), round(merge_rate(classes) / 1e6)
     return Constants(1e6 * learn, 1e6 * merge, NETWORK, round(found.task(engine), 4))
 
 
@@ -165,8 +167,9 @@ def constants() -> str:
     for engine in ENGINES:
         took = f"{1000 * constants_of(engine).task:.1f} ms"
         rows.append((f"h, {NAMES[engine]} takes for a part", took, "measured"))
-    merge = constants_of("dask").merge / 1e6
-    rows.append(("m, a worker merges states", f"{merge:.0f} MB/s", "measured"))
+    for classes in (1000, 10_000, 100_000):
+        merge = f"{constants_of('dask', classes).merge / 1e6:.0f} MB/s"
+        rows.append((f"m, a worker merges states of {classes:,} classes", merge, "measured"))
     rows.append(("n, a worker receives", f"{NETWORK / 1e6:.0f} MB/s", "assumed"))
     rows.append(("F, states merged at a time", f"{FAN}", "as built, on Dask"))
     rows.append(("a part", f"{PART / 1e6:.0f} MB", "as built"))
@@ -207,8 +210,8 @@ def growth() -> str:
     fits += [Fit(5e9, TOLD, 100_000, 1024, part=k * PART) for k in (1, 16)]
     fits += [Fit(5e9, TOLD, 100_000, 1024, sorted=True)]
     rows = []
-    speeds = constants_of(SIMULATED)
     for fit in fits:
+        speeds = constants_of(SIMULATED, fit.classes)
         run = simulate(fit, speeds)
         classes = f"{fit.classes:,}, sorted" if fit.sorted else f"{fit.classes:,}"
         sizes = [classes, f"{fit.workers:,}", f"{fit.part / 1e6:,.0f}"]

@@ -43,7 +43,7 @@ def test_every_table_is_on_the_page():
 
 def test_time_and_cost_follow_from_the_constants_that_are_stated():
     constants = stated()
-    m = 1e6 * constants["m, a worker merges states"]
+    m = 1e6 * constants["m, a worker merges states of 1,000 classes"]
     n = 1e6 * constants["n, a worker receives"]
     fan, part = constants["F, states merged at a time"], 2**28
     price = constants["an hour of a worker"]
