@@ -284,7 +284,7 @@ class Calibrated(Scorer):
         if sample is None:
             raise AttributeError("there is no provisional threshold")
         threshold = self._provisional_threshold(sample)
-        vars(self).pop("_training_sample", None)
+        self.__dict__.pop("_training_sample", None)
         return threshold
 
     def _set_provisional_threshold(self, Z: Array) -> None:
@@ -293,7 +293,7 @@ class Calibrated(Scorer):
             chosen = np.random.default_rng(0).choice(Z.shape[0], TRAINING_SAMPLE, replace=False)
             Z = to_numpy(Z)[np.sort(chosen)]
         if many and self._late_threshold:
-            vars(self).pop("training_offset_", None)
+            self.__dict__.pop("training_offset_", None)
             self._training_sample = Z
         else:
             self.training_offset_ = self._provisional_threshold(Z)
