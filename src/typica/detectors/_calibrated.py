@@ -285,14 +285,14 @@ class Calibrated(Scorer):
         if sample is None:
             raise AttributeError("there is no provisional threshold")
         threshold = self._provisional_threshold(sample)
-        vars(self).pop("_training_sample", None)
+        self.__dict__.pop("_training_sample", None)
         return threshold
 
     def _set_provisional_threshold(self, Z: Array) -> None:
         sample = training_sample(Z)
         is_part = sample.shape[0] < Z.shape[0]
         if is_part and self._late_threshold:
-            vars(self).pop("training_offset_", None)
+            self.__dict__.pop("training_offset_", None)
             self._training_sample = sample
         else:
             self.training_offset_ = self._provisional_threshold(sample)

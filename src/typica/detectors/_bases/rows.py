@@ -58,7 +58,7 @@ def in_blocks(kernel: Callable[[Rows], Rows], Z: Rows, dtype: Any) -> Rows:
     def fill(block: slice) -> None:
         made[block] = kernel(Z[block])
 
-    blocks = list(row_blocks(*Z.shape, itemsize=_BYTES_MADE))
+    blocks = list(row_blocks(len(Z), Z.shape[1], _BYTES_MADE))
     for _ in in_threads(fill, blocks, min(len(blocks), blas_threads())):
         pass
     return made
