@@ -26,7 +26,7 @@ TOLD = 768  # of those that are told of
 NETWORK = 1e9  # bytes per second, assumed
 PRICE = 0.05  # dollars for an hour of a worker, assumed
 KNOWN = {"ImageNet-1k": 1_281_167, "100 million": 1e8, "5 billion": 5e9}
-CLUSTERS = (1, 16, 128, 1024)
+CLUSTERS = (1, 8, 64, 512)
 ENGINES = ("dask", "ray", "spark")
 NAMES = {"none": "none", "dask": "Dask", "ray": "Ray", "spark": "Spark"}
 SIMULATED = "dask"
@@ -85,8 +85,10 @@ class Engines:
 
     @property
     def runs(self) -> list[tuple[str, int, int]]:
-        """Engine, workers and rows of each run."""
-        return [key[:3] for key in self.seconds if key[3] == "fit"]
+        """Engine, workers and rows of each run, in the order of the engines."""
+        order = list(NAMES)
+        found = [key[:3] for key in self.seconds if key[3] == "fit"]
+        return sorted(found, key=lambda run: (order.index(run[0]), *run[1:]))
 
     @property
     def most(self) -> int:

@@ -65,7 +65,7 @@ def test_time_and_cost_follow_from_the_constants_that_are_stated():
             assert number(told[place]) == round(took)
             assert number(told[3 + place]) == pytest.approx(price * count * took / 3600, abs=0.006)
             checked += 1
-    assert checked == 3 * 9
+    assert checked == 3 * 10
 
 
 def test_the_formula_is_near_the_simulation():
