@@ -63,7 +63,8 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
         import uvloop  # noqa: PLC0415 (not on every platform)
     except ImportError:
         return None
-    return uvloop.new_event_loop
+    made: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return made
 
 
 def model_settings(
