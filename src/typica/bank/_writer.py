@@ -33,7 +33,7 @@ from typica.bank._files import (
 )
 from typica.bank._folder import differences, is_ours, make_folder, unmake_folder
 from typica.bank._reader import Bank
-from typica.errors import FormatError, InputError, about, by_caller
+from typica.errors import FormatError, InputError, about, argument, by_caller
 from typica.files import DELETES_OPEN_FILES, FULL, LOCK, check_lock, is_locked, lock_folder
 from typica.head import Head
 
@@ -125,9 +125,10 @@ class BankWriter:
         others = differences(manifest.identity, wanted.identity)
         others += differences(manifest.dtype, wanted.dtype, "dtype")
         if others:
+            again = by_caller("delete this one", f"begin again, {argument('fresh', True)}")
             raise InputError(
                 f"{self.path}: holds a bank of something else ({'; '.join(others[:3])}); "
-                f"choose another folder, or {by_caller('delete this one', 'begin again, --fresh')}."
+                f"choose another folder, or {again}."
             )
         if not manifest.complete:
             self._cut(manifest)
