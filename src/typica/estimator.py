@@ -35,7 +35,7 @@ from typica.arrays import (
     to_numpy,
 )
 from typica.checks import Parameter, check_parameters, is_number
-from typica.errors import InputError, border, by_caller
+from typica.errors import InputError, argument, border, by_caller
 from typica.head import with_head
 from typica.moments import Moments
 from typica.store import State
@@ -243,7 +243,8 @@ class Estimator(BaseEstimator):
     def _check_labels(self, y: Any) -> Labels | None:
         if y is None and self.tags.needs_labels:
             python = "requires y to be passed, but the target y is None; pass the labels."
-            raise InputError(by_caller(python, "needs labels; pass --labels FILE."))
+            shell = f"needs labels; pass {argument('labels', 'FILE')}."
+            raise InputError(by_caller(python, shell))
         return None if y is None or not self.tags.uses_labels else as_labels(y)
 
     def _ready(self, X: Any) -> Array:

@@ -35,7 +35,7 @@ from typica.bank._manifest import (
 )
 from typica.bank._names import encode_names
 from typica.bank._reader import Bank
-from typica.errors import FormatError, InputError, about, by_caller
+from typica.errors import FormatError, InputError, about, argument, by_caller
 from typica.files import DELETES_OPEN_FILES, FULL, LOCK, check_lock, is_locked, lock_folder
 from typica.head import Head
 
@@ -127,9 +127,10 @@ class BankWriter:
         others = differences(manifest.identity, wanted.identity)
         others += differences(manifest.dtype, wanted.dtype, "dtype")
         if others:
+            again = by_caller("delete this one", f"begin again, {argument('fresh', True)}")
             raise InputError(
                 f"{self.path}: holds a bank of something else ({'; '.join(others[:3])}); "
-                f"choose another folder, or {by_caller('delete this one', 'begin again, --fresh')}."
+                f"choose another folder, or {again}."
             )
         if not manifest.complete:
             self._cut(manifest)

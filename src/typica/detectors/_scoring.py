@@ -8,7 +8,7 @@ import array_api_compat
 import numpy as np
 
 from typica.arrays import AnyArray, Array, is_numpy, is_traced, map_rows, namespace, to_numpy
-from typica.errors import InputError, border, by_caller
+from typica.errors import InputError, argument, border, by_caller
 from typica.estimator import Estimator
 
 
@@ -192,5 +192,5 @@ def _check_bounded(scores: Array) -> None:
 
 def _no_classes() -> InputError:
     python = "use the classifier's own prediction."
-    shell = "leave out --by-class, or take one that does, such as ctm."
+    shell = f"leave out {argument('by_class')}, or take one that does, such as ctm."
     return InputError(f"this detector matches no classes; {by_caller(python, shell)}")
