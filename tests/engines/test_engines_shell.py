@@ -177,6 +177,7 @@ print("done")
 
 def test_spark_connect(folder):
     pytest.importorskip("grpc_status")
+    pytest.importorskip("zstandard")
     process, mark = started(folder, ["-W", "ignore", "-c", CONNECTED])
     out, error = process.communicate(timeout=5 * END)
     assert process.returncode == 0 and out == "done\n", out + error
