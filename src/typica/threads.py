@@ -23,6 +23,16 @@ def blas_threads() -> int:
     return max((library["num_threads"] for library in blas().info()), default=1)
 
 
+def leave_one() -> Any:
+    """Let BLAS, in the block, leave a core to whoever reads ahead: its threads wait by turning.
+
+    >>> with leave_one():
+    ...     blas_threads() >= 1
+    True
+    """
+    return blas().limit(limits=max(1, blas_threads() - 1))
+
+
 def in_threads(
     work: Callable[[Item], Result], items: Iterable[Item], threads: int
 ) -> Iterator[Result]:

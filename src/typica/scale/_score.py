@@ -31,6 +31,7 @@ from typica.scale._read_ahead import ahead
 from typica.scale._tables import Data, Stream, Tables, open_tables
 from typica.scale._verdict_shards import Shards, open_shards
 from typica.scale._worker_jobs import Judged
+from typica.threads import leave_one
 
 STREAM_ROWS = 2**20  # of a stream's verdicts that go to one file
 
@@ -133,7 +134,7 @@ class JudgedStream:
     def verdicts(self, batches: Iterable[Batch]) -> Iterator[Any]:
         """Yield the verdicts on batches, and count them."""
         for batch in batches:
-            with quiet():
+            with quiet(), leave_one():
                 made = self.judge(batch)
             self.n += len(batch)
             self.rejected += self.judge.rejected
