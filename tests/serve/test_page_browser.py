@@ -151,7 +151,7 @@ def test_images_come_back_with_what_the_library_says(page, known, tmp_path):
         chart = card.find_element(By.CSS_SELECTOR, "svg[role=img]")
         assert "120 known inputs" in chart.get_attribute("aria-label")
         assert len(chart.find_elements(By.CSS_SELECTOR, "rect.bar")) > 3
-        assert loaded(page, card.find_element(By.CSS_SELECTOR, ".picture img"))
+        assert loaded(page, card.find_element(By.CSS_SELECTOR, ".thumbnail img"))
         why = card.find_element(By.CSS_SELECTOR, ".why").text
         assert "of known inputs score lower" in why or "No known input scores lower" in why
         shown = card.find_elements(By.CSS_SELECTOR, ".known img")
@@ -600,11 +600,11 @@ def test_what_is_sent_is_what_the_network_is_shown(board, demo, tmp_path):
     """The image on the card is 8 by 8, light on dark, and the library's verdict on it is the page's."""
     draw(board, GLYPHS["2"])
     verdict_on(board)
-    size = "const i = document.querySelector('#drawn .picture img'); return [i.naturalWidth, i.naturalHeight]"
+    size = "const i = document.querySelector('#drawn .thumbnail img'); return [i.naturalWidth, i.naturalHeight]"
     assert board.execute_script(size) == [8, 8]
     pixels = board.execute_async_script(
         """
-        const done = arguments[0], image = document.querySelector("#drawn .picture img");
+        const done = arguments[0], image = document.querySelector("#drawn .thumbnail img");
         const context = new OffscreenCanvas(8, 8).getContext("2d");
         context.drawImage(image, 0, 0);
         done([...context.getImageData(0, 0, 8, 8).data]);

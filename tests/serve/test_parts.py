@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as arrays
 
 from typica.errors import InputError
 from typica.serve._batcher import Batcher, BusyError, Job
-from typica.serve._guard import RefusedError, check_token, is_here, is_loopback
+from typica.serve._gate import RefusedError, check_token, is_here, is_loopback
 from typica.serve._tensors import DTYPES, from_bytes, from_values, numbers_of, to_bytes
 
 SHAPES = arrays.array_shapes(min_dims=1, max_dims=3, max_side=4)

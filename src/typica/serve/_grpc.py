@@ -14,7 +14,7 @@ from mlserver.grpc.servicers import InferenceServicer
 from mlserver.types import InferenceRequest, RequestInput, RequestOutput
 
 from typica.errors import InputError, given
-from typica.serve._guard import RefusedError, check_token
+from typica.serve._gate import RefusedError, check_token
 from typica.serve._logs import log, place_of
 from typica.serve._models import Models
 from typica.serve._options import GRACE, Options

@@ -20,8 +20,8 @@ import typica
 from typica.decide import load_detector
 from typica.errors import InputError, border
 from typica.serve._app import make_app
+from typica.serve._gate import Gate
 from typica.serve._grpc import Grpc
-from typica.serve._guard import Guard
 from typica.serve._logs import log, log_settings
 from typica.serve._models import Models
 from typica.serve._options import GRACE, Options
@@ -131,11 +131,11 @@ class Server(MLServer):
         plane, handlers = self._data_plane, self._model_repository_handlers
         http, metrics = self._sockets
         rest = RESTServer(self._settings, plane, handlers)
-        app = Guard(make_app(rest._app, plane, self.models), self._options)
+        app = Gate(make_app(rest._app, plane, self.models), self._options)
         self._rest_server = Http(rest, app, http)
         self._grpc_server = Grpc(self._settings, plane, handlers, self.models, self._options)
         own = MetricsServer(self._settings)
-        self._metrics_server = Http(own, Guard(own._app, self._options), metrics)
+        self._metrics_server = Http(own, Gate(own._app, self._options), metrics)
         self._kafka_server = None
 
     async def start(self, models_settings: list[ModelSettings] = []) -> None:  # noqa: B006 (MLServer's)
@@ -187,7 +187,7 @@ class Server(MLServer):
 class Http:
     """An HTTP server of MLServer's with another application, on a socket that is there already."""
 
-    def __init__(self, owner: Any, app: Guard, bound: socket.socket) -> None:
+    def __init__(self, owner: Any, app: Gate, bound: socket.socket) -> None:
         self._owner, self._socket = owner, bound
         config = owner._get_config()
         config.app = app

@@ -10,13 +10,13 @@ const SIGNS = { typical: "✓", atypical: "✕" };
 
 /** Return what a card holds while its image is judged. */
 export function waitingCard(shown) {
-  return [picture(shown), el("div", { className: "facts" }, heading(shown.name), el("p", { className: "muted" }, "Judging …"))];
+  return [thumbnail(shown), el("div", { className: "facts" }, heading(shown.name), el("p", { className: "muted" }, "Judging …"))];
 }
 
 /** Return what a card holds where there is no verdict. */
 export function failedCard(shown, message) {
   return [
-    picture(shown),
+    thumbnail(shown),
     el("div", { className: "facts" }, heading(shown.name), el("p", { className: "wrong" }, message)),
   ];
 }
@@ -26,7 +26,7 @@ export function verdictCard(shown, result, told) {
   const facts = el("div", { className: "facts" }, heading(shown.name, result.verdict), numbers(result, told));
   if (told.histogram) facts.append(histogram(told.histogram, result, inWords(result, told)));
   facts.append(el("p", { className: "why" }, why(result, told)));
-  return [picture(shown), facts, resembles(result, told)].filter(Boolean);
+  return [thumbnail(shown), facts, resembles(result, told)].filter(Boolean);
 }
 
 /** Say a result in one sentence, for those who listen. */
@@ -36,11 +36,11 @@ export function spoken(name, result) {
   return `${name}: ${WORDS[result.verdict] ?? "no verdict"}, score ${score(result.score)}${p}${nearest}.`;
 }
 
-function picture({ url, name }) {
+function thumbnail({ url, name }) {
   const image = el("img", { src: url, alt: `The image ${name}`, draggable: false });
   image.addEventListener("load", () => image.classList.toggle("small", Math.max(image.naturalWidth, image.naturalHeight) <= SMALL));
   image.addEventListener("error", () => image.replaceWith(el("span", { className: "unseen", "aria-hidden": "true" }, "?")));
-  return el("div", { className: "picture" }, image);
+  return el("div", { className: "thumbnail" }, image);
 }
 
 function heading(name, verdict) {

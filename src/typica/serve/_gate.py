@@ -37,7 +37,7 @@ class RefusedError(Exception):
 
 
 @dataclass
-class Guard:
+class Gate:
     """Lets those requests through to `app` that may come, with their whole body."""
 
     app: ASGIApp
@@ -99,8 +99,8 @@ class Guard:
 class _Body:
     """The body of one request, which counts among those in memory."""
 
-    def __init__(self, guard: Guard) -> None:
-        self._guard = guard
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
         self._parts: list[bytes] = []
         self.size = 0
 
@@ -110,11 +110,11 @@ class _Body:
         try:
             yield
         finally:
-            self._guard._held -= self.size
+            self._gate._held -= self.size
 
     async def read(self, headers: Headers, receive: Receive) -> None:
         """Read the whole body; refuse one that is too long before it is in memory."""
-        most = self._guard.options.limits.body
+        most = self._gate.options.limits.body
         told = headers.get("content-length", "0")  # HTTP itself refuses what is no number
         if len(told) > 18 or int(told) > most:
             raise RefusedError(413, f"a body of {told[:20]} bytes; send at most {most:,}")
@@ -129,11 +129,11 @@ class _Body:
     def _take(self, part: bytes, most: int) -> None:
         if self.size + len(part) > most:
             raise RefusedError(413, f"a body of more than {most:,} bytes; send less")
-        if self._guard._held + len(part) > AT_ONCE * most:
+        if self._gate._held + len(part) > AT_ONCE * most:
             raise RefusedError(503, "too much is being sent at once; try again soon")
         self._parts.append(part)
         self.size += len(part)
-        self._guard._held += len(part)
+        self._gate._held += len(part)
 
     def replayed(self, receive: Receive) -> Receive:
         """Return what gives the body to the application at once, and then what else comes."""
