@@ -362,7 +362,7 @@ def _name(
     drawing: Drawing, name: str, dot: tuple[float, float], taken: list[Box], *, best: bool
 ) -> None:
     """Write a name beside its dot where nothing is yet; a thin line leads to it from afar."""
-    size, weight, letter = (12.5, 650, 0.64) if best else (10.5, 400, 0.6)
+    size, weight, letter = (12.5, 650, 0.64) if best else (11, 400, 0.6)
     box = _free_box(dot, (len(name) * size * letter, size), taken)
     taken.append(box)
     left, top, right, bottom = box
