@@ -117,12 +117,12 @@ def _largest_product(Z: Array, directions: Array) -> Array:
 
 
 def row_max(S: Array) -> Array:
-    """Return the largest number of each row of S (n, C).
+    """Return the largest number of each row of S (n, C), or along axis 1 where it has more axes.
 
     >>> row_max(np.array([[1.0, 3.0], [2.0, 0.0]]))
     array([3., 2.])
     """
-    if is_numpy(S) and S.shape[1] <= _SHORT:
+    if is_numpy(S) and S.ndim == 2 and S.shape[1] <= _SHORT:
         return np.ascontiguousarray(S.T).max(axis=0)
     return namespace(S).max(S, axis=1)
 
