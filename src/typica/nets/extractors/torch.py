@@ -137,6 +137,13 @@ class FeatureExtractor:
         made._turn = threading.RLock()
         return made
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_turn"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._turn = ONE_AT_A_TIME  # a lock cannot be copied
+
     @property
     def traced(self) -> bool:
         """Whether a batch has been run, so that the head is settled."""
