@@ -14,19 +14,18 @@ or recomputed is Dask's affair: a worker that dies changes nothing in the result
 
 from __future__ import annotations
 
-import contextlib
-import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from typica.detectors import Detector
-from typica.errors import InputError, argument, border
+from typica.errors import border
 from typica.extras import need
 from typica.scale import _fit, _score
 from typica.scale._calibrator import Calibrator
 from typica.scale._columns import Wanted
-from typica.scale._dask_rows import Read, Rows, opened_rows
-from typica.scale._engines import PATIENCE, Merge, Work, no_answer, unheard_interrupts
+from typica.scale._dask_cluster import DaskCluster, connect, over_pieces
+from typica.scale._dask_rows import opened_rows
+from typica.scale._dask_verdicts import verdict_frame
 from typica.scale._fit import (
     Known,
     check_learning,
@@ -37,10 +36,11 @@ from typica.scale._fit import (
 )
 from typica.scale._judge import Judge
 from typica.scale._learner import Learner
-from typica.scale._on_cluster import Reduce, learn, take_scores
-from typica.scale._worker_jobs import Job, Judging
+from typica.scale._on_cluster import learn, take_scores
+from typica.scale._on_frames import refuse_output
+from typica.scale._worker_jobs import Judging
 
-_FAN = 8  # states that are merged at a time
+__all__ = ["DaskCluster", "calibrate", "connect", "fit", "score"]
 
 
 @border
@@ -74,7 +74,7 @@ def fit(
     learner = Learner(detector, sample)
     rows = opened_rows(X, y, Wanted(**named), head_width(detector), reads_labels(detector))
     check_learning(learner, Known(rows.has_labels, rows.n, rows.width))
-    return learn(learner, _over(rows, client)).finish()
+    return learn(learner, over_pieces(rows, client)).finish()
 
 
 @border
@@ -98,7 +98,7 @@ def calibrate(
         return _fit.calibrate(estimator, X, **named, **options, engine=DaskCluster(client))
     rows = opened_rows(X, None, Wanted(**named), width_of(estimator))
     calibrator = Calibrator.begin(estimator, rows.n, **options)
-    return take_scores(calibrator, _over(rows, client)).finish()
+    return take_scores(calibrator, over_pieces(rows, client)).finish()
 
 
 @border
@@ -125,123 +125,11 @@ def score(
     if not _is_collection(X):
         wanted = {**named, "ids": ids, **options}
         return _score.score(estimator, X, output, **wanted, engine=DaskCluster(client))
-    if output is not None:
-        raise InputError(f"{argument('output')} is for files; write what this returns, to_parquet.")
+    refuse_output(output, "to_parquet")
     judge = Judge(estimator, **options)
     rows = opened_rows(X, None, Wanted(**named, ids=ids), width_of(estimator))
-    return _judged(rows, Judging.by(judge), ids)
-
-
-class DaskCluster:
-    """Workers of Dask: those of a client, or of Dask's scheduler in this process."""
-
-    def __init__(self, client: Any = None) -> None:
-        self.client = client
-
-    def map(self, work: Work, tasks: Sequence[bytes]) -> Iterator[bytes]:
-        """Yield what comes of each task, in order."""
-        delayed = need("dask", "dask").delayed
-        sent = delayed(work, pure=False)  # once, and not with every task
-        yield from _computed([delayed(_call)(sent, task) for task in tasks], self.client)
-
-    def reduce(self, work: Work, merge: Merge, tasks: Sequence[bytes]) -> bytes:
-        """Return what comes of all tasks, merged in a tree by the workers."""
-        delayed = need("dask", "dask").delayed
-        sent = delayed(work, pure=False)
-        return _merged([delayed(_call)(sent, task) for task in tasks], merge, self.client)
-
-
-@contextlib.contextmanager
-def connect(address: str | None = None) -> Iterator[DaskCluster]:
-    """Open the cluster of the scheduler at an address, or a local one that ends with the block."""
-    distributed = need("distributed", "dask")
-    local: dict[str, Any] = {"processes": True, "threads_per_worker": 1}
-    local |= {"dashboard_address": "127.0.0.1:0", "silence_logs": logging.CRITICAL}
-    how = local if address is None else {"address": address, "timeout": PATIENCE}
-    try:
-        with unheard_interrupts():
-            client = distributed.Client(**how, set_as_default=False)
-    except (OSError, TimeoutError, ValueError) as error:
-        raise no_answer(address, error) from None
-    with client:
-        yield DaskCluster(client)
+    return verdict_frame(rows, Judging.by(judge), ids)
 
 
 def _is_collection(X: Any) -> bool:
     return bool(need("dask", "dask").is_dask_collection(X))
-
-
-def _call(work: Work, task: bytes) -> bytes:
-    return work(task)
-
-
-def _merged(states: list[Any], merge: Merge, client: Any) -> bytes:
-    """Merge some states at a time, then what came of them, and so on."""
-    delayed = need("dask", "dask").delayed
-    sent = delayed(merge, pure=False)
-    while len(states) > 1:
-        groups = [states[first : first + _FAN] for first in range(0, len(states), _FAN)]
-        states = [delayed(_merge)(sent, group) for group in groups]
-    return bytes(next(_computed(states, client)))
-
-
-def _merge(merge: Merge, states: list[bytes]) -> bytes:
-    return merge(states)
-
-
-def _computed(values: list[Any], client: Any) -> Iterator[Any]:
-    """Yield what values are, in order; without a client by Dask's own choice."""
-    if client is None:
-        yield from need("dask", "dask").compute(*values)
-        return
-    futures = client.compute(values)
-    try:
-        for future in futures:
-            yield future.result()
-    finally:
-        client.cancel(futures)  # what nobody waits for any more
-
-
-def _over(rows: Rows, client: Any) -> Reduce:
-    """Return what does a job on all pieces of a collection."""
-    delayed = need("dask", "dask").delayed
-
-    def reduce(job: Job) -> bytes:
-        sent = delayed(job, pure=False)
-        states = [delayed(_state)(sent, rows.read, *piece) for piece in rows.pieces]
-        return _merged(states, job.merge, client)
-
-    return reduce
-
-
-def _state(job: Job, read: Read, *piece: Any) -> bytes:
-    return job.state(read(*piece))
-
-
-def _judged(rows: Rows, judging: Judging, ids: str | None) -> Any:
-    """Return a data frame of verdicts, a partition for each piece."""
-    delayed = need("dask", "dask").delayed
-    sent = delayed(judging, pure=False)
-    frames = [
-        delayed(_verdicts)(sent, rows.read, piece.value, piece.start, ids) for piece in rows.pieces
-    ]
-    meta = _verdicts(judging, rows.read, rows.empty, 0, ids)
-    return need("dask.dataframe", "dask").from_delayed(
-        frames, meta, rows.divisions, verify_meta=False
-    )
-
-
-def _verdicts(judging: Judging, read: Read, value: Any, start: int, ids: str | None) -> Any:
-    """Return the verdicts on a piece as a data frame of pandas, with the index of the piece."""
-    arrow, pandas = need("pyarrow", "dask"), need("pandas", "dask")
-    judge = judging.judge()
-    made = arrow.Table.from_batches(map(judge, read(value, None, "", start)), judge.schema)
-    rows = made.column("row").to_numpy()
-    frame = made.drop_columns(["file", "row"]).to_pandas(types_mapper=pandas.ArrowDtype)
-    if not hasattr(value, "index"):
-        return frame.set_index(pandas.Index(rows))
-    found = value.iloc[rows - start]
-    frame.index = found.index
-    if ids is not None:
-        frame.insert(0, ids, found[ids])
-    return frame

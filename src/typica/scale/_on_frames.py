@@ -1,0 +1,60 @@
+"""Fit, calibrate and judge what an engine holds by columns: data sets of Ray, frames of Spark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Protocol
+
+from typica.detectors import Detector
+from typica.errors import InputError, argument
+from typica.scale._calibrator import Calibrator
+from typica.scale._columns import Columns, Wanted, opened_columns
+from typica.scale._fit import Known, check_learning, head_width, reads_labels, width_of
+from typica.scale._judge import Judge
+from typica.scale._learner import Learner
+from typica.scale._on_cluster import Reduce, learn, take_scores
+from typica.scale._tables import field_of
+from typica.scale._worker_jobs import Judging
+
+
+class Frame(Protocol):
+    """Rows that an engine holds, in columns that have names."""
+
+    def schema(self) -> Any:
+        """Return the Arrow schema."""
+
+    def over(self, columns: Columns) -> Reduce:
+        """Return what does a job on all rows."""
+
+    def judged(self, judging: Judging, columns: Columns) -> Any:
+        """Return the verdicts, in the engine's own form."""
+
+
+def fit_frame(detector: Detector, frame: Frame, wanted: Wanted, sample: int | None) -> Detector:
+    """Return a detector that has learnt the rows of a frame."""
+    learner = Learner(detector, sample)
+    sought = replace(wanted, find_labels=reads_labels(detector))
+    columns = opened_columns(frame.schema(), sought, head_width(detector))
+    check_learning(learner, Known(columns.labels is not None))
+    return learn(learner, frame.over(columns)).finish()
+
+
+def calibrate_frame(estimator: Any, frame: Frame, wanted: Wanted, **options: Any) -> Any:
+    """Calibrate an estimator on the rows of a frame, and return it."""
+    columns = opened_columns(frame.schema(), wanted, width_of(estimator))
+    calibrator = Calibrator.begin(estimator, **options)
+    return take_scores(calibrator, frame.over(columns)).finish()
+
+
+def judge_frame(estimator: Any, frame: Frame, wanted: Wanted, **options: Any) -> Any:
+    """Return the verdicts on the rows of a frame, in the engine's own form."""
+    schema = frame.schema()
+    columns = opened_columns(schema, wanted, width_of(estimator))
+    judge = Judge(estimator, field_of(schema, wanted.ids), **options)
+    return frame.judged(Judging.by(judge), columns)
+
+
+def refuse_output(output: Any, method: str) -> None:
+    """Refuse a folder for what an engine holds; method: what writes there what comes of it."""
+    if output is not None:
+        raise InputError(f"{argument('output')} is for files; write what this returns, {method}.")

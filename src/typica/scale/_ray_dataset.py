@@ -1,0 +1,79 @@
+"""Data sets of Ray: what is in them, jobs on their blocks, verdicts on their rows."""
+
+from __future__ import annotations
+
+import itertools
+from functools import partial
+from typing import Any
+
+from typica.errors import InputError
+from typica.extras import need
+from typica.scale._batches import read_records
+from typica.scale._columns import Columns
+from typica.scale._judge import VerdictsOf
+from typica.scale._on_cluster import Reduce
+from typica.scale._ray_states import merge_on_workers, outcomes_of, states_of
+from typica.scale._worker_jobs import Job, Judging, Outcome, attempt, merge_outcomes
+
+
+def is_dataset(data: Any) -> bool:
+    """Tell a data set of Ray from what names files."""
+    return isinstance(data, need("ray.data", "ray").Dataset)
+
+
+class RayDataset:
+    """A data set of Ray."""
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+
+    def schema(self) -> Any:
+        """Return the Arrow schema."""
+        found = self.data.schema()
+        if found is None:
+            raise InputError("the data set has no rows, and no columns; pass one that has.")
+        arrow = need("pyarrow", "ray")
+        return arrow.schema(list(zip(found.names, found.types, strict=True)))
+
+    def over(self, columns: Columns) -> Reduce:
+        """Return what does a job on all blocks."""
+        rows = self.data.select_columns(columns.names)
+
+        def reduce(job: Job) -> bytes:
+            states = states_of(rows, partial(_block_state, job, columns), None)
+            none = Outcome(job.state([]), None)
+            outcomes = itertools.chain([none], outcomes_of(merge_on_workers(states, job.merge)))
+            return merge_outcomes(job.merge, outcomes).value()
+
+        return reduce
+
+    def judged(self, judging: Judging, columns: Columns) -> Any:
+        """Return a data set of verdicts, which is computed when it is asked for."""
+        judged = partial(_judged_block, judging, columns)
+        return self.data.map_batches(judged, batch_size=None, batch_format="pyarrow")
+
+
+def judge_table(verdicts: VerdictsOf, table: Any) -> Any:
+    """Return the verdicts on a table of Arrow, as another."""
+    arrow = need("pyarrow", "ray")
+    records = table.combine_chunks().to_batches()
+    return arrow.Table.from_batches(verdicts(records), verdicts.schema)
+
+
+# On the workers
+
+
+def _block_state(job: Job, columns: Columns, table: Any) -> Outcome:
+    """Return what comes of a block; its rows are known by a task of Ray, and the block there."""
+    task = need("ray", "ray").get_runtime_context().get_task_id()
+    _blocks_of[task] = block = _blocks_of.pop(task, 0) + 1
+    source, name = f"{task} {block}", f"a block of {len(table)} rows"
+    records = table.combine_chunks().to_batches()
+    return attempt(lambda: job.state(read_records(records, columns, source, name=name)))
+
+
+_blocks_of: dict[str, int] = {}  # how many blocks each task of this process was given
+
+
+def _judged_block(judging: Judging, columns: Columns, table: Any) -> Any:
+    return judge_table(VerdictsOf(judging.judge(), columns), table)
