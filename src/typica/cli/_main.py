@@ -9,6 +9,7 @@ import warnings
 from typing import Any, NoReturn, TextIO
 
 from typica.cli._exits import BAD_INPUT, INTERNAL, INTERRUPTED
+from typica.cli._garbage import collect_seldom
 from typica.cli._interrupt import answered_soon
 from typica.cli._spread import spread
 from typica.errors import CalibrationWarning, InputError, in_shell
@@ -16,6 +17,8 @@ from typica.errors import CalibrationWarning, InputError, in_shell
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line. Bad input ends with one line on standard error and exit code 2."""
+    if arguments is None:
+        collect_seldom()
     given = sys.argv[1:] if arguments is None else arguments
     try:
         _prepare_streams()
