@@ -15,11 +15,13 @@ def run() -> list[Row]:
 
 
 def fit(m: int, n_classes: int, limit: float = 2.0) -> Row:
-    """Compare whole fits, each with the scores of its provisional threshold."""
+    """Compare whole fits."""
     Z, M, labels = data(m, n_classes)
     head = Head(M)
     times, _, _ = ratio(
-        lambda: Quorum(head).fit(Z, labels), lambda: Mahalanobis().fit(Z, labels), repeats=5
+        lambda: Quorum(head).fit(Z, labels),
+        lambda: Mahalanobis().fit(Z, labels),
+        repeats=5,
     )
     what = f"Quorum fit 50k x {m}, {n_classes:,} classes / Mahalanobis's"
     return what, times, limit, "at most"

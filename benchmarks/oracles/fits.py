@@ -1,7 +1,7 @@
 """Fits against those of pytorch-ood 0.4, on the CIFAR-10 features of a DenseNet.
 
-Both sides are given the same 50,000 x 342 numbers in float32. A fit here sets a provisional
-threshold as well (KNN when it is first asked for), one there has none. `make bench-oracles` runs
+Both sides are given the same 50,000 x 342 numbers in float32. A fit here keeps a sample of the rows
+as well, for a provisional threshold when it is first asked for. `make bench-oracles` runs
 this in the environment of tests/oracles; TYPICA_REAL says where the features are.
 """
 

@@ -11,9 +11,12 @@ from typica.errors import InputError
 
 def encode_labels(labels: Any, n_rows: int) -> tuple[AnyArray, NDArray[np.int32]]:
     """Give the sorted classes among the labels, and each row's place among them."""
-    labels = np.zeros(n_rows, np.int64) if labels is None else _check_labels(labels, n_rows)
+    if labels is not None:
+        labels = _check_labels(labels, n_rows)
     if n_rows == 0:
         return np.empty(0, np.int64), np.empty(0, np.int32)
+    if labels is None:
+        return np.zeros(1, np.int64), np.zeros(n_rows, np.int32)
     if isinstance(labels, list):
         names = sorted(set(labels))
         places = {name: place for place, name in enumerate(names)}

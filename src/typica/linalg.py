@@ -26,8 +26,10 @@ TILE = 8192  # directions that a block of rows is multiplied with at once
 def unit_rows(M: AnyArray) -> Floats:
     """Return the rows of M scaled to length 1, in float64; they must not be zero."""
     M = M.astype(np.float64, copy=False)
-    M = M / np.abs(M).max(axis=1, keepdims=True)  # so that squares neither overflow nor underflow
-    return np.asarray(M / np.linalg.norm(M, axis=1, keepdims=True))
+    largest = np.maximum(M.max(axis=1), -M.min(axis=1))
+    U = M / largest[:, None]  # so that squares neither overflow nor underflow
+    U /= np.sqrt(np.vecdot(U, U))[:, None]
+    return np.asarray(U)
 
 
 def units(Z: Array) -> tuple[Array, Array]:

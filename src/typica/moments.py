@@ -41,7 +41,7 @@ _COPIED_BYTES = 2**26
 _LEAST_BYTES = 2**22  # of rows that are worth a thread
 _MOST_THREADS = 4  # more do not read memory faster
 _CENTRED_BYTES = 2**25
-_SAMPLE_ROWS = 2**10
+_SAMPLE_ROWS = 2**8
 _SAMPLE_ROWS_AT_ONCE = 2**7  # few, so that memory is used again and not asked for
 _BY_CLASS = ("_counts", "_sums", "_shift", "_squares", "_samples")  # arrays of one row per class
 
@@ -372,8 +372,11 @@ class Moments:
         shift = self._shift.astype(dtype)
         for rows in blocks:
             centred = memory[: rows.stop - rows.start]
-            np.take(shift, codes[rows], axis=0, out=centred, mode="clip")
-            np.subtract(Z[rows], centred, out=centred)
+            if len(shift) == 1:
+                np.subtract(Z[rows], shift[0], out=centred)
+            else:
+                np.take(shift, codes[rows], axis=0, out=centred, mode="clip")
+                np.subtract(Z[rows], centred, out=centred)
             self._sums += self._checked_sums(centred, Z, codes, rows)
             self._products += products(centred)
             advance(len(centred))

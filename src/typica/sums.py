@@ -18,6 +18,7 @@ from typica.arrays import AnyArray
 # In float32; over 2**15 rows of one class the mean of a constant could be off by 5e-4.
 _ROWS_PER_SUM = 256
 _ROWS_PER_PRODUCT = 4096
+_ROWS_OF_EACH = 32  # class, in the mean: so far into shuffled rows, one of every class has come
 _LONG = 2**13  # rows, and eight per feature: with fewer, float64 costs little
 _LEAST_VARIANCE = 5e-3  # of a direction, in units of the products' diagonal
 _LEAST_SQUARE = 1e-15  # the largest feature's; below it squares of others underflow in float32
@@ -29,6 +30,8 @@ def block_sums(block: AnyArray, codes: NDArray[np.int32], n_classes: int) -> Any
     The product with a one-hot matrix reads the block once and in order. A class with more rows gets
     further places behind the classes', whose sums are brought home in float64.
     """
+    if n_classes == 1:
+        return _sum_of_all(block)[None, :]
     counts = np.bincount(codes, minlength=n_classes)
     owners = codes[:0]
     if counts.max() > _ROWS_PER_SUM:
@@ -50,10 +53,21 @@ def block_sums(block: AnyArray, codes: NDArray[np.int32], n_classes: int) -> Any
     return sums
 
 
+def _sum_of_all(block: AnyArray) -> NDArray[np.float64]:
+    """Sum all rows, (m,), at most _ROWS_PER_SUM in the block's dtype."""
+    whole = len(block) // _ROWS_PER_SUM * _ROWS_PER_SUM
+    parts = block[:whole].reshape(-1, _ROWS_PER_SUM, block.shape[1]).sum(axis=1)
+    rest = block[whole:].sum(axis=0)
+    return np.asarray(parts.sum(axis=0, dtype=np.float64) + rest)
+
+
 def first_rows(codes: NDArray[np.int32]) -> NDArray[np.int64]:
     """Index of the first row of each class."""
     first = np.empty(codes.max() + 1, np.int64)
-    first[codes[::-1]] = np.arange(codes.size)[::-1]  # where indices repeat, the last value stays
+    begin = codes[: _ROWS_OF_EACH * first.size]
+    if not np.bincount(begin, minlength=first.size).all():
+        begin = codes
+    first[begin[::-1]] = np.arange(begin.size)[::-1]  # where indices repeat, the last value stays
     return first
 
 

@@ -657,13 +657,24 @@ def many_rows() -> np.ndarray:
     return np.random.default_rng(0).normal(size=(2100, 5))
 
 
-def test_the_threshold_of_many_rows_waits_until_it_is_asked_for(monkeypatch):
-    detector = KNN(k=3).fit(many_rows())
+@pytest.mark.parametrize("make", [lambda: KNN(k=3), typica.CTM, typica.Mahalanobis])
+def test_the_threshold_of_many_rows_waits_until_it_is_asked_for(make, monkeypatch):
+    labels = np.arange(2100) % 3
+    detector = make().fit(many_rows(), labels)
     assert "training_offset_" not in vars(detector)
-    monkeypatch.setattr(KNN, "_late_threshold", False)
-    at_once = KNN(k=3).fit(many_rows())
-    assert vars(at_once)["training_offset_"] == detector.offset_
+    chosen = np.sort(np.random.default_rng(0).choice(2100, 2048, replace=False))
+    scores = np.sort(detector.score_samples(many_rows()[chosen]))
+    assert detector.offset_ == pytest.approx(scores[int(0.05 * 2049) - 1], rel=1e-6)
+    assert vars(detector)["training_offset_"] == detector.offset_
     assert not hasattr(detector, "_training_sample")
+
+
+def test_a_calibration_comes_in_place_of_a_threshold_that_waits(monkeypatch):
+    detector = typica.CTM().fit(many_rows(), np.arange(2100) % 3)
+    held_out = many_rows()[:500] + 0.01
+    monkeypatch.setattr(detector, "_provisional_threshold", None)  # which nobody may call
+    detector.calibrate(held_out, alpha=0.1)
+    assert (detector.predict(held_out) == -1).mean() <= 0.1
 
 
 def test_a_threshold_that_waits_is_stored_and_pickled(tmp_path):

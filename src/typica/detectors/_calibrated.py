@@ -6,7 +6,7 @@ import contextlib
 import copy
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -52,12 +52,8 @@ class Calibrated(Scorer):
     threshold of `fit`, which is not a calibration.
     """
 
-    # Whether the provisional threshold of many rows is taken when it is first asked for: where
-    # scoring its sample takes longer than all the rest of a fit.
-    _late_threshold: ClassVar[bool] = False
-
     calibration_: Calibration
-    _training_sample: AnyArray
+    _training_sample: AnyArray  # until somebody asks for the provisional threshold
 
     @border
     def calibrate(
@@ -284,14 +280,14 @@ class Calibrated(Scorer):
         sample = getattr(self, "_training_sample", None)
         if sample is None:
             raise AttributeError("there is no provisional threshold")
-        threshold = self._provisional_threshold(sample)
+        self.training_offset_ = self._provisional_threshold(sample)
         self.__dict__.pop("_training_sample", None)
-        return threshold
+        return self.training_offset_
 
     def _set_provisional_threshold(self, Z: Array) -> None:
+        """Keep a sample of many rows: who calibrates next needs no threshold of theirs."""
         sample = training_sample(Z)
-        is_part = sample.shape[0] < Z.shape[0]
-        if is_part and self._late_threshold:
+        if sample.shape[0] < Z.shape[0]:
             self.__dict__.pop("training_offset_", None)
             self._training_sample = sample
         else:
@@ -317,7 +313,7 @@ class Calibrated(Scorer):
             self._learnt_more()
 
     def _learnt_more(self) -> None:
-        for name in (*_DECISIONS, "_decided_with"):
+        for name in (*_DECISIONS, "_decided_with", "_training_sample"):
             self.__dict__.pop(name, None)
 
     def state(self) -> State:

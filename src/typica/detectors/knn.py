@@ -100,7 +100,6 @@ class KNN(RowsDetector):
         "seed": count(0),
         "index": choice(None, "faiss", CODED, advice='pass None (exact), "faiss" or "ivfpq"'),
     }
-    _late_threshold = True
     quantiser_: Quantiser
     _directions: AnyArray
     _search: Search | Cells

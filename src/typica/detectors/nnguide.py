@@ -13,9 +13,8 @@ keeps the sample. Score: one product with the head and one with the sample.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from typica.arrays import Array, Rows, is_numpy, like, namespace
+from typica.arrays import Array, Rows, as_floating, is_numpy, like, namespace
 from typica.checks import count
 from typica.detectors._bases import (
     SUBSAMPLE,
@@ -70,8 +69,7 @@ class NNGuide(HeadedDetector, RowsDetector):
         reference="Park, Jung & Teoh 2023, ICCV",
     )
     params = {"head": HEAD, "k": count(), "subsample": SUBSAMPLE, "seed": count(0)}
-    _late_threshold = True
-    _guides: NDArray[np.float64]
+    _guides: Rows
 
     def __init__(
         self,
@@ -88,13 +86,13 @@ class NNGuide(HeadedDetector, RowsDetector):
     def _derive(self) -> None:
         super()._derive()
         check_k(self.k, len(self.rows_), self.subsample)
-        self._guides = in_blocks(self._guiding, self.rows_, np.float64)
+        rows = as_floating(self.rows_)
+        self._guides = in_blocks(self._guiding, rows, rows.dtype)
 
     def _guiding(self, Z: Rows) -> Rows:
         """Return the directions of the rows Z, each as long as its energy."""
-        rows = Z.astype(np.float64)
-        directions, _ = units(rows)
-        return np.asarray(directions * logsumexp(self._head.logits(rows))[:, None])
+        directions, _ = units(Z)
+        return np.asarray(directions * logsumexp(self._head.logits(Z))[:, None])
 
     def _score(self, Z: Array) -> Array:
         directions, _ = units(Z)

@@ -274,8 +274,10 @@ class Quorum(LearnsClassMeans, ScatterDetector):
         self.keep = keep
 
     def _learn(self, Z: Rows, labels: Labels | None) -> None:
+        # Before the products, after which threads of BLAS turn on for a while and are in the way.
+        kept = KeptRows.of(Z, labels, self.keep)
         super()._learn(Z, labels)
-        self._keep(KeptRows.of(Z, labels, self.keep))
+        self._keep(kept)
 
     def _absorb(self, other: Self) -> None:
         super()._absorb(other)

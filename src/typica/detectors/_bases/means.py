@@ -21,7 +21,7 @@ def mean_directions(moments: Moments) -> NDArray[np.float64]:
     least = ZERO_MEAN * moments.root_mean_square
     n, m = means.shape
     for block in row_blocks(n, m, itemsize=8):
-        short = np.linalg.norm(means[block], axis=1) <= least[block]
+        short = np.sqrt(np.vecdot(means[block], means[block])) <= least[block]
         if short.any():
             name = moments.classes[block][np.argmax(short)]
             raise InputError(

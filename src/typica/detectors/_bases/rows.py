@@ -55,11 +55,14 @@ def in_blocks(kernel: Callable[[Rows], Rows], Z: Rows, dtype: Any) -> Rows:
     """
     made = np.empty(Z.shape, dtype)
 
-    def fill(block: slice) -> None:
-        made[block] = kernel(Z[block])
+    def fill(share: list[slice]) -> None:
+        for block in share:
+            made[block] = kernel(Z[block])
 
     blocks = list(row_blocks(len(Z), Z.shape[1], _BYTES_MADE))
-    for _ in in_threads(fill, blocks, min(len(blocks), blas_threads())):
+    threads = max(1, min(len(blocks), blas_threads()))
+    shares = [blocks[first::threads] for first in range(threads)]
+    for _ in in_threads(fill, shares, threads):
         pass
     return made
 
