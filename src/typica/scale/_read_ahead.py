@@ -17,9 +17,9 @@ _GLANCE = 0.1  # seconds after which a full queue is looked at again
 class _Fetcher:
     """Takes items from an iterable in a thread of its own, until it ends or is stopped."""
 
-    def __init__(self, items: Iterable[Any], depth: int) -> None:
+    def __init__(self, items: Iterable[Any]) -> None:
         self._items = items
-        self.ready: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(depth)
+        self.ready: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(1)
         self._stopped = threading.Event()
         run = contextvars.copy_context().run
         self._thread = threading.Thread(target=run, args=(self._fetch,), daemon=True)
@@ -49,8 +49,8 @@ class _Fetcher:
         self._thread.join()
 
 
-def ahead(items: Iterable[T], depth: int = 2) -> Iterator[T]:
-    """Yield items that a thread takes from an iterable, up to `depth` of them before they are due.
+def ahead(items: Iterable[T]) -> Iterator[T]:
+    """Yield items that a thread takes from an iterable: one is ready, and the next is being read.
 
     An error of the iterable is raised where its item would have come. When the caller stops, so
     does the thread.
@@ -58,7 +58,7 @@ def ahead(items: Iterable[T], depth: int = 2) -> Iterator[T]:
     >>> list(ahead(range(3)))
     [0, 1, 2]
     """
-    fetcher = _Fetcher(items, depth)
+    fetcher = _Fetcher(items)
     try:
         while True:
             item, error = fetcher.ready.get()
