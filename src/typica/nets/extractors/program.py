@@ -11,7 +11,7 @@ import numpy as np
 from typica.errors import InputError, about, argument, border
 from typica.files import existing, sha256
 from typica.head import Head
-from typica.nets._extraction_record import Extraction, in_pieces, wanted_layers
+from typica.nets._extracted_batch import Extraction, in_pieces, wanted_layers
 from typica.nets._hooks import as_tokens
 from typica.nets._reduce import Reduction, check_reduction, reduced, reduced_logits
 from typica.nets._torch import torch
