@@ -5,35 +5,27 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Iterator, Mapping
-from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self
-
-import numpy as np
+from typing import Any, NamedTuple, Self
 
 from typica import store
-from typica.arrays import AnyArray, Array, as_floating, namespace, to_numpy
+from typica.arrays import Array, to_numpy
 from typica.calibration import (
-    SMALLEST_GROUP,
     Calibration,
     Classes,
     Levels,
     check_scores,
     pool_rare,
+    warn_of_pool,
 )
 from typica.calibration.format_1 import OldThreshold
-from typica.detectors._scoring import Matches, Scorer
-from typica.detectors._training_threshold import (
-    calibrate_first,
-    training_sample,
-    training_threshold,
-)
-from typica.errors import CalibrationWarning, InputError, argument, border, by_caller, listed, warn
+from typica.detectors._scoring import Matches
+from typica.detectors._training_threshold import Provisional, calibrate_first
+from typica.errors import InputError, border
 from typica.estimator import NotFittedError
 from typica.moments import Moments
 from typica.origin import Origin
 from typica.store import State
 
-_NAMED = 5  # classes that a warning names
 _DECISIONS = ("calibration_", "training_offset_")  # what no score depends on
 
 
@@ -45,19 +37,13 @@ class Scored(NamedTuple):
     classes: Classes
 
 
-class Calibrated(Scorer):
+class Calibrated(Provisional):
     """A scorer that keeps the scores of held-out in-distribution rows, and has thresholds by them.
 
-    calibration_: those scores, once `calibrate` was called. training_offset_: the provisional
-    threshold of `fit`, which is not a calibration.
+    calibration_: those scores, once `calibrate` was called.
     """
 
-    # Whether the provisional threshold of many rows is taken when it is first asked for: where
-    # scoring its sample takes longer than all the rest of a fit.
-    _late_threshold: ClassVar[bool] = False
-
     calibration_: Calibration
-    _training_sample: AnyArray
 
     @border
     def calibrate(
@@ -189,12 +175,6 @@ class Calibrated(Scorer):
         self._decided_with = self._parameters()
         return self
 
-    @border
-    def set_training_threshold(self, X: Any) -> Self:
-        """Set the provisional threshold of `fit`, from at most 2,048 of the training rows X."""
-        self._set_provisional_threshold(self._ready(X))
-        return self
-
     @property
     def threshold_(self) -> float:
         """The score at or above which a row is accepted; scikit-learn calls it `offset_`."""
@@ -241,9 +221,6 @@ class Calibrated(Scorer):
         except InputError:
             return ""
 
-    def _before_calibration(self, Z: Array) -> None:
-        """Let a method look at the held-out rows before they are scored."""
-
     def _rare_classes(self, n: int) -> dict[Any, str] | None:
         """Return the group of each class that is rare in training, where that is known."""
         moments = getattr(self, "moments_", None)
@@ -251,7 +228,7 @@ class Calibrated(Scorer):
             return None
         rare = pool_rare(moments.classes, moments.counts, n)
         if rare:
-            _warn_of_pool(rare, moments, n)
+            warn_of_pool(rare, moments.counts, n)
         return rare
 
     def _scored(self, Z: Array, by_class: bool, predicted: Any, matching: bool = False) -> Scored:
@@ -276,36 +253,6 @@ class Calibrated(Scorer):
             raise NotFittedError(f"there are no calibration scores; {calibrate_first()}.")
         return self.calibration_
 
-    @cached_property
-    def training_offset_(self) -> float:
-        """The provisional threshold of `fit`, which is not a calibration."""
-        if hasattr(self, "_training_sample"):
-            self._prepare()  # which drops the sample where parameters have changed
-        sample = getattr(self, "_training_sample", None)
-        if sample is None:
-            raise AttributeError("there is no provisional threshold")
-        threshold = self._provisional_threshold(sample)
-        self.__dict__.pop("_training_sample", None)
-        return threshold
-
-    def _set_provisional_threshold(self, Z: Array) -> None:
-        sample = training_sample(Z)
-        is_part = sample.shape[0] < Z.shape[0]
-        if is_part and self._late_threshold:
-            self.__dict__.pop("training_offset_", None)
-            self._training_sample = sample
-        else:
-            self.training_offset_ = self._provisional_threshold(sample)
-        self._decided_with = self._parameters()
-
-    def _provisional_threshold(self, Z: Array) -> float:
-        """Return the threshold that a sample of the training rows gives."""
-        self._before_calibration(Z)
-        scores = check_scores(to_numpy(self._scores(Z)))
-        single = as_floating(Z[:1, ...]).dtype != namespace(Z).float64
-        tolerance = self.tags.tolerance[0 if single else 1]
-        return training_threshold(scores, tolerance)
-
     def _prepare(self) -> None:
         self._drop_stale_decisions()
         super()._prepare()
@@ -320,39 +267,12 @@ class Calibrated(Scorer):
         for name in (*_DECISIONS, "_decided_with"):
             self.__dict__.pop(name, None)
 
-    def state(self) -> State:
-        """Return parameters and fitted attributes, to be stored."""
-        self._take_late_threshold()
-        return super().state()
-
-    def __getstate__(self) -> dict[str, Any]:
-        self._take_late_threshold()
-        return super().__getstate__()
-
-    def _take_late_threshold(self) -> None:
-        """Turn the sample of training rows, where there is one, into the threshold."""
-        if hasattr(self, "_training_sample"):
-            getattr(self, "training_offset_", None)
-
     @classmethod
     def from_state(cls, state: State) -> Self:
         """Rebuild a detector from what was stored, in this format or an earlier one."""
         made = super().from_state({**state, "fitted": _of_today(state["fitted"])})
         made._decided_with = made._parameters()
         return made
-
-
-def _warn_of_pool(rare: Mapping[Any, str], moments: Moments, n: int) -> None:
-    """Say which classes share one threshold, and how many rows would give each its own."""
-    alone = f"leave out {argument('by_class')}"
-    otherwise = by_caller("say with groups= which classes to join", alone)
-    needed = int(np.ceil(SMALLEST_GROUP * moments.n / moments.counts.min()))
-    warn(
-        f"{len(rare)} of {len(moments.classes)} classes ({listed(rare, _NAMED)}) share one "
-        "threshold, and alpha holds for them together: each can expect fewer than "
-        f"{SMALLEST_GROUP} of the {n} rows; pass {needed} rows, or {otherwise}.",
-        CalibrationWarning,
-    )
 
 
 @contextlib.contextmanager
