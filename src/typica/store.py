@@ -37,9 +37,9 @@ from safetensors.numpy import save_file
 import typica
 from typica import plugins
 from typica.arrays import AnyArray
+from typica.bombs import allowance
 from typica.errors import FormatError, InputError, border, by_caller
 from typica.files import atomic_path, existing, reading, reason_of
-from typica.growth import allowance
 from typica.kinds import kind_of, wrong_kind
 from typica.numbers import json_number
 

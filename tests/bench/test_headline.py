@@ -7,8 +7,8 @@ import pytest
 from helpers.shell import run
 
 from typica.bench import Scores, builtin_features, headline, load_suite, run_experiment
-from typica.bench._differences import experiment_reasons, reasons
 from typica.bench._intervals import interval, rejected_rank, resampled
+from typica.bench._reasons import experiment_reasons, reasons
 from typica.bench._record import Record, Stated
 from typica.metrics import evaluate
 

@@ -11,7 +11,7 @@ import typica
 
 SRC = Path(typica.__file__).parent
 FLOORS = [  # from the top
-    "cards cells checks errors extras files growth kinds numbers plugins progress threads",
+    "bombs cards cells checks errors extras files kinds numbers plugins progress threads",
     "arrays keys linalg",
     "store",
     "labels sums",

@@ -12,7 +12,7 @@ from unittest import mock
 
 import pytest
 
-from typica import growth
+from typica import bombs
 from typica.data import _unpack as module
 from typica.data import unpack
 from typica.errors import FormatError, InputError
@@ -176,7 +176,7 @@ def test_bombs_are_refused(tmp_path: Path, kind: str) -> None:
     assert archive.stat().st_size * 100 < 4_000_000
     unpack(archive, tmp_path / "small")
     with (
-        mock.patch.object(growth, "FLOOR", 1000),
+        mock.patch.object(bombs, "FLOOR", 1000),
         pytest.raises(FormatError, match=r"more than .* a bomb"),
     ):
         unpack(archive, tmp_path / "out")
@@ -186,7 +186,7 @@ def test_bombs_are_refused(tmp_path: Path, kind: str) -> None:
 def test_bombs_of_links_and_of_members_are_refused(tmp_path: Path) -> None:
     links = [entry(f"l{i}", tarfile.LNKTYPE, "a") for i in range(300)]
     archive = make_tar(tmp_path / "a.tar", {"a": bytes(200_000)}, *links, mode="w")
-    with mock.patch.object(growth, "FLOOR", 1000), pytest.raises(FormatError, match="a bomb"):
+    with mock.patch.object(bombs, "FLOOR", 1000), pytest.raises(FormatError, match="a bomb"):
         unpack(archive, tmp_path / "out")
     with (
         mock.patch.object(module, "MEMBERS", 300),

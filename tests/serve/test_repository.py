@@ -192,7 +192,12 @@ def test_what_cannot_be_written_or_served(known, tmp_path: Path) -> None:
     command = [sys.executable, "-c", WRONG, str(known.file("ctm")), str(other), str(folder)]
     tried = subprocess.run(command, capture_output=True, text=True, check=False)
     reasons = tried.stdout.splitlines()
-    expected = ["asks for no token", "same name", "other.safetensors", "no detectors"]
+    expected = [
+        "asks for no token",
+        "two detectors are called",
+        "other.safetensors",
+        "no detectors",
+    ]
     expected += ["no detectors", "two detectors are called 'ctm'", "other.safetensors"]
     expected += ["port=-1", "two of the ports", "metrics_port=70000", "queue=0"]
     assert len(reasons) == len(expected), tried.stderr + tried.stdout

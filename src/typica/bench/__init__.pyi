@@ -20,11 +20,11 @@ from ._keep_result import complete_result, keep_result
 from ._method_names import PAPER, adapted, make_detectors, named_methods
 from ._narrow_table import NarrowTable
 from ._plot import PLOTS, plot
-from ._prepare import prepare
 from ._record import Record
 from ._render import to_csv, to_html, to_latex, to_markdown, to_terminal
 from ._result_files import read_result, read_result_scores, result_file, write_result
 from ._suite import Suite, init_text, list_suites, load_suite, suite_text
+from ._suite_banks import prepare
 from ._suite_features import builtin_features, check_sources, read_features_folder, suite_features
 from ._table import Table
 from ._tables import tables_of

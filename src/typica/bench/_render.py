@@ -13,8 +13,8 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from typica.bench._narrow_table import NarrowTable
+from typica.bench._report_templates import render
 from typica.bench._table import Cell, Column, Table, tone
-from typica.bench._templates import render
 from typica.cells import quoted_cell
 
 WIDE = 7  # a terminal table of this many columns has no room for deviations

@@ -19,9 +19,9 @@ import numpy as np
 from typica.bench._engine import Scores
 from typica.bench._experiments import APART, Outcome
 from typica.bench._record import Record
+from typica.bombs import check_growth
 from typica.errors import FormatError, InputError, about
 from typica.files import atomic_path, existing, read_json, reading
-from typica.growth import check_growth
 from typica.kinds import Kind, kind_of, wrong_kind
 
 _PARTS = {"accuracy", "n", "published", "skipped"}  # of these, which their tables need

@@ -78,7 +78,7 @@ def suite_features(
         return read_features_folder(suite, features)
     if suite.builtin:
         return builtin_features(suite)
-    from typica.bench._prepare import prepare  # noqa: PLC0415 (needs torch, which is an extra)
+    from typica.bench._suite_banks import prepare  # noqa: PLC0415 (needs torch, which is an extra)
 
     return prepare(suite, data, cache=cache, settings=settings, trust=trust)
 

@@ -8,8 +8,8 @@ from typing import Final
 from typica.bench import _analysis_tables
 from typica.bench._measures import Measures, Numbers
 from typica.bench._record import Record, coverage
+from typica.bench._report_templates import capital
 from typica.bench._table import Table, stacked
-from typica.bench._templates import capital
 from typica.bench.published import publications
 from typica.metrics import METRICS, Metric, fpr_defined
 

@@ -1,7 +1,7 @@
 """Calibration: the scores of held-out in-distribution inputs, and all that is decided by them."""
 
 from typica.calibration._calibration import Calibration
-from typica.calibration._groups import EVERYTHING, SMALLEST_GROUP, Classes, pool_rare
+from typica.calibration._groups import EVERYTHING, SMALLEST_GROUP, Classes, pool_rare, warn_of_pool
 from typica.calibration._levels import Levels
 from typica.calibration._p_values import p_values
 from typica.calibration._sample import LIMIT, ScoreSample
@@ -22,4 +22,5 @@ __all__ = [
     "p_values",
     "pool_rare",
     "threshold_at",
+    "warn_of_pool",
 ]

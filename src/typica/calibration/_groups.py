@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from typica.arrays import AnyArray, to_numpy
-from typica.errors import InputError, border
+from typica.errors import CalibrationWarning, InputError, argument, border, by_caller, listed, warn
 
 SMALLEST_GROUP = 100  # calibration inputs that a class should expect to be a group of its own
 RARE = "rare"  # the group of rare classes, with a + for each class of that name
+_NAMED = 5  # classes that a warning names
 EVERYTHING = "all"  # the one group where classes are not told apart
 
 Classes = AnyArray | None
@@ -39,6 +40,19 @@ def pool_rare(classes: Any, counts: Any, n: int, smallest: int = SMALLEST_GROUP)
     while group in map(str, names):
         group += "+"
     return {name: group for name, number in zip(names, expected, strict=True) if number < smallest}
+
+
+def warn_of_pool(rare: Mapping[Any, str], counts: AnyArray, n: int) -> None:
+    """Say which classes share one threshold, and how many rows would give each its own."""
+    alone = f"leave out {argument('by_class')}"
+    otherwise = by_caller("say with groups= which classes to join", alone)
+    needed = int(np.ceil(SMALLEST_GROUP * counts.sum() / counts.min()))
+    warn(
+        f"{len(rare)} of {len(counts)} classes ({listed(rare, _NAMED)}) share one "
+        "threshold, and alpha holds for them together: each can expect fewer than "
+        f"{SMALLEST_GROUP} of the {n} rows; pass {needed} rows, or {otherwise}.",
+        CalibrationWarning,
+    )
 
 
 def group_rows(classes: Classes, taxonomy: Mapping[str, str]) -> Iterator[tuple[str, Any]]:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TextIO
 from typica.cli._exits import BAD_INPUT, INTERNAL, INTERRUPTED
 from typica.cli._garbage import collect_seldom
 from typica.cli._interrupt import answered_soon
-from typica.cli._spread import spread
+from typica.cli._several_values import spread
 from typica.errors import CalibrationWarning, InputError, in_shell
 
 

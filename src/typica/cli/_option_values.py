@@ -1,19 +1,16 @@
-"""What the texts of options say: NAME=VALUE, NAME=FILE, a transform, an old name."""
+"""What the texts of options say: NAME=VALUE, NAME=FILE, a transform."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from typica.errors import InputError
-from typica.progress import note
 
 if TYPE_CHECKING:
     from typica.data import Preprocessing
-
-T = TypeVar("T")
 
 
 def read_params(detector: str, pairs: Sequence[str]) -> dict[str, Any]:
@@ -85,16 +82,3 @@ def _check_settings(settings: dict[str, Any], text: str) -> None:
     except InputError as error:
         # Without the name of the function, which nobody has typed.
         raise InputError(f"--transform {text}: {error.args[0]}") from None
-
-
-def argument_of(value: T | None, option: T | None, old: str, name: str) -> T:
-    """Return what an argument says, or the option that it once was, with a note to the user."""
-    given = option if value is None else value
-    if given is None:
-        raise InputError(f"{name} is missing; name it after the command, see --help.")
-    if option is None:
-        return given
-    if value is not None:
-        raise InputError(f"{name} and {old} are the same; leave out {old}.")
-    note(f"{old} goes with the next version: name {name} without it, after the command")
-    return given

@@ -34,7 +34,6 @@ TestFeatures = Annotated[
     Path | None,
     typer.Argument(metavar="TEST", help="In-distribution test features.", show_default=False),
 ]
-OldTestFeatures = Annotated[Path | None, typer.Option("--id", hidden=True)]
 FeatureColumn = Annotated[
     str | None,
     typer.Option(

@@ -11,7 +11,8 @@ from rich.text import Text
 
 from typica.bench import CANNOT_SEE, Choice, choose_files
 from typica.cli._app import new_app
-from typica.cli._option_values import argument_of, read_transform
+from typica.cli._old_options import OldBank, argument_of
+from typica.cli._option_values import read_transform
 from typica.cli._options import Classes, Detectors, Json, Split, Transform, Trust
 from typica.cli._show import dim, failures, present, table
 from typica.data import read_classes
@@ -31,7 +32,7 @@ def choose(
             show_default=False,
         ),
     ] = None,
-    bank: Annotated[Path | None, typer.Option(hidden=True)] = None,
+    bank: OldBank = None,
     labels: Annotated[Path | None, typer.Option(help="Labels, if the data hold none.")] = None,
     held_out: Annotated[
         Path | None,

@@ -11,13 +11,13 @@ from rich.text import Text
 
 from typica.bench import Comparison, compare_files, comparison_table, pareto, to_terminal
 from typica.cli._app import new_app
-from typica.cli._option_values import argument_of, named_files
+from typica.cli._old_options import OldTestFeatures, argument_of
+from typica.cli._option_values import named_files
 from typica.cli._options import (
     Alpha,
     Detectors,
     Json,
     Labels,
-    OldTestFeatures,
     Ood,
     TestFeatures,
     Tpr,

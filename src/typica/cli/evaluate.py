@@ -10,15 +10,15 @@ from rich.console import RenderableType
 
 from typica.bench import evaluate_files
 from typica.cli._app import new_app
+from typica.cli._old_options import OldTestFeatures, argument_of
 from typica.cli._option_checks import one_of
-from typica.cli._option_values import argument_of, named_files
+from typica.cli._option_values import named_files
 from typica.cli._options import (
     Alpha,
     Backend,
     Json,
     MovedModel,
     MovedWeights,
-    OldTestFeatures,
     OnError,
     Ood,
     TestFeatures,

@@ -13,8 +13,9 @@ from rich.text import Text
 
 from typica.bank import Bank, describe_bank
 from typica.cli._app import new_app
+from typica.cli._old_options import OldImages, argument_of
 from typica.cli._option_checks import one_of, out_folder
-from typica.cli._option_values import argument_of, read_transform
+from typica.cli._option_values import read_transform
 from typica.cli._options import Backend, Classes, Json, OnError, Split, Transform, Trust
 from typica.cli._show import error_console, present
 from typica.data import open_images, read_classes
@@ -46,7 +47,7 @@ def extract(
             show_default=False,
         ),
     ] = None,
-    old_images: Annotated[list[Path] | None, typer.Option("--images", hidden=True)] = None,
+    old_images: OldImages = None,
     weights: Annotated[
         str | None, typer.Option(help="The checkpoint, for a model of the zoo or a function.")
     ] = None,

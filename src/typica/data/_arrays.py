@@ -10,10 +10,10 @@ import numpy as np
 from safetensors import safe_open
 
 from typica.arrays import AnyArray
+from typica.bombs import check_growth
 from typica.data._feature_table import Features, label_name, no_column
 from typica.errors import FormatError
 from typica.files import reading
-from typica.growth import check_growth
 
 Arrays = dict[str, AnyArray]
 

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from typica.bombs import allowance
 from typica.data._image_sets import ArrayImages, Images, joined
 from typica.errors import FormatError, InputError
 from typica.files import reading
-from typica.growth import allowance
 
 _ROW = 3 * 32 * 32
 

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from typica.arrays import AnyArray
+from typica.bombs import allowance, check_growth
 from typica.files import reading
-from typica.growth import allowance, check_growth
 
 _HEADER = 128
 _ORDERS = {b"IM": "<", b"MI": ">"}

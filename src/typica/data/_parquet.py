@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from typica.arrays import AnyArray
+from typica.bombs import check_growth
 from typica.data._feature_table import Features, label_name, no_column
 from typica.errors import FormatError
 from typica.extras import need
 from typica.files import reading
-from typica.growth import check_growth
 
 _VALUE = 8  # bytes of a value in memory, at the most for numbers
 

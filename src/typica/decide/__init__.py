@@ -7,13 +7,13 @@ from typica.decide._calibrate import (
     partial_calibrate,
     set_calibration,
 )
-from typica.decide._conformal import ConformalDetector, Judgement
-from typica.decide._describe import describe, describe_file, describe_rule, load_detector
+from typica.decide._describe_detector import describe, describe_file, describe_rule, load_detector
 from typica.decide._identity import fingerprint, origin_of
 from typica.decide._judge import discoveries, explain, judge, p_values
 from typica.decide._monitor import Monitor, Rate
+from typica.decide._old_names import ConformalDetector, Judgement
 from typica.decide._open_set import OpenSetClassifier
-from typica.decide._stream import read_scores
+from typica.decide._score_lines import read_scores
 
 __all__ = [
     "ConformalDetector",

@@ -3,38 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from typing import Any, NamedTuple, Self
 
-import numpy as np
-
 from typica import store
-from typica.arrays import AnyArray, Array, as_floating, namespace, to_numpy
+from typica.arrays import Array, to_numpy
 from typica.calibration import (
-    SMALLEST_GROUP,
     Calibration,
     Classes,
     Levels,
     check_scores,
     pool_rare,
+    warn_of_pool,
 )
 from typica.calibration.format_1 import OldThreshold
-from typica.detectors._scoring import Matches, Scorer
-from typica.detectors._training_threshold import (
-    calibrate_first,
-    training_sample,
-    training_threshold,
-)
-from typica.errors import CalibrationWarning, InputError, argument, border, by_caller, listed, warn
+from typica.detectors._scoring import Matches
+from typica.detectors._training_threshold import Provisional, calibrate_first
+from typica.errors import InputError, border
 from typica.estimator import NotFittedError
 from typica.moments import Moments
 from typica.origin import Origin
 from typica.store import State
 
-_NAMED = 5  # classes that a warning names
-_DECISIONS = ("calibration_", "training_offset_")  # what no score depends on
+_DECISIONS = ("calibration_", "training_offset_", "_training_sample")  # no score depends on them
 
 
 class Scored(NamedTuple):
@@ -45,15 +36,13 @@ class Scored(NamedTuple):
     classes: Classes
 
 
-class Calibrated(Scorer):
+class Calibrated(Provisional):
     """A scorer that keeps the scores of held-out in-distribution rows, and has thresholds by them.
 
-    calibration_: those scores, once `calibrate` was called. training_offset_: the provisional
-    threshold of `fit`, which is not a calibration.
+    calibration_: those scores, once `calibrate` was called.
     """
 
     calibration_: Calibration
-    _training_sample: AnyArray  # until somebody asks for the provisional threshold
 
     @border
     def calibrate(
@@ -150,9 +139,7 @@ class Calibrated(Scorer):
         if not calibration.n:
             raise InputError("there are no held-out rows; pass some.")
         calibration.thresholds()  # says what is wrong with them
-        self.calibration_ = calibration
-        self._decided_with = self._parameters()
-        return self
+        return self._decide_by(calibration)
 
     @border
     def partial_calibrate(
@@ -181,14 +168,12 @@ class Calibrated(Scorer):
             raise InputError("the first batch decided alpha, by_class and groups; leave them out.")
         scored = self._scored(Z, made.by_class, predicted)
         made.add(check_scores(scored.scores), scored.classes, source)
-        self.calibration_ = made
-        self._decided_with = self._parameters()
-        return self
+        return self._decide_by(made)
 
-    @border
-    def set_training_threshold(self, X: Any) -> Self:
-        """Set the provisional threshold of `fit`, from at most 2,048 of the training rows X."""
-        self._set_provisional_threshold(self._ready(X))
+    def _decide_by(self, calibration: Calibration) -> Self:
+        self.calibration_ = calibration
+        self.__dict__.pop("_training_sample", None)  # whose threshold nobody needs any more
+        self._decided_with = self._parameters()
         return self
 
     @property
@@ -229,16 +214,13 @@ class Calibrated(Scorer):
         """
         if self._has_learnt():
             self._prepare()  # which joins what was learnt in batches
-        scoring = copy.copy(self)
-        for name in _DECISIONS:
-            scoring.__dict__.pop(name, None)
+        scoring = type(self).__new__(type(self))
+        known = vars(self)
+        scoring.__dict__.update({name: known[name] for name in known if name not in _DECISIONS})
         try:
             return store.fingerprint(scoring)
         except InputError:
             return ""
-
-    def _before_calibration(self, Z: Array) -> None:
-        """Let a method look at the held-out rows before they are scored."""
 
     def _rare_classes(self, n: int) -> dict[Any, str] | None:
         """Return the group of each class that is rare in training, where that is known."""
@@ -247,7 +229,7 @@ class Calibrated(Scorer):
             return None
         rare = pool_rare(moments.classes, moments.counts, n)
         if rare:
-            _warn_of_pool(rare, moments, n)
+            warn_of_pool(rare, moments.counts, n)
         return rare
 
     def _scored(self, Z: Array, by_class: bool, predicted: Any, matching: bool = False) -> Scored:
@@ -272,36 +254,6 @@ class Calibrated(Scorer):
             raise NotFittedError(f"there are no calibration scores; {calibrate_first()}.")
         return self.calibration_
 
-    @cached_property
-    def training_offset_(self) -> float:
-        """The provisional threshold of `fit`, which is not a calibration."""
-        if hasattr(self, "_training_sample"):
-            self._prepare()  # which drops the sample where parameters have changed
-        sample = getattr(self, "_training_sample", None)
-        if sample is None:
-            raise AttributeError("there is no provisional threshold")
-        self.training_offset_ = self._provisional_threshold(sample)
-        self.__dict__.pop("_training_sample", None)
-        return self.training_offset_
-
-    def _set_provisional_threshold(self, Z: Array) -> None:
-        """Keep a sample of many rows: who calibrates next needs no threshold of theirs."""
-        sample = training_sample(Z)
-        if sample.shape[0] < Z.shape[0]:
-            self.__dict__.pop("training_offset_", None)
-            self._training_sample = sample
-        else:
-            self.training_offset_ = self._provisional_threshold(sample)
-        self._decided_with = self._parameters()
-
-    def _provisional_threshold(self, Z: Array) -> float:
-        """Return the threshold that a sample of the training rows gives."""
-        self._before_calibration(Z)
-        scores = check_scores(to_numpy(self._scores(Z)))
-        single = as_floating(Z[:1, ...]).dtype != namespace(Z).float64
-        tolerance = self.tags.tolerance[0 if single else 1]
-        return training_threshold(scores, tolerance)
-
     def _prepare(self) -> None:
         self._drop_stale_decisions()
         super()._prepare()
@@ -313,22 +265,8 @@ class Calibrated(Scorer):
             self._learnt_more()
 
     def _learnt_more(self) -> None:
-        for name in (*_DECISIONS, "_decided_with", "_training_sample"):
+        for name in (*_DECISIONS, "_decided_with"):
             self.__dict__.pop(name, None)
-
-    def state(self) -> State:
-        """Return parameters and fitted attributes, to be stored."""
-        self._take_late_threshold()
-        return super().state()
-
-    def __getstate__(self) -> dict[str, Any]:
-        self._take_late_threshold()
-        return super().__getstate__()
-
-    def _take_late_threshold(self) -> None:
-        """Turn the sample of training rows, where there is one, into the threshold."""
-        if hasattr(self, "_training_sample"):
-            getattr(self, "training_offset_", None)
 
     @classmethod
     def from_state(cls, state: State) -> Self:
@@ -336,19 +274,6 @@ class Calibrated(Scorer):
         made = super().from_state({**state, "fitted": _of_today(state["fitted"])})
         made._decided_with = made._parameters()
         return made
-
-
-def _warn_of_pool(rare: Mapping[Any, str], moments: Moments, n: int) -> None:
-    """Say which classes share one threshold, and how many rows would give each its own."""
-    alone = f"leave out {argument('by_class')}"
-    otherwise = by_caller("say with groups= which classes to join", alone)
-    needed = int(np.ceil(SMALLEST_GROUP * moments.n / moments.counts.min()))
-    warn(
-        f"{len(rare)} of {len(moments.classes)} classes ({listed(rare, _NAMED)}) share one "
-        "threshold, and alpha holds for them together: each can expect fewer than "
-        f"{SMALLEST_GROUP} of the {n} rows; pass {needed} rows, or {otherwise}.",
-        CalibrationWarning,
-    )
 
 
 @contextlib.contextmanager

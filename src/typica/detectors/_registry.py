@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from typica.detectors._describe import describe_class
+from typica.detectors._describe_method import describe_class
 from typica.detectors.base import Detector
 from typica.registry import Registry
 

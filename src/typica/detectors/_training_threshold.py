@@ -2,14 +2,81 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import Any, Self
+
 import numpy as np
 
-from typica.arrays import AnyArray, Array, to_numpy
-from typica.calibration import Levels, guaranteed_rank, threshold_at
-from typica.errors import CalibrationWarning, InputError, by_caller, warn
+from typica.arrays import AnyArray, Array, as_floating, namespace, to_numpy
+from typica.calibration import Levels, check_scores, guaranteed_rank, threshold_at
+from typica.detectors._scoring import Scorer
+from typica.errors import CalibrationWarning, InputError, border, by_caller, warn
+from typica.store import State
 
 TRAINING_SAMPLE = 2048  # how many training rows the provisional threshold of `fit` looks at
 TRAINING_TPR = 0.95
+
+
+class Provisional(Scorer):
+    """A scorer whose threshold comes from its own training rows, until it is calibrated.
+
+    training_offset_: that threshold.
+    """
+
+    _training_sample: AnyArray  # until somebody asks for the threshold, or calibrates
+
+    @border
+    def set_training_threshold(self, X: Any) -> Self:
+        """Set the provisional threshold of `fit`, from at most 2,048 of the training rows X."""
+        self._set_provisional_threshold(self._ready(X))
+        return self
+
+    @cached_property
+    def training_offset_(self) -> float:
+        """The provisional threshold of `fit`, which is not a calibration."""
+        if hasattr(self, "_training_sample"):
+            self._prepare()  # which drops the sample where parameters have changed
+        sample = getattr(self, "_training_sample", None)
+        if sample is None:
+            raise AttributeError("there is no provisional threshold")
+        self.training_offset_ = self._provisional_threshold(sample)
+        self.__dict__.pop("_training_sample", None)
+        return self.training_offset_
+
+    def state(self) -> State:
+        """Return parameters and fitted attributes, to be stored."""
+        self._take_late_threshold()
+        return super().state()
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._take_late_threshold()
+        return super().__getstate__()
+
+    def _before_calibration(self, Z: Array) -> None:
+        """Let a method look at the rows that a threshold comes from, before they are scored."""
+
+    def _set_provisional_threshold(self, Z: Array) -> None:
+        """Keep a sample of many rows: who calibrates next needs no threshold of theirs."""
+        sample = training_sample(Z)
+        self._before_calibration(sample)
+        if sample.shape[0] < Z.shape[0]:
+            self.__dict__.pop("training_offset_", None)
+            self._training_sample = sample
+        else:
+            self.training_offset_ = self._provisional_threshold(sample)
+        self._decided_with = self._parameters()
+
+    def _provisional_threshold(self, Z: Array) -> float:
+        """Return the threshold that a sample of the training rows gives."""
+        scores = check_scores(to_numpy(self._scores(Z)))
+        single = as_floating(Z[:1, ...]).dtype != namespace(Z).float64
+        tolerance = self.tags.tolerance[0 if single else 1]
+        return training_threshold(scores, tolerance)
+
+    def _take_late_threshold(self) -> None:
+        """Turn the sample of training rows, where there is one, into the threshold."""
+        if hasattr(self, "_training_sample"):
+            getattr(self, "training_offset_", None)
 
 
 def training_sample(Z: Array) -> Array:

@@ -15,8 +15,8 @@ import typica
 from typica.detectors import final_detector, reads_logits
 from typica.errors import InputError
 from typica.estimator import NotFittedError
+from typica.export._feature_input import input_head, input_width, steps_of
 from typica.export._image_input import Front
-from typica.export._inputs import input_head, input_width, steps_of
 from typica.export._metadata import metadata
 from typica.export._network import Rows
 from typica.export._traced import Traced

@@ -3,7 +3,7 @@ from ._adascale import AdaSCALE
 from ._consent import agreements_file, code_of, code_to_agree_to, code_to_run, is_function
 from ._explain_images import explain_images
 from ._extract import extract
-from ._extraction_record import Extraction, run_directly
+from ._extracted_batch import Extraction, run_directly
 from ._gram import Gram
 from ._guard import Guard, Guarded
 from ._image_rows import Seen, features_of, rows_of

@@ -1,9 +1,10 @@
-"""Functions that make networks: which code they are, and whether the user has agreed that it runs.
+"""Code that runs where a network is opened: which it is, and whether the user has agreed to it.
 
-To name a function, `package.module:function`, is to agree. What is agreed to is remembered for the
-user: the function, the file that it lies in, the content of that file and of the weights it is
-called with. A detector or a suite that names the same needs no further word; another file, or one
-byte of either that has changed, does.
+A file that can run code is loaded only where it is trusted. To name a function,
+`package.module:function`, is to agree. What is agreed to is remembered for the user: the function,
+the file that it lies in, the content of that file and of the weights it is called with. A detector
+or a suite that names the same needs no further word; another file, or one byte of either that has
+changed, does.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
-from typica.errors import InputError
+from typica.errors import InputError, argument
 from typica.files import atomic_path, sha256
 from typica.nets import zoo
 from typica.progress import note
@@ -62,6 +63,16 @@ class Code:
             _write([*known, dataclasses.asdict(self)])
         except (OSError, InputError) as error:
             note(f"cannot remember that {self.function} may run ({error})")
+
+
+def check_trust(path: Path, trust: bool) -> None:
+    """Refuse a file of PyTorch's, which can run code when it is loaded, unless it is trusted."""
+    if not trust:
+        raise InputError(
+            f"{path} can run any code when it is loaded, as TorchScript and .pt2 files can, and "
+            "is refused; export the model to ONNX (torch.onnx.export), or, where you trust the "
+            f"file, agree with {argument('trust', True)}."
+        )
 
 
 def code_to_run(spec: str, weights: Any = None) -> Code | None:

@@ -9,7 +9,7 @@ import numpy as np
 from typica.detectors import final_detector
 from typica.errors import InputError
 from typica.estimator import is_pipeline
-from typica.nets._extraction_record import Extraction
+from typica.nets._extracted_batch import Extraction
 
 if TYPE_CHECKING:
     from typica.nets.extractors.torch import FeatureExtractor

@@ -26,7 +26,7 @@ from typica.data import (
 from typica.errors import InputError, argument, border
 from typica.head import Head
 from typica.nets._class_order import doubtful_order, told_order
-from typica.nets._extraction_record import Extraction
+from typica.nets._extracted_batch import Extraction
 from typica.nets._left_out import say_left_out, say_skipped
 from typica.nets._network_input import transform_for
 from typica.nets._open_model import Opened, open_model

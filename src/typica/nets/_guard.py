@@ -13,7 +13,7 @@ from typica.errors import InputError, border
 from typica.files import reason_of
 from typica.linalg import max_cosine
 from typica.nets._detector_input import as_extractor, chosen
-from typica.nets._extraction_record import Extraction, batch_of
+from typica.nets._extracted_batch import Extraction, batch_of
 from typica.nets._torch import Tensor, nn, torch
 from typica.nets.extractors.torch import FeatureExtractor
 

@@ -13,7 +13,7 @@ from typica.arrays import AnyArray
 from typica.data import Batch, Images, Preprocessing, image_batches
 from typica.detectors import reads_layers, reads_logits
 from typica.nets._detector_input import chosen
-from typica.nets._extraction_record import Extraction, run_directly
+from typica.nets._extracted_batch import Extraction, run_directly
 from typica.nets._left_out import none_readable
 from typica.nets._open_model import Opened
 from typica.nets._settings import Settings

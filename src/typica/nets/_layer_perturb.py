@@ -22,7 +22,7 @@ from typica.detectors import LayerEnsemble, logistic_weights
 from typica.errors import InputError, border
 from typica.metrics import evaluate
 from typica.nets._detector_input import as_extractor
-from typica.nets._extraction_record import Extraction
+from typica.nets._extracted_batch import Extraction
 from typica.nets._perturb import check_step, divisor, floating, scaled
 from typica.nets._torch import Tensor, functional, torch
 from typica.nets.extractors.torch import FeatureExtractor

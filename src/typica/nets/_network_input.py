@@ -18,7 +18,7 @@ import numpy as np
 
 from typica.data import Images, Preprocessing
 from typica.errors import InputError, about, argument
-from typica.nets._extraction_record import run_directly
+from typica.nets._extracted_batch import run_directly
 from typica.nets._left_out import none_readable
 from typica.nets._open_model import Opened
 from typica.progress import note

@@ -19,7 +19,7 @@ from typica.files import reading
 from typica.kinds import STORED, Kind, kind_of
 from typica.nets import zoo
 from typica.nets._consent import FILES, code_of, code_to_run, is_function
-from typica.nets._extraction_record import closest_names
+from typica.nets._extracted_batch import closest_names
 from typica.nets._reduce import Reduction
 from typica.nets.extractors.dense import load_perceptron
 from typica.origin import Origin

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
 from typica.errors import InputError
-from typica.nets._extraction_record import Extraction, first_rows, joined
+from typica.nets._extracted_batch import Extraction, first_rows, joined
 from typica.nets.runtimes.engine import Engine
 
 

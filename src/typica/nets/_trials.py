@@ -14,7 +14,7 @@ import numpy as np
 from typica.arrays import AnyArray
 from typica.errors import InputError, argument, given
 from typica.files import cores, reason_of
-from typica.nets._extraction_record import Extraction, run_directly
+from typica.nets._extracted_batch import Extraction, run_directly
 from typica.nets._runner import Runner, Trial
 from typica.nets.runtimes import mnn, openvino, ort
 from typica.nets.runtimes.engine import Engine

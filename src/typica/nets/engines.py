@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from typica.arrays import AnyArray
 from typica.errors import InputError, border, given
 from typica.files import reason_of
-from typica.nets._extraction_record import run_directly
+from typica.nets._extracted_batch import run_directly
 from typica.nets._runner import Runner
 from typica.nets._settings import BACKENDS
 from typica.nets._trials import Trials

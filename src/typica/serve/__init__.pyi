@@ -1,6 +1,5 @@
 from ._demo import Demo, serve_demo, write_demo
-from ._limits import Limits
-from ._options import Options, read_token
+from ._options import Limits, Options, read_token
 from ._repository import write_repository
 from ._runtime import Runtime
 from ._server import serve

@@ -1,4 +1,4 @@
-"""Told inputs to look at: the most typical images of a class, and any image of a bank."""
+"""Known inputs to look at: the most typical images of a class, and any image of a bank."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from typica.errors import InputError
+from typica.serve._json import parsed
 from typica.serve._tensors import from_bytes, from_values, to_bytes
 
 HEADER = "inference-header-content-length"
@@ -49,14 +50,6 @@ def _read(body: bytes, told: str | None) -> tuple[dict[str, Any], InferenceReque
     if not isinstance(header, dict) or not isinstance(header.get("inputs"), list):
         raise InputError("the JSON has no inputs; send a list of them.")
     return header, _payload(header, memoryview(body)[end:])
-
-
-def parsed(body: bytes) -> Any:
-    """Return the JSON values of a body."""
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        raise InputError("a body that is not JSON; send JSON.") from None
 
 
 def _length(told: str, size: int) -> int:

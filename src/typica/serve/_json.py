@@ -1,4 +1,4 @@
-"""Answers in JSON that any client can read."""
+"""JSON in and out: the body of a request, and answers that any client can read."""
 
 from __future__ import annotations
 
@@ -6,6 +6,16 @@ import json
 from typing import Any
 
 from starlette.responses import JSONResponse
+
+from typica.errors import InputError
+
+
+def parsed(body: bytes) -> Any:
+    """Return the JSON values of a body."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        raise InputError("a body that is not JSON; send JSON.") from None
 
 
 class Json(JSONResponse):

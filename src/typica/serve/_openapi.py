@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import typica
-from typica.serve._answers import DATATYPES
 from typica.serve._models import Models
 from typica.serve._tensors import DTYPES, TEXTS
+from typica.serve._verdict_tensors import DATATYPES
 
 JSON = "application/json"
 Schema = dict[str, Any]

@@ -1,16 +1,36 @@
-"""Where a server listens, and whom it answers."""
+"""Where a server listens, whom it answers, and how much it takes before it says no."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from typica.errors import InputError, given
-from typica.serve._limits import Limits
 
 LOOPBACK = "127.0.0.1"
 GRACE = 60.0  # seconds that what was accepted may take after a signal
 TOKEN_LENGTH = 16  # characters that a token has at least: shorter ones can be guessed
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a server takes before it says no.
+
+    body: bytes of one request. pixels: of one image. queue: inputs that wait for one detector.
+    batch: rows that are judged at once. images: that go through the network at once.
+    """
+
+    body: int = 64 * 2**20
+    pixels: int = 2**26
+    queue: int = 1024
+    batch: int = 1024
+    images: int = 8
+
+    def __post_init__(self) -> None:
+        for limit in fields(self):
+            value = getattr(self, limit.name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise InputError(f"{given(limit.name, value)}; pass a whole number of 1 or more.")
 
 
 @dataclass(frozen=True)

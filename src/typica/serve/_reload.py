@@ -6,10 +6,10 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from typica.serve._answers import known_outputs
 from typica.serve._logs import log
 from typica.serve._metrics import RELOADS
 from typica.serve._served import Network, Served, read_served
+from typica.serve._verdict_tensors import known_outputs
 
 Stamp = tuple[int, int, int] | None
 

@@ -15,7 +15,7 @@ from typica.nets import is_function
 from typica.progress import note
 from typica.serve._options import Options
 from typica.serve._served import Network, Served, read_served
-from typica.serve._settings import BESIDE
+from typica.serve._settings import BESIDE, IMPLEMENTATION, PLATFORM, check_names
 
 MONITORING = Path(__file__).parent / "monitoring"  # a dashboard for Grafana, rules for Prometheus
 NETWORK = "network"  # the folder of a network's files, beside the detector
@@ -61,10 +61,7 @@ def write_repository(
 
 
 def _check(paths: list[Path], options: Options) -> None:
-    if not paths:
-        raise InputError("no detectors; pass one or more files that `typica fit` wrote.")
-    if len({path.stem for path in paths}) < len(paths):
-        raise InputError("two detectors have the same name; rename one of the files.")
+    check_names(paths)
     if MONITORING.name in {path.stem for path in paths}:
         raise InputError(f"a detector called {MONITORING.name!r}; rename its file.")
     if options.token is not None:
@@ -108,8 +105,8 @@ def _copy(path: Path, folder: Path) -> Path:
 def _model(served: Served, extra: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": served.name,
-        "implementation": "typica.serve.Runtime",
-        "platform": "typica",
+        "implementation": IMPLEMENTATION,
+        "platform": PLATFORM,
         "parameters": {"uri": f"{BESIDE}{served.path.name}", "extra": extra},
     }
 

@@ -26,7 +26,6 @@ from typica.bank import Bank
 from typica.errors import InputError
 from typica.files import cores
 from typica.serve import _metrics
-from typica.serve._answers import DATATYPES, answer, check_outputs, joined, known_outputs
 from typica.serve._batcher import Batcher, BusyError, Job
 from typica.serve._gallery import Gallery
 from typica.serve._live import Live
@@ -36,6 +35,7 @@ from typica.serve._served import Served, read_served
 from typica.serve._settings import read_settings
 from typica.serve._tensors import from_values
 from typica.serve._threads import Crew
+from typica.serve._verdict_tensors import DATATYPES, answer, check_outputs, joined, known_outputs
 from typica.verdicts import Verdicts
 
 IMAGES = "images"

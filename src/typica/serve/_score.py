@@ -21,8 +21,8 @@ from typica.arrays import AnyArray
 from typica.decide import explain
 from typica.errors import InputError
 from typica.numbers import json_values
-from typica.serve._infer import beside, parsed
-from typica.serve._json import Json
+from typica.serve._infer import beside
+from typica.serve._json import Json, parsed
 from typica.serve._models import Models
 from typica.serve._runtime import Judged, Runtime
 from typica.serve._tensors import numbers_of

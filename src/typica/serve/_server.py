@@ -14,11 +14,10 @@ import uvicorn
 from mlserver.metrics import MetricsServer
 from mlserver.rest import RESTServer
 from mlserver.server import MLServer
-from mlserver.settings import ModelParameters, ModelSettings, Settings
+from mlserver.settings import ModelSettings, Settings
 
 import typica
-from typica.decide import load_detector
-from typica.errors import InputError, border
+from typica.errors import border
 from typica.serve._app import make_app
 from typica.serve._gate import Gate
 from typica.serve._grpc import Grpc
@@ -26,10 +25,10 @@ from typica.serve._logs import log, log_settings
 from typica.serve._models import Models
 from typica.serve._options import GRACE, Options
 from typica.serve._runtime import Runtime
+from typica.serve._settings import model_settings
 from typica.serve._sockets import bound
 
 KEPT = 75  # seconds that a connection without requests is kept
-IMPLEMENTATION = "typica.serve.Runtime"
 
 
 @border
@@ -52,7 +51,8 @@ def serve(
     """
     chosen = options or Options()
     places = {"bank": bank, "bank_images": bank_images, "model": model, "weights": weights}
-    settings = model_settings(detectors, chosen, **places, trust=trust)
+    paths = [Path(path) for path in detectors]
+    settings = model_settings(paths, chosen.limits, **places, trust=trust)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_run(settings, chosen))
 
@@ -65,29 +65,6 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
         return None
     made: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     return made
-
-
-def model_settings(
-    detectors: tuple[str | os.PathLike[str], ...], options: Options, **extra: Any
-) -> list[ModelSettings]:
-    """Return what MLServer is told of each detector, which is read once to see that it can be."""
-    if not detectors:
-        raise InputError("no detectors; pass one or more files that `typica fit` wrote.")
-    named = {key: str(value) for key, value in extra.items() if value is not None and value != ""}
-    named.pop("trust", None)
-    limits = vars(options.limits)
-    made: dict[str, ModelSettings] = {}
-    for path in map(Path, detectors):
-        load_detector(path)
-        if path.stem in made:
-            raise InputError(f"two detectors are called {path.stem!r}; rename one of the files.")
-        parameters = ModelParameters(
-            uri=str(path.absolute()), extra={**named, **limits, "trust": bool(extra.get("trust"))}
-        )
-        made[path.stem] = ModelSettings(
-            name=path.stem, implementation=IMPLEMENTATION, parameters=parameters, platform="typica"
-        )
-    return list(made.values())
 
 
 async def _run(models: list[ModelSettings], options: Options) -> None:

@@ -1,18 +1,23 @@
-"""What MLServer is told of a detector, and what a Runtime makes of it."""
+"""What MLServer is told of a detector: its name, where it lies, and what a Runtime makes of it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from mlserver.errors import MLServerError
-from mlserver.settings import ModelSettings
+from mlserver.settings import ModelParameters, ModelSettings
 from mlserver.utils import to_absolute_path
 
-from typica.serve._limits import Limits
+from typica.decide import load_detector
+from typica.errors import InputError
+from typica.serve._options import Limits
 from typica.serve._served import Network
 
+IMPLEMENTATION = "typica.serve.Runtime"
+PLATFORM = "typica"
 BESIDE = "./"  # before what lies beside the file of the settings
 WATCH = 0.5  # seconds between two looks at a file
 _FILE = "file://"
@@ -31,6 +36,37 @@ class RuntimeSettings:
     bank: Path | None
     bank_images: str | None
     watch: float
+
+
+def check_names(paths: Sequence[Path]) -> None:
+    """Refuse to serve nothing, and two detectors of one name: each is called by its file's stem."""
+    if not paths:
+        raise InputError("no detectors; pass one or more files that `typica fit` wrote.")
+    names = [path.stem for path in paths]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"two detectors are called {name!r}; rename one of the files.")
+
+
+def model_settings(paths: Sequence[Path], limits: Limits, **extra: Any) -> list[ModelSettings]:
+    """Return what MLServer is told of each detector, which is read once to see that it can be.
+
+    extra: what belongs to all of them, as `serve` takes it.
+    """
+    check_names(paths)
+    named = {key: str(value) for key, value in extra.items() if value is not None and value != ""}
+    whole = {**named, **vars(limits), "trust": bool(extra.get("trust"))}
+    return [_settings_of(path, whole) for path in paths]
+
+
+def _settings_of(path: Path, extra: dict[str, Any]) -> ModelSettings:
+    load_detector(path)
+    return ModelSettings(
+        name=path.stem,
+        implementation=IMPLEMENTATION,
+        parameters=ModelParameters(uri=str(path.absolute()), extra=extra),
+        platform=PLATFORM,
+    )
 
 
 def read_settings(settings: ModelSettings) -> RuntimeSettings:

@@ -12,9 +12,9 @@ import typica
 from typica.bench._headline import headline
 from typica.bench._record import Record, coverage
 from typica.bench._render import to_html
+from typica.bench._report_templates import render, source
 from typica.bench._result_folder import ResultFolder, open_result
 from typica.bench._table import Table
-from typica.bench._templates import render, source
 from typica.bench.report._differences import link_differences
 from typica.bench.report._experiments import Section, analysis_sections, experiment_sections
 from typica.bench.report._gallery import gallery_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from typica.bench._differences import experiment_reasons, reasons
+from typica.bench._reasons import experiment_reasons, reasons
 from typica.bench._record import Record
 from typica.bench._result_folder import ResultFolder
 from typica.bench._table import Table, tone

@@ -8,9 +8,9 @@ from itertools import chain, product
 from typing import Final
 
 from typica.bench._record import Record, coverage
+from typica.bench._report_templates import capital, plain
 from typica.bench._table import Better, Table, best_of
 from typica.bench._tables import DIFFERENCE, PRINTED, add_metrics, metric_table
-from typica.bench._templates import capital, plain
 from typica.bench.published import PAPER
 from typica.metrics import METRICS, Metric
 

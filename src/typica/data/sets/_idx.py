@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from typica.arrays import AnyArray
+from typica.bombs import allowance, check_growth
 from typica.errors import FormatError
 from typica.files import reading
-from typica.growth import allowance, check_growth
 
 
 def idx_to_npz(source: Path, target: Path) -> None:

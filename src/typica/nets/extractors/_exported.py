@@ -11,8 +11,9 @@ from typing import Any
 
 from typica.errors import FormatError, InputError, argument
 from typica.files import reason_of
-from typica.nets._extraction_record import closest_names
+from typica.nets._extracted_batch import closest_names
 from typica.nets._torch import torch
+from typica.nets.extractors._graph_head import Walk
 from typica.nets.extractors._program import (
     HEADS,
     PASSES,
@@ -22,7 +23,6 @@ from typica.nets.extractors._program import (
     head_tensors,
     in_training,
 )
-from typica.nets.extractors._walk import Walk
 from typica.origin import PENULTIMATE
 
 _VIEWS = ("alias", "clone", "detach", "permute", "t", "transpose")  # of a weight

@@ -9,7 +9,7 @@ import numpy as np
 
 from typica.arrays import AnyArray
 from typica.extras import need
-from typica.nets.extractors._walk import Walk
+from typica.nets.extractors._graph_head import Walk
 
 # What leaves it plain which logits were there before.
 _PASSES = {

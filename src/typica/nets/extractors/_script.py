@@ -10,6 +10,7 @@ from typing import Any
 from typica.errors import FormatError, InputError
 from typica.files import reason_of
 from typica.nets._torch import torch
+from typica.nets.extractors._graph_head import Walk
 from typica.nets.extractors._program import (
     HEADS,
     PASSES,
@@ -19,7 +20,6 @@ from typica.nets.extractors._program import (
     head_tensors,
     in_training,
 )
-from typica.nets.extractors._walk import Walk
 
 _CONTAINERS = ("prim::TupleConstruct", "prim::ListConstruct", "prim::DictConstruct")
 

@@ -14,7 +14,7 @@ from typica import store
 from typica.arrays import AnyArray, to_numpy
 from typica.errors import FormatError, InputError, border
 from typica.head import Head
-from typica.nets._extraction_record import Extraction, closest_names, wanted_layers
+from typica.nets._extracted_batch import Extraction, closest_names, wanted_layers
 from typica.origin import PENULTIMATE
 from typica.store import State, storable
 

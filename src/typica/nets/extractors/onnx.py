@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from typica.arrays import AnyArray, to_numpy
+from typica.bombs import allowance
 from typica.errors import FormatError, InputError, about, argument, border, listed
 from typica.extras import need
 from typica.files import existing, reason_of, sha256
-from typica.growth import allowance
 from typica.head import Head
-from typica.nets._extraction_record import Extraction, closest_names, in_pieces, wanted_layers
+from typica.nets._extracted_batch import Extraction, closest_names, in_pieces, wanted_layers
 from typica.nets._reduce import Reduction, check_reduction, reduced, reduced_logits
 from typica.nets.extractors._onnx_constants import check_constants
 from typica.nets.extractors._onnx_graph import Graph, Linear

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from typica.errors import InputError, about, argument, border
+from typica.errors import InputError, about, border
 from typica.files import existing, sha256
 from typica.head import Head
-from typica.nets._extraction_record import Extraction, in_pieces, wanted_layers
+from typica.nets._consent import check_trust
+from typica.nets._extracted_batch import Extraction, in_pieces, wanted_layers
 from typica.nets._hooks import as_tokens
 from typica.nets._reduce import Reduction, check_reduction, reduced, reduced_logits
 from typica.nets._torch import torch
@@ -172,13 +173,3 @@ class GraphExtractor:
 
     def __repr__(self) -> str:
         return f"GraphExtractor({self.path}, layers={self.layers})"
-
-
-def check_trust(path: Path, trust: bool) -> None:
-    """Refuse a file of PyTorch's, which can run code when it is loaded, unless it is trusted."""
-    if not trust:
-        raise InputError(
-            f"{path} can run any code when it is loaded, as TorchScript and .pt2 files can, and "
-            "is refused; export the model to ONNX (torch.onnx.export), or, where you trust the "
-            f"file, agree with {argument('trust', True)}."
-        )

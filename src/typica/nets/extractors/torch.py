@@ -13,7 +13,7 @@ import numpy as np
 
 from typica.errors import InputError, about, argument, border, listed
 from typica.head import Head
-from typica.nets._extraction_record import Extraction, batch_of, closest_names, wanted_layers
+from typica.nets._extracted_batch import Extraction, batch_of, closest_names, wanted_layers
 from typica.nets._hooks import (
     ONE_AT_A_TIME,
     WRAPPERS,

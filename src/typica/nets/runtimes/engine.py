@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
-from typica.nets._extraction_record import Extraction
+from typica.nets._extracted_batch import Extraction
 
 
 class Engine(Protocol):

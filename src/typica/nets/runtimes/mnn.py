@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from typica.arrays import AnyArray
 from typica.errors import InputError
 from typica.extras import check_installed
-from typica.nets._extraction_record import Extraction, in_float32
+from typica.nets._extracted_batch import Extraction, in_float32
 from typica.nets.runtimes import _mnn_process
 from typica.nets.runtimes.engine import Wiring
 from typica.nets.runtimes.ort import INPUT, write_onnx

@@ -13,7 +13,7 @@ from typica.arrays import AnyArray
 from typica.errors import FormatError
 from typica.extras import need
 from typica.files import reason_of
-from typica.nets._extraction_record import Extraction, in_float32
+from typica.nets._extracted_batch import Extraction, in_float32
 from typica.nets.runtimes.engine import Wiring
 
 INPUT = "images"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.nets._extraction_record import Extraction, in_float32
+from typica.nets._extracted_batch import Extraction, in_float32
 
 NUMPY = "numpy"
 BATCH = 256  # images of a small network at once

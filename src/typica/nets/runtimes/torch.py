@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.nets._extraction_record import Extraction, in_float32
+from typica.nets._extracted_batch import Extraction, in_float32
 from typica.nets._hooks import ONE_AT_A_TIME, evaluating
 from typica.nets._torch import Tensor, nn, torch
 from typica.nets.runtimes.engine import Wiring
