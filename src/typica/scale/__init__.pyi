@@ -6,7 +6,11 @@ from ._engines import ENGINES, Cluster, check_engine, open_engine
 from ._files import File, are_tables, find_files, fixed_part, is_pattern, is_tables
 from ._fit import Fitted, calibrate, fit, fit_counted
 from ._judge import Judge
-from ._learn_and_merge import (
+from ._learner import Learner
+from ._parts import Part
+from ._score import JudgedStream, Scored, judge_stream, score, strangest
+from ._tables import Stream, Tables, open_tables
+from ._worker_jobs import (
     calibrate_batches,
     calibrate_part,
     judge_part,
@@ -16,10 +20,6 @@ from ._learn_and_merge import (
     merge_learnt,
     merge_tree,
 )
-from ._learner import Learner
-from ._parts import Part
-from ._score import JudgedStream, Scored, judge_stream, score, strangest
-from ._tables import Stream, Tables, open_tables
 
 __all__ = [
     "ENGINES",
