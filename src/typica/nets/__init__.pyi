@@ -4,6 +4,7 @@ from ._consent import agreements_file, code_of, code_to_agree_to, code_to_run, i
 from ._explain_images import explain_images
 from ._extract import extract
 from ._extracted_batch import Extraction, run_directly
+from ._fastest_backend import make_runner
 from ._gram import Gram
 from ._guard import Guard, Guarded
 from ._image_rows import Seen, features_of, rows_of
@@ -19,7 +20,6 @@ from ._reopen import Reopened, reopen
 from ._runner import Runner, Trial
 from ._settings import BACKENDS, Settings
 from ._start_runner import one_backend
-from .engines import make_runner
 from .extractors.dense import Perceptron
 from .extractors.onnx import OnnxExtractor
 from .extractors.program import GraphExtractor

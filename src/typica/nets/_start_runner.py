@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from typica.data import Images, Preprocessing, image_batches
 from typica.errors import InputError
+from typica.nets._fastest_backend import make_runner
 from typica.nets._left_out import none_readable
 from typica.nets._open_model import Opened
 from typica.nets._remembered_backend import FastBackend, choice_file, read_choice, write_choice
 from typica.nets._runner import Runner
 from typica.nets._settings import Settings
-from typica.nets.engines import make_runner
 from typica.progress import note
 
 TRIAL = 32  # images that `backend="auto"` tries the backends on
