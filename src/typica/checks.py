@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from typica.errors import InputError, given
-from typica.numbers import exact
+from typica.written_numbers import exact
 
 DEFAULT_ALPHA = "0.05"
 

@@ -20,7 +20,7 @@ from typica.arrays import AnyArray, Array, to_numpy
 from typica.cards import card
 from typica.checks import false_alarm_rate
 from typica.errors import InputError, border
-from typica.numbers import exact, json_number
+from typica.written_numbers import exact, json_number
 
 CONVENTIONS: Final[Mapping[str, str]] = {
     "first": "The threshold is the largest that accepts at least tpr of the ID scores, and FPR the "

@@ -41,7 +41,7 @@ from typica.bombs import allowance
 from typica.errors import FormatError, InputError, border, by_caller
 from typica.files import atomic_path, existing, reading, reason_of
 from typica.kinds import kind_of, wrong_kind
-from typica.numbers import json_number
+from typica.written_numbers import json_number
 
 FORMAT = 2
 _ZEROS = "0" * 64

@@ -33,8 +33,8 @@ from typica.bench import (
     write_result,
 )
 from typica.bench._record import Measure
-from typica.bench._render import style_of, text_of
 from typica.bench._table import Cell, Column, stacked
+from typica.bench._table_formats import style_of, text_of
 from typica.errors import FormatError, InputError
 
 OOD = ["held-out-digits", "rotated", "inverted", "photos", "noise"]

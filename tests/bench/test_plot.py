@@ -16,7 +16,7 @@ from PIL import Image
 from sklearn.metrics import precision_recall_curve, roc_curve
 
 from typica.bench import PLOTS, plot
-from typica.bench._result_folder import open_result
+from typica.bench._open_result import open_result
 from typica.errors import InputError
 
 

@@ -21,9 +21,9 @@ from typica.bench._knn_grid import choose_k
 from typica.bench._misclassification import aurc, e_aurc
 from typica.bench._protocol import Measured, measure, subsets
 from typica.bench._record import Measure, Record, Row, Stated
+from typica.bench._record_tables import tables_of
 from typica.bench._skipped import Skipped
 from typica.bench._suite import Protocol
-from typica.bench._tables import tables_of
 from typica.errors import FormatError, InputError
 from typica.metrics import METRICS, evaluate
 

@@ -11,7 +11,8 @@ import typica
 
 SRC = Path(typica.__file__).parent
 FLOORS = [  # from the top
-    "bombs cards cells checks errors extras files kinds numbers plugins progress threads",
+    "bombs cards checks errors extras files kinds plugins progress spreadsheets threads "
+    "written_numbers",
     "arrays keys linalg",
     "store",
     "labels sums",

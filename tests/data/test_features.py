@@ -24,7 +24,7 @@ from typica.data import (
     read_head,
     read_labels,
 )
-from typica.data._csv import check_widths, read_csv, split_header
+from typica.data._feature_csv import check_widths, read_csv, split_header
 from typica.data._feature_table import as_labels, label_name
 from typica.errors import FormatError, InputError
 

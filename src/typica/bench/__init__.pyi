@@ -2,8 +2,8 @@ from . import digits, published
 from ._changed_images import near_features
 from ._choice import CANNOT_SEE, Choice
 from ._choose import leave_classes_out
-from ._comparison_table import Worth, comparison_table, pareto
-from ._engine import Comparison, Scores, accepted, compare, compare_on
+from ._compare import Comparison, Scores, Worth, accepted, compare, compare_on, pareto
+from ._comparison_table import comparison_table
 from ._evaluate_files import choose_files, compare_files, evaluate_files
 from ._experiments import (
     APART,
@@ -12,22 +12,22 @@ from ._experiments import (
     run_experiment,
     without_idle_methods,
 )
+from ._feature_sources import builtin_features, check_sources, read_features_folder, suite_features
 from ._feature_suite import FeatureSuite
 from ._fit_files import Fitted, fit_files
 from ._headline import Headline, headline
 from ._image_banks import banked
 from ._keep_result import complete_result, keep_result
+from ._matplotlib_plots import PLOTS, plot
 from ._method_names import PAPER, adapted, make_detectors, named_methods
 from ._narrow_table import NarrowTable
-from ._plot import PLOTS, plot
 from ._record import Record
-from ._render import to_csv, to_html, to_latex, to_markdown, to_terminal
+from ._record_tables import tables_of
 from ._result_files import read_result, read_result_scores, result_file, write_result
 from ._suite import Suite, init_text, list_suites, load_suite, suite_text
 from ._suite_banks import prepare
-from ._suite_features import builtin_features, check_sources, read_features_folder, suite_features
 from ._table import Table
-from ._tables import tables_of
+from ._table_formats import to_csv, to_html, to_latex, to_markdown, to_terminal
 from ._workbench import Workbench
 from ._write_gallery import write_gallery
 from .report import write_report

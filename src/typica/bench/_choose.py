@@ -32,7 +32,7 @@ from typica.bench._choice import (
     mean_aurocs,
     shares_ahead,
 )
-from typica.bench._engine import Comparison, Scores, compare
+from typica.bench._compare import Comparison, Scores, compare
 from typica.bench._resampling import (
     RESAMPLES,
     Counts,

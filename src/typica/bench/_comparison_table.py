@@ -1,11 +1,11 @@
-"""A comparison of detectors as a table, and which of them are worth their cost."""
+"""A comparison of detectors as a table."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from typica.bench._engine import Comparison
+from typica.bench._compare import Comparison
 from typica.bench._table import Table
 
 
@@ -35,27 +35,3 @@ def _add_results(table: Table, evaluations: Sequence[Any]) -> None:
     averages = [each.average for each in evaluations]
     table.add("mean", [average["auroc"] for average in averages], better="higher")
     table.add("FPR", [average["fpr"] for average in averages], better="lower")
-
-
-class Worth(NamedTuple):
-    """What a detector reaches, the mean AUROC, and what a row costs it, in microseconds."""
-
-    name: str
-    auroc: float
-    microseconds: float
-
-
-def pareto(compared: Mapping[str, Comparison]) -> list[Worth]:
-    """Return the detectors of a comparison that are better than all cheaper ones, cheapest first.
-
-    The cost is that of scoring a row. Times vary from run to run, and so may who is at the edge.
-    """
-    measured = []
-    for name, row in compared.items():
-        if row.evaluation is not None:
-            measured.append(Worth(name, row.evaluation.average["auroc"], row.score_microseconds))
-    front: list[Worth] = []
-    for worth in sorted(measured, key=lambda worth: (worth.microseconds, -worth.auroc)):
-        if not front or worth.auroc > front[-1].auroc:
-            front.append(worth)
-    return front

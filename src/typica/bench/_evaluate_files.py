@@ -13,7 +13,7 @@ from sklearn.model_selection import train_test_split
 from typica.arrays import AnyArray
 from typica.bench._choice import Choice
 from typica.bench._choose import leave_classes_out
-from typica.bench._engine import Comparison, compare
+from typica.bench._compare import Comparison, compare
 from typica.bench._method_names import make_detectors, named_detectors
 from typica.data import (
     FeatureFile,

@@ -12,7 +12,7 @@ import numpy as np
 from typica.arrays import AnyArray
 from typica.bench import published
 from typica.bench._analysis import analyse
-from typica.bench._engine import Scores
+from typica.bench._compare import Scores
 from typica.bench._feature_suite import FeatureSuite
 from typica.bench._intervals import with_intervals
 from typica.bench._misclassification import aurc, e_aurc

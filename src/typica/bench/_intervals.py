@@ -17,11 +17,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from typica.bench._engine import Scores
+from typica.bench._compare import Scores
 from typica.bench._measures import Interval, Measure, Measures
 from typica.bench._record import Record, Row, Stated
 from typica.bench._resampling import Counts, Floats, redrawn_aurocs, row_draws
-from typica.numbers import exact
+from typica.written_numbers import exact
 
 RESAMPLES = 500
 AT_ONCE = 100  # resamples whose rows are held at a time

@@ -23,7 +23,7 @@ from typica.bench._measures import Measure
 from typica.bench._record import OnSet
 from typica.bench._suite import Protocol
 from typica.metrics import METRICS, Evaluation, Result, evaluate
-from typica.numbers import json_number
+from typica.written_numbers import json_number
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import jinja2
 from markupsafe import Markup
 
 from typica.bench._table import Cell, Column, tone
-from typica.numbers import percent
+from typica.written_numbers import percent
 
 MINUS = "\N{MINUS SIGN}"
 

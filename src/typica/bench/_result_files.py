@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from typica.bench._engine import Scores
+from typica.bench._compare import Scores
 from typica.bench._experiments import APART, Outcome
 from typica.bench._record import Record
 from typica.bombs import check_growth

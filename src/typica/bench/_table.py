@@ -1,4 +1,4 @@
-"""The one model of a table: columns of plain values that five renderers show (`_render`).
+"""The one model of a table: columns of plain values that five renderers show (`_table_formats`).
 
     table = Table("method", ["ctm", "msp"])
     table.add("AUROC", [0.98, 0.91], better="higher")

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from typica.bench._engine import Run, Scores
+from typica.bench._compare import Run, Scores
 from typica.bench._feature_suite import FeatureSuite
 from typica.bench._knn_grid import choose_k
 from typica.bench._methods import make_method, needs_head

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
-from typica.bench._engine import Scores
+from typica.bench._compare import Scores
 from typica.bench._feature_suite import FeatureSuite
 from typica.bench._workbench import Workbench
 from typica.calibration import guaranteed_rank, threshold_at
 from typica.data import thumbnail
 from typica.detectors import Detector
 from typica.files import atomic_path
-from typica.numbers import exact
+from typica.written_numbers import exact
 
 EACH = 8  # images of a kind
 SIDE = 128  # of an image's longer side, at most, in pixels

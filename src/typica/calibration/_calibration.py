@@ -30,8 +30,8 @@ from typica.checks import check_share
 from typica.errors import CalibrationWarning, InputError, border, warn
 from typica.fdr import benjamini_hochberg, storey
 from typica.keys import row_keys
-from typica.numbers import json_number
 from typica.store import State, storable
+from typica.written_numbers import json_number
 
 
 @storable("calibrated_scores")

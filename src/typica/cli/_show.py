@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from typica.files import atomic_path
-from typica.numbers import json_values
+from typica.written_numbers import json_values
 
 if TYPE_CHECKING:
     from typica.metrics import Result

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from typica.bench import NarrowTable
 from typica.cli._show import one_line
-from typica.numbers import percent
+from typica.written_numbers import percent
 
 _TEXTS = ("file", "group", "verdict", "nearest", "runner_up")
 

@@ -16,7 +16,7 @@ from typica.cli._option_values import read_transform
 from typica.cli._options import Classes, Detectors, Json, Split, Transform, Trust
 from typica.cli._show import dim, failures, present, table
 from typica.data import read_classes
-from typica.numbers import percent
+from typica.written_numbers import percent
 
 app = new_app()
 

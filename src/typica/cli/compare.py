@@ -24,7 +24,7 @@ from typica.cli._options import (
 )
 from typica.cli._show import failures, footnote, present
 from typica.errors import InputError
-from typica.numbers import percent
+from typica.written_numbers import percent
 
 app = new_app()
 

@@ -14,7 +14,7 @@ from typica.cli._app import new_app
 from typica.cli._options import Json
 from typica.cli._show import console, failures, footnote, table, write_json
 from typica.detectors import Detector
-from typica.numbers import percent
+from typica.written_numbers import percent
 
 TPR = 0.95
 

@@ -30,7 +30,7 @@ from typica.cli._options import (
 from typica.cli._show import footnote, present, table
 from typica.decide import load_detector
 from typica.metrics import CONVENTIONS, METRICS, Evaluation
-from typica.numbers import percent
+from typica.written_numbers import percent
 
 WITH_INTERVAL = ("fpr", "auroc", "aupr_in", "aupr_out")
 

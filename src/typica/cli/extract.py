@@ -20,7 +20,7 @@ from typica.cli._options import Backend, Classes, Json, OnError, Split, Transfor
 from typica.cli._show import error_console, present
 from typica.data import open_images, read_classes
 from typica.nets import REDUCTIONS
-from typica.numbers import percent
+from typica.written_numbers import percent
 
 DTYPES = ("float32", "float16")
 

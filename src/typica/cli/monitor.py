@@ -18,7 +18,7 @@ from typica.decide import Monitor, load_detector, read_scores
 from typica.detectors import calibration_of
 from typica.errors import InputError
 from typica.kinds import Kind, kind_of, wrong_kind
-from typica.numbers import percent
+from typica.written_numbers import percent
 
 app = new_app()
 

@@ -1,6 +1,6 @@
 from . import corrupt, sets
 from ._batches import Batch, image_batches
-from ._classes import check_classes, in_order, read_classes
+from ._class_names import check_classes, in_order, read_classes
 from ._decode import ImageError, decode
 from ._feature_table import Features
 from ._folders import SPLITS

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from typica.bank import Bank
-from typica.data._parquet import parquet_columns
+from typica.data._feature_parquet import parquet_columns
 from typica.data.features import ENDINGS
 from typica.kinds import NO_IMAGES, kind_of
 

@@ -31,8 +31,8 @@ from typica.data._archives import ARCHIVES, open_tar, open_zip
 from typica.data._cifar import is_cifar, open_cifar
 from typica.data._decode import ENDINGS, printable
 from typica.data._folders import SPLITS, open_folder
+from typica.data._image_arrays import open_mat, open_npy, open_npz, open_parquet
 from typica.data._image_lists import open_listed
-from typica.data._image_packs import open_mat, open_npy, open_npz, open_parquet
 from typica.data._image_sets import (
     ArrayImages,
     FileImages,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
-from typica.data._csv import check_widths, numbers, split_header
+from typica.data._feature_csv import check_widths, numbers, split_header
 from typica.data._feature_table import Features, label_name
 from typica.errors import FormatError, InputError, about
 from typica.files import arriving_lines, reading

@@ -27,10 +27,10 @@ from typing import Union
 
 from typica.arrays import AnyArray
 from typica.bank import Bank, ParquetNotes, read_notes
-from typica.data._arrays import ARRAY_READERS, features_among, labels_among, read_arrays
-from typica.data._csv import read_csv, read_csv_labels, read_label_lines
+from typica.data._feature_arrays import ARRAY_READERS, features_among, labels_among, read_arrays
+from typica.data._feature_csv import read_csv, read_csv_labels, read_label_lines
+from typica.data._feature_parquet import parquet_columns, read_parquet
 from typica.data._feature_table import Features, no_column
-from typica.data._parquet import parquet_columns, read_parquet
 from typica.errors import FormatError, InputError, about
 from typica.files import existing, reading
 from typica.head import Head, class_names

@@ -10,8 +10,8 @@ from typica.arrays import AnyArray, outline
 from typica.detectors import TRAINING_TPR, Detector, calibration_of, final_detector
 from typica.errors import InputError
 from typica.kinds import wrong_kind
-from typica.numbers import json_number
 from typica.verdicts import Verdicts
+from typica.written_numbers import json_number
 
 _RULE = ("threshold", "thresholds", "tpr", "alpha", "confidence")
 

@@ -30,8 +30,8 @@ from typica.detectors import calibration_of
 from typica.errors import InputError, border
 from typica.estimator import is_pipeline
 from typica.metrics import rate_interval
-from typica.numbers import json_number
 from typica.store import State, storable
+from typica.written_numbers import json_number
 
 
 class Rate(NamedTuple):

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.cells import plain_cell
 from typica.errors import InputError, about
 from typica.files import arriving_lines
+from typica.spreadsheets import plain_cell
 
 SIZE = 1024  # scores of a batch
 CLASSES = ("class", "nearest")  # what the class of an input is called; the first that is there

@@ -3,7 +3,7 @@
 A method is one file beside this one: its formula, a pure kernel, a thin subclass of `Detector` with
 its `Tags`. The subclass says how to learn from a batch (`_learn`) and how to score a block of rows
 (`_score`). Scores and matches are in `_scoring`, thresholds in `_calibrated`, verdicts in
-`_decisions`, validation, merging and storage in `typica.estimator`.
+`_decider`, validation, merging and storage in `typica.estimator`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sklearn.base import OutlierMixin
 
 from typica.arrays import AnyArray, Array, as_features, as_floating, to_numpy
 from typica.detectors._banks import FeatureBank, bank_labels, bank_rows, is_bank
-from typica.detectors._decisions import Decider
+from typica.detectors._decider import Decider
 from typica.detectors._repr import fitted_card, summary
 from typica.detectors._scoring import Matches, top_two
 from typica.errors import about, argument, border

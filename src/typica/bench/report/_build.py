@@ -10,26 +10,26 @@ from typing import Any, Final
 
 import typica
 from typica.bench._headline import headline
+from typica.bench._open_result import ResultFolder, open_result
 from typica.bench._record import Record, coverage
-from typica.bench._render import to_html
 from typica.bench._report_templates import render, source
-from typica.bench._result_folder import ResultFolder, open_result
 from typica.bench._table import Table
+from typica.bench._table_formats import to_html
 from typica.bench.report._differences import link_differences
 from typica.bench.report._experiments import Section, analysis_sections, experiment_sections
 from typica.bench.report._gallery import gallery_of
-from typica.bench.report._payload import EXACT_UP_TO, payload, script_json
-from typica.bench.report._tables import (
+from typica.bench.report._heat_map import heat_map
+from typica.bench.report._page_tables import (
     best_row,
     detail_table,
-    heat_map,
     main_table,
     parameter_table,
     published_tables,
 )
+from typica.bench.report._payload import EXACT_UP_TO, payload, script_json
 from typica.files import atomic_path
 from typica.metrics import CONVENTIONS
-from typica.numbers import percent
+from typica.written_numbers import percent
 
 ACCURACY: Final = {  # what the accuracies of a record are those of
     "standard": "",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from typica.bench._open_result import ResultFolder
 from typica.bench._reasons import experiment_reasons, reasons
 from typica.bench._record import Record
-from typica.bench._result_folder import ResultFolder
+from typica.bench._record_tables import ABLATION
 from typica.bench._table import Table, tone
-from typica.bench._tables import ABLATION
 from typica.bench.report._experiments import Section
 
 

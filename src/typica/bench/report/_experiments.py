@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from typica.bench._analysis_tables import tables as analysis_tables
+from typica.bench._open_result import ResultFolder
 from typica.bench._record import Record
+from typica.bench._record_tables import fpr_note, tables_of
 from typica.bench._report_templates import capital
-from typica.bench._result_folder import ResultFolder
 from typica.bench._table import Table
-from typica.bench._tables import fpr_note, tables_of
 from typica.bench.published import PAPER
-from typica.bench.report._tables import headings
+from typica.bench.report._page_tables import headings
 
 MOST_COLUMNS = 5  # of a table that has room beside another
 

@@ -12,8 +12,8 @@ from typing import Final
 from PIL import Image, UnidentifiedImageError
 
 from typica.bench._measures import number
+from typica.bench._open_result import ResultFolder
 from typica.bench._report_templates import short
-from typica.bench._result_folder import ResultFolder
 from typica.bench._write_gallery import Shown
 from typica.errors import InputError
 

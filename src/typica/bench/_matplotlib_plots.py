@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
-from typica.bench._charts import Chart
-from typica.bench._engine import Scores
+from typica.bench._chart_data import Chart
+from typica.bench._compare import Scores
+from typica.bench._open_result import ResultFolder, open_result
 from typica.bench._record import Record
-from typica.bench._result_folder import ResultFolder, open_result
 from typica.errors import InputError, border
 from typica.extras import need
 from typica.files import atomic_path
 from typica.metrics import METRICS, evaluate
-from typica.numbers import percent
+from typica.written_numbers import percent
 
 FORMATS: Final = {  # suffix -> metadata that would hold the date, or the library's version
     ".png": {"Software": None},

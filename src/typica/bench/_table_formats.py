@@ -15,7 +15,7 @@ from rich.text import Text
 from typica.bench._narrow_table import NarrowTable
 from typica.bench._report_templates import render
 from typica.bench._table import Cell, Column, Table, tone
-from typica.cells import quoted_cell
+from typica.spreadsheets import quoted_cell
 
 WIDE = 7  # a terminal table of this many columns has no room for deviations
 LONG = 10  # a heading of more characters is folded

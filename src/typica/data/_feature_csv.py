@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
-from typica.cells import plain_cell
 from typica.data._feature_table import LABELS, Features, as_labels, label_name, no_column
 from typica.errors import FormatError
 from typica.files import read_text, reading
+from typica.spreadsheets import plain_cell
 
 Row = list[str]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from typica.bench._analysis_record import Analysis
-from typica.bench._charts import Chart, curve_charts, histogram_charts
-from typica.bench._engine import Scores
+from typica.bench._chart_data import Chart, curve_charts, histogram_charts
+from typica.bench._compare import Scores
 from typica.bench._measures import mapping
 from typica.bench._record import Record
 from typica.bench._result_files import not_written, read_result, read_result_scores, result_file
