@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from typica.bank._files import HEAD, NAMES, OFFSETS
-from typica.bank._manifest import MANIFEST, MANIFEST_NEXT, is_bank, read_manifest
+from typica.bank._manifest import MANIFEST, MANIFEST_NEXT, read_manifest
 from typica.errors import InputError
 from typica.files import DELETES_OPEN_FILES, LOCK, lock_folder
 
@@ -33,6 +33,15 @@ def unmake_folder(path: Path, made: list[Path]) -> None:
                 file.unlink()
         for folder in made:
             folder.rmdir()
+
+
+def is_bank(folder: Path) -> bool:
+    """Tell whether a folder is a bank's, finished or not."""
+    try:
+        with (folder / MANIFEST).open("rb") as file:
+            return file.read(9) == b'{\n "bank"'
+    except OSError:
+        return False
 
 
 def is_ours(name: str) -> bool:

@@ -186,15 +186,6 @@ def _check_column(manifest: Manifest, name: str) -> None:
         raise TypeError(f"{name} have a width of {width!r}")
 
 
-def is_bank(folder: Path) -> bool:
-    """Tell whether a folder is a bank's, finished or not."""
-    try:
-        with (folder / MANIFEST).open("rb") as file:
-            return file.read(9) == b'{\n "bank"'
-    except OSError:
-        return False
-
-
 def canonical(value: Any) -> str:
     """Return the one JSON text of a value; what JSON does not have, NaN included, is an error."""
     return json.dumps(value, sort_keys=True, allow_nan=False, separators=(",", ":"))

@@ -23,7 +23,8 @@ import numpy as np
 from typica import store
 from typica.arrays import AnyArray, row_blocks
 from typica.bank._files import HEAD, column_file, mapped, raw_bytes, shard_digest
-from typica.bank._manifest import Manifest, Shard, canonical, is_bank, read_manifest
+from typica.bank._folder import is_bank
+from typica.bank._manifest import Manifest, Shard, canonical, read_manifest
 from typica.bank._names import Names
 from typica.bank._origin import origin_in
 from typica.bank._parquet import write_parquet
