@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from typica.arrays import AnyArray, Array, is_numpy, is_traced, namespace
 
@@ -213,18 +212,6 @@ def descending(L: Array) -> Array:
 
 
 # Sums and scatters
-
-
-def class_sums(values: AnyArray, classes: NDArray[np.int64], n_classes: int) -> Floats:
-    """Return the sums (n_classes, m) of the rows of `values` (n, m) by each row's class number.
-
-    >>> class_sums(np.array([[1.0], [2.0], [4.0]]), np.array([0, 2, 0]), 3).ravel()
-    array([5., 0., 2.])
-    """
-    n = len(values)
-    members = csr_array((np.ones(n), (classes, np.arange(n))), shape=(n_classes, n))
-    sums: Floats = members @ values.astype(np.float64, copy=False)
-    return sums
 
 
 def principal_axes(scatter: Floats, n: int) -> tuple[Floats, Floats]:

@@ -11,9 +11,10 @@ more, the products are float64.
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csc_array
+from scipy.sparse import csc_array, csr_array
 
 from typica.arrays import AnyArray
+from typica.linalg import Floats
 
 # In float32; over 2**15 rows of one class the mean of a constant could be off by 5e-4.
 _ROWS_PER_SUM = 256
@@ -124,3 +125,15 @@ def keeps_digits(products: NDArray[np.float64], scatter: NDArray[np.float64], n_
     except np.linalg.LinAlgError:
         return False
     return True
+
+
+def class_sums(values: AnyArray, classes: NDArray[np.int64], n_classes: int) -> Floats:
+    """Return the sums (n_classes, m) of the rows of `values` (n, m) by each row's class number.
+
+    >>> class_sums(np.array([[1.0], [2.0], [4.0]]), np.array([0, 2, 0]), 3).ravel()
+    array([5., 0., 2.])
+    """
+    n = len(values)
+    members = csr_array((np.ones(n), (classes, np.arange(n))), shape=(n_classes, n))
+    sums: Floats = members @ values.astype(np.float64, copy=False)
+    return sums

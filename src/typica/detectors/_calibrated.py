@@ -17,7 +17,7 @@ from typica.calibration import (
     warn_of_pool,
 )
 from typica.calibration.format_1 import OldThreshold
-from typica.detectors._scoring import Matches
+from typica.detectors._matches import Matches
 from typica.detectors._training_threshold import Provisional, calibrate_first
 from typica.errors import InputError, border
 from typica.estimator import NotFittedError

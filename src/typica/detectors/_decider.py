@@ -14,7 +14,7 @@ from typica.arrays import AnyArray, Array, like, namespace, to_numpy
 from typica.calibration import Calibration, Classes, Levels, check_scores
 from typica.checks import check_share
 from typica.detectors._calibrated import Calibrated
-from typica.detectors._scoring import Matches
+from typica.detectors._matches import Matches
 from typica.errors import InputError, argument, border
 from typica.groups import judge_groups
 from typica.origin import Origin

@@ -18,8 +18,8 @@ from sklearn.base import OutlierMixin
 from typica.arrays import AnyArray, Array, as_features, as_floating, to_numpy
 from typica.detectors._banks import FeatureBank, bank_labels, bank_rows, is_bank
 from typica.detectors._decider import Decider
+from typica.detectors._matches import Matches, top_two
 from typica.detectors._repr import fitted_card, summary
-from typica.detectors._scoring import Matches, top_two
 from typica.errors import about, argument, border
 from typica.explanation import Contribution, Explanation, Neighbour, Term
 from typica.linalg import cosines, unit_rows

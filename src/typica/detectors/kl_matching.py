@@ -19,8 +19,9 @@ from typica.arrays import Array, Labels, Rows, like, namespace
 from typica.detectors._bases import LogitDetector
 from typica.errors import InputError
 from typica.head import HEAD, Head
-from typica.linalg import class_sums, log_softmax, softmax
+from typica.linalg import log_softmax, softmax
 from typica.store import storable
+from typica.sums import class_sums
 from typica.tags import Tags
 
 # A probability that is 0 in float64 was below 5e-324 in every row. It counts as the smallest normal

@@ -28,8 +28,9 @@ from typica.checks import choice, count
 from typica.detectors._bases import LogitDetector
 from typica.errors import InputError
 from typica.head import HEAD, Head
-from typica.linalg import class_sums, descending, softmax
+from typica.linalg import descending, softmax
 from typica.store import storable
+from typica.sums import class_sums
 from typica.tags import Tags
 
 DISTANCES = ("eucos", "euclidean", "cosine")

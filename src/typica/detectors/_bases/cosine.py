@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray, Array, is_traced, like, namespace, to_numpy
 from typica.detectors._index import DirectionIndex
-from typica.detectors._scoring import Matches, better_two, top_two
+from typica.detectors._matches import Matches, better_two, top_two
 from typica.detectors.base import Detector
 from typica.explanation import Contribution
 from typica.linalg import NO_DIRECTION, TILE, cosines, directed, max_cosine, tiles, unit_rows
