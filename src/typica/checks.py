@@ -19,8 +19,6 @@ import numpy as np
 from typica.errors import InputError, given
 from typica.written_numbers import exact
 
-DEFAULT_ALPHA = "0.05"
-
 
 @dataclass(frozen=True)
 class Parameter:
@@ -246,17 +244,3 @@ def _shortest(share: Fraction) -> Fraction:
     short = exact(round(float(share), 15))
     is_meant = short and abs(short - share) < Fraction(1, 2**53)
     return short if is_meant else share
-
-
-def false_alarm_rate(alpha: Any = None, tpr: Any = None) -> Fraction:
-    """Return alpha, however it was given: itself, or as tpr = 1 - alpha; 0.05 for neither.
-
-    >>> false_alarm_rate(0.1) == false_alarm_rate(tpr=0.9) == Fraction(1, 10)
-    True
-    """
-    if alpha is not None and tpr is not None:
-        both = f"{given('alpha', alpha)} and {given('tpr', tpr)}"
-        raise InputError(f"{both} are one choice; pass one of them.")
-    if tpr is not None:
-        return 1 - check_share(tpr, "tpr", one=True)
-    return check_share(DEFAULT_ALPHA if alpha is None else alpha, "alpha", zero=True)

@@ -18,14 +18,13 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.neighbors import NearestNeighbors
 
 from typica.bench._knn_grid import choose_k
-from typica.bench._misclassification import aurc, e_aurc
 from typica.bench._protocol import Measured, measure, subsets
 from typica.bench._record import Measure, Record, Row, Stated
 from typica.bench._record_tables import tables_of
 from typica.bench._skipped import Skipped
 from typica.bench._suite import Protocol
 from typica.errors import FormatError, InputError
-from typica.metrics import METRICS, evaluate
+from typica.metrics import METRICS, aurc, e_aurc, evaluate
 
 RNG = np.random.default_rng(0)
 ID, SMALL, LARGE = RNG.normal(1, 1, 50), RNG.normal(0, 1, 30), RNG.normal(0, 1, 200)

@@ -17,7 +17,7 @@ import numpy as np
 from typica.arrays import Array, as_features, row_blocks, to_numpy
 from typica.bench._feature_suite import FeatureSuite
 from typica.bench._method_names import make_detectors
-from typica.checks import false_alarm_rate
+from typica.calibration import false_alarm_rate
 from typica.detectors import Detector
 from typica.errors import InputError, border
 from typica.head import Head

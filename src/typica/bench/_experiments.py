@@ -15,7 +15,6 @@ from typica.bench._analysis import analyse
 from typica.bench._compare import Scores
 from typica.bench._feature_suite import FeatureSuite
 from typica.bench._intervals import with_intervals
-from typica.bench._misclassification import aurc, e_aurc
 from typica.bench._printed import Common, Printed
 from typica.bench._protocol import Measured, measure
 from typica.bench._record import Record, Row, Stated
@@ -25,6 +24,7 @@ from typica.bench._suite import Suite
 from typica.bench._workbench import MethodScores, Workbench
 from typica.bench.published import PAPER
 from typica.errors import InputError, argument, border
+from typica.metrics import aurc, e_aurc
 from typica.progress import steps
 
 EXPERIMENTS = {

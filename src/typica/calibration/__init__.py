@@ -2,7 +2,7 @@
 
 from typica.calibration._calibration import Calibration
 from typica.calibration._groups import EVERYTHING, SMALLEST_GROUP, Classes, pool_rare, warn_of_pool
-from typica.calibration._levels import Levels
+from typica.calibration._levels import Levels, false_alarm_rate
 from typica.calibration._p_values import p_values
 from typica.calibration._sample import LIMIT, ScoreSample
 from typica.calibration._scores import check_scores
@@ -18,6 +18,7 @@ __all__ = [
     "ScoreSample",
     "calibration_size",
     "check_scores",
+    "false_alarm_rate",
     "guaranteed_rank",
     "p_values",
     "pool_rare",

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from typica.checks import check_share, false_alarm_rate
+from typica.checks import check_share
+from typica.errors import InputError, given
+
+DEFAULT_ALPHA = "0.05"
 
 
 @dataclass(frozen=True)
@@ -38,3 +41,17 @@ class Levels:
         if self.confidence is None:
             return text
         return f"{text} with confidence={float(self.confidence):g}"
+
+
+def false_alarm_rate(alpha: Any = None, tpr: Any = None) -> Fraction:
+    """Return alpha, however it was given: itself, or as tpr = 1 - alpha; 0.05 for neither.
+
+    >>> false_alarm_rate(0.1) == false_alarm_rate(tpr=0.9) == Fraction(1, 10)
+    True
+    """
+    if alpha is not None and tpr is not None:
+        both = f"{given('alpha', alpha)} and {given('tpr', tpr)}"
+        raise InputError(f"{both} are one choice; pass one of them.")
+    if tpr is not None:
+        return 1 - check_share(tpr, "tpr", one=True)
+    return check_share(DEFAULT_ALPHA if alpha is None else alpha, "alpha", zero=True)
