@@ -136,27 +136,6 @@ def as_features(X: Any, n_features: int | None = None, owner: str = "it") -> Arr
     return X
 
 
-def as_labels(y: Any) -> Labels:
-    """Return labels, one per row, as an array of integers or of strings.
-
-    A list that mixes the two, which NumPy would take for strings, is refused, and so is None.
-
-    >>> as_labels([3, 1]), as_labels(["cat", "dog"])
-    (array([3, 1]), array(['cat', 'dog'], dtype='<U3'))
-    """
-    labels = np.asarray(y, dtype=object) if isinstance(y, list | tuple) else to_numpy(y)
-    if labels.dtype != object:
-        return labels
-    for row, label in enumerate(labels.flat):
-        if label is None:
-            raise InputError(
-                f"label None of row {row} is neither an integer nor a string; fix or remove it."
-            )
-    if len({isinstance(label, str) for label in labels.flat}) > 1:
-        raise InputError("labels mix strings and integers; keep one kind of labels.")
-    return np.asarray(labels.tolist())
-
-
 def _from_foreign(X: Any) -> AnyArray:
     if hasattr(X, "tocsr"):
         raise InputError("sparse features are not supported; pass X.toarray().")

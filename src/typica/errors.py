@@ -18,6 +18,7 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_REASON = 300  # characters of another library's message
 _typed: ContextVar[bool] = ContextVar("typed", default=False)  # whether the shell is the caller
 
 
@@ -181,3 +182,10 @@ def _place(public: Callable[..., object], args: tuple[object, ...]) -> str:
     kind = args[0] if isinstance(args[0], type) else type(args[0])
     constructs = name in ("__init__", "__post_init__", "__call__")
     return kind.__name__ if constructs else f"{kind.__name__}.{name}"
+
+
+def reason_of(error: BaseException, length: int = _REASON) -> str:
+    """Return the first line of another library's error, which may have many, or its kind."""
+    text = getattr(error, "strerror", None) or str(error)
+    first = text.strip().partition("\n")[0].removesuffix(":")
+    return first[:length] or type(error).__name__

@@ -24,19 +24,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from typica import store
-from typica.arrays import (
-    Array,
-    Labels,
-    Rows,
-    as_features,
-    as_labels,
-    is_traced,
-    like,
-    to_numpy,
-)
+from typica.arrays import Array, Labels, Rows, as_features, is_traced, like, to_numpy
 from typica.checks import Parameter, check_parameters, is_number
 from typica.errors import InputError, argument, border, by_caller
 from typica.head import with_head
+from typica.labels import as_labels
 from typica.moments import Moments
 from typica.store import State
 from typica.tags import Tags

@@ -21,14 +21,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from typica.errors import FormatError, InputError
+from typica.errors import FormatError, InputError, reason_of
 
 CHUNK = 1 << 18  # bytes that are read at a time
 # The errors of a disk, a quota or a file that is full.
 FULL = tuple(getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG") if hasattr(errno, name))
 LOCK = ".lock"  # on Windows, where a folder itself has none
 DELETES_OPEN_FILES = os.name != "nt"
-_REASON = 300  # characters of another library's message
 _NAME = 40  # bytes of a file's name in that of its temporary one, which has to be short enough
 _ENDING = 20  # and the longest ending
 _OURS: set[str] = set()  # temporary files that this process is writing
@@ -153,13 +152,6 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     return document
 
 
-def reason_of(error: BaseException, length: int = _REASON) -> str:
-    """Return the first line of another library's error, which may have many, or its kind."""
-    text = getattr(error, "strerror", None) or str(error)
-    first = text.strip().partition("\n")[0].removesuffix(":")
-    return first[:length] or type(error).__name__
-
-
 def disk_full(path: str | os.PathLike[str], error: OSError) -> InputError:
     """Return the error of a path that could not be written for lack of room."""
     return InputError(
@@ -195,26 +187,6 @@ def read_text(path: str | os.PathLike[str]) -> str:
         return existing(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise FormatError(f"{path}: not a text file in UTF-8; write it again.") from None
-
-
-def cores() -> int:
-    """Return how many processors this process may use, where the system tells, or all."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def free_memory() -> int | None:
-    """Return how many bytes of memory are free or can be made so, where the system tells."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return None
-    for line in lines:
-        name, _, value = line.partition(":")
-        if name == "MemAvailable":
-            return 1024 * int(value.split()[0])
-    return None
 
 
 def sha256(*files: Path) -> str:

@@ -1,12 +1,36 @@
 """Labels of rows: which kinds there are, and each row's place among the sorted classes."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import AnyArray
+from typica.arrays import AnyArray, Labels, to_numpy
 from typica.errors import InputError
+
+_INT64 = np.iinfo(np.int64)
+
+
+def as_labels(y: Any) -> Labels:
+    """Return labels, one per row, as an array of integers or of strings.
+
+    A list that mixes the two, which NumPy would take for strings, is refused, and so is None.
+
+    >>> as_labels([3, 1]), as_labels(["cat", "dog"])
+    (array([3, 1]), array(['cat', 'dog'], dtype='<U3'))
+    """
+    labels = np.asarray(y, dtype=object) if isinstance(y, list | tuple) else to_numpy(y)
+    if labels.dtype != object:
+        return labels
+    for row, label in enumerate(labels.flat):
+        if label is None:
+            raise InputError(
+                f"label None of row {row} is neither an integer nor a string; fix or remove it."
+            )
+    if len({isinstance(label, str) for label in labels.flat}) > 1:
+        raise InputError("labels mix strings and integers; keep one kind of labels.")
+    return np.asarray(labels.tolist())
 
 
 def encode_labels(labels: Any, n_rows: int) -> tuple[AnyArray, NDArray[np.int32]]:
@@ -69,3 +93,22 @@ def _is_whole(label: Any) -> bool:
     else:
         whole = isinstance(label, int | np.integer | np.bool)
     return whole and -(2**63) <= int(label) < 2**63
+
+
+def labels_of_texts(texts: Sequence[str]) -> AnyArray:
+    """Return labels that were read as texts: whole numbers where all are, else the texts.
+
+    >>> labels_of_texts(["3", "-1"]), labels_of_texts(["3", "--5"]), labels_of_texts(["3", "²"])
+    (array([ 3, -1]), array(['3', '--5'], dtype='<U3'), array(['3', '²'], dtype='<U1'))
+    """
+    if not all(map(_is_whole_text, texts)):
+        return np.array(texts)
+    numbers = [int(text) for text in texts]
+    if any(not _INT64.min <= number <= _INT64.max for number in numbers):
+        return np.array(texts)
+    return np.array(numbers, dtype=np.int64)
+
+
+def _is_whole_text(text: str) -> bool:
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdigit()

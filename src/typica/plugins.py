@@ -13,8 +13,7 @@ from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from typica.errors import InputError
-from typica.files import reason_of
+from typica.errors import InputError, reason_of
 
 
 def installed(group: str) -> dict[str, EntryPoint]:

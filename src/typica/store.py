@@ -38,8 +38,8 @@ import typica
 from typica import plugins
 from typica.arrays import AnyArray
 from typica.bombs import allowance
-from typica.errors import FormatError, InputError, border, by_caller
-from typica.files import atomic_path, existing, reading, reason_of
+from typica.errors import FormatError, InputError, border, by_caller, reason_of
+from typica.files import atomic_path, existing, reading
 from typica.kinds import kind_of, wrong_kind
 from typica.written_numbers import json_number
 

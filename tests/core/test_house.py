@@ -11,7 +11,7 @@ import typica
 
 SRC = Path(typica.__file__).parent
 FLOORS = [  # from the top
-    "bombs cards checks errors extras files kinds plugins progress spreadsheets threads "
+    "bombs cards checks errors extras files kinds machine plugins progress spreadsheets threads "
     "written_numbers",
     "arrays keys linalg",
     "store",

@@ -25,8 +25,9 @@ from typica.data import (
     read_labels,
 )
 from typica.data._feature_csv import check_widths, read_csv, split_header
-from typica.data._feature_table import as_labels, label_name
+from typica.data._feature_table import label_name
 from typica.errors import FormatError, InputError
+from typica.labels import labels_of_texts
 
 ROWS = np.array([[1.0, -2.5], [3.0, 4.0], [0.125, 1e9]])
 LABELS = np.array([2, 0, 2])
@@ -51,7 +52,7 @@ LABELS = np.array([2, 0, 2])
     ],
 )
 def test_labels_are_numbers_where_all_are(texts, expected):
-    labels = as_labels(texts)
+    labels = labels_of_texts(texts)
     assert labels.tolist() == expected
     assert labels.dtype.kind == ("U" if expected and isinstance(expected[0], str) else "i")
 

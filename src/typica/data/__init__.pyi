@@ -3,7 +3,7 @@ from ._batches import Batch, image_batches
 from ._class_names import check_classes, in_order, read_classes
 from ._decode import ImageError, decode
 from ._feature_table import Features
-from ._folders import SPLITS
+from ._folder_classes import SPLITS
 from ._holds_images import holds_images
 from ._image_lists import read_listing
 from ._image_sets import Images

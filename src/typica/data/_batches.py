@@ -16,7 +16,7 @@ from typica.data._decode import ImageError
 from typica.data._image_sets import Images
 from typica.data._transform import Preprocessing
 from typica.errors import InputError, argument, border
-from typica.files import cores
+from typica.machine import cores
 
 AHEAD = 2  # batches decoded before they are asked for: they keep the threads busy, and are few
 _TASK = 8  # images per task: small ones cost no more to read than a task costs to pass on

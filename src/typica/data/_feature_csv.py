@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
-from typica.data._feature_table import LABELS, Features, as_labels, label_name, no_column
+from typica.data._feature_table import LABELS, Features, label_name, no_column
 from typica.errors import FormatError
 from typica.files import read_text, reading
+from typica.labels import labels_of_texts
 from typica.spreadsheets import plain_cell
 
 Row = list[str]
@@ -37,7 +38,7 @@ def _taken_out(name: str, header: list[str], rows: Sequence[Row]) -> AnyArray:
     """Return the column of this name, which the rows then lack."""
     column = header.index(name)
     del header[column]
-    return as_labels([plain_cell(row.pop(column).strip()) for row in rows])
+    return labels_of_texts([plain_cell(row.pop(column).strip()) for row in rows])
 
 
 def read_csv_labels(path: Path) -> AnyArray | None:
@@ -51,7 +52,7 @@ def read_csv_labels(path: Path) -> AnyArray | None:
     if label is None:
         return None
     column = header.index(label)
-    return as_labels([plain_cell(row[column].strip()) for row in rows])
+    return labels_of_texts([plain_cell(row[column].strip()) for row in rows])
 
 
 def read_label_lines(path: Path) -> AnyArray:
@@ -63,7 +64,7 @@ def _below_header(lines: Iterable[str]) -> AnyArray:
     labels = [plain_cell(line.strip()) for line in lines if line.strip()]
     if labels and labels[0] in LABELS:
         labels = labels[1:]
-    return as_labels(labels)
+    return labels_of_texts(labels)
 
 
 def read_lines(path: Path) -> list[Row]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
 
 from typica.arrays import AnyArray
 from typica.errors import FormatError
 from typica.kinds import Kind, check_kind
 
 LABELS = ("labels", "label")
-_INT64 = np.iinfo(np.int64)
 
 
 @dataclass(frozen=True)
@@ -58,22 +55,3 @@ def no_column(path: Path, name: str, there: Iterable[str]) -> FormatError:
         f"{path}: has no column {name!r}, but {known}; "
         "name one of these, or a file with one entry per row."
     )
-
-
-def as_labels(texts: Sequence[str]) -> AnyArray:
-    """Return whole numbers where every text is one, else the texts themselves.
-
-    >>> as_labels(["3", "-1"]), as_labels(["3", "--5"]), as_labels(["3", "²"])
-    (array([ 3, -1]), array(['3', '--5'], dtype='<U3'), array(['3', '²'], dtype='<U1'))
-    """
-    if not all(map(_is_whole, texts)):
-        return np.array(texts)
-    numbers = [int(text) for text in texts]
-    if any(not _INT64.min <= number <= _INT64.max for number in numbers):
-        return np.array(texts)
-    return np.array(numbers, dtype=np.int64)
-
-
-def _is_whole(text: str) -> bool:
-    digits = text.removeprefix("-")
-    return digits.isascii() and digits.isdigit()

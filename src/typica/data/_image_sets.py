@@ -17,7 +17,8 @@ from PIL import Image
 from typica.arrays import AnyArray
 from typica.data._decode import ORIENTATION, decode, loaded
 from typica.data._fingerprints import archive_content, array_content, files_content, pack_content
-from typica.errors import InputError, about, listed
+from typica.data._folder_classes import folder_notes
+from typica.errors import InputError, about
 
 
 class Images:
@@ -247,21 +248,6 @@ class Numbered(Sequence[str]):
         if isinstance(i, slice):
             return [f"{self._name}[{row}]" for row in self._rows[i]]
         return f"{self._name}[{self._rows[i]}]"
-
-
-def folder_notes(names: Sequence[str], labels: NDArray[np.int64] | None) -> list[str]:
-    """Say so if images that lie beside folders, the least deep of all, are why there are no labels.
-
-    >>> folder_notes(["stray.png", "cat/1.png"], None)
-    ['images lie beside the folders (stray.png), so folders are not taken as classes']
-    """
-    depths = [name.count("/") for name in names]
-    if labels is not None or min(depths) == max(depths):
-        return []
-    least = min(depths)
-    beside = [name for name, depth in zip(names, depths, strict=True) if depth == least]
-    shown = listed(beside, 1)
-    return [f"images lie beside the folders ({shown}), so folders are not taken as classes"]
 
 
 def indexed_labels(labels: Any, count: int) -> tuple[NDArray[np.int64], list[str] | None]:

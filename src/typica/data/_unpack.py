@@ -16,8 +16,8 @@ from typing import IO, Any, NamedTuple
 
 from typica.bombs import allowance
 from typica.data._tar import open_tar_file
-from typica.errors import FormatError, InputError, about
-from typica.files import CHUNK, DELETES_OPEN_FILES, LOCK, existing, lock_folder, reason_of
+from typica.errors import FormatError, InputError, about, reason_of
+from typica.files import CHUNK, DELETES_OPEN_FILES, LOCK, existing, lock_folder
 from typica.progress import advance
 
 MEMBERS = 10_000_000

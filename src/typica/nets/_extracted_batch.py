@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
-from typica.errors import InputError, closest, listed
-from typica.files import reason_of
+from typica.errors import InputError, closest, listed, reason_of
 from typica.origin import PENULTIMATE
 
 

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
-from typica.errors import InputError, border, given
-from typica.files import reason_of
+from typica.errors import InputError, border, given, reason_of
 from typica.nets._extracted_batch import run_directly
 from typica.nets._runner import Runner
 from typica.nets._settings import BACKENDS

@@ -9,8 +9,7 @@ from typing import Any
 
 from typica.arrays import is_traced
 from typica.detectors import CosineDetector, calibration_of, final_detector, reads_logits
-from typica.errors import InputError, border
-from typica.files import reason_of
+from typica.errors import InputError, border, reason_of
 from typica.linalg import max_cosine
 from typica.nets._detector_input import as_extractor, chosen
 from typica.nets._extracted_batch import Extraction, batch_of

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from typica.errors import InputError
-from typica.files import atomic_path, cores, home
+from typica.files import atomic_path, home
+from typica.machine import cores
 from typica.nets._settings import Settings
 
 _PACKAGES = ("typica", "numpy", "torch", "onnx", "onnxruntime", "openvino", "MNN")

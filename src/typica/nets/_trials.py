@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from typica.arrays import AnyArray
-from typica.errors import InputError, argument, given
-from typica.files import cores, reason_of
+from typica.errors import InputError, argument, given, reason_of
+from typica.machine import cores
 from typica.nets._extracted_batch import Extraction, run_directly
 from typica.nets._runner import Runner, Trial
 from typica.nets.runtimes import mnn, openvino, ort

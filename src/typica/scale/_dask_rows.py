@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from typica.arrays import as_labels
 from typica.errors import InputError
 from typica.extras import need
+from typica.labels import as_labels
 from typica.scale._batches import Batch, array_batches, read_records
 from typica.scale._columns import (
     FEATURES,

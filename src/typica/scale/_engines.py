@@ -12,9 +12,8 @@ from importlib import import_module
 from multiprocessing import resource_tracker
 from typing import Protocol, runtime_checkable
 
-from typica.errors import InputError, argument, given, listed
+from typica.errors import InputError, argument, given, listed, reason_of
 from typica.extras import check_installed
-from typica.files import reason_of
 
 ENGINES = {"dask": "distributed", "ray": "ray", "spark": "pyspark"}  # what each needs
 PATIENCE = 5.0  # seconds in which an address has to answer

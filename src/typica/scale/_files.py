@@ -14,9 +14,8 @@ from urllib.parse import unquote
 
 from typica.bank import Bank
 from typica.data import holds_images
-from typica.errors import InputError
+from typica.errors import InputError, reason_of
 from typica.extras import need
-from typica.files import reason_of
 
 PARQUET, IPC, IPC_STREAM = "parquet", "ipc", "ipc stream"
 FORMATS = {

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from typica.detectors import Detector
 from typica.errors import InputError, argument, border
-from typica.files import free_memory
+from typica.machine import free_memory
 from typica.progress import advance, note, quiet, work
 from typica.scale._batches import Batch
 from typica.scale._calibrator import Calibrator

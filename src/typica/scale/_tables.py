@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from typica.arrays import AnyArray, as_labels
+from typica.arrays import AnyArray
 from typica.data import read_labels
 from typica.errors import InputError, about, border
 from typica.extras import need
+from typica.labels import as_labels
 from typica.scale._arrow_objects import is_repeatable, reader_of
 from typica.scale._batches import Batch, read_batch, read_part, sliced
 from typica.scale._columns import (

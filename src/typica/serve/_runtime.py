@@ -24,7 +24,7 @@ from mlserver.types import (
 from typica.arrays import AnyArray
 from typica.bank import Bank
 from typica.errors import InputError
-from typica.files import cores
+from typica.machine import cores
 from typica.serve import _metrics
 from typica.serve._batcher import Batcher, BusyError, Job
 from typica.serve._gallery import Gallery

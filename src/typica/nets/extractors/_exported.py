@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from typica.errors import FormatError, InputError, argument
-from typica.files import reason_of
+from typica.errors import FormatError, InputError, argument, reason_of
 from typica.nets._extracted_batch import closest_names
 from typica.nets._torch import torch
 from typica.nets.extractors._graph_head import Walk

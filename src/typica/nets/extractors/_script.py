@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from typica.errors import FormatError, InputError
-from typica.files import reason_of
+from typica.errors import FormatError, InputError, reason_of
 from typica.nets._torch import torch
 from typica.nets.extractors._graph_head import Walk
 from typica.nets.extractors._program import (

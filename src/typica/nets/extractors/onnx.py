@@ -14,9 +14,9 @@ import numpy as np
 
 from typica.arrays import AnyArray, to_numpy
 from typica.bombs import allowance
-from typica.errors import FormatError, InputError, about, argument, border, listed
+from typica.errors import FormatError, InputError, about, argument, border, listed, reason_of
 from typica.extras import need
-from typica.files import existing, reason_of, sha256
+from typica.files import existing, sha256
 from typica.head import Head
 from typica.nets._extracted_batch import Extraction, closest_names, in_pieces, wanted_layers
 from typica.nets._reduce import Reduction, check_reduction, reduced, reduced_logits

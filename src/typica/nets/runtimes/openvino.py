@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
 from typica.extras import need
-from typica.files import cores
+from typica.machine import cores
 from typica.nets._extracted_batch import Extraction, each_array
 from typica.nets.runtimes.engine import Wiring
 

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
-from typica.errors import FormatError
+from typica.errors import FormatError, reason_of
 from typica.extras import need
-from typica.files import reason_of
 from typica.nets._extracted_batch import Extraction, in_float32
 from typica.nets.runtimes.engine import Wiring
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from typica.errors import FormatError, InputError, listed
-from typica.files import existing, reading, reason_of
+from typica.errors import FormatError, InputError, listed, reason_of
+from typica.files import existing, reading
 from typica.nets._torch import torch
 
 _PLACES = ("state_dict", "model_state_dict", "model", "net", "state_dict_ema")
