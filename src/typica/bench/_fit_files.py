@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from typica.arrays import AnyArray, Labels
-from typica.bench._fit_tables import Held, On, fit_tables
+from typica.bench._fit_tables import Held, fit_tables
 from typica.checks import FromFile
 from typica.data import (
     FeatureFile,
@@ -33,7 +33,7 @@ from typica.detectors import (
 from typica.errors import InputError, LogitsWarning, argument, border, given
 from typica.nets import InputReader
 from typica.progress import note, work
-from typica.scale import are_tables
+from typica.scale import On, are_tables
 
 
 class Fitted(NamedTuple):

@@ -22,16 +22,6 @@ class Held(NamedTuple):
     tpr: Any = None
 
 
-class On(NamedTuple):
-    """Where to work: an engine and its address; None is this process."""
-
-    engine: str | None = None
-    address: str | None = None
-
-
-HERE = On()
-
-
 def fit_tables(
     data: str | Path,
     detector: Detector,
@@ -39,7 +29,7 @@ def fit_tables(
     labels: str | Path | None = None,
     held_out: Held | None = None,
     *,
-    on: On = HERE,
+    on: scale.On = scale.HERE,
 ) -> tuple[Detector, int]:
     """Return the fitted detector, and on how many rows.
 
@@ -65,7 +55,7 @@ def fit_tables(
     return made, fitted.n
 
 
-def _opened(on: On) -> AbstractContextManager[scale.Cluster | None]:
+def _opened(on: scale.On) -> AbstractContextManager[scale.Cluster | None]:
     """Return one cluster for the fit and its calibration, or none."""
     if on.engine is None:
         return nullcontext()

@@ -9,6 +9,7 @@ from typica.bench import _analysis_tables
 from typica.bench._measures import Measures, Numbers
 from typica.bench._record import Record, coverage
 from typica.bench._report_templates import capital
+from typica.bench._skipped import with_reasons, with_tags
 from typica.bench._table import Table, stacked
 from typica.bench.published import publications
 from typica.metrics import METRICS, Metric, fpr_defined
@@ -113,9 +114,9 @@ def fpr_note(record: Record) -> str:
 
 def _main(record: Record, against: bool) -> Table:
     table = _means(record, against)
-    table.add_empty_rows(_skipped(record, record.skipped))
+    table.add_empty_rows(with_tags(record.skipped, record.skipped))
     notes = [*_left_out(record, against), fpr_note(record), *_neighbours(record)]
-    table.notes = [*notes, *_reasons(record)]
+    table.notes = [*notes, *with_reasons(record.skipped)]
     return table
 
 
@@ -161,9 +162,9 @@ def _detail(record: Record, against: bool) -> Table:
     absent = [name for name in record.skipped if name in record.absent]
     if absent:
         empty = metric_table(record, SHOWN, {}, {} if against else None)
-        sections["not measured"] = empty.add_empty_rows(_skipped(record, absent))
+        sections["not measured"] = empty.add_empty_rows(with_tags(record.skipped, absent))
     table = stacked(sections, f"{record.title}: each OOD set")
-    table.notes = [fpr_note(record), *_reasons(record)]
+    table.notes = [fpr_note(record), *with_reasons(record.skipped)]
     return table
 
 
@@ -247,7 +248,7 @@ def _finish(table: Table, record: Record, what: str, against: bool) -> None:
     sets = record.covered(against=against)
     table.add_empty_rows(_skipped_rows(record))
     table.title = f"{record.title}: {what}; {coverage(sets, record.sets)}"
-    table.notes = [*_left_out(record, against), fpr_note(record), *_reasons(record)]
+    table.notes = [*_left_out(record, against), fpr_note(record), *with_reasons(record.skipped)]
     printed = max((entry.of for entry in record.published.values()), default=0)
     # No average over fewer sets can be had from what is printed.
     if against and len(record.in_common) != printed:
@@ -266,7 +267,7 @@ def _mistakes(record: Record, against: bool) -> Table:
         f"Area under the risk-coverage curve in thousandths, on {record.n.get('test')} ID test "
         f"inputs{known}; E-AURC: above the least that any score reaches."
     )
-    table.notes = [note, *_reasons(record)]
+    table.notes = [note, *with_reasons(record.skipped)]
     return table
 
 
@@ -281,12 +282,8 @@ def _left_out(record: Record, against: bool) -> list[str]:
 
 def _skipped_rows(record: Record) -> list[str]:
     """Return the rows that are empty, without the OOD sets that are absent."""
-    return _skipped(record, [name for name in record.skipped if name not in record.absent])
-
-
-def _skipped(record: Record, names: Iterable[str]) -> list[str]:
-    """Return what is empty, each with a word why."""
-    return [f"{name}: {record.skipped[name].tag}" for name in names]
+    rows = [name for name in record.skipped if name not in record.absent]
+    return with_tags(record.skipped, rows)
 
 
 def _neighbours(record: Record) -> list[str]:
@@ -298,18 +295,6 @@ def _neighbours(record: Record) -> list[str]:
             chosen = f", chosen among {', '.join(grid)} on training rows" if grid else ""
             notes.append(f"{name}: k={row.params['k']}{chosen}")
     return notes
-
-
-def _reasons(record: Record) -> list[str]:
-    """Say what is empty and why, those that differ in nothing but the name together."""
-    alike: dict[str, list[str]] = {}
-    for name, reason in record.skipped.items():
-        alike.setdefault(str(reason).replace(name, "NAME"), []).append(name)
-    reasons = []
-    for why, names in alike.items():
-        said = why if len(names) > 1 else str(record.skipped[names[0]])
-        reasons.append(f"{', '.join(names)}: {said}")
-    return reasons
 
 
 _OTHERS: Final[Mapping[str, Callable[[Record, bool], Table]]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -36,3 +37,24 @@ class Skipped:
             if begins == known:
                 return cls(known, text.removeprefix(f"{known}: "))
         return cls("failed", text)
+
+
+def with_tags(skipped: Mapping[str, Skipped], names: Iterable[str]) -> list[str]:
+    """Return the names of what is empty, each with a word why.
+
+    >>> with_tags({"odin": Skipped("needs images", "pass them")}, ["odin"])
+    ['odin: needs images']
+    """
+    return [f"{name}: {skipped[name].tag}" for name in names]
+
+
+def with_reasons(skipped: Mapping[str, Skipped]) -> list[str]:
+    """Say what is empty and why, those that differ in nothing but the name together."""
+    alike: dict[str, list[str]] = {}
+    for name, reason in skipped.items():
+        alike.setdefault(str(reason).replace(name, "NAME"), []).append(name)
+    reasons = []
+    for why, names in alike.items():
+        said = why if len(names) > 1 else str(skipped[names[0]])
+        reasons.append(f"{', '.join(names)}: {said}")
+    return reasons

@@ -2,7 +2,7 @@ from . import dask, ray, spark, sql
 from ._batches import Batch, read_batch, read_part
 from ._calibrator import Calibrator
 from ._columns import Columns
-from ._engines import ENGINES, Cluster, check_engine, open_engine
+from ._engines import ENGINES, HERE, Cluster, On, check_engine, open_engine
 from ._files import File, are_tables, find_files, fixed_part, is_pattern, is_tables
 from ._fit import Fitted, calibrate, fit, fit_counted
 from ._judge import Judge
@@ -23,6 +23,7 @@ from ._worker_jobs import (
 
 __all__ = [
     "ENGINES",
+    "HERE",
     "Batch",
     "Calibrator",
     "Cluster",
@@ -32,6 +33,7 @@ __all__ = [
     "Judge",
     "JudgedStream",
     "Learner",
+    "On",
     "Part",
     "Scored",
     "Stream",

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from multiprocessing import resource_tracker
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from typica.errors import InputError, argument, given, listed, reason_of
 from typica.extras import check_installed
@@ -38,6 +38,16 @@ class Cluster(Protocol):
 
 
 Engine = str | Cluster
+
+
+class On(NamedTuple):
+    """Where to work: an engine and its address; None is this process."""
+
+    engine: str | None = None
+    address: str | None = None
+
+
+HERE = On()
 
 
 def check_engine(engine: Engine | None, address: str | None = None) -> None:
