@@ -37,7 +37,7 @@ def card(
 
 
 def shown(value: Any) -> str:
-    """Return a value as a person reads it: four digits of a number, nothing for None."""
+    """Return a value as a card shows it: four digits of a number, nothing for None."""
     if value is None:
         return ""
     if isinstance(value, float):

@@ -148,7 +148,7 @@ class Explanation:
 
 
 def _share(percentage: float) -> str:
-    """Say how many of all: none, all, or a percentage, with more digits near an end.
+    """Tell in an explanation how many of all: none, all, or a percentage, finer near an end.
 
     >>> [_share(percentage) for percentage in (0.0, 0.031, 12.34, 99.97, 100.0)]
     ['none of the', '0.03 % of', '12.3 % of', '99.97 % of', 'all']

@@ -104,7 +104,7 @@ class Origin:
 
 
 def feature_layer(layer: str | list[str] | None) -> str | None:
-    """Return the layer that features come from, of one or several; None for the input of the head.
+    """Return the layer in an origin that features come from; None for the input of the head.
 
     >>> feature_layer(["block2", "block3"]), feature_layer("penultimate")
     ('block3', None)

@@ -375,7 +375,7 @@ class _Decoder:
 
 
 def _check_parts(loaded: Any) -> None:
-    """Refuse plain data, and let an estimator try its parts: they may be of the wrong kind."""
+    """Refuse a file of plain data, and let an estimator that was read try its parts."""
     if isinstance(loaded, _PLAIN):
         raise FormatError(f"a {type(loaded).__name__} and not a detector")
     if hasattr(loaded, "try_parts"):
@@ -385,7 +385,7 @@ def _check_parts(loaded: Any) -> None:
 
 
 def _try_pipeline(pipeline: Any) -> None:
-    """Take one row through the steps of a pipeline, as far as they are fitted."""
+    """Take one row through a pipeline that was read, as far as its steps are fitted."""
     *transformers, last = (step for _, step in pipeline.steps if step not in _PASSES)
     widths = [_width(step) for step in (*transformers, last)]
     width = next((known for known in widths if known is not None), None)

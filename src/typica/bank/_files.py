@@ -20,7 +20,7 @@ HEADER = 128  # bytes; room for any shape: a header is rewritten when the number
 
 
 def column_file(column: str) -> str:
-    """Return the file of a column; a layer's name may hold anything.
+    """Return how a bank calls the file of a column; a layer's name may hold anything.
 
     >>> column_file("features"), column_file("layer.block/3")
     ('features.npy', 'layer.block%2F3.npy')

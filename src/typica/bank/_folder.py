@@ -68,7 +68,7 @@ def differences(there: Any, here: Any, path: str = "") -> list[str]:
 
 
 def _shown(value: Any) -> str:
-    """Return a JSON value for a message: of a SHA-256 its beginning tells enough."""
+    """Return a setting of a bank for a message: of a SHA-256 its beginning tells enough."""
     if isinstance(value, str) and _SHA256.fullmatch(value):
         return f"{value[:16]}..."
     return repr(value)

@@ -342,7 +342,7 @@ def _new_manifest(identity: Mapping[str, Any], dtype: str, shard_rows: int) -> M
 
 
 def _told(skipped: Sequence[tuple[str, str]]) -> str:
-    """Say how many rows were skipped, and why the first was."""
+    """Say how many rows the bank was not given, and why the first was skipped."""
     if not skipped:
         return "0 were skipped"
     name, reason = skipped[0]

@@ -74,7 +74,7 @@ def class_means(ctm: Any, head: Head) -> Floats:
 
 
 def kernel_analysis(sets: FeatureSuite, means: Floats, head: Head) -> dict[str, KernelForm]:
-    """(a) K between each input and the mean of its predicted class; see the module."""
+    """Return part (a) of the analysis: K of each input and the mean of its predicted class."""
     found = {name: kernel(Z, means, head) for name, Z in sets.tests.items()}
     cosines = {name: values.cosine for name, values in found.items()}
     report = {}

@@ -226,7 +226,7 @@ def _own_head(head: str | Path | None, bank: FeatureFile, every: _Labelled) -> H
 
 
 def _with_head(names: str | Iterable[str], head: Head | None, reason: str) -> dict[str, Detector]:
-    """Make the detectors; say which are left out for want of a head."""
+    """Make the detectors to compare on files; say which are left out for want of a head."""
     made = make_detectors(named_detectors(names), head)
     if head is not None:
         return made

@@ -136,7 +136,7 @@ def _read_params(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_no_network(network: Mapping[str, Any]) -> None:
-    """Refuse a network, for which tables of features have no images."""
+    """Refuse a network to fit files by, where these are tables of features and hold no images."""
     for name in ("model", "weights"):
         if network.get(name) is not None:
             raise InputError(f"{argument(name)} is for images, and these are tables; leave it out.")

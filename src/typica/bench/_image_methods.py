@@ -42,7 +42,7 @@ class TrainImages:
 
 @dataclass(frozen=True)
 class Moved:
-    """Runs methods that move the input over images, each into its bank."""
+    """Runs image methods, which move the input, over images, each into its bank."""
 
     opened: Opened
     transform: Preprocessing

@@ -12,7 +12,7 @@ from typica.metrics import METRICS
 
 @dataclass(frozen=True)
 class Common:
-    """A published mean over OOD sets that both have, which these are, and of how many."""
+    """A printed mean over OOD sets that both have, which these are, and of how many."""
 
     sets: tuple[str, ...] = ()
     numbers: Numbers = field(default_factory=dict)

@@ -144,7 +144,7 @@ def _kind(record: Record, sets: Sequence[str]) -> str:
 
 
 def _of_publication(record: Record) -> list[str]:
-    """Say where the published numbers were read, and what to know of them."""
+    """Say below a table where its published numbers were read, and what to know of them."""
     known = publications().get(record.published_by)
     if known is None:
         return []
@@ -281,7 +281,7 @@ def _left_out(record: Record, against: bool) -> list[str]:
 
 
 def _skipped_rows(record: Record) -> list[str]:
-    """Return the rows that are empty, without the OOD sets that are absent."""
+    """Return a record's rows that are empty, without the OOD sets that are absent."""
     rows = [name for name in record.skipped if name not in record.absent]
     return with_tags(record.skipped, rows)
 

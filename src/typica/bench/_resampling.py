@@ -94,7 +94,7 @@ def _errors(known: AnyArray, unknown: AnyArray) -> tuple[Floats, Floats]:
 
 
 def _below(scores: AnyArray, among: AnyArray) -> Floats:
-    """Return which share of the others lies below each score, equal ones counted as half."""
+    """Return, for AUROCs to resample, the share of the others below each score; ties are half."""
     ordered = np.sort(among)
     below = np.searchsorted(ordered, scores, side="left")
     up_to = np.searchsorted(ordered, scores, side="right")

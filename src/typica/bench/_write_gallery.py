@@ -135,7 +135,7 @@ class _Images:
 
 
 def _threshold(scores: NDArray[np.float64], tpr: float) -> float:
-    """Return the k-th smallest score, k = floor((n + 1)(1 - tpr)), which keeps a share `tpr`."""
+    """Return the threshold of the gallery: the k-th smallest score, k = floor((n + 1)(1 - tpr))."""
     k = guaranteed_rank(len(scores), 1 - exact(tpr))
     return threshold_at(k, np.sort(scores))
 

@@ -44,7 +44,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def one_line(text: str) -> str:
-    r"""Return a text without the line breaks that a file's name may hold: they would forge lines.
+    r"""Show a text without the line breaks that a file's name may hold: they would forge lines.
 
     >>> one_line("cat.png\ndog.png  typical")
     'cat.png\\ndog.png  typical'

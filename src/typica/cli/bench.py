@@ -166,7 +166,7 @@ def _show(record: Record, tables: Sequence[Table], against: str | None) -> None:
 def _write(
     tables: Sequence[Table], targets: Mapping[Callable[[Sequence[Table]], str], str | None]
 ) -> None:
-    """Write the tables in each form that was asked for."""
+    """Write the tables of `typica bench` in each form that was asked for."""
     for rendered, target in targets.items():
         if target is not None:
             write_text(rendered(tables), target)

@@ -129,7 +129,7 @@ def _batch(
 
 
 def _with_way_out(error: ImageError) -> ImageError:
-    """Add to the error about one of many images how to go on without it."""
+    """Add to the error about one image of many batches how to go on without it."""
     message = str(error.args[0]).removesuffix(".")
     if not message.endswith("leave it out"):
         message += ", or leave it out"

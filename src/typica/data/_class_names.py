@@ -35,7 +35,7 @@ def read_classes(path: str | os.PathLike[str]) -> list[str]:
 
 
 def check_classes(names: Sequence[str]) -> None:
-    """Raise for no names, and for a name that comes twice."""
+    """Raise for no names of classes, and for a name that comes twice."""
     if not names:
         raise FormatError("no class names; write one per line, in the order of the outputs.")
     twice = [name for place, name in enumerate(names) if name in names[:place]]
@@ -86,7 +86,7 @@ def _check_numbers(labels: NDArray[np.int64], n_classes: int) -> None:
 
 
 def _places(names: Sequence[str], classes: Sequence[str]) -> NDArray[np.int64]:
-    """Return where each name stands among the classes."""
+    """Return where each class of images stands among the names of the outputs."""
     place = {name: number for number, name in enumerate(classes)}
     strange = [name for name in names if name not in place]
     if strange:

@@ -15,7 +15,7 @@ LABELS = ("labels", "label")
 
 @dataclass(frozen=True)
 class Features:
-    """Features (n, m), with what came with them, if any.
+    """A table of features (n, m), with what came with them, if any.
 
     labels (n,), logits (n, C); groups (n,): the column that was asked for by name.
     """

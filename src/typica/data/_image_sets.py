@@ -251,7 +251,7 @@ class Numbered(Sequence[str]):
 
 
 def indexed_labels(labels: Any, count: int) -> tuple[NDArray[np.int64], list[str] | None]:
-    """Return int64 labels and, if they were given as strings, the names that they index, sorted."""
+    """Return int64 labels of images and, if they were given as strings, the sorted classes."""
     array = np.asarray(labels)
     if array.shape != (count,):
         raise InputError(
@@ -276,7 +276,7 @@ def _unique(names: Sequence[str]) -> list[str]:
 
 
 def _with_channels(array: AnyArray) -> NDArray[np.uint8]:
-    """Return the array as (n, h, w, 1 or 3)."""
+    """Return an array of images as (n, h, w, 1 or 3)."""
     shape = array.shape
     if array.dtype != np.uint8:
         raise InputError(f"images of type {array.dtype}; pass uint8 values, 0 to 255.")

@@ -54,7 +54,7 @@ def read_grouped(
 
 
 def _checked(rows: AnyArray, name: str, width: int | None = None) -> AnyArray:
-    """Return rows that are as wide as they must be, and finite."""
+    """Return rows of features as they were read; refuse another width, and what is not finite."""
     count, found = rows.shape
     if width not in (None, found):
         raise InputError(

@@ -62,6 +62,6 @@ def add_scores(estimator: Any, calibration: Calibration, X: Any, **options: Any)
 
 @border
 def set_calibration(estimator: Any, calibration: Calibration) -> Any:
-    """Decide by a calibration that was filled elsewhere; the estimator is changed and returned."""
+    """Give a detector or a Pipeline a calibration that was filled elsewhere, and return it."""
     final_detector(estimator).set_calibration(calibration)
     return estimator

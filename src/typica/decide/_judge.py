@@ -16,7 +16,7 @@ from typica.verdicts import Verdicts
 
 @border
 def p_values(estimator: Any, X: Any, **options: Any) -> Array:
-    """Return the conformal p-value of each row of X; see `Detector.p_values`."""
+    """Return the p-values of the rows of X by a detector or a Pipeline; see `Detector.p_values`."""
     return final_detector(estimator).p_values(detector_input(estimator, X), **options)
 
 

@@ -16,7 +16,7 @@ from typica.origin import Origin
 
 @runtime_checkable
 class FeatureBank(Protocol):
-    """The features of a data set, with what else is known of it."""
+    """What a detector takes for a bank: the features of a data set, and what is known of it."""
 
     @property
     def features(self) -> AnyArray: ...

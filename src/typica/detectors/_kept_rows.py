@@ -127,7 +127,7 @@ def _row_sums(Z: Rows) -> Keys:
 
 
 def _part_sums(Z: Rows, factors: Keys) -> Keys:
-    """Return the sums of some rows."""
+    """Return the sums of the bits of some rows; see `_row_sums`."""
     sums = np.empty(len(Z), np.uint64)
     step = max(1, _BLOCK_BYTES // (8 * Z.shape[1]))
     # Memory that every block uses again: new pages would cost more than the sums.

@@ -61,7 +61,7 @@ def feature_names(estimator: Any) -> list[str] | None:
 
 
 def reads_logits(estimator: Any) -> bool:
-    """Tell whether the input is logits, as for a method of logits without a head.
+    """Tell whether a detector or a Pipeline takes logits: a method of logits without a head.
 
     A Pipeline reads features, whatever it ends in.
     """

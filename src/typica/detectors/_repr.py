@@ -21,7 +21,7 @@ PROVISIONAL = (
 
 
 def summary(detector: Detector) -> str:
-    """Return `CTM: 7 classes, 64 features, threshold 0.888, keeps 95 % (n=316)`."""
+    """Return the repr of a fitted detector, as `CTM: 7 classes, 64 features, threshold 0.888`."""
     classes = getattr(detector, "classes_", None)
     parts = [] if classes is None else [_counted(len(classes), "class", "classes")]
     if detector.n_features is not None:

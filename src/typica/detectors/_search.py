@@ -371,7 +371,7 @@ def _counted(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _weighted_kth(values: Floats, counts: NDArray[np.int64], k: int) -> int:
-    """Return which of the values is the k-th smallest if each occurs `counts` times."""
+    """Return which distance of a search is the k-th smallest if each occurs `counts` times."""
     order = np.argsort(values)
     return int(order[np.searchsorted(np.cumsum(counts[order]), k)])
 
@@ -386,6 +386,6 @@ def _project(D: NDArray[np.float64], axes: NDArray[np.float64]) -> NDArray[np.fl
 
 
 def _some(n: int) -> NDArray[np.int64]:
-    """Return which of n rows stand for all."""
+    """Return which of n rows stand for all where a search finds its axes."""
     size = min(n, max(SAMPLE, n // 16))
     return np.sort(np.random.default_rng(0).choice(n, size, replace=False))

@@ -54,7 +54,7 @@ FARTHEST = 2.0
 
 
 def distances(A: Array, B: Array) -> Array:
-    """Return |a - b| for each pair of rows of A and B (n, m); where it is 0, so is its gradient.
+    """Return |a - b| of each row (n, m) and its neighbour; where it is 0, so is its gradient.
 
     >>> distances(np.array([[0.0, 3.0], [1.0, 1.0]]), np.array([[4.0, 0.0], [1.0, 1.0]]))
     array([5., 0.])

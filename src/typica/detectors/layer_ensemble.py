@@ -217,7 +217,7 @@ def is_table(X: Any) -> bool:
 
 
 def joined(table: Mapping[str, Any], names: list[str]) -> Array:
-    """Return the features of these layers side by side, (n, sum of their widths).
+    """Return an ensemble's input: the features of its layers side by side, (n, sum of widths).
 
     >>> joined({"a": np.zeros((2, 1)), "b": np.ones((2, 2))}, ["b", "a"])
     array([[1., 1., 0.],

@@ -90,7 +90,7 @@ def polar(X: Array) -> tuple[Array, Array]:
 
 
 def distances(a: Array, A: Array, b: Array, B: Array, kind: str) -> Array:
-    """Return distances between vectors of lengths a and b (...) and directions A and B (..., m).
+    """Return OpenMax's distances of vectors: lengths a and b (...), directions A and B (..., m).
 
     A zero vector is 1/2 in cosine distance from all others.
 

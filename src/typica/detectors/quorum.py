@@ -184,7 +184,7 @@ def turned(rows: Floats, leading: Floats) -> Floats:
 
 
 def whitened(Z: Array, geometry: Geometry) -> Array:
-    """Return the rows x = (z - mu) A of Z (n, m)."""
+    """Return the rows x = (z - mu) A of Z (n, m), as Quorum whitens them."""
     X = (Z - geometry.center) @ geometry.axes
     X -= geometry.shift  # in place: a third array would not stay in the cache
     return X
@@ -230,7 +230,7 @@ def saturated(a: Array) -> Array:
 
 
 def penalty(a: Array) -> Array:
-    """Return a below 0, and 0 above."""
+    """Return a term of Quorum's score that only penalises: a below 0, and 0 above."""
     xp = namespace(a)
     return xp.where(a < 0, a, xp.zeros_like(a))
 
@@ -353,7 +353,7 @@ class Quorum(LearnsClassMeans, ScatterDetector):
 
 
 def _centred_weights(head: Head, classes: Labels) -> Floats:
-    """Return the head's rows (C, m) of these classes, less the mean of all its rows."""
+    """Return the head's rows (C, m) of these classes for Quorum, less the mean of all its rows."""
     unknown = np.setdiff1d(classes, head.classes)
     if len(unknown):
         raise InputError(

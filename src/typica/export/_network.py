@@ -170,7 +170,7 @@ def _loaded(program: bytes | Path) -> onnx.ModelProto:
 
 
 def _pruned(model: onnx.ModelProto, names: list[str]) -> onnx.ModelProto:
-    """Return a model of these tensors alone, without what only other outputs need."""
+    """Return an exported network with these outputs alone, without what only others need."""
     needed, kept = set(names), []
     for node in reversed(model.graph.node):
         if needed.intersection(node.output):

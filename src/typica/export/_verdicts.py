@@ -77,7 +77,7 @@ def _groups(detector: Detector, calibration: Calibration) -> list[str]:
 
 
 def _segments(calibration: Calibration, groups: list[str]) -> tuple[AnyArray, AnyArray, AnyArray]:
-    """Return all scores, and where those of each group begin and how many they are."""
+    """Return all scores for the graph, and where those of each group begin and their number."""
     with np.errstate(over="ignore"):
         scores = calibration.scores.astype(np.float32)
     sizes = {group: sample.kept for group, sample in calibration.samples.items()}

@@ -22,7 +22,7 @@ class Extraction(NamedTuple):
 
 
 def wanted_layers(layer: str | None, layers: Sequence[str] | None) -> list[str]:
-    """Return the names of the layers to give, the last of which gives the features."""
+    """Return the layers that an extractor is to give, the last of which gives the features."""
     if layers is None:
         return [PENULTIMATE if layer is None else layer]
     if layer is not None or isinstance(layers, str) or not layers:
@@ -38,7 +38,7 @@ def closest_names(name: str, names: Sequence[str]) -> str:
 
 
 def batch_of(images: Any, named: dict[str, Any]) -> Any:
-    """Return one batch: what was given, or the model's keyword arguments."""
+    """Return the batch for an extractor: what was given, or the model's keyword arguments."""
     if images is None and not named:
         raise InputError("no batch; pass one, or the model's keyword arguments.")
     if images is not None and named:
@@ -78,7 +78,7 @@ def in_pieces(
     run: Callable[[Any], Extraction],
     concatenate: Callable[[list[Any]], Any],
 ) -> Extraction:
-    """Run a batch on a program that takes `sizes` (fewest, most) rows at once.
+    """Extract a batch in pieces, where a program takes `sizes` (fewest, most) rows at once.
 
     What is longer is cut; what is shorter is padded with its last row, which is cut off what comes
     out.

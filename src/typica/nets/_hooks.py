@@ -165,7 +165,7 @@ def head_name(calls: Calls, output: Any) -> str | None:
 
 
 def same(x: Tensor, y: Tensor) -> bool:
-    """Tell whether two tensors are equal in every respect."""
+    """Tell whether two tensors that hooks have seen are equal in every respect."""
     return (x.shape, x.dtype, x.device) == (y.shape, y.dtype, y.device) and bool(torch.equal(x, y))
 
 

@@ -102,7 +102,7 @@ def divisor(std: Any) -> Tensor:
 
 
 def scaled(std: Tensor, x: Tensor) -> Tensor:
-    """Return a divisor in the form of a batch x (n, c, ...)."""
+    """Return what a step on the input is divided by, in the form of a batch x (n, c, ...)."""
     if std.ndim and std.shape != x.shape[1:2]:
         raise InputError(
             f"{len(std)} values of std for inputs of shape {tuple(x.shape)}; "

@@ -129,7 +129,7 @@ def _remembered_weights(origin: Origin) -> str | None:
 
 
 def _existing(weights: Any) -> Any:
-    """Return weights as they are; refuse a path that leads nowhere."""
+    """Return the weights to open again as they are; refuse a path that leads nowhere."""
     a_path = isinstance(weights, str | os.PathLike) and str(weights) not in ("bundled", "random")
     if a_path and not Path(weights).is_file():
         raise InputError(

@@ -110,7 +110,7 @@ class PCA(LearnsMoments, NewWidth):
 
 
 def _how_many(wanted: int | float | None, variances: NDArray[np.float64]) -> int:
-    """Return how many of the directions with these variances, largest first, to keep."""
+    """Return how many principal directions to keep of those with these variances, largest first."""
     if wanted is None:
         return len(variances)
     if wanted >= 1:

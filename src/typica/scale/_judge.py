@@ -115,12 +115,12 @@ class VerdictsOf:
 
 
 def _texts(levels: dict[str, Any]) -> dict[str, str | None]:
-    """Return levels as texts, which are exact and go into JSON."""
+    """Return the levels of a judge as texts, which are exact and go into JSON."""
     return {name: None if level is None else str(level) for name, level in levels.items()}
 
 
 def _check_decides(estimator: Any, levels: dict[str, str | None], only: str | None) -> None:
-    """Refuse, before any row is read, what a detector without a threshold cannot tell."""
+    """Refuse to judge, before any row is read, by a detector that lacks what it takes."""
     final = final_detector(estimator)
     calibrated = hasattr(final, "calibration_")
     how = by_caller("call calibrate", "run `typica calibrate`")

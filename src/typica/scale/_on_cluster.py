@@ -31,7 +31,7 @@ Reduce = Callable[[Job], bytes]  # what does a job on all rows
 
 
 def learn(learner: Learner, reduce: Reduce) -> Learner:
-    """Return what was learnt of all rows, in as many passes as it takes."""
+    """Return what a cluster has learnt of all rows, in as many passes as it takes."""
     for _ in range(learner.passes):
         learnt = reduce(Learning(learner.to_bytes()))
         learner = Learner.from_bytes(learnt).close()

@@ -54,7 +54,7 @@ class RayDataset:
 
 
 def judge_table(verdicts: VerdictsOf, table: Any) -> Any:
-    """Return the verdicts on a table of Arrow, as another."""
+    """Return the verdicts on a block of a data set of Ray, a table of Arrow, as another."""
     arrow = need("pyarrow", "ray")
     records = table.combine_chunks().to_batches()
     return arrow.Table.from_batches(verdicts(records), verdicts.schema)

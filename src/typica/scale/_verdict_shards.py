@@ -109,7 +109,7 @@ def _name(number: int) -> str:
 
 
 class Folder:
-    """A folder of this machine."""
+    """A folder of verdicts on this machine."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -156,7 +156,7 @@ class Folder:
 
 
 class Address:
-    """A folder at an address that fsspec knows.
+    """A folder of verdicts at an address that fsspec knows.
 
     Stores of objects show a file when it is whole; of other systems a file that was cut off is
     found by its end, which is missing.

@@ -55,7 +55,7 @@ def calibrate_batches(estimator: bytes, plan: bytes, batches: Iterable[Batch]) -
 
 
 def calibrate_part(estimator: bytes, plan: bytes, part: Part, columns: Columns) -> bytes:
-    """Score a held-out part."""
+    """Score a held-out part; estimator, plan: as `calibrate_batches` takes them."""
     return calibrate_batches(estimator, plan, read_part(part, columns))
 
 

@@ -55,7 +55,7 @@ def page_routes(models: Models) -> list[Route]:
 
 
 class _Known:
-    """Answers with what is in the banks of detectors."""
+    """Answers the page with what is in the banks of detectors."""
 
     def __init__(self, models: Models) -> None:
         self._models = models

@@ -43,7 +43,7 @@ NAMES = ("features", "logits", IMAGES)
 
 
 class Judged(NamedTuple):
-    """The verdicts on the inputs of one request, by which detector, and the rows that it read."""
+    """What a runtime has judged for one request: verdicts, by which detector, the rows it read."""
 
     served: Served
     verdicts: Verdicts
@@ -51,7 +51,7 @@ class Judged(NamedTuple):
 
 
 class TryAgainError(MLServerError):
-    """The queue is full; seconds: after which it is worth trying again."""
+    """What MLServer is told where the queue is full; seconds: after which to try again."""
 
     def __init__(self, busy: BusyError) -> None:
         super().__init__(str(busy), 503)

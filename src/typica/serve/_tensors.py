@@ -82,7 +82,7 @@ def _whole(values: Any, found: AnyArray, datatype: str, name: str) -> AnyArray:
 
 
 def numbers_of(values: Any, name: str) -> AnyArray:
-    """Return JSON values as an array of numbers, as they are nested."""
+    """Return the values of a tensor in JSON as an array of numbers, as they are nested."""
     try:
         found = np.array(values)
     except (ValueError, TypeError, OverflowError, RecursionError):

@@ -32,7 +32,7 @@ Look = Callable[[Reopened, Sequence[Any]], AnyArray]  # a network, images: one r
 
 
 class Way(NamedTuple):
-    """How a batch is run: in so many parts side by side, each by so many threads."""
+    """How the server runs a batch: in so many parts side by side, each by so many threads."""
 
     parts: int
     threads: int
@@ -129,7 +129,7 @@ class Crew:
 
 
 def in_parts(items: Sequence[Any], parts: int) -> list[Sequence[Any]]:
-    """Return items in order, in parts of nearly one size.
+    """Return the items of a batch in order, in parts of nearly one size, to be run side by side.
 
     >>> in_parts("abcde", 2)
     ['abc', 'de']

@@ -120,7 +120,7 @@ def _main_tables(record: Record, beside: bool) -> dict[str, Table]:
 
 
 def _place(methods: Sequence[Mapping[str, Any]], name: str) -> int:
-    """Return the place of the method of this name, 0 where it is not there."""
+    """Return the place of the method that the page starts with: of this name, or the first."""
     names = [method["name"] for method in methods]
     return names.index(name) if name in names else 0
 

@@ -41,7 +41,7 @@ def published_tables(record: Record) -> list[Table]:
 def _averages(
     record: Record, title: str, sets: Sequence[str], metrics: Sequence[Metric], *, against: bool
 ) -> Table:
-    """Return the means over these OOD sets and what was published of them, the best first."""
+    """Return the page's means over these OOD sets and what was published of them, best first."""
     ours = {name: record.means(name, sets) for name in record.ranked}
     theirs = None
     if against:

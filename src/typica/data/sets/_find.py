@@ -24,7 +24,7 @@ def list_sets() -> list[str]:
 
 
 def benchmark_set(name: str) -> BenchmarkSet:
-    """Return what is known of a set.
+    """Find a benchmark set by its name, and return what is known of it.
 
     >>> benchmark_set("isun").images
     8925

@@ -109,5 +109,5 @@ class CosineDetector(DirectedDetector):
 
 
 def _beside(places: NDArray[np.int64], Z: Array) -> Array:
-    """Return places in the backend and on the device of Z."""
+    """Return places, of rows or of classes, in the backend and on the device of Z."""
     return namespace(Z).asarray(places, device=array_api_compat.device(Z))

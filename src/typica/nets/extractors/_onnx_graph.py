@@ -35,7 +35,7 @@ _PASSES = {
 
 
 class Linear(NamedTuple):
-    """A linear layer, logits = features @ weight.T + bias, by the names of its tensors.
+    """A linear layer of an ONNX graph, logits = features @ weight.T + bias, by its tensors' names.
 
     features_turned, logits_turned: whether the tensor holds one input per column, (m, n) or (C, n).
     maps: whether features are maps (n, m, h, w), as a convolution's are; other inputs of more than

@@ -98,7 +98,7 @@ class Operations(nn.Module):
 
 
 def wired(extractor: Any, outputs: Sequence[Any]) -> Wiring:
-    """Return how to use the converted operations of an extractor."""
+    """Return how to use the operations of an extractor that were converted from PyTorch."""
     layers = list(extractor.layers)
 
     def assemble(_: Any, arrays: Sequence[Any]) -> Extraction:
@@ -124,7 +124,7 @@ def ready(extractor: Any) -> Iterator[Operations]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep converters from warning and printing; what fails is raised all the same."""
+    """Keep PyTorch's converters from warning and printing; what fails is raised all the same."""
     with warnings.catch_warnings(), contextlib.redirect_stdout(None):
         warnings.simplefilter("ignore")
         yield

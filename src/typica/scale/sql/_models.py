@@ -126,7 +126,7 @@ def _threshold(detector: Any) -> float | None:
 
 
 def _thresholds(detector: Any, classes: AnyArray) -> Floats | None:
-    """Return the threshold of each class, where they have thresholds of their own."""
+    """Return the thresholds that the table in SQL holds, where classes have their own."""
     calibration = calibration_of(detector)
     if calibration is None or not calibration.by_class:
         return None
