@@ -2,7 +2,7 @@
 
 A method is one file beside this one: its formula, a pure kernel, a thin subclass of `Detector` with
 its `Tags`. The subclass says how to learn from a batch (`_learn`) and how to score a block of rows
-(`_score`). Scores and matches are in `_scoring`, thresholds in `_calibrated`, verdicts in
+(`_score`). Scores are in `_scoring`, thresholds in `_calibrated`, verdicts in
 `_decider`, validation, merging and storage in `typica.estimator`.
 """
 
