@@ -18,7 +18,7 @@ from helpers.fuzz import forge_detector, png
 from safetensors.numpy import save_file
 
 import typica
-from typica import FormatError, InputError, growth
+from typica import FormatError, InputError, bombs
 from typica.data import _cifar, open_images, read_features, unpack
 from typica.data.sets._idx import read_idx
 from typica.nets import open_model
@@ -29,7 +29,7 @@ TWICE = 4 << 20
 @pytest.fixture(autouse=True)
 def small_floor(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let small files grow to 1 MiB only, so that the bombs can be small as well."""
-    monkeypatch.setattr(growth, "FLOOR", 1 << 20)
+    monkeypatch.setattr(bombs, "FLOOR", 1 << 20)
 
 
 def test_an_npz_of_zeros(tmp_path: Path) -> None:
