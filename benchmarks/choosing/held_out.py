@@ -17,6 +17,7 @@ import csv
 import io
 import json
 import zipfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,10 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
-from suites import Known, Network, idx, joined, perceptron, photos, save, split, write
+from suites import Arrays, Known, Network, idx, joined, perceptron, photos, save, split, write
 
-OPTIONS = ("mnist", "fashion", "clinc", "cifar", "images", "mobilenet", "segment", "vowels")
+Makers = Mapping[str, tuple[Callable[..., None], tuple[str, ...]]]
+Embed = Callable[[list[str]], np.ndarray]
 ROWS = 9000  # of MNIST and Fashion-MNIST that are known
 CIFAR_ROWS = 18000
 TRANSFER_ROWS = 5000  # of CIFAR-10 that go through networks of ImageNet
@@ -36,16 +38,21 @@ TRANSFER_SIDE = 112  # to which the images are enlarged
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    make(__doc__, MAKERS)
+
+
+def make(said: str, makers: Makers) -> None:
+    """Make the suites for which there are files, of all kinds or of one."""
+    parser = argparse.ArgumentParser(description=said.splitlines()[0])
     parser.add_argument("out", type=Path)
-    for name in OPTIONS:
-        parser.add_argument(f"--{name}", type=Path)
-    parser.add_argument("--only", choices=MAKERS, help="one kind of suites; all if not given")
+    for option in sorted({option for _, needed in makers.values() for option in needed}):
+        parser.add_argument(f"--{option}", type=Path)
+    parser.add_argument("--only", choices=makers, help="one kind of suites; all if not given")
     given = parser.parse_args()
-    for name, (make, needed) in MAKERS.items():
+    for name, (maker, needed) in makers.items():
         files = [getattr(given, option) for option in needed]
         if given.only in (None, name) and all(files):
-            make(given.out, *files)
+            maker(given.out, *files)
 
 
 def more_digits(out: Path) -> None:
@@ -140,45 +147,62 @@ def speakers(out: Path, folder: Path) -> None:
 
 def intents(out: Path, folder: Path) -> None:
     """Sentences of other intents: embedded, through a perceptron too, and by their letters."""
-    parts = {name: np.load(folder / f"{name}.features.npy") for name in ("train", "val", "test")}
-    labels = {name: np.load(folder / f"{name}.labels.npy") for name in parts}
-    oos = np.load(folder / "ood.oos.features.npy").astype(np.float32)
-    for count, seed in ((60, 51), (80, 52)):
-        kept = chosen_intents(count, seed)
-        known = joined(parts, labels, kept)
-        foreign = parts["test"][~kept[labels["test"]]][:2000].astype(np.float32)
-        ood = {"oos": oos, "other-intents": foreign}
-        if seed == 51:
-            fitted = LogisticRegression(C=30, max_iter=300).fit(known.train, known.train_labels)
-            save(out / f"held-clinc{count}-minilm", known, ood, (fitted.coef_, fitted.intercept_))
-        else:
-            network = perceptron(known, (128,), seed, epochs=40)
-            write(out / f"held-clinc{count}-perceptron", known, ood, network, images=False)
+    known, ood = of_minilm(folder, chosen_intents(60, 51))
+    linear(out / "held-clinc60-minilm", known, ood)
+    known, ood = of_minilm(folder, chosen_intents(80, 52))
+    network = perceptron(known, (128,), 52, epochs=40)
+    write(out / "held-clinc80-perceptron", known, ood, network, images=False)
     letters(out, folder)
 
 
 def letters(out: Path, folder: Path) -> None:
     """Sentences of 100 intents by their groups of letters, through a perceptron."""
-    said = json.loads((folder / "data_full.json").read_text())
-    sentences = [text for text, _ in said["train"]]
     counts = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 4), max_features=20000)
-    axes = TruncatedSVD(200, random_state=53).fit(counts.fit_transform(sentences))
+    counted = counts.fit_transform(spoken(folder)["train"][0])
+    axes = TruncatedSVD(200, random_state=53).fit(counted)
 
-    def embed(part: str) -> np.ndarray:
-        found = axes.transform(counts.transform([text for text, _ in said[part]]))
-        return found.astype(np.float32)
+    def embed(texts: list[str]) -> np.ndarray:
+        return axes.transform(counts.transform(texts)).astype(np.float32)
 
-    names = sorted({intent for _, intent in said["train"]})
-    parts, labels = {}, {}
-    for part in ("train", "val", "test"):
-        parts[part] = embed(part)
-        labels[part] = np.array([names.index(intent) for _, intent in said[part]])
-    kept = chosen_intents(100, 53)
-    known = joined(parts, labels, kept)
-    foreign = parts["test"][~kept[labels["test"]]][:2000]
-    ood = {"oos": embed("oos_test"), "other-intents": foreign}
+    known, ood = embedded_intents(folder, embed, chosen_intents(100, 53))
     network = perceptron(known, (200,), 53, epochs=30)
     write(out / "held-clinc100-letters", known, ood, network, images=False)
+
+
+def of_minilm(folder: Path, kept: np.ndarray) -> tuple[Known, Arrays]:
+    """Return embedded sentences of some intents, and of the others and of none as unknowns."""
+    parts = {name: np.load(folder / f"{name}.features.npy") for name in ("train", "val", "test")}
+    labels = {name: np.load(folder / f"{name}.labels.npy") for name in parts}
+    oos = np.load(folder / "ood.oos.features.npy").astype(np.float32)
+    foreign = parts["test"][~kept[labels["test"]]][:2000].astype(np.float32)
+    return joined(parts, labels, kept), {"oos": oos, "other-intents": foreign}
+
+
+def linear(folder: Path, known: Known, ood: Arrays, trust: float = 30, steps: int = 300) -> None:
+    """Write features as they are, with a logistic regression on them as the last layer."""
+    fitted = LogisticRegression(C=trust, max_iter=steps).fit(known.train, known.train_labels)
+    save(folder, known, ood, (fitted.coef_, fitted.intercept_))
+
+
+def embedded_intents(folder: Path, embed: Embed, kept: np.ndarray) -> tuple[Known, Arrays]:
+    """Return the sentences of some intents as rows, and of the others and of none as unknowns."""
+    parts, labels = {}, {}
+    for part, (texts, numbers) in spoken(folder).items():
+        parts[part], labels[part] = embed(texts), numbers
+    foreign = parts["test"][~kept[labels["test"]]][:2000]
+    return joined(parts, labels, kept), {"oos": parts["oos_test"], "other-intents": foreign}
+
+
+def spoken(folder: Path) -> dict[str, tuple[list[str], np.ndarray]]:
+    """Return the sentences of CLINC150 and the numbers of their intents (-1: none), by part."""
+    said = json.loads((folder / "data_full.json").read_text())
+    names = sorted({intent for _, intent in said["train"]})
+    found = {}
+    for part in ("train", "val", "test", "oos_test"):
+        texts = [text for text, _ in said[part]]
+        numbers = [names.index(intent) if intent in names else -1 for _, intent in said[part]]
+        found[part] = texts, np.array(numbers)
+    return found
 
 
 def small_cifar(out: Path, cifar: Path, folder: Path) -> None:
@@ -208,12 +232,11 @@ def transferred(out: Path, cifar: Path, folder: Path, name: str, weights: str) -
         foreign = np.isin(labels, unknown)
         _, numbers = np.unique(labels[~foreign], return_inverse=True)
         known = split(rows[~foreign], numbers, 0.6, seed)
-        fitted = LogisticRegression(C=0.1, max_iter=500).fit(known.train, known.train_labels)
         strange = dict(ood)
         if unknown:
             strange["held-out-classes"] = rows[foreign]
         folder_of = out / f"held-cifar10-without-{named(unknown)}-{name}"
-        save(folder_of, known, strange, (fitted.coef_, fitted.intercept_))
+        linear(folder_of, known, strange, trust=0.1, steps=500)
 
 
 def lite0(out: Path, cifar: Path, folder: Path) -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
-import resource
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from memory import peak_mib, resident_mb
 from numpy.typing import NDArray
 
 import typica
@@ -38,13 +36,6 @@ def main() -> None:
     print(json.dumps(measure(**given)))
 
 
-def resident() -> float:
-    """Return the memory that this process holds now, in MB, without what malloc keeps for later."""
-    ctypes.CDLL(None).malloc_trim(0)
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize() / 1e6
-
-
 def unit(rows: Floats) -> Floats:
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
@@ -66,9 +57,9 @@ def many_classes(classes: int, features: int, index: str) -> dict[str, Any]:
     exact = times(every, known)
     del every
 
-    before, start = resident(), time.process_time()
+    before, start = resident_mb(), time.process_time()
     built = DirectionIndex(means, index)
-    built_in, held = time.process_time() - start, resident() - before
+    built_in, held = time.process_time() - start, resident_mb() - before
     del built
 
     detector = typica.CTM(index=index).partial_fit(means, names)
@@ -129,7 +120,8 @@ def many_rows(rows: int, features: int) -> dict[str, Any]:
     strange = 4 * rng.standard_normal((SEARCHED, features)).astype(np.float32)
     strange += known[rng.permutation(SEARCHED)]
     start = time.process_time()
-    sample = np.concatenate([block[::13] for block in blocks(rows, features)])
+    # Copies: what a slice is of would stay.
+    sample = np.concatenate([block[::13].copy() for block in blocks(rows, features)])
     detector = typica.KNN(k=k, index="ivfpq").train_index(sample, n=rows)
     del sample
     trained = time.process_time() - start
@@ -137,7 +129,7 @@ def many_rows(rows: int, features: int) -> dict[str, Any]:
         detector.partial_fit(block)
     coded = time.process_time() - start - trained
     scores = [detector.score_samples(queries) for queries in (known, strange)]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    peak = peak_mib() * 2**20 / 1e6
     search = timed(lambda: detector.score_samples(known)) / SEARCHED
     exact = exact_scores(np.concatenate([known, strange]), rows, features, k)
     return {

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import resource
 import shutil
 import statistics
 import subprocess
@@ -27,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+from memory import peak_mib
 
 from typica import CTM
 from typica.scale import calibrate, fit, score
@@ -145,8 +145,7 @@ def measured(name: str, folder: Path) -> dict[str, Any]:
     start, before = time.perf_counter(), time.process_time()
     ready()
     took, busy = time.perf_counter() - start, time.process_time() - before
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"seconds": took, "cpu": busy, "mib": peak}
+    return {"seconds": took, "cpu": busy, "mib": peak_mib()}
 
 
 def reading(folder: Path) -> Any:

@@ -326,6 +326,73 @@ def test_it_departs_from_quorum_only_by_a_lead_on_every_kind_with_images_among_t
     assert replace(leads, ahead={"quorum": 0.2}).best == "quorum"
 
 
+def choice_among(classes: int, leader: str = "rmds_pp", lead: float = 0.02, ahead: float = 0.01):
+    """A choice between a leader, at 90 %, and Quorum, so much behind it."""
+    auroc = {leader: dict.fromkeys(range(classes), 0.9)}
+    auroc["quorum"] = dict.fromkeys(range(classes), 0.9 - lead)
+    return Choice(auroc, {leader: 1 - ahead, "quorum": ahead}, {}, ahead={"quorum": ahead})
+
+
+@pytest.mark.parametrize(
+    ("choice", "best"),
+    [
+        (choice_among(20), "rmds_pp"),
+        (choice_among(150, "relative_mahalanobis"), "relative_mahalanobis"),
+        (choice_among(19), "quorum"),
+        (choice_among(20, lead=0.01), "rmds_pp"),
+        (choice_among(20, lead=0.0099), "quorum"),
+        (choice_among(20, ahead=0.05), "quorum"),  # a rival
+        (choice_among(20, "vim", lead=0.2), "quorum"),
+        (choice_among(20, "mds_pp", lead=0.2), "quorum"),
+        (choice_among(20, "mahalanobis", lead=0.2), "quorum"),
+    ],
+)
+def test_among_many_classes_a_relative_distance_that_leads_by_a_point_is_taken(choice, best):
+    assert choice.best == best and choice.told == (best != "quorum")
+    assert ("Classes are many" in choice.verdict) == choice.told
+    assert choice.verdict.startswith(f"{best} is" if choice.told else "Cannot tell")
+
+
+def test_the_verdict_says_why_it_departs_from_quorum_among_many_classes():
+    choice = choice_among(25, lead=0.0146)
+    assert choice.verdict == (
+        "rmds_pp is recommended: it has the best mean AUROC, 90.00 %, and is ahead of quorum in 99 % of resamples. "
+        "Classes are many (25), and a relative Mahalanobis distance leads quorum by 1.46 points: there such a lead has "
+        "held against real unknowns so far."
+    )
+    kin = dict.fromkeys(range(25), 0.899)
+    rival = replace(
+        choice,
+        auroc={**choice.auroc, "relative_mahalanobis": kin},
+        ahead={"quorum": 0.01, "relative_mahalanobis": 0.4},
+    )
+    assert rival.best == "rmds_pp"
+    assert rival.verdict.endswith(
+        "so far. There is no clear winner between rmds_pp and relative_mahalanobis."
+    )
+    # In the mean it leads by more than a point, whatever it does on one kind.
+    mixed = replace(choice, swapped={"rmds_pp": {"all": 0.70}, "quorum": {"all": 0.69}})
+    assert mixed.best == "rmds_pp" and "by 1.23 points" in mixed.verdict
+    behind = replace(
+        choice_among(25, lead=0.05), redrawn={"rmds_pp": {0: 0.8}, "quorum": {0: 0.82}}
+    )
+    assert behind.best == "rmds_pp" and "by 1.50 points" in behind.verdict
+    images = replace(choice, near={"rmds_pp": {"blur": 0.9}, "quorum": {"blur": 0.8}})
+    assert images.best == "rmds_pp" and "Classes are many" not in images.verdict
+    over_ctm = choice_of({"rmds_pp": 0.99, "ctm": 0.01}, {"ctm": 0.01})
+    wide = {name: dict.fromkeys(range(25), values[0]) for name, values in over_ctm.auroc.items()}
+    assert "Classes are many" not in replace(over_ctm, auroc=wide).verdict
+
+
+def test_classes_that_are_left_out_several_at_a_time_are_counted_one_by_one():
+    known = known_rows(21)
+    detectors = {"ctm": typica.CTM(), "rmds_pp": typica.RMDSpp()}
+    choice = leave_classes_out(
+        detectors, known.train, known.labels, known.held_out, known.held_out_labels
+    )
+    assert all(len(by_class) == 21 for by_class in choice.auroc.values())
+
+
 @pytest.mark.parametrize(
     ("kinds", "weights"),
     [

@@ -308,3 +308,14 @@ def test_the_fingerprint_of_a_module():
     )  # other strides, same values
     torch.manual_seed(0)
     assert FeatureExtractor(mlp).fingerprint() == FeatureExtractor(MLP()).fingerprint()
+
+
+def test_a_file_of_a_model_needs_no_weights_that_the_detector_remembers(here):
+    transform = Preprocessing(32, 32).to_dict()
+    origin = Origin(
+        "densenet-bc-100", "5f1c", None, "mean", transform, weights_file="/gone/net.pth"
+    )
+    with pytest.raises(typica.InputError, match=r"absent.onnx: there is no such file; check the"):
+        reopen(origin, model="absent.onnx")
+    with pytest.raises(typica.InputError, match=r"its weights /gone/net.pth are not there any mor"):
+        reopen(origin)

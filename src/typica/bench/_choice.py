@@ -16,6 +16,11 @@ TIE = 1e-6  # means that differ by no more are equal: no test could tell them ap
 MOST_NAMES = 3  # of such detectors in one sentence
 DEFAULTS = ("quorum", "ctm")  # what to take where the unknowns do not tell, the first that is there
 SEVERAL = "quorum"  # stands on several signs of the unknown: what sees one better is no reason yet
+# The one lead by features alone that held against real unknowns (docs/choosing.md): that of a
+# distance to a class relative to the distance to all rows, by a point, where classes are many.
+RELATIVE = ("rmds_pp", "relative_mahalanobis")
+POINT = 0.01
+MANY = 20
 FAMILIES = {"neighbours": "classes"}  # kinds that share the weight of another
 CANNOT_SEE = (
     "What this cannot see: unknowns made of known rows are not strangers. The network was trained "
@@ -92,13 +97,16 @@ class Choice:
     def told(self) -> bool:
         """Whether the unknowns tell which to take: the leader, clearly ahead of the default.
 
-        To depart from Quorum takes more than a mean: a lead on every kind of unknowns, changed
-        images among them: what features alone say is too often wrong of real unknowns.
+        To depart from Quorum takes more than a mean, for what features alone say is too often wrong
+        of real unknowns: a lead on every kind of unknowns, changed images among them; or, where
+        classes are many, a lead of a point by a relative Mahalanobis distance.
         """
         if self.default in (None, self.leader):
             return not self.rivals
         clear = self.default not in self.rivals
-        return clear and (self.default != SEVERAL or self._leads_on_every_kind())
+        if not clear or self.default != SEVERAL:
+            return clear
+        return self._leads_on_every_kind() or self._leads_among_many_classes()
 
     @property
     def best(self) -> str:
@@ -109,6 +117,15 @@ class Choice:
 
     def _leads_on_every_kind(self) -> bool:
         return bool(self.near) and not self._kinds_behind()
+
+    def _leads_among_many_classes(self) -> bool:
+        many = len(self.auroc[self.leader]) >= MANY
+        return many and self.leader in RELATIVE and self._lead() >= POINT - TIE
+
+    def _lead(self) -> float:
+        """Return by how much the leader's mean exceeds the default's."""
+        means = self.means
+        return means[self.leader] - means[self.default or self.leader]
 
     def _kinds_behind(self) -> list[str]:
         """Return the kinds of unknowns on which the leader is behind the default."""
@@ -154,10 +171,23 @@ class Choice:
             return f"{self._why_it_cannot_tell(merit)} {self._what_to_do()}"
         reason = f"{self.leader} is recommended: it has the best mean AUROC, {merit}"
         if not self.rivals:
-            return f"{reason}, and is ahead of {self._how_clearly()}."
+            return f"{reason}, and is ahead of {self._how_clearly()}.{self._why_it_departs()}"
         beyond = _share(1 - self.ahead[self.default or ""])
         doubt = f"There is no clear winner between {_listed([self.leader, *self.rivals])}"
-        return f"{reason}, and is ahead of {self.default} in {beyond} of resamples. {doubt}."
+        clearly = f"{reason}, and is ahead of {self.default} in {beyond} of resamples."
+        return f"{clearly}{self._why_it_departs()} {doubt}."
+
+    def _why_it_departs(self) -> str:
+        """Return why a lead by features alone is reason enough to leave Quorum, if it is."""
+        if self.default != SEVERAL or self._leads_on_every_kind():
+            return ""
+        if not self._leads_among_many_classes():
+            return ""
+        return (
+            f" Classes are many ({len(self.auroc[self.leader])}), and a relative Mahalanobis "
+            f"distance leads {self.default} by {100 * self._lead():.2f} points: there such a lead "
+            "has held against real unknowns so far."
+        )
 
     def _why_it_cannot_tell(self, merit: str) -> str:
         leader, default = self.leader, self.default

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from typica.data import Images, Preprocessing
 from typica.errors import InputError, argument
 from typica.files import sha256
-from typica.nets._consent import code_of, code_to_agree_to, is_function
+from typica.nets._consent import FILES, code_of, code_to_agree_to, is_function
 from typica.nets._network_input import transform_for
 from typica.nets._open_model import PROGRAMS, Opened, open_model
 from typica.origin import Origin
@@ -54,7 +54,7 @@ def reopen(
     if origin is None:
         return _first_opened(model, weights, transform, images, layers=layers, trust=trust)
     spec = _remembered_model(origin) if model is None else model
-    file = _remembered_weights(origin) if weights is None else _existing(weights)
+    file = _remembered_weights(origin, spec) if weights is None else _existing(weights)
     _check_program(spec, origin)
     _check_code(spec, origin)
     if model is None:
@@ -124,8 +124,12 @@ def _check_agreed(spec: str, weights: Any) -> None:
         )
 
 
-def _remembered_weights(origin: Origin) -> str | None:
-    return None if origin.weights_file is None else str(_existing(origin.weights_file))
+def _remembered_weights(origin: Origin, spec: Any) -> str | None:
+    """Return the file of the weights; None where the model is a file, which holds its own."""
+    is_file = isinstance(spec, str | os.PathLike) and Path(spec).suffix.lower() in FILES
+    if is_file or origin.weights_file is None:
+        return None
+    return str(_existing(origin.weights_file))
 
 
 def _existing(weights: Any) -> Any:
