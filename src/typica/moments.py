@@ -41,7 +41,7 @@ _COPIED_BYTES = 2**26
 _LEAST_BYTES = 2**22  # of rows that are worth a thread
 _MOST_THREADS = 4  # more do not read memory faster
 _CENTRED_BYTES = 2**25
-_SAMPLE_ROWS = 2**8
+_SAMPLE_ROWS = 2**10
 _SAMPLE_ROWS_AT_ONCE = 2**7  # few, so that memory is used again and not asked for
 _BY_CLASS = ("_counts", "_sums", "_shift", "_squares", "_samples")  # arrays of one row per class
 

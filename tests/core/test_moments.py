@@ -350,9 +350,9 @@ def test_the_root_mean_square_norm_of_long_batches_is_sampled():
     Z, _ = data(n=3000, n_classes=3)
     labels = (
         np.arange(3000) % 3
-    )  # every twelfth row is sampled: of classes 1 and 2 only the first row
+    )  # every third row is sampled: of classes 1 and 2 only the first row
     norms = np.linalg.norm(Z, axis=1)
-    expected = [np.sqrt(np.mean(norms[::12] ** 2)), norms[1], norms[2]]
+    expected = [np.sqrt(np.mean(norms[::3] ** 2)), norms[1], norms[2]]
     np.testing.assert_allclose(Moments().add(Z, labels).root_mean_square, expected, rtol=1e-14)
 
 
