@@ -1,15 +1,26 @@
-"""Threads of our own, as many as the user lets BLAS have."""
+"""Threads of our own, as many as the user lets BLAS have, for a caller who may press Ctrl-C.
 
+The pool and the futures of the standard library take their locks in steps of Python. A Ctrl-C
+between two of them leaves a lock taken, for which a thread then waits forever, or has one released
+that is not taken. Here each step of the caller, who is the one that Ctrl-C stops, is a step of C.
+"""
+
+import contextlib
+import threading
+from _thread import start_new_thread
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
-from typing import Any, TypeVar
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+_blas_turn = threading.RLock()
 
 
 @cache
@@ -33,6 +44,106 @@ def leave_one() -> Any:
     return blas().limit(limits=max(1, blas_threads() - 1))
 
 
+@contextlib.contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Let BLAS, in the block, work in the caller's thread alone.
+
+    That is set for the whole process, so that such blocks take turns.
+
+    >>> with one_blas_thread():
+    ...     blas_threads()
+    1
+    """
+    with _blas_turn, blas().limit(limits=1):
+        yield
+
+
+class Task(Generic[Result]):
+    """Work that a thread does, and what comes of it."""
+
+    def __init__(self, work: Callable[[], Result]) -> None:
+        self._work = work
+        self._outcome: SimpleQueue[tuple[Result | None, BaseException | None]] = SimpleQueue()
+
+    def run(self) -> None:
+        """Do the work; what it raises is for the caller."""
+        try:
+            self._outcome.put((self._work(), None))
+        except BaseException as error:
+            self._outcome.put((None, error))
+
+    def done(self) -> bool:
+        """Tell whether the result is there and was not taken."""
+        return not self._outcome.empty()
+
+    def result(self) -> Result:
+        """Wait for the work, and return its result or raise its error; to be taken once."""
+        result, error = self._outcome.get()
+        if error is not None:
+            raise error
+        return result  # type: ignore[return-value]
+
+
+class Threads:
+    """A few threads, which take up tasks in the order in which they are submitted.
+
+    They start with the first task. When the block ends, what is under way is finished, what was not
+    begun is left out, and the threads are gone. stopped: whether it ends, which long work may ask.
+
+    >>> with Threads(2, "typica-example") as threads:
+    ...     tasks = [threads.submit(abs, number) for number in (-1, 2)]
+    ...     [task.result() for task in tasks]
+    [1, 2]
+    """
+
+    def __init__(self, count: int, name: str) -> None:
+        self._count, self._name = count, name
+        self._tasks: SimpleQueue[Task[Any] | None] = SimpleQueue()
+        self._gone: SimpleQueue[None] = SimpleQueue()
+        self._begun = self.stopped = False
+
+    def submit(self, work: Callable[[Item], Result], item: Item) -> Task[Result]:
+        """Return the task of doing `work` with an item, which a thread takes up."""
+        task = Task(lambda: work(item))
+        self._tasks.put(task)
+        if not self._begun:
+            # The threads of `threading` wait for each other in steps of Python when they start and
+            # when they end: one that no Ctrl-C stops does that for us.
+            start_new_thread(self._keep, ())
+            self._begun = True
+        return task
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stopped = True
+        for _ in range(self._count):
+            self._tasks.put(None)
+        if self._begun:
+            self._gone.get()
+
+    def _keep(self) -> None:
+        """Start the threads, and say when all are gone."""
+        names = [f"{self._name}_{number}" for number in range(self._count)]
+        threads = [threading.Thread(target=self._work, name=name, daemon=True) for name in names]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self._gone.put(None)
+
+    def _work(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            if not self.stopped:
+                task.run()
+
+
 def in_threads(
     work: Callable[[Item], Result], items: Iterable[Item], threads: int
 ) -> Iterator[Result]:
@@ -46,14 +157,11 @@ def in_threads(
     if threads == 1:
         yield from map(work, items)
         return
-    waiting: deque[Future[Result]] = deque()
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="typica")
-    try:
+    waiting: deque[Task[Result]] = deque()
+    with Threads(threads, "typica") as pool:
         for item in items:
             waiting.append(pool.submit(work, item))
             if len(waiting) > threads:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)

@@ -2,13 +2,52 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
+import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from typica.threads import blas_threads, in_threads
+from typica.threads import Threads, blas_threads, in_threads, one_blas_thread
+
+# Counts the steps of the interpreter that the caller takes in our code and in the standard
+# library's, and presses Ctrl-C, as it were, at each of them in turn.
+AT_EVERY_STEP = """
+import sys
+from typica.scale._read_ahead import ahead
+from typica.threads import in_threads
+
+def interrupted(use, step):
+    taken = 0
+
+    def trace(frame, event, _):
+        nonlocal taken
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event == "opcode":
+            taken += 1
+            if taken == step:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        use()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    return False
+
+for use in (lambda: list(in_threads(abs, range(5), 2)), lambda: list(ahead(range(5)))):
+    step = 1
+    while interrupted(use, step):
+        step += 1
+    print(step)
+"""
 
 
 @settings(max_examples=50)
@@ -35,5 +74,35 @@ def test_nothing_runs_far_ahead_nor_after_the_caller_has_stopped():
     assert not [one for one in threading.enumerate() if one.name.startswith("typica")]
 
 
+def test_whoever_is_interrupted_at_any_step_neither_hangs_nor_meets_another_error():
+    script = [sys.executable, "-c", AT_EVERY_STEP]
+    run = subprocess.run(script, capture_output=True, text=True, check=False, timeout=900)
+    assert run.returncode == 0, run.stderr
+    assert all(int(steps) > 100 for steps in run.stdout.split())
+
+
+def test_what_was_not_begun_is_left_out_when_the_block_ends():
+    begun = []
+
+    def work(item):
+        begun.append(item)
+        while not pool.stopped:
+            time.sleep(0.001)
+
+    with Threads(1, "typica") as pool:
+        for item in range(3):
+            pool.submit(work, item)
+        while not begun:
+            time.sleep(0.001)
+    assert begun == [0]
+
+
 def test_as_many_threads_as_blas_may_have():
     assert blas_threads() >= 1
+
+
+def test_one_thread_of_blas_and_afterwards_as_many_as_before():
+    before = blas_threads()
+    with one_blas_thread(), one_blas_thread():
+        assert blas_threads() == 1
+    assert blas_threads() == before

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +15,7 @@ from typica.data._image_sets import Images
 from typica.data._transform import Preprocessing
 from typica.errors import InputError, argument, border
 from typica.machine import cores
+from typica.threads import Task, Threads
 
 AHEAD = 2  # batches decoded before they are asked for: they keep the threads busy, and are few
 _TASK = 8  # images per task: small ones cost no more to read than a task costs to pass on
@@ -72,24 +71,22 @@ def image_batches(
     return _batches(images, transform, size, start=start, skip=on_error == "skip", workers=workers)
 
 
-Task = Future[list[NDArray[np.uint8] | ImageError]]
+Decoding = Task[list[NDArray[np.uint8] | ImageError]]
 
 
 def _batches(
     images: Images, transform: Preprocessing, size: int, *, start: int, skip: bool, workers: int
 ) -> Iterator[Batch]:
-    stopped = threading.Event()
+    waiting: deque[tuple[range, list[Decoding]]] = deque()
+    with Threads(workers, "typica-images") as pool:
 
-    def work(rows: range) -> list[NDArray[np.uint8] | ImageError]:
-        return [_pixels(images, transform, row) for row in rows if not stopped.is_set()]
+        def work(rows: range) -> list[NDArray[np.uint8] | ImageError]:
+            return [_pixels(images, transform, row) for row in rows if not pool.stopped]
 
-    def submit(rows: range) -> list[Task]:
-        starts = range(0, len(rows), _TASK)
-        return [pool.submit(work, rows[first : first + _TASK]) for first in starts]
+        def submit(rows: range) -> list[Decoding]:
+            starts = range(0, len(rows), _TASK)
+            return [pool.submit(work, rows[first : first + _TASK]) for first in starts]
 
-    waiting: deque[tuple[range, list[Task]]] = deque()
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="typica-images")
-    try:
         for first in range(start, len(images), size):
             rows = range(first, min(first + size, len(images)))
             waiting.append((rows, submit(rows)))
@@ -97,9 +94,6 @@ def _batches(
                 yield _batch(images, transform, *waiting.popleft(), skip)
         while waiting:
             yield _batch(images, transform, *waiting.popleft(), skip)
-    finally:
-        stopped.set()
-        pool.shutdown(cancel_futures=True)
 
 
 def _pixels(images: Images, transform: Preprocessing, row: int) -> NDArray[np.uint8] | ImageError:
@@ -112,7 +106,7 @@ def _pixels(images: Images, transform: Preprocessing, row: int) -> NDArray[np.ui
 
 
 def _batch(
-    images: Images, transform: Preprocessing, rows: range, tasks: list[Task], skip: bool
+    images: Images, transform: Preprocessing, rows: range, tasks: list[Decoding], skip: bool
 ) -> Batch:
     results = itertools.chain.from_iterable(task.result() for task in tasks)
     indices, decoded, skipped = [], [], []

@@ -15,16 +15,14 @@ all but the same distance) by measuring all.
 from __future__ import annotations
 
 import math
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray, Array, namespace, row_blocks
-from typica.threads import blas, blas_threads
+from typica.threads import blas_threads, in_threads, one_blas_thread
 
 Floats = AnyArray
 
@@ -38,8 +36,6 @@ FEW = 64  # queries that are not worth the principal axes
 SPARE = 0.003  # the share of the rows' variance that may lie off the axes
 PAIRS = 512  # of a query and a row, measured at once
 PATIENCE = 16  # times as many candidates as asked for: then the bound is no use to the query
-
-_turn = threading.Lock()
 
 
 class Distinct(NamedTuple):
@@ -87,14 +83,9 @@ class Search:
         if len(blocks) == 1 or threads == 1:
             found = [self._settle(block, k, usable) for block in blocks]
         else:
-            # Each thread has its own queries, and BLAS no threads of its own; that is set for the
-            # whole process, so that searches take turns.
-            with (
-                _turn,
-                blas().limit(limits=1, user_api="blas"),
-                ThreadPoolExecutor(threads) as pool,
-            ):
-                found = list(pool.map(lambda block: self._settle(block, k, usable), blocks))
+            with one_blas_thread():  # beside each of our own, which has its own queries
+                settle = partial(self._settle, k=k, bounds=usable)
+                found = list(in_threads(settle, blocks, threads))
         return self._distinct.first[np.concatenate(found)]
 
     def _settle(self, Q: Floats, k: int, bounds: list[Bound]) -> NDArray[np.int64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from typica.arrays import AnyArray
 from typica.errors import InputError
 from typica.nets._extracted_batch import Extraction, first_rows, joined
 from typica.nets.runtimes.engine import Engine
+from typica.threads import Task, Threads
 
 
 class Trial(NamedTuple):
@@ -77,9 +78,8 @@ class Runner:
         others run; a generator that reads images so works at the same time as the network. When the
         iteration ends, is left or fails, what is under way is finished and nothing is left running.
         """
-        waiting: deque[list[Future[Extraction]]] = deque()
-        pool = ThreadPoolExecutor(self.jobs, thread_name_prefix="typica-runner")
-        try:
+        waiting: deque[list[Task[Extraction]]] = deque()
+        with closing(self._engine), Threads(self.jobs, "typica-runner") as pool:
             for images in batches:
                 waiting.append([pool.submit(self._infer, piece) for piece in self._pieces(images)])
                 # Behind the batch that is waited for, every thread has a piece to run and another.
@@ -87,9 +87,6 @@ class Runner:
                     yield self._joined(waiting.popleft())
             while waiting:
                 yield self._joined(waiting.popleft())
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-            self._engine.close()
 
     @property
     def outputs(self) -> int | None:
@@ -112,8 +109,8 @@ class Runner:
         padded = np.concatenate([piece, np.repeat(piece[-1:], self.batch - n, axis=0)])
         return first_rows(self._engine.infer(padded), n)
 
-    def _joined(self, pieces: list[Future[Extraction]]) -> Extraction:
-        return joined([future.result() for future in pieces] or [self._empty], np.concatenate)
+    def _joined(self, pieces: list[Task[Extraction]]) -> Extraction:
+        return joined([piece.result() for piece in pieces] or [self._empty], np.concatenate)
 
     def describe(self) -> str:
         """Say in a line what runs the network, and what else was tried."""
@@ -133,9 +130,9 @@ class Runner:
         return f"Runner({self.name!r}, batch={self.batch}, threads={self._engine.threads})"
 
 
-def _done(pieces: list[Future[Extraction]]) -> bool:
-    return all(future.done() for future in pieces)
+def _done(pieces: list[Task[Extraction]]) -> bool:
+    return all(piece.done() for piece in pieces)
 
 
-def _pieces_behind(waiting: deque[list[Future[Extraction]]]) -> int:
+def _pieces_behind(waiting: deque[list[Task[Extraction]]]) -> int:
     return sum(len(pieces) for pieces in itertools.islice(waiting, 1, None))

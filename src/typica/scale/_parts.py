@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ from typica.errors import InputError, about
 from typica.extras import need
 from typica.files import reading
 from typica.scale._files import IPC, IPC_STREAM, PARQUET, File, is_address, open_file
+from typica.threads import in_threads
 
 PART_BYTES = 2**28  # of the columns that are read, unpacked; a larger row group is a part by itself
 OPENED_AT_ONCE = 16  # files whose ends are read side by side: what takes time is the way there
@@ -61,10 +61,7 @@ class Outline:
 
 def outline_files(files: Sequence[File]) -> list[Outline]:
     """Return what the ends of files tell; one that cannot be read is refused by its path."""
-    if len(files) == 1:
-        return [_outline(files[0])]
-    with ThreadPoolExecutor(OPENED_AT_ONCE) as pool:
-        return list(pool.map(_outline, files))
+    return list(in_threads(_outline, files, min(len(files), OPENED_AT_ONCE)))
 
 
 def _outline(file: File) -> Outline:
