@@ -33,6 +33,17 @@ def as_labels(y: Any) -> Labels:
     return np.asarray(labels.tolist())
 
 
+def labels_at(y: Any, rows: NDArray[np.int64]) -> Labels:
+    """Return the labels of some rows, by the rows' numbers, as `as_labels` does those of all.
+
+    >>> labels_at(["cat", "dog", "cow"], np.array([0, 2]))
+    array(['cat', 'cow'], dtype='<U3')
+    """
+    if isinstance(y, list | tuple):  # of which the others need not be looked at
+        return as_labels([y[row] for row in rows])
+    return as_labels(to_numpy(y)[rows])
+
+
 def encode_labels(labels: Any, n_rows: int) -> tuple[AnyArray, NDArray[np.int32]]:
     """Give the sorted classes among the labels, and each row's place among them."""
     if labels is not None:

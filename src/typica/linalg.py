@@ -140,6 +140,18 @@ def tiles(Z: Array, directions: Array) -> list[slice]:
     return [slice(start, min(start + TILE, n)) for start in range(0, n, TILE)]
 
 
+def paired_cosines(Z: Array, directions: Array) -> Array:
+    """Return the cosine of each row of Z (n, m) and its own direction (n, m), -1 of a zero row.
+
+    >>> paired_cosines(np.array([[3.0, 4.0], [0.0, 0.0]]), np.eye(2))
+    array([ 0.6, -1. ])
+    """
+    xp = namespace(Z)
+    Z, lengths, zero = directed(Z)
+    products = xp.vecdot(Z, directions) / lengths
+    return xp.where(zero, xp.full_like(products, NO_DIRECTION), products)
+
+
 def cosines(Z: Array, directions: Array) -> Array:
     """Return the cosines (n, C) of the rows of Z and of `directions`, -1 where a row of Z is zero.
 

@@ -335,7 +335,8 @@ class Moments:
 
     def _clear(self, width: int) -> None:
         """Begin sums of rows of this width."""
-        self._sums = np.zeros((self._classes.size, width))
+        # Written, not only asked for: memory that comes with the first sum comes slowly then.
+        self._sums = np.full((self._classes.size, width), 0.0)
         if self._products is not None:
             self._products = np.zeros((width, width))
 

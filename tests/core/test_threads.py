@@ -76,7 +76,7 @@ def test_nothing_runs_far_ahead_nor_after_the_caller_has_stopped():
 
 def test_whoever_is_interrupted_at_any_step_neither_hangs_nor_meets_another_error():
     script = [sys.executable, "-c", AT_EVERY_STEP]
-    run = subprocess.run(script, capture_output=True, text=True, check=False, timeout=900)
+    run = subprocess.run(script, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     assert all(int(steps) > 100 for steps in run.stdout.split())
 

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from typica.arrays import AnyArray, Array, as_floating, namespace, to_numpy
+from typica.arrays import AnyArray, Array, Labels, as_floating, namespace, to_numpy
 from typica.calibration import Levels, check_scores, guaranteed_rank, threshold_at
 from typica.detectors._scoring import Scorer
 from typica.errors import CalibrationWarning, InputError, border, by_caller, warn
+from typica.labels import labels_at
 from typica.store import State
+from typica.threads import one_blas_thread
 
 TRAINING_SAMPLE = 2048  # how many training rows the provisional threshold of `fit` looks at
 TRAINING_TPR = 0.95
+TRAINING_ALPHA = Levels.of(tpr=TRAINING_TPR).alpha
+
+
+class TrainingSample(NamedTuple):
+    """Training rows that the threshold looks at, and their labels where those are known."""
+
+    rows: Array
+    labels: Labels | None = None
 
 
 class Provisional(Scorer):
@@ -23,7 +35,7 @@ class Provisional(Scorer):
     training_offset_: that threshold.
     """
 
-    _training_sample: AnyArray  # until somebody asks for the threshold, or calibrates
+    _training_sample: TrainingSample  # until somebody asks for the threshold, or calibrates
 
     @border
     def set_training_threshold(self, X: Any) -> Self:
@@ -55,23 +67,41 @@ class Provisional(Scorer):
     def _before_calibration(self, Z: Array) -> None:
         """Let a method look at the rows that a threshold comes from, before they are scored."""
 
-    def _set_provisional_threshold(self, Z: Array) -> None:
+    def _scores_at_least(self, Z: AnyArray, labels: Labels) -> AnyArray | None:
+        """Return what training rows of known classes score at least, where that costs little."""
+        return None
+
+    def _set_provisional_threshold(self, Z: Array, y: Any = None) -> None:
         """Keep a sample of many rows: who calibrates next needs no threshold of theirs."""
-        sample = training_sample(Z)
-        self._before_calibration(sample)
-        if sample.shape[0] < Z.shape[0]:
+        sample = training_sample(Z, y if self.tags.uses_labels else None)
+        self._before_calibration(sample.rows)
+        if sample.rows.shape[0] < Z.shape[0]:
             self.__dict__.pop("training_offset_", None)
             self._training_sample = sample
         else:
             self.training_offset_ = self._provisional_threshold(sample)
         self._decided_with = self._parameters()
 
-    def _provisional_threshold(self, Z: Array) -> float:
+    def _provisional_threshold(self, sample: TrainingSample) -> float:
         """Return the threshold that a sample of the training rows gives."""
-        scores = check_scores(to_numpy(self._scores(Z)))
-        single = as_floating(Z[:1, ...]).dtype != namespace(Z).float64
+        rows = sample.rows
+        single = as_floating(rows[:1, ...]).dtype != namespace(rows).float64
         tolerance = self.tags.tolerance[0 if single else 1]
-        return training_threshold(scores, tolerance)
+        return training_threshold(self._sample_scores(sample, tolerance), tolerance)
+
+    def _sample_scores(self, sample: TrainingSample, tolerance: float) -> AnyArray:
+        """Return the scores of a sample; of rows that set no threshold, a number below them."""
+        rows, labels = sample
+        floors = None if labels is None else self._scores_at_least(to_numpy(rows), labels)
+        if floors is None:
+            return check_scores(to_numpy(self._scores(rows)))
+        rank = guaranteed_rank(len(floors), TRAINING_ALPHA)
+
+        def score(some: NDArray[np.int64]) -> AnyArray:
+            return check_scores(to_numpy(self._scores(rows[some])))
+
+        with one_blas_thread():  # for few rows: more would still turn, idle, beside what follows
+            return lowest_scores(score, floors - tolerance, rank)
 
     def _take_late_threshold(self) -> None:
         """Turn the sample of training rows, where there is one, into the threshold."""
@@ -79,12 +109,36 @@ class Provisional(Scorer):
             getattr(self, "training_offset_", None)
 
 
-def training_sample(Z: Array) -> Array:
+def training_sample(Z: Array, y: Any = None) -> TrainingSample:
     """Return the rows that the threshold looks at, the same ones each time."""
     if Z.shape[0] <= TRAINING_SAMPLE:
-        return Z
+        return TrainingSample(Z)
     chosen = np.random.default_rng(0).choice(Z.shape[0], TRAINING_SAMPLE, replace=False)
-    return to_numpy(Z)[np.sort(chosen)]
+    chosen = np.sort(chosen)
+    return TrainingSample(to_numpy(Z)[chosen], None if y is None else labels_at(y, chosen))
+
+
+def lowest_scores(
+    score: Callable[[NDArray[np.int64]], AnyArray], floors: AnyArray, k: int
+) -> AnyArray:
+    """Return scores (n,), of which the k lowest, at least, are exact; of others their floors.
+
+    score: gives those of some rows, by their numbers. floors: numbers (n,) that the scores are not
+    below. Only a row whose floor is below the k-th lowest score, k at least 1, can be among the k.
+
+    >>> scores = np.array([5.0, 1.0, 4.0, 2.0, 3.0])
+    >>> lowest_scores(lambda rows: scores[rows], scores - 0.5, k=1)
+    array([4.5, 1. , 3.5, 2. , 2.5])
+    """
+    found = floors.copy()
+    order = np.argsort(floors)
+    first, others = order[: 2 * k], order[2 * k :]
+    found[first] = score(first)
+    limit = np.sort(found[first])[k - 1]
+    others = others[floors[others] < limit]
+    if len(others):
+        found[others] = score(others)
+    return found
 
 
 def training_threshold(scores: AnyArray, tolerance: float) -> float:
@@ -94,7 +148,7 @@ def training_threshold(scores: AnyArray, tolerance: float) -> float:
     in, must not reject it when it comes again. tolerance: how far scores may stray, relative to
     the largest.
     """
-    k = guaranteed_rank(len(scores), Levels.of(tpr=TRAINING_TPR).alpha)
+    k = guaranteed_rank(len(scores), TRAINING_ALPHA)
     if k == 0:
         warn(
             f"{len(scores)} training rows are too few for a threshold that rejects anything; "

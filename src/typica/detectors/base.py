@@ -74,7 +74,7 @@ class Detector(OutlierMixin, Decider):
             origin = X.origin
             y = bank_labels(X) if y is None else y
             X = self._bank_rows(X)
-        self._set_provisional_threshold(self._fit(X, y))
+        self._set_provisional_threshold(self._fit(X, y), y)
         if y is not None:
             self._warn_of_labels(y)
         if origin is not None:

@@ -18,7 +18,9 @@ build and 120 MB beside the means; "ivf" finds that of all rows and of 98.5 % of
 
 from __future__ import annotations
 
-from typica.arrays import Labels, Rows, as_floating
+import numpy as np
+
+from typica.arrays import AnyArray, Labels, Rows, as_floating
 from typica.checks import choice, truth
 from typica.detectors._bases import (
     CosineDetector,
@@ -30,6 +32,8 @@ from typica.detectors._index import INDEXES, DirectionIndex
 from typica.errors import InputError
 from typica.extras import need
 from typica.head import HEAD, Head, with_head
+from typica.labels import encode_labels
+from typica.linalg import paired_cosines
 from typica.store import storable
 from typica.tags import Tags
 
@@ -99,6 +103,17 @@ class CTM(LearnsClassMeans, CosineDetector):
             raise InputError(f"{len(labels)} labels for {len(Z)} rows; pass one label per row.")
         correct = self.head.predict(as_floating(Z)) == labels
         return Z[correct], labels[correct]
+
+    def _scores_at_least(self, Z: AnyArray, labels: Labels) -> AnyArray | None:
+        """Return the cosine of each row to the mean of its own class."""
+        if self.index is not None:  # which may overlook the own class
+            return None
+        names, codes = encode_labels(labels, len(Z))
+        if not np.isin(names, self.classes_).all():  # of some, no row was correct
+            return None
+        own = np.searchsorted(self.classes_, names)[codes]
+        rows = as_floating(Z)
+        return np.asarray(paired_cosines(rows, self._like("_directions", rows)[own]))
 
     def _derive(self) -> None:
         if self.head is not None:

@@ -1,0 +1,68 @@
+"""The provisional threshold of `fit`: of many rows only the lowest scores are looked for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from typica import CTM, Head
+from typica.detectors._training_threshold import lowest_scores
+
+
+@settings(max_examples=200)
+@given(
+    scores=st.lists(st.integers(-5, 5), min_size=1, max_size=40),
+    gaps=st.lists(st.integers(0, 6), min_size=40, max_size=40),
+    data=st.data(),
+)
+def test_the_lowest_scores_are_exact_and_no_other_is_below_them(scores, gaps, data):
+    k = data.draw(st.integers(1, len(scores)))
+    scores = np.array(scores, dtype=float)
+    floors = scores - gaps[: len(scores)]
+    found = lowest_scores(lambda rows: scores[rows], floors, k)
+    assert np.sort(found)[:k].tolist() == np.sort(scores)[:k].tolist()
+    assert ((found == scores) | (found == floors)).all()
+
+
+def threshold_by_loop(means, rows):
+    """Take the 102nd lowest of the largest cosines of 2,048 rows: floor(2,049 * 0.05)."""
+    scores = []
+    for row in rows.astype(np.float64):
+        cosines = [row @ mean / np.linalg.norm(row) / np.linalg.norm(mean) for mean in means]
+        scores.append(max(cosines))
+    return sorted(scores)[102 - 1]
+
+
+@pytest.mark.parametrize("spread", [0.2, 3.0, 40.0], ids=["apart", "mixed", "all but noise"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_threshold_of_many_rows_is_that_of_all_their_scores(spread, dtype):
+    rng = np.random.default_rng(5)
+    y = rng.integers(20, size=3000)
+    Z = (rng.standard_normal((20, 8))[y] + spread * rng.standard_normal((3000, 8))).astype(dtype)
+    chosen = np.sort(np.random.default_rng(0).choice(3000, 2048, replace=False))
+    means = [Z[y == name].astype(np.float64).mean(axis=0) for name in range(20)]
+    wanted = threshold_by_loop(means, Z[chosen])
+    tolerance = 3e-6 if dtype == np.float32 else 1e-11
+    words = [f"class {name}" for name in y]
+    for labels in (y, y.tolist(), y.astype(np.uint8), words, np.array(words)):
+        assert CTM().fit(Z, labels).offset_ == pytest.approx(wanted, abs=tolerance)
+
+
+def test_zero_rows_and_classes_without_a_correct_row_are_scored_like_all_others():
+    rng = np.random.default_rng(1)
+    y = rng.integers(3, size=3000)
+    Z = np.abs(rng.standard_normal((3000, 4)))
+    Z[::10] = 0.0
+    head = Head(np.eye(4)[:3])
+    unheard_of = np.where(rng.random(3000) < 0.1, 9, y)  # a label that no row is classified as
+    chosen = np.sort(np.random.default_rng(0).choice(3000, 2048, replace=False))
+    for detector, labels in (
+        (CTM(), y),
+        (CTM(head, correct_only=True), y),
+        (CTM(head, correct_only=True), unheard_of),
+    ):
+        detector.fit(Z, labels)
+        scores = np.sort(detector.score_samples(Z[chosen]))
+        assert detector.offset_ == pytest.approx(scores[102 - 1], abs=1e-11)
