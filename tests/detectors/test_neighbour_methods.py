@@ -23,6 +23,7 @@ import typica
 from typica.detectors import KNN, LOF, Ensemble, IsolationForest, NNGuide, _search
 from typica.detectors._search import Search, kth_by_product
 from typica.head import Head
+from typica.threads import blas
 
 
 def direction(z):
@@ -251,6 +252,24 @@ def test_search_is_exact_where_the_product_cannot_tell_rows_apart(small_steps, t
     assert trace[-1][2] > 0
 
 
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    k=st.integers(1, 400),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    spread=st.floats(-5, 1),
+    length=st.sampled_from([1.0, 1e-3, 300.0]),
+)
+def test_search_is_exact_among_rows_of_one_length(seed, k, dtype, spread, length):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(1, 33)) + 10.0**spread * rng.normal(size=(460, 33))
+    rows *= length / np.linalg.norm(rows, axis=1, keepdims=True)
+    rows[rng.integers(0, 400, 40)] = rows[0]
+    bank = rows[:400].astype(dtype)
+    assert Search(bank)._full.half is None
+    assert_exact(bank, rows[360:].astype(dtype), k)
+
+
 @pytest.mark.parametrize("k", [1, 299, 300, 301, 900])
 def test_search_counts_equal_rows(k, small_steps):
     rng = np.random.default_rng(0)
@@ -295,9 +314,9 @@ def test_search_is_exact_on_mixtures(seed, k, dtype, spread):
 
 
 def test_blas_has_its_threads_back_after_a_search(small_steps):
-    before = [library["num_threads"] for library in _search.blas().info()]
+    before = [library["num_threads"] for library in blas().info()]
     Search(few_axes(1000)).kth(few_axes(40), 5)
-    assert [library["num_threads"] for library in _search.blas().info()] == before
+    assert [library["num_threads"] for library in blas().info()] == before
 
 
 @pytest.mark.parametrize("tile", [8, 2048])

@@ -15,8 +15,9 @@ all but the same distance) by measuring all.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +28,8 @@ from typica.threads import blas_threads, in_threads, one_blas_thread
 Floats = AnyArray
 
 # Queries that one thread works on at once, against TILE rows: their product stays in the cache.
-QUERIES = 512
-TILE = 1024
+QUERIES = 1024
+TILE = 512
 # Rows, or the sixteenth part of all if that is more, from which a query's limit is taken.
 SAMPLE = 4096
 KEPT = 16  # tiles whose products are not done again after the limit was taken from them
@@ -106,14 +107,23 @@ class Search:
         candidates, values, least = bound.candidates(X, wanted)
         # What the squared distances are at least: of the candidates, nearest first, and of all
         # other rows.
-        reach -= 2 * bound.margin(X)
+        margin = 2 * bound.margin(X)
+        reach -= margin
         nearer, others = reach[:, None] - 2 * values, reach - 2 * least
 
         counts = np.where(values > -np.inf, self._counts[candidates], 0)
         first = np.sum(np.cumsum(counts, axis=1) < k, axis=1) + 1  # so many candidates hold k rows
         squares = np.full(values.shape, np.inf, dtype=Q.dtype)
-        self._measure(Q, candidates, squares, np.zeros_like(first), first)
         slack = 1 + (Q.shape[1] + 4) * np.finfo(Q.dtype).eps
+        before = np.zeros_like(first)
+        if bound.axes is None:
+            # A candidate that is nearer than the last of those by more than rounding is not the
+            # k-th, and need not be measured.
+            last = np.minimum(first, values.shape[1])[:, None] - 1
+            at_most = slack**2 * (nearer + 2 * margin[:, None])
+            before = np.sum(at_most < np.take_along_axis(nearer, last, axis=1), axis=1)
+            squares[np.arange(values.shape[1]) < before[:, None]] = -1
+        self._measure(Q, candidates, squares, before, first)
         limit = slack * np.max(squares, axis=1, where=squares < np.inf, initial=0)
         # Beyond these a candidate is too far to be the k-th.
         last = np.sum(nearer <= limit[:, None], axis=1)
@@ -149,10 +159,13 @@ class Search:
 
     @cached_property
     def _full(self) -> Bound:
-        n, m = self._rows.shape
-        blocks = row_blocks(n, m, itemsize=8)
-        half = np.concatenate([_half_squares(self._rows[b] - self._mean) for b in blocks])
-        return Bound.over(self._rows, half, self._mean, None)
+        rows = self._rows
+        squares = np.concatenate([np.vecdot(R, R) for R in self._in_float64(0.0)])
+        low, high = float(squares.min()), float(squares.max())
+        if high - low <= 8 * np.finfo(rows.dtype).eps * high:  # of one length, but for rounding
+            return Bound.over(rows, np.zeros_like(self._mean), same=high / 2)
+        half = np.concatenate([_half_squares(D) for D in self._in_float64(self._mean)])
+        return Bound.over(rows, self._mean, half=half.astype(rows.dtype))
 
     @cached_property
     def _narrow(self) -> Bound | None:
@@ -164,42 +177,80 @@ class Search:
         variances, axes = np.linalg.eigh(some.T @ some)
         # Of the axes from the last; rounding may leave variances slightly negative.
         share = np.cumsum(variances)
-        # And one column for the rest: 16, 32, ...
-        kept = int(np.sum(share > SPARE * share[-1])) // 16 * 16 + 15
+        wanted = int(np.sum(share > SPARE * share[-1]))
+        # And one column for the rest, and one for what is taken off: 16, 32, ...
+        kept = (wanted + 1) // 16 * 16 + 14
         if kept > m // 2:
             return None
         axes = axes[:, m - kept :]
-        parts = (_project(self._rows[b] - self._mean, axes) for b in row_blocks(n, m, itemsize=8))
-        rows = np.concatenate([part.astype(self._rows.dtype) for part in parts])
-        return Bound.over(rows, self._full.half, self._mean, axes)
+        parts = []
+        for D in self._in_float64(self._mean):
+            part = np.column_stack([_project(D, axes), -_half_squares(D)])
+            parts.append(part.astype(self._rows.dtype))
+        return Bound.over(np.concatenate(parts), self._mean, axes=axes)
+
+    def _in_float64(self, origin: Any) -> Iterator[NDArray[np.float64]]:
+        """Yield the rows, block after block, measured from a point."""
+        n, m = self._rows.shape
+        for block in row_blocks(n, m, itemsize=8):
+            yield self._rows[block] - np.asarray(origin, np.float64)
+
+
+class _Memory:
+    """What one tile after the other writes to: memory that is asked for anew comes slowly."""
+
+    def __init__(self, n: int, width: int, dtype: np.dtype[Any]) -> None:
+        self._n = n
+        self._values = np.empty(n * width, dtype)
+        self._flags = np.empty(n * width, np.bool)
+
+    def values(self, width: int) -> Floats:
+        """Return room for a number of each query and each row of a tile, (n, width)."""
+        return self._values[: self._n * width].reshape(self._n, width)
+
+    def flags(self, width: int) -> NDArray[np.bool]:
+        """Return room for a yes or no of each, (n, width)."""
+        return self._flags[: self._n * width].reshape(self._n, width)
 
 
 class Bound(NamedTuple):
-    """An upper bound x·rows_j - half_j on s, up to a constant per query, for any width of rows."""
+    """An upper bound x·rows_j - half_j on s, up to a constant per query, for any width of rows.
+
+    half: None where the product holds it already, or where it is the same for all rows. mean: what
+    queries are measured from. same: what is then taken off all products. size: of the longest row,
+    and of the largest half.
+    """
 
     rows: Floats
-    half: Floats
+    half: Floats | None
     mean: NDArray[np.float64]
     axes: NDArray[np.float64] | None
+    same: float
     size: tuple[float, float]
 
     @classmethod
     def over(
-        cls, rows: Floats, half: Floats, mean: NDArray[np.float64], axes: NDArray[np.float64] | None
+        cls,
+        rows: Floats,
+        mean: NDArray[np.float64],
+        *,
+        half: Floats | None = None,
+        axes: NDArray[np.float64] | None = None,
+        same: float = 0.0,
     ) -> Bound:
-        """Set a bound up from its rows (N, w) and what is taken off their products, (N,)."""
-        half = half.astype(rows.dtype)
+        """Set a bound up from its rows (N, w)."""
         squares = [float(np.vecdot(rows[b], rows[b]).max()) for b in row_blocks(*rows.shape)]
-        size = (max(squares) ** 0.5, float(half.max()))
-        return cls(rows, half, mean, axes, size)
+        largest = same if half is None else float(half.max())
+        return cls(rows, half, mean, axes, same, (max(squares) ** 0.5, largest))
 
     def queries(self, Q: Floats) -> tuple[Floats, NDArray[np.float64]]:
         """Return X (n, w) to multiply, and r (n,): |q - b_j|² >= r - 2 (x·rows_j - half_j)."""
         D = Q - self.mean
         squares = np.vecdot(D, D)
         if self.axes is None:  # then the rows are not moved to the mean
-            return D.astype(Q.dtype), squares + 2 * D @ self.mean
-        return _project(D, self.axes).astype(Q.dtype), squares
+            return D.astype(Q.dtype), squares + 2 * D @ self.mean + 2 * self.same
+        X = np.column_stack([_project(D, self.axes), np.ones(len(D))])
+        return X.astype(Q.dtype), squares
 
     def candidates(self, X: Floats, wanted: int) -> tuple[NDArray[np.int64], Floats, Floats]:
         """Return for each query about `wanted` rows, their values, (n, p), falling, and a limit.
@@ -208,14 +259,16 @@ class Bound(NamedTuple):
         in -inf. One that has more than PATIENCE times those wanted is given up.
         """
         tiles, ahead = _tiles(len(self.rows))
+        memory = _Memory(len(X), len(self.rows[tiles[0]]), X.dtype)
         known = {tile.start: self._values(X, tile) for tile in ahead[:KEPT]}
-        least = self._limit(X, wanted, ahead, known)
+        least = self._limit(X, wanted, ahead, known, memory)
         found = np.zeros(len(X), dtype=np.int64)
         parts = []
         for tile in tiles:
-            S = known.pop(tile.start) if tile.start in known else self._values(X, tile)
+            S = known.pop(tile.start) if tile.start in known else self._values(X, tile, memory)
             limit = np.where(found > PATIENCE * wanted, np.inf, least)
-            places = np.flatnonzero(limit[:, None] <= S)
+            reached = np.less_equal(limit[:, None], S, out=memory.flags(S.shape[1]))
+            places = np.flatnonzero(reached)
             query, column = np.divmod(places, S.shape[1])
             parts.append((query, tile.start + column * tile.step, S.ravel()[places]))
             found += np.bincount(query, minlength=len(X))
@@ -223,14 +276,21 @@ class Bound(NamedTuple):
         found[found > PATIENCE * wanted] = 0
         return *_side_by_side(query, row, value, found), least
 
-    def _values(self, X: Floats, tile: slice) -> Floats:
+    def _values(self, X: Floats, tile: slice, memory: _Memory | None = None) -> Floats:
         """Return the bound (n, t) on s of each query and each row of a tile."""
-        S = X @ self.rows[tile].T
-        S -= self.half[tile]
+        rows = self.rows[tile]
+        S = np.matmul(X, rows.T, out=None if memory is None else memory.values(len(rows)))
+        if self.half is not None:
+            S -= self.half[tile]
         return np.asarray(S)
 
     def _limit(
-        self, X: Floats, wanted: int, ahead: list[slice], known: dict[int, Floats]
+        self,
+        X: Floats,
+        wanted: int,
+        ahead: list[slice],
+        known: dict[int, Floats],
+        memory: _Memory,
     ) -> Floats:
         """Return for each query what about `wanted` rows reach, judging by the tiles `ahead`.
 
@@ -243,9 +303,9 @@ class Bound(NamedTuple):
         rank = -(-wanted * size // n)
         tops = []
         for tile in ahead:
-            S = known[tile.start] if tile.start in known else self._values(X, tile)
+            S = known[tile.start] if tile.start in known else self._values(X, tile, memory)
             # The largest of groups of 8 hold nearly the same `rank` largest, and are fewer.
-            tops.append(_largest_of_eight(S) if size >= 32 * rank else S)
+            tops.append(_largest_of_eight(S) if size >= 32 * rank else S.copy())
         return np.asarray(np.partition(np.concatenate(tops, axis=1), -rank, axis=1)[:, -rank])
 
     def margin(self, X: Floats) -> NDArray[np.float64]:
@@ -264,8 +324,8 @@ def kth_by_product(Q: Array, rows: Array, k: int) -> Array:
     xp = namespace(Q)
     values: Array = None
     index: Array = None
-    for start in range(0, rows.shape[0], 16 * TILE):
-        S = Q @ rows[start : min(start + 16 * TILE, rows.shape[0]), :].T
+    for start in range(0, rows.shape[0], 32 * TILE):
+        S = Q @ rows[start : min(start + 32 * TILE, rows.shape[0]), :].T
         found = _largest(S, min(k, S.shape[1]))
         if values is None:
             values, index = _at(S, found), found + start
