@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from typica.arrays import AnyArray, Array, as_features, check_finite, like, to_numpy
+from typica.arrays import AnyArray, Array, Labels, as_features, check_finite, like, to_numpy
 from typica.checks import Parameter
 from typica.errors import FormatError, InputError, about, argument, border, by_caller
+from typica.linalg import Floats
 from typica.store import State, storable
 
 
@@ -104,6 +105,30 @@ HEAD = Parameter(
 def with_head() -> str:
     """Return how a head is passed: `head=typica.Head(weight, bias)`, or `--head FILE`."""
     return by_caller("head=typica.Head(weight, bias)", argument("head", "FILE"))
+
+
+def zero_logits(head: Head | None, m: int) -> Floats:
+    """Return o = -pinv(W) b (m,), the shortest feature whose logits are nearest to zero.
+
+    W, b: the head's. Without a head it is zero.
+
+    >>> zero_logits(Head(np.eye(2), [1.0, -2.0]), 2)
+    array([-1.,  2.])
+    """
+    if head is None:
+        return np.zeros(m)
+    W = head.weight.astype(np.float64)
+    rounding = np.finfo(head.weight.dtype).eps * max(W.shape)
+    return np.asarray(-np.linalg.pinv(W, rcond=rounding) @ head.bias)
+
+
+def check_known(labels: Labels | None, head: Head) -> None:
+    """Raise if a label is not a class of the head."""
+    unknown = np.setdiff1d(np.asarray(labels), head.classes)
+    if len(unknown):
+        raise InputError(
+            f"label {unknown[0]!s} is not a class of the head; remove its rows, or rename it."
+        )
 
 
 def _weight(weight: Any) -> AnyArray:

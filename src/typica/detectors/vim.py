@@ -19,16 +19,14 @@ import numpy as np
 from typica.arrays import Array, Labels, Rows, as_floating, row_blocks
 from typica.detectors._bases import (
     PrincipalDetector,
-    Residuals,
     Totals,
     TwoPasses,
     overflow_as_minus_infinity,
     principal_dim,
-    zero_logits,
 )
 from typica.errors import InputError
-from typica.head import with_head
-from typica.linalg import logsumexp, principal_axes, row_max
+from typica.head import with_head, zero_logits
+from typica.linalg import Residuals, logsumexp, principal_axes, row_max
 from typica.store import storable
 from typica.tags import Tags
 

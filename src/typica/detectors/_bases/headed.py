@@ -24,15 +24,6 @@ def check_classes(moments: Moments, head: Head, what: str = "samples") -> NDArra
     return np.searchsorted(moments.classes, head.classes)
 
 
-def check_known(labels: Labels | None, head: Head) -> None:
-    """Raise if a label is not a class of the head."""
-    unknown = np.setdiff1d(np.asarray(labels), head.classes)
-    if len(unknown):
-        raise InputError(
-            f"label {unknown[0]!s} is not a class of the head; remove its rows, or rename it."
-        )
-
-
 class HeadedDetector(Detector):
     """A detector of features and what the head makes of them; logits match a row with classes."""
 
