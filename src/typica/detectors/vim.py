@@ -25,7 +25,7 @@ from typica.detectors._bases import (
     principal_dim,
 )
 from typica.errors import InputError
-from typica.head import with_head, zero_logits
+from typica.head import head_to_pass, zero_logits
 from typica.linalg import Residuals, logsumexp, principal_axes, row_max
 from typica.store import storable
 from typica.tags import Tags
@@ -105,7 +105,7 @@ class ViM(PrincipalDetector, TwoPasses):
 
     def _logits(self, Z: Array) -> Array:
         if self.head is None:
-            raise InputError(f"no head; pass {with_head()}.")
+            raise InputError(f"no head; pass {head_to_pass()}.")
         return self.head.logits(Z)
 
     def _typicality(self, Z: Array) -> Array:

@@ -9,7 +9,7 @@ from typica.arrays import Array, Labels, like
 from typica.detectors.base import Detector
 from typica.errors import InputError
 from typica.estimator import LearnsMoments
-from typica.head import Head, with_head
+from typica.head import Head, head_to_pass
 from typica.moments import Moments
 
 
@@ -32,7 +32,7 @@ class HeadedDetector(Detector):
     @property
     def _head(self) -> Head:
         if self.head is None:
-            raise InputError(f"no head; pass {with_head()}.")
+            raise InputError(f"no head; pass {head_to_pass()}.")
         return self.head
 
     def _similarities(self, Z: Array) -> Array:
