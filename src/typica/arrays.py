@@ -69,10 +69,10 @@ def to_numpy(x: Any) -> AnyArray:
     return np.asarray(x)
 
 
-def outline(value: Any) -> str | None:
-    """Return what to show of an array in place of its numbers; None for what is not one.
+def shape_text(value: Any) -> str | None:
+    """Return the shape of an array in words; None for what is not an array.
 
-    >>> outline(np.zeros((150, 384))), outline("cosine")
+    >>> shape_text(np.zeros((150, 384))), shape_text("cosine")
     ('array of 150 x 384', None)
     """
     shape = getattr(value, "shape", None)
@@ -93,7 +93,7 @@ def like(a: AnyArray, Z: Array) -> Array:
 
 
 def by_sklearn(model: Any, method: str, Z: Array, dtype: Any = None) -> Array:
-    """Return what a method of a fitted scikit-learn model makes of Z, in the backend of Z.
+    """Convert Z to NumPy, call a method of a scikit-learn model, and convert back to Z's backend.
 
     dtype: what the model is given, if not that of Z.
     """
@@ -186,6 +186,11 @@ def as_floating(Z: Array) -> Array:
         return Z
     half = xp.isdtype(Z.dtype, "real floating")
     return xp.astype(Z, xp.float32 if half else xp.float64)
+
+
+def fits_float32(Z: AnyArray) -> bool:
+    """Tell whether float32 holds an array as it is."""
+    return Z.dtype.kind == "f" and Z.dtype.itemsize <= 4
 
 
 def check_finite(Z: Array, first_row: int = 0) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from typica.errors import InputError, given
-from typica.written_numbers import exact
+from typica.written_numbers import exact, meant_decimal
 
 
 @dataclass(frozen=True)
@@ -236,11 +236,4 @@ def check_share(value: Any, name: str, zero: bool = False, one: bool = False) ->
         raise InputError(
             f"{given(name, value)} is not a share; pass a number {least} 0 and {most} 1."
         )
-    return share if not isinstance(value, float | np.floating) else _shortest(share)
-
-
-def _shortest(share: Fraction) -> Fraction:
-    """Return the decimal of at most 15 places that was meant by a float, if there is one."""
-    short = exact(round(float(share), 15))
-    is_meant = short and abs(short - share) < Fraction(1, 2**53)
-    return short if is_meant else share
+    return share if not isinstance(value, float | np.floating) else meant_decimal(share)

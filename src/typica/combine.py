@@ -41,7 +41,7 @@ class Null(NamedTuple):
 
     @classmethod
     def of(cls, values: Floats) -> Null | None:
-        """Return those of finite values; None where they do not vary."""
+        """Return those of combined p-values' finite statistics; None where these do not vary."""
         finite = values[np.isfinite(values)]
         if len(finite) < 2 or not finite.var() > 0:
             return None

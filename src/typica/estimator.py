@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -27,7 +26,7 @@ from typica import store
 from typica.arrays import Array, Labels, Rows, as_features, is_traced, like, to_numpy
 from typica.checks import Parameter, check_parameters, is_number
 from typica.errors import InputError, argument, border, by_caller
-from typica.head import with_head
+from typica.head import head_to_pass
 from typica.labels import as_labels
 from typica.moments import Moments
 from typica.store import State
@@ -35,18 +34,7 @@ from typica.tags import Tags
 
 
 class NotFittedError(InputError, exceptions.NotFittedError):
-    """An estimator that has not learnt, or is not calibrated, was asked to decide."""
-
-
-def is_pipeline(value: Any) -> bool:
-    """Tell whether a value is a scikit-learn Pipeline, without loading Pipelines to find out.
-
-    >>> from sklearn.pipeline import make_pipeline
-    >>> is_pipeline(make_pipeline("passthrough")), is_pipeline(Estimator())
-    (True, False)
-    """
-    loaded = sys.modules.get("sklearn.pipeline")
-    return loaded is not None and isinstance(value, loaded.Pipeline)
+    """An `Estimator` that has not learnt, or is not calibrated, was asked to decide."""
 
 
 def _mergeable(estimator: Estimator) -> bool:
@@ -229,7 +217,7 @@ class Estimator(BaseEstimator):
     def _check_parameters(self) -> None:
         """Check the constructor's parameters before work starts."""
         if self.tags.needs_head and getattr(self, "head", None) is None:
-            raise InputError(f"no head; pass {with_head()}.")
+            raise InputError(f"no head; pass {head_to_pass()}.")
         check_parameters(self.params, self)
 
     def _check_labels(self, y: Any) -> Labels | None:
@@ -265,7 +253,7 @@ class Estimator(BaseEstimator):
     def _forget(self, keep: tuple[str, ...] = ("n_features_in_", "feature_names_in_")) -> None:
         """Drop what an earlier fit has left, but not what this one's check has just set."""
         self._drop_derived()
-        for name in [key for key in store.fitted_state(self) if key not in keep]:
+        for name in [key for key in store.state_to_store(self) if key not in keep]:
             delattr(self, name)
 
     def state(self) -> State:
@@ -275,14 +263,14 @@ class Estimator(BaseEstimator):
                 "this detector holds objects that only pickle can store; "
                 "fit it again where it is needed."
             )
-        return {"params": self.get_params(deep=False), "fitted": store.fitted_state(self)}
+        return {"params": self.get_params(deep=False), "fitted": store.state_to_store(self)}
 
     @classmethod
     def from_state(cls, state: State) -> Self:
         """Rebuild an estimator from what was stored."""
         estimator = cls(**state["params"])
         cls._check_numbers(state["fitted"])
-        store.set_state(estimator, state["fitted"])
+        store.restore_state(estimator, state["fitted"])
         return estimator
 
     @classmethod

@@ -200,7 +200,7 @@ def sha256(*files: Path) -> str:
 
 
 def digest_of(value: Any) -> str:
-    """Return the SHA-256 of a JSON value in its one text: keys sorted, nothing between.
+    """Return the digest of plain data, as `sha256` that of a file; its keys may come in any order.
 
     >>> digest_of({"b": 1, "a": 2}) == digest_of({"a": 2, "b": 1})
     True
@@ -209,17 +209,17 @@ def digest_of(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def arriving_lines(stream: io.BufferedReader | io.BytesIO, most: int) -> Iterator[list[str]]:
-    r"""Yield the lines of a stream as they come, up to `most` at a time, without their ends.
+def file_lines(file: io.BufferedReader | io.BytesIO, most: int) -> Iterator[list[str]]:
+    r"""Yield the lines of an open file as they come, up to `most` at a time, without their ends.
 
-    What is there is yielded at once: nobody waits for a slow stream to fill a buffer.
+    What is there is yielded at once: nobody waits for a slow pipe to fill a buffer.
 
     >>> import io
-    >>> list(arriving_lines(io.BytesIO(b"a\nb\nc"), 2))
+    >>> list(file_lines(io.BytesIO(b"a\nb\nc"), 2))
     [['a', 'b'], ['c']]
     """
     rest = b""
-    while piece := stream.read1(CHUNK):
+    while piece := file.read1(CHUNK):
         *whole, rest = (rest + piece).split(b"\n")
         for start in range(0, len(whole), most):
             yield _texts(whole[start : start + most])

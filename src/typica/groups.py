@@ -135,7 +135,7 @@ def judge_groups(
     sizes = np.bincount(codes)
     first = np.cumsum(sizes) - sizes  # where each group begins in that order
     adjusted = np.empty(len(p_values))
-    adjusted[order] = _adjusted(p_values[order], codes[order], sizes, first)
+    adjusted[order] = _adjusted_in_groups(p_values[order], codes[order], sizes, first)
     of_groups = adjusted[order[first]]
     level = _level(of_groups, alpha, fdr)
     strange = adjusted <= level * ROUNDING
@@ -169,7 +169,7 @@ def named_groups(groups: Any, n: int) -> tuple[AnyArray, Places]:
             f"{argument('groups')} of shape {ids.shape} for {n} rows; pass the group of each row."
         )
     if ids.dtype.kind == "O":
-        ids = _texts(ids)
+        ids = _plain_groups(ids)
     if ids.dtype.kind not in "iubUS":
         raise InputError(
             f"{argument('groups')} of type {ids.dtype}; pass whole numbers or texts, one per row."
@@ -181,8 +181,8 @@ def named_groups(groups: Any, n: int) -> tuple[AnyArray, Places]:
     return names[order], rank[codes]
 
 
-def _texts(ids: AnyArray) -> AnyArray:
-    """Return objects, as pandas has them, as texts or whole numbers; they are of one kind."""
+def _plain_groups(ids: AnyArray) -> AnyArray:
+    """Return the rows' groups, objects as pandas has them, as texts or whole numbers: one kind."""
     values = ids.tolist()
     for kind in (str, int):
         if all(isinstance(value, kind) for value in values):
@@ -193,8 +193,8 @@ def _texts(ids: AnyArray) -> AnyArray:
     )
 
 
-def _adjusted(p: Floats, codes: Places, sizes: Places, first: Places) -> Floats:
-    """Return the adjusted p-values of rows that are sorted by group and p-value."""
+def _adjusted_in_groups(p: Floats, codes: Places, sizes: Places, first: Places) -> Floats:
+    """Return the p-values of rows adjusted within their groups; sorted by group and p-value."""
     ranks = np.arange(len(p)) - first[codes] + 1
     products = p * sizes[codes] / ranks
     # The least from each row to the end of its group, for all groups at once: whole numbers stand

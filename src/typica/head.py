@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from typica.arrays import AnyArray, Array, as_features, check_finite, like, to_numpy
+from typica.arrays import AnyArray, Array, Labels, as_features, check_finite, like, to_numpy
 from typica.checks import Parameter
-from typica.errors import FormatError, InputError, about, argument, border, by_caller
+from typica.errors import InputError, about, argument, border, by_caller
+from typica.linalg import Floats
 from typica.store import State, storable
 
 
@@ -101,9 +101,33 @@ HEAD = Parameter(
 )
 
 
-def with_head() -> str:
-    """Return how a head is passed: `head=typica.Head(weight, bias)`, or `--head FILE`."""
+def head_to_pass() -> str:
+    """Return how a missing `Head` is passed: `head=typica.Head(weight, bias)`, or `--head FILE`."""
     return by_caller("head=typica.Head(weight, bias)", argument("head", "FILE"))
+
+
+def zero_logits(head: Head | None, m: int) -> Floats:
+    """Return o = -pinv(W) b (m,), the shortest feature whose logits are nearest to zero.
+
+    W, b: the head's. Without a head it is zero.
+
+    >>> zero_logits(Head(np.eye(2), [1.0, -2.0]), 2)
+    array([-1.,  2.])
+    """
+    if head is None:
+        return np.zeros(m)
+    W = head.weight.astype(np.float64)
+    rounding = np.finfo(head.weight.dtype).eps * max(W.shape)
+    return np.asarray(-np.linalg.pinv(W, rcond=rounding) @ head.bias)
+
+
+def check_known(labels: Labels | None, head: Head) -> None:
+    """Raise if a label is not a class of the head."""
+    unknown = np.setdiff1d(np.asarray(labels), head.classes)
+    if len(unknown):
+        raise InputError(
+            f"label {unknown[0]!s} is not a class of the head; remove its rows, or rename it."
+        )
 
 
 def _weight(weight: Any) -> AnyArray:
@@ -128,18 +152,3 @@ def _floats(a: AnyArray) -> AnyArray:
     a = np.array(a, dtype=np.float64 if a.dtype == np.float64 else np.float32)
     a.flags.writeable = False
     return a
-
-
-def class_names(labels: AnyArray, classes: Sequence[str] | None) -> AnyArray:
-    """Return a bank's labels as the names of its classes, where it has any.
-
-    >>> class_names(np.array([1, 0]), ["cat", "dog"])
-    array(['dog', 'cat'], dtype='<U3')
-    """
-    if classes is None or labels.dtype.kind not in "iu":
-        return labels
-    if not 0 <= labels.min() <= labels.max() < len(classes):
-        raise FormatError(
-            "labels that none of its classes has, the bank is damaged; write it again."
-        )
-    return np.asarray(np.array(classes)[labels])

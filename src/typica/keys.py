@@ -11,9 +11,13 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from typica.arrays import Rows
+from typica.threads import blas_threads, in_threads
+
 Keys = NDArray[np.uint64]
 
 STEP = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: SplitMix64's own step
+_BLOCK_BYTES = 2**21  # several arrays of this size stay in the cache
 
 
 def scrambled(x: Keys) -> Keys:
@@ -46,3 +50,32 @@ def row_keys(source: str, start: int, count: int) -> Keys:
     """
     numbers = np.arange(start, start + count, dtype=np.uint64)
     return scrambled((scrambled(numbers + STEP) ^ text_keys([source])) + STEP)
+
+
+def row_sums(Z: Rows) -> Keys:
+    """Return for each row the sum of its numbers' bits, times an odd factor per column, mod 2^64.
+
+    Numbers are looked at in float64, where equal ones of any dtype have equal bits.
+    """
+    columns = np.arange(1, Z.shape[1] + 1, dtype=np.uint64)
+    factors = scrambled(columns * STEP) | np.uint64(1)
+    threads = blas_threads() if Z.nbytes > _BLOCK_BYTES else 1
+    parts = in_threads(lambda part: _part_sums(part, factors), np.array_split(Z, threads), threads)
+    return np.concatenate(list(parts))
+
+
+def _part_sums(Z: Rows, factors: Keys) -> Keys:
+    """Return the `row_sums` of some rows, by blocks."""
+    sums = np.empty(len(Z), np.uint64)
+    step = max(1, _BLOCK_BYTES // (8 * Z.shape[1]))
+    # Memory that every block uses again: new pages would cost more than the sums.
+    numbers, upper = np.empty((2, step, Z.shape[1]))
+    for start in range(0, len(Z), step):
+        rows = Z[start : start + step]
+        np.add(rows, 0.0, out=numbers[: len(rows)])  # the sum turns -0.0 into 0.0
+        bits, halves = (each[: len(rows)].view(np.uint64) for each in (numbers, upper))
+        # The lower half of a number that was narrower is zero, and would stay so in the sum.
+        np.right_shift(bits, np.uint64(32), out=halves)
+        np.bitwise_xor(bits, halves, out=bits)
+        np.einsum("ij,j->i", bits, factors, out=sums[start : start + step])
+    return sums

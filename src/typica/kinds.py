@@ -129,11 +129,11 @@ def _array(array: Any) -> Kind | None:
 
 def _npz(path: Path) -> Kind | None:
     with zipfile.ZipFile(path) as archive:
-        return _named(name.removesuffix(".npy") for name in archive.namelist())
+        return _kind_by_arrays(name.removesuffix(".npy") for name in archive.namelist())
 
 
-def _named(names: Iterable[str]) -> Kind | None:
-    """Tell by the names of arrays."""
+def _kind_by_arrays(names: Iterable[str]) -> Kind | None:
+    """Tell what a file is by the names of the arrays in it."""
     known = {name.rpartition(".")[2] for name in names}
     if "images" in known:
         return Kind.IMAGES
@@ -150,7 +150,7 @@ def _safetensors(path: Path) -> Kind | None:
         header = json.loads(file.read(size))
     text = header.pop("__metadata__", {}).get("typica")
     if text is None:
-        return _named(header)
+        return _kind_by_arrays(header)
     tag = next(iter(json.loads(text)["content"]))
     others = {"$head": Kind.HEAD, "$monitor": Kind.MONITOR, "$perceptron": Kind.NETWORK}
     return others.get(tag, Kind.DETECTOR)

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray, Labels, to_numpy
-from typica.errors import InputError
+from typica.errors import FormatError, InputError
 
-_INT64 = np.iinfo(np.int64)
+_ROWS_OF_EACH = 32  # class, in the mean: so far into shuffled rows, one of every class has come
 
 
 def as_labels(y: Any) -> Labels:
@@ -106,20 +106,26 @@ def _is_whole(label: Any) -> bool:
     return whole and -(2**63) <= int(label) < 2**63
 
 
-def labels_of_texts(texts: Sequence[str]) -> AnyArray:
-    """Return labels that were read as texts: whole numbers where all are, else the texts.
+def first_rows_of_classes(codes: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return the number of the first row of each class, by the classes' numbers of all rows."""
+    first = np.empty(codes.max() + 1, np.int64)
+    begin = codes[: _ROWS_OF_EACH * first.size]
+    if not np.bincount(begin, minlength=first.size).all():
+        begin = codes
+    first[begin[::-1]] = np.arange(begin.size)[::-1]  # where indices repeat, the last value stays
+    return first
 
-    >>> labels_of_texts(["3", "-1"]), labels_of_texts(["3", "--5"]), labels_of_texts(["3", "²"])
-    (array([ 3, -1]), array(['3', '--5'], dtype='<U3'), array(['3', '²'], dtype='<U1'))
+
+def class_names(labels: AnyArray, classes: Sequence[str] | None) -> AnyArray:
+    """Return a bank's labels as the names of its classes, where it has any.
+
+    >>> class_names(np.array([1, 0]), ["cat", "dog"])
+    array(['dog', 'cat'], dtype='<U3')
     """
-    if not all(map(_is_whole_text, texts)):
-        return np.array(texts)
-    numbers = [int(text) for text in texts]
-    if any(not _INT64.min <= number <= _INT64.max for number in numbers):
-        return np.array(texts)
-    return np.array(numbers, dtype=np.int64)
-
-
-def _is_whole_text(text: str) -> bool:
-    digits = text.removeprefix("-")
-    return digits.isascii() and digits.isdigit()
+    if classes is None or labels.dtype.kind not in "iu":
+        return labels
+    if not 0 <= labels.min() <= labels.max() < len(classes):
+        raise FormatError(
+            "labels that none of its classes has, the bank is damaged; write it again."
+        )
+    return np.asarray(np.array(classes)[labels])

@@ -1,4 +1,4 @@
-"""The pure kernels that several methods share: directions of rows, the softmax family, scatters.
+"""Pure kernels of the methods: directions and distances of rows, softmax, scatters, residuals.
 
 They take arrays of any backend unless their types say NumPy, keep the dtype, and never write to
 their input.
@@ -6,10 +6,12 @@ their input.
 
 from __future__ import annotations
 
+from typing import NamedTuple, Self
+
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import AnyArray, Array, is_numpy, is_traced, namespace
+from typica.arrays import AnyArray, Array, is_numpy, is_traced, like, namespace
 
 Floats = NDArray[np.float64]
 
@@ -51,6 +53,17 @@ def units(Z: Array) -> tuple[Array, Array]:
     return Z / xp.sqrt(xp.where(zero, one, xp.vecdot(Z, Z)))[:, None], zero
 
 
+def unit_length(Z: Array) -> Array:
+    """Return the rows of Z (n, m) divided by their lengths; zero rows stay zero.
+
+    >>> unit_length(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    array([[0.6, 0.8],
+           [0. , 0. ]])
+    """
+    Z, lengths, _ = directed(Z)  # the length of a zero row is given as 1
+    return Z / lengths[:, None]
+
+
 def radial(Z: Array, exponent: float) -> Array:
     """Return z / |z|^exponent for the rows z of Z (n, m); zero rows stay zero.
 
@@ -68,6 +81,21 @@ def radial(Z: Array, exponent: float) -> Array:
     roots = xp.sqrt(xp.where(zero, one, xp.vecdot(Z, Z)))
     lengths = largest * roots
     return Z * (lengths ** (1.0 - float(exponent)) / roots)[:, None]
+
+
+def polar(X: Array) -> tuple[Array, Array]:
+    """Return the lengths (n,) and directions (n, m) of the rows of X (n, m); 0 for a zero row.
+
+    >>> polar(np.array([[3.0, 4.0]]))
+    (array([5.]), array([[0.6, 0.8]]))
+    """
+    xp = namespace(X)
+    largest = xp.max(xp.abs(X), axis=1)
+    some = largest > 0
+    ones = xp.ones_like(largest)
+    X = X / xp.where(some, largest, ones)[:, None]  # so that squares neither overflow nor underflow
+    lengths = xp.sqrt(xp.where(some, xp.vecdot(X, X), ones))
+    return largest * lengths, X / lengths[:, None]
 
 
 def directed(Z: Array) -> tuple[Array, Array, Array]:
@@ -94,7 +122,7 @@ def _sum_of_squares(Z: Array) -> Array:
 
 
 def max_cosine(Z: Array, directions: Array) -> Array:
-    """Return max_k cos(directions_k, z) for each row z of Z, -1 where z is zero.
+    """Return the largest of the `cosines` of each row of Z and all directions, -1 of a zero row.
 
     Z (n, m); directions (C, m) of length 1, in the backend and dtype of Z.
 
@@ -103,12 +131,12 @@ def max_cosine(Z: Array, directions: Array) -> Array:
     """
     xp = namespace(Z)
     Z, lengths, zero = directed(Z)
-    best = _largest_product(Z, directions) / lengths
+    best = _max_of_product(Z, directions) / lengths
     return xp.where(zero, xp.full_like(best, NO_DIRECTION), best)
 
 
-def _largest_product(Z: Array, directions: Array) -> Array:
-    """Return the largest product of each row of Z with the directions, which may be millions."""
+def _max_of_product(Z: Array, directions: Array) -> Array:
+    """Return the row maxima (n,) of Z @ directions.T, tile by tile: there may be millions."""
     xp = namespace(Z)
     first, *others = tiles(Z, directions)
     best = row_max(Z @ directions[first, :].T)
@@ -129,7 +157,7 @@ def row_max(S: Array) -> Array:
 
 
 def tiles(Z: Array, directions: Array) -> list[slice]:
-    """Return the runs of directions that the rows of Z are multiplied with; all in a trace.
+    """Return the slices by which the matrix product Z @ directions.T is tiled; one in a trace.
 
     >>> tiles(np.zeros((1, 2)), np.zeros((TILE + 1, 2)))
     [slice(0, 8192, None), slice(8192, 8193, None)]
@@ -162,6 +190,91 @@ def cosines(Z: Array, directions: Array) -> Array:
     Z, lengths, zero = directed(Z)
     products = (Z @ directions.T) / lengths[:, None]
     return xp.where(zero[:, None], xp.full_like(products, NO_DIRECTION), products)
+
+
+def paired_distances(A: Array, B: Array) -> Array:
+    """Return |a - b| of each row of A (n, m) and its own of B; where it is 0, so is its gradient.
+
+    >>> paired_distances(np.array([[0.0, 3.0], [1.0, 1.0]]), np.array([[4.0, 0.0], [1.0, 1.0]]))
+    array([5., 0.])
+    """
+    D = A - B
+    return safe_root(namespace(A).sum(D * D, axis=1))
+
+
+def squares_to_nearest(U: Array, V: Array) -> Array:
+    """Return the squared distance from each row of U (n, r) to the nearest row of V (C, r).
+
+    >>> squares_to_nearest(np.array([[3.0, 4.0], [9.0, 9.0]]), np.array([[0.0, 0.0], [9.0, 8.0]]))
+    array([25.,  1.])
+    """
+    xp = namespace(U)
+    closest = xp.argmax(U @ V.T - xp.vecdot(V, V) / 2, axis=1)
+    D = U - xp.take(V, closest, axis=0)
+    return xp.vecdot(D, D)
+
+
+def half_squares(U: Array, V: Array) -> Array:
+    """Return minus half the squared distances (n, C) between rows of U (n, r) and V (C, r)."""
+    xp = namespace(U)
+    halves = U @ V.T - xp.vecdot(V, V) / 2 - (xp.vecdot(U, U) / 2)[:, None]
+    return xp.where(halves > 0, xp.zeros_like(halves), halves)
+
+
+# Selections, sums and roots of the numbers of a row
+
+
+def positive_part(Z: Array) -> Array:
+    """Return max(Z, 0), whose gradient at 0 is 0."""
+    xp = namespace(Z)
+    return xp.where(Z > 0, Z, xp.zeros_like(Z))
+
+
+def k_largest(P: Array, k: int) -> Array:
+    """Return the k largest numbers of each row of P (n, m), in any order.
+
+    >>> sorted(k_largest(np.array([[5.0, 1.0, 7.0]]), 2)[0].tolist())
+    [5.0, 7.0]
+    """
+    first = P.shape[1] - k
+    ordered = np.partition(P, first, axis=1) if is_numpy(P) else namespace(P).sort(P, axis=1)
+    return ordered[:, first:]
+
+
+def mean_of_largest(S: Array, k: int) -> Array:
+    """Return the mean of the k largest numbers of each row of S (n, m).
+
+    >>> mean_of_largest(np.array([[1.0, 4.0, 2.0]]), k=2)
+    array([3.])
+    """
+    xp = namespace(S)
+    largest = xp.topk(S, k, dim=1).values if hasattr(xp, "topk") else k_largest(S, k)
+    return xp.mean(largest, axis=1)
+
+
+def sum_in_units(P: Array, unit: Array) -> Array:
+    """Return the sums (n, 1) of the rows of P in units (n, 1), which keep them from overflow."""
+    return namespace(P).sum(P / unit, axis=1, keepdims=True)
+
+
+def row_unit(top: Array) -> Array:
+    """Return the largest number (n, 1) in each row, 1 where that is 0: safe to divide by."""
+    xp = namespace(top)
+    most = xp.max(top, axis=1, keepdims=True)
+    return xp.where(most > 0, most, xp.ones_like(most))
+
+
+def safe_root(squares: Array) -> Array:
+    """Return the roots of numbers >= 0, whose gradient at 0 is 0.
+
+    >>> safe_root(np.array([0.0, 4.0]))
+    array([0., 2.])
+    """
+    xp = namespace(squares)
+    zero = squares == 0
+    # The root of 1 in place of 0, so that no NaN enters the gradient.
+    roots = xp.sqrt(xp.where(zero, xp.ones_like(squares), squares))
+    return xp.where(zero, xp.zeros_like(squares), roots)
 
 
 # The softmax family
@@ -200,12 +313,12 @@ def log_softmax(L: Array) -> Array:
     return L - xp.log(xp.sum(xp.exp(L), axis=1, keepdims=True))
 
 
-def surplus(L: Array) -> Array:
-    """Return softmax(L) - 1/C for the logits L (n, C), precise where the softmax is nearly uniform.
+def softmax_surplus(L: Array) -> Array:
+    """Return softmax(L) - 1/C along the rows of L (n, C), precise where it is nearly 0.
 
     With g = exp(L - max L) - 1 it is (g - mean g) / (C + sum g).
 
-    >>> surplus(np.array([[0.0, 1e-12], [0.0, np.log(3.0)]]))
+    >>> softmax_surplus(np.array([[0.0, 1e-12], [0.0, np.log(3.0)]]))
     array([[-2.5e-13,  2.5e-13],
            [-2.5e-01,  2.5e-01]])
     """
@@ -274,3 +387,32 @@ def anchor(point: Floats) -> Floats:
     with np.errstate(over="ignore"):
         near = point.astype(np.float32).astype(np.float64)
     return np.where(np.isfinite(near), near, point)
+
+
+class Residuals(NamedTuple):
+    """How long the part of a row is that lies outside a subspace through a point.
+
+    center (m,): the point's anchor; basis (m, r): orthonormal directions outside the subspace,
+    divided by `scale`; shift (r,): the rest of the point along them. `scale` is the size of the
+    training rows: lengths in its unit have squares that float32 can hold, whatever the unit of the
+    features.
+    """
+
+    center: Floats
+    basis: Floats
+    shift: Floats
+    scale: float
+
+    @classmethod
+    def outside(cls, point: Floats, variances: Floats, vectors: Floats, dim: int) -> Self:
+        """Measure from `point` what lies outside the `dim` leading directions that vary."""
+        scale = float(np.sqrt(variances.sum())) or float(np.abs(point).max()) or 1.0
+        center, basis = anchor(point), vectors[:, min(dim, len(variances)) :] / scale
+        return cls(center, np.ascontiguousarray(basis), (point - center) @ basis, scale)
+
+    def lengths(self, Z: Array) -> Array:
+        """Return the length of each row's residual over `scale`; 0 has the gradient 0."""
+        xp = namespace(Z)
+        R = (Z - like(self.center, Z)) @ like(self.basis, Z)
+        R -= like(self.shift, Z)  # in place: a third array would not stay in the cache
+        return safe_root(xp.vecdot(R, R))

@@ -35,7 +35,7 @@ CONVENTIONS: Final[Mapping[str, str]] = {
 
 
 def fpr_defined(tpr: float, convention: str) -> str:
-    """Say what FPR is, for the foot of a table.
+    """Say in words what the metric FPR is at `tpr`, by one of the `CONVENTIONS`.
 
     >>> fpr_defined(0.95, "first")[:72]
     "FPR: share of OOD inputs accepted when 95 % of ID are kept (convention '"
@@ -46,7 +46,7 @@ def fpr_defined(tpr: float, convention: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A field of `Result`, how a table heads it, and which way is better.
+    """A metric: the field of `Result` that holds it, its heading, and which way is better.
 
     >>> METRICS["fpr"].label(0.95), METRICS["auroc"].label()
     ('FPR95 ↓', 'AUROC ↑')
@@ -57,13 +57,13 @@ class Metric:
     better: Literal["higher", "lower"]
 
     def title(self, tpr: float | None = None) -> str:
-        """Return the heading; that of FPR with the share of ID that is kept, if it is given."""
+        """Return the metric's heading; that of FPR with the share of ID that is kept, if given."""
         if self.name != "fpr" or tpr is None:
             return self.heading
         return f"{self.heading}{100 * tpr:g}"
 
     def label(self, tpr: float | None = None) -> str:
-        """Return the title with an arrow that points to the better side."""
+        """Return the metric's title with an arrow that points to the better side."""
         arrow = "↑" if self.better == "higher" else "↓"
         return f"{self.title(tpr)} {arrow}"
 
@@ -140,7 +140,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Evaluation:
-    """One detector on one ID set and any number of OOD sets: the result that every command shares.
+    """The metrics of one detector on one ID set and any number of OOD sets; every command has them.
 
     >>> evaluation = evaluate_many("ctm", [2.0, 3.0], {"near": [2.5, 0.0], "far": [1.0]})
     >>> evaluation
@@ -234,7 +234,7 @@ def evaluate(
     """
     _check_scores_given(id_scores, ood_scores)
     kept = 1 - false_alarm_rate(alpha, tpr)
-    options = _Options(kept, convention, bootstrap, confidence, seed)
+    options = _MetricOptions(kept, convention, bootstrap, confidence, seed)
     sorted_id = _sorted_scores(id_scores, "id_scores")
     return options.measure(sorted_id, _sorted_scores(ood_scores, "ood_scores"))
 
@@ -268,7 +268,7 @@ def evaluate_many(
     >>> evaluate_many("ctm", [2.0, 3.0], {"far": [1.0]}).ood["far"].auroc
     1.0
     """
-    checked = _Options(1 - false_alarm_rate(alpha, tpr), **options)
+    checked = _MetricOptions(1 - false_alarm_rate(alpha, tpr), **options)
     if not isinstance(ood_scores, Mapping) or not ood_scores:
         raise InputError("ood_scores holds no named OOD set; pass {name: scores}.")
     sorted_id = _sorted_scores(id_scores, "id_scores")
@@ -324,7 +324,9 @@ def rate_interval(hits: int, n: int, confidence: float = 0.95) -> tuple[float, f
 
 
 @dataclass(frozen=True, slots=True)
-class _Options:
+class _MetricOptions:
+    """How metrics are measured: the checked options of `evaluate` and `evaluate_many`."""
+
     tpr: Fraction
     convention: str = "first"
     bootstrap: int = 0
@@ -341,6 +343,7 @@ class _Options:
                 raise InputError(f"{name}={value!r}; pass an integer >= 0.")
 
     def measure(self, sorted_id: AnyArray, sorted_ood: AnyArray) -> Result:
+        """Return the metrics of sorted ID scores against sorted OOD scores."""
         counts = _Counts.of(sorted_id, sorted_ood)
         intervals = self._intervals(counts, self.tpr) if self.bootstrap else None
         measures = counts.measures(self.tpr, self.convention)
@@ -379,6 +382,7 @@ class _Counts:
 
     @classmethod
     def of(cls, sorted_id: AnyArray, sorted_ood: AnyArray) -> "_Counts":
+        """Return the counts of ID and OOD scores from which metrics are made."""
         # A stable sort finds the two ascending runs and merges them in linear time.
         both = np.concatenate([sorted_id, sorted_ood])
         order = np.argsort(both, kind="stable")
@@ -392,6 +396,7 @@ class _Counts:
         return cls(scores, id_below, below - id_below)
 
     def resampled(self, rng: np.random.Generator) -> "_Counts":
+        """Return the counts of a bootstrap resample of the ID and OOD scores."""
         below = []
         for counts in (self.id_below, self.ood_below):
             n = int(counts[-1])

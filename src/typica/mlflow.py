@@ -24,9 +24,8 @@ from sklearn.utils.validation import check_is_fitted
 
 import typica
 from typica.decide import describe, fingerprint, judge, load_detector
-from typica.detectors import final_detector
+from typica.detectors import final_detector, is_pipeline
 from typica.errors import InputError, border
-from typica.estimator import is_pipeline
 from typica.extras import need
 from typica.store import save
 

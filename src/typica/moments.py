@@ -19,15 +19,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import AnyArray, check_finite
+from typica.arrays import AnyArray, check_finite, fits_float32
 from typica.errors import FormatError, InputError, border
-from typica.labels import encode_labels
+from typica.labels import encode_labels, first_rows_of_classes
 from typica.progress import advance
 from typica.store import State, storable
 from typica.sums import (
     block_sums,
-    first_rows,
-    is_single,
     keeps_digits,
     may_be_quick,
     products,
@@ -94,7 +92,7 @@ class Moments:
         batch = Moments(scatter=self._products is not None)
         batch._classes, batch._shift = classes, np.zeros((classes.size, 1))
         if self._products is not None:
-            batch._shift = Z[first_rows(codes)].astype(np.float64)
+            batch._shift = Z[first_rows_of_classes(codes)].astype(np.float64)
             _, known, again = np.intersect1d(
                 self._classes, classes, assume_unique=True, return_indices=True
             )
@@ -314,7 +312,7 @@ class Moments:
         """Sum up the rows and, with scatter, their products: quickly where that costs no digits."""
         if self._products is None:
             self._clear(Z.shape[1])
-            self._sum_as_they_are(Z, codes, np.dtype(np.float32 if is_single(Z) else np.float64))
+            self._sum_as_they_are(Z, codes, np.dtype(np.float32 if fits_float32(Z) else np.float64))
             return
         if may_be_quick(Z, self._shift) and self._sum_quickly(Z, codes):
             return
@@ -357,7 +355,9 @@ class Moments:
         most = _BLOCK_BYTES if in_place else _COPIED_BYTES
         # However many threads there are, so that sums are the same to the last bit.
         share = -(-len(Z) // _MOST_THREADS) * Z.shape[1] * dtype.itemsize
-        blocks = _blocks(slice(0, len(Z)), Z.shape[1], dtype, min(most, max(share, _LEAST_BYTES)))
+        blocks = _moment_blocks(
+            slice(0, len(Z)), Z.shape[1], dtype, min(most, max(share, _LEAST_BYTES))
+        )
         threads = min(len(blocks), _MOST_THREADS, blas_threads()) if len(blocks) > 1 else 1
         for rows, sums in zip(blocks, in_threads(sums_of, blocks, threads), strict=True):
             self._sums += sums
@@ -367,7 +367,7 @@ class Moments:
         self, Z: AnyArray, codes: NDArray[np.int32], part: slice, dtype: np.dtype[Any]
     ) -> None:
         """Add a part of the rows and their products, measured from the shift of their class."""
-        blocks = _blocks(part, Z.shape[1], dtype, _CENTRED_BYTES)
+        blocks = _moment_blocks(part, Z.shape[1], dtype, _CENTRED_BYTES)
         longest = max((rows.stop - rows.start for rows in blocks), default=0)
         memory = np.empty((longest, Z.shape[1]), dtype)  # each block's in turn
         shift = self._shift.astype(dtype)
@@ -395,7 +395,9 @@ class Moments:
 
     def _sample(self, Z: AnyArray, codes: NDArray[np.int32]) -> None:
         """Sum up the squared norms of a sample of the batch."""
-        sample = np.union1d(first_rows(codes), np.arange(0, len(Z), -(-len(Z) // _SAMPLE_ROWS)))
+        sample = np.union1d(
+            first_rows_of_classes(codes), np.arange(0, len(Z), -(-len(Z) // _SAMPLE_ROWS))
+        )
         norms = []
         for start in range(0, len(sample), _SAMPLE_ROWS_AT_ONCE):
             rows = Z[sample[start : start + _SAMPLE_ROWS_AT_ONCE]].astype(np.float64)
@@ -454,8 +456,8 @@ class Moments:
         return self
 
 
-def _blocks(part: slice, width: int, dtype: np.dtype[Any], size: int) -> list[slice]:
-    """Give the slices that cut a part of the rows into blocks of at most `size` bytes."""
+def _moment_blocks(part: slice, width: int, dtype: np.dtype[Any], size: int) -> list[slice]:
+    """Give the slices of rows that `Moments` takes in at a time, of at most `size` bytes each."""
     step = min(max(size // dtype.itemsize // width, 1), _BLOCK_ROWS)
     starts = range(part.start, part.stop, step)
     return [slice(start, min(start + step, part.stop)) for start in starts]

@@ -143,8 +143,8 @@ def from_bytes(data: bytes) -> Any:
         size = int.from_bytes(data[:8], "little")
         text = json.loads(data[8 : 8 + size])["__metadata__"]["typica"]
         tensors = safetensors.numpy.load(data)
-        document = _parse(text)
-        if document.get("sha256") != _digest(_with_digest(text, _ZEROS), tensors):
+        document = _parse_document(text)
+        if document.get("sha256") != _digest(_document_with_digest(text, _ZEROS), tensors):
             raise ValueError("the checksum does not match")
         return _Decoder(tensors, len(data)).value(document["content"])
     except Exception as error:  # of every kind, as in `load`
@@ -165,7 +165,7 @@ def _encoded(value: Any) -> tuple[Tensors, dict[str, str]]:
     text = json.dumps(document, sort_keys=True, allow_nan=False)
     # One key alone: safetensors writes several in random order, and equal detectors should make
     # equal files.
-    return encoder.tensors, {"typica": _with_digest(text, _digest(text, encoder.tensors))}
+    return encoder.tensors, {"typica": _document_with_digest(text, _digest(text, encoder.tensors))}
 
 
 def fingerprint(value: Any) -> str:
@@ -208,14 +208,14 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
         if text is None:
             raise wrong_kind(path, "a detector", again)
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
-    document = _parse(text)
+    document = _parse_document(text)
     if document.get("format", 0) > FORMAT:
         raise FormatError(
             f"{path}: written by a newer Typica (format {document['format']}, this one reads up to "
             f"{FORMAT}); upgrade typica."
         )
     digest = document.get("sha256", "")
-    if digest != _digest(_with_digest(text, _ZEROS), tensors):
+    if digest != _digest(_document_with_digest(text, _ZEROS), tensors):
         raise FormatError(
             f"{path}: the checksum does not match, the file was altered; save the detector again."
         )
@@ -230,14 +230,14 @@ def _check_start(path: Path, again: str) -> None:
         raise wrong_kind(path, "a detector", again)
 
 
-def _with_digest(text: str, digest: str) -> str:
-    """Return a document with another digest: sorted by its keys, it ends with that."""
+def _document_with_digest(text: str, digest: str) -> str:
+    """Return a stored document with another digest: sorted by its keys, it ends with that."""
     end = '"}'
     return text[: -len(digest + end)] + digest + end
 
 
-def _parse(text: str) -> dict[str, Any]:
-    """Return the document, or an empty one for a text that is none."""
+def _parse_document(text: str) -> dict[str, Any]:
+    """Return the document that a file stores, or an empty one for a text that is none."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
@@ -300,7 +300,7 @@ class _Encoder:
                 "$pipeline": [[step, self.node(part, _inside(path, step))] for step, part in steps]
             }
         if _SKLEARN.get(name) and module.startswith(f"{_SKLEARN[name]}."):
-            parts = {"params": value.get_params(deep=False), "state": fitted_state(value)}
+            parts = {"params": value.get_params(deep=False), "state": state_to_store(value)}
             return {"$sklearn": name, **self.node(parts, path)}
         known = ", ".join(key for key, home in _SKLEARN.items() if home)
         raise InputError(
@@ -318,8 +318,8 @@ def _float_node(value: float) -> Any:
     return plain if isinstance(plain, float) else {"$float": plain}
 
 
-def _is_fitted_name(name: str) -> bool:
-    """Tell fitted attributes (`mean_`, `n_features_in_`) from parameters and private things."""
+def _is_stored_name(name: str) -> bool:
+    """Tell the attributes that are stored (`mean_`, `n_features_in_`) from private things."""
     return re.fullmatch(r"[a-z][a-z0-9_]*_", name) is not None
 
 
@@ -381,11 +381,11 @@ def _check_parts(loaded: Any) -> None:
     if hasattr(loaded, "try_parts"):
         loaded.try_parts()
     elif hasattr(loaded, "steps"):
-        _try_pipeline(loaded)
+        _try_loaded_pipeline(loaded)
 
 
-def _try_pipeline(pipeline: Any) -> None:
-    """Take one row through a pipeline that was read, as far as its steps are fitted."""
+def _try_loaded_pipeline(pipeline: Any) -> None:
+    """Try a Pipeline that `load` has read with one row, as far as its steps are fitted."""
     *transformers, last = (step for _, step in pipeline.steps if step not in _PASSES)
     widths = [_width(step) for step in (*transformers, last)]
     width = next((known for known in widths if known is not None), None)
@@ -393,7 +393,7 @@ def _try_pipeline(pipeline: Any) -> None:
         return
     from sklearn.exceptions import NotFittedError  # noqa: PLC0415 (loaded with the pipeline)
 
-    row = one_row(width)
+    row = trial_row(width)
     try:
         for step in transformers:
             row = step.transform(row)
@@ -409,8 +409,8 @@ def _width(step: Any) -> int | None:
     return getattr(step, "n_features_in_", None) if width is None else width
 
 
-def one_row(width: int) -> NDArray[np.float32]:
-    """Return a row of ones to try an estimator with."""
+def trial_row(width: int) -> NDArray[np.float32]:
+    """Return a row of ones to try an estimator with that `load` has read."""
     if not isinstance(width, int) or not 0 < width <= _WIDEST:
         raise FormatError(f"{width!r} features per row")
     return np.ones((1, width), dtype=np.float32)
@@ -423,25 +423,25 @@ def _decode_sklearn(name: str, params: State, state: State) -> Any:
     if state and "n_features_in_" not in state:
         raise FormatError(f"a {name} that does not say how many features it takes")
     estimator = getattr(importlib.import_module(module), name)(**params)
-    set_state(estimator, state)
+    restore_state(estimator, state)
     return estimator
 
 
-def set_state(estimator: Any, state: State) -> None:
-    """Set fitted attributes on an estimator, and nothing but fitted attributes."""
+def restore_state(estimator: Any, state: State) -> None:
+    """Set on an estimator what was stored of it: fitted attributes, and nothing else."""
     for key, value in state.items():
-        if not _is_fitted_name(key):
+        if not _is_stored_name(key):
             raise FormatError(f"{key!r} is not the name of a fitted attribute")
         setattr(estimator, key, value)
 
 
-def fitted_state(estimator: Any) -> State:
-    """Return the fitted attributes of an estimator, by scikit-learn's trailing underscore."""
-    return {key: value for key, value in vars(estimator).items() if _is_fitted_name(key)}
+def state_to_store(estimator: Any) -> State:
+    """Return what is stored of a fitted estimator: the attributes that end in an underscore."""
+    return {key: value for key, value in vars(estimator).items() if _is_stored_name(key)}
 
 
-def _load_method(kind: str) -> None:
-    """Import the module of a detector or rectifier of this kind, ours or a plugin's."""
+def _import_reader(kind: str) -> None:
+    """Import the module that reads a stored detector or rectifier of a kind, ours or a plugin's."""
     for floor in _FLOORS:
         if importlib.util.find_spec(f"typica.{floor}.{kind}") is not None:
             importlib.import_module(f"typica.{floor}.{kind}")
@@ -454,7 +454,7 @@ def _reader_of(kind: str) -> Callable[[State], Any]:
     if kind not in _KINDS and kind in _MODULES:
         importlib.import_module(f"typica.{_MODULES[kind]}")
     if not {kind} & {*_KINDS, *_READERS} and re.fullmatch(r"[a-z][a-z0-9_]*", kind):
-        _load_method(kind)
+        _import_reader(kind)
     if kind in _READERS:
         return _READERS[kind]
     if kind not in _KINDS:

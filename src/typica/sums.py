@@ -13,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array
 
-from typica.arrays import AnyArray
+from typica.arrays import AnyArray, fits_float32
 from typica.linalg import Floats
 
 # In float32; over 2**15 rows of one class the mean of a constant could be off by 5e-4.
 _ROWS_PER_SUM = 256
 _ROWS_PER_PRODUCT = 4096
-_ROWS_OF_EACH = 32  # class, in the mean: so far into shuffled rows, one of every class has come
 _LONG = 2**13  # rows, and eight per feature: with fewer, float64 costs little
 _LEAST_VARIANCE = 5e-3  # of a direction, in units of the products' diagonal
 _LEAST_SQUARE = 1e-15  # the largest feature's; below it squares of others underflow in float32
@@ -63,16 +62,6 @@ def _sum_of_all(block: AnyArray) -> NDArray[np.float64]:
         return np.asarray(parts.sum(axis=0, dtype=np.float64) + rest)
 
 
-def first_rows(codes: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Index of the first row of each class."""
-    first = np.empty(codes.max() + 1, np.int64)
-    begin = codes[: _ROWS_OF_EACH * first.size]
-    if not np.bincount(begin, minlength=first.size).all():
-        begin = codes
-    first[begin[::-1]] = np.arange(begin.size)[::-1]  # where indices repeat, the last value stays
-    return first
-
-
 def products(block: AnyArray) -> NDArray[np.float64]:
     """Return the sum of z zᵀ over the rows z of a block (n, m), (m, m).
 
@@ -89,14 +78,9 @@ def products(block: AnyArray) -> NDArray[np.float64]:
     return total
 
 
-def is_single(Z: AnyArray) -> bool:
-    """Tell whether float32 holds the features as they are."""
-    return Z.dtype.kind == "f" and Z.dtype.itemsize <= 4
-
-
 def may_be_quick(Z: AnyArray, shift: NDArray[np.float64]) -> bool:
     """Tell whether the rows of Z (n, m), measured from `shift`, may be multiplied in float32."""
-    if not is_single(Z) or len(Z) < rows_to_judge(Z.shape[1]):
+    if not fits_float32(Z) or len(Z) < rows_to_judge(Z.shape[1]):
         return False
     return bool((shift.astype(np.float32) == shift).all())
 

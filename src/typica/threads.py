@@ -30,14 +30,16 @@ def blas() -> Any:
 
 
 def blas_threads() -> int:
-    """Return how many threads the user lets BLAS have; what works beside it takes as many."""
+    """Return how many threads BLAS may have; where threads of our own work, they are as many."""
     return max((library["num_threads"] for library in blas().info()), default=1)
 
 
-def leave_one() -> Any:
-    """Let BLAS, in the block, leave a core to whoever reads ahead: its threads wait by turning.
+def one_blas_thread_fewer() -> Any:
+    """Let BLAS, in the block, have one thread fewer: its threads wait by turning.
 
-    >>> with leave_one():
+    So a core is left to a thread that reads ahead.
+
+    >>> with one_blas_thread_fewer():
     ...     blas_threads() >= 1
     True
     """

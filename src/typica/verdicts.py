@@ -133,14 +133,14 @@ class Verdicts:
         return Verdict(
             verdict=None if self.typical is None else WORDS[bool(self.typical[i])],
             score=float(self.score[i]),
-            p_value=_item(self.p_value, i),
-            nearest=_item(self.nearest, i),
-            runner_up=_item(self.runner_up, i),
-            margin=_item(self.margin, i),
+            p_value=item_of(self.p_value, i),
+            nearest=item_of(self.nearest, i),
+            runner_up=item_of(self.runner_up, i),
+            margin=item_of(self.margin, i),
             why="; ".join(self.reasons(i)),
-            file=_item(self.file, i),
-            row=_item(self.row, i),
-            group=_item(self.group, i),
+            file=item_of(self.file, i),
+            row=item_of(self.row, i),
+            group=item_of(self.group, i),
         )
 
     def __iter__(self) -> Iterator[Verdict]:
@@ -257,7 +257,7 @@ class Verdicts:
         if self.nearest is not None and self.similarity is not None:
             parts.append(f"nearest class {self.nearest[i]} ({self.similarity[i]:.4g})")
         if self.runner_up is not None and self.runner_up[i] is not None:
-            parts.append(f"then {self.runner_up[i]} ({_item(self.runner_up_similarity, i):.4g})")
+            parts.append(f"then {self.runner_up[i]} ({item_of(self.runner_up_similarity, i):.4g})")
         return parts
 
 
@@ -268,8 +268,8 @@ def _sortable(column: AnyArray) -> AnyArray:
     return column
 
 
-def _item(column: AnyArray | None, i: int) -> Any:
-    """Return one value of a column as plain Python, None for what is absent."""
+def item_of(column: AnyArray | None, i: int) -> Any:
+    """Return one value of a column of verdicts as plain Python, None for what is absent."""
     if column is None:
         return None
     value = column[i].item() if isinstance(column[i], np.generic) else column[i]

@@ -22,6 +22,13 @@ def exact(number: Any) -> Fraction:
         return Fraction(-1)
 
 
+def meant_decimal(share: Fraction) -> Fraction:
+    """Return the decimal of at most 15 places that was meant by a float, if there is one."""
+    short = exact(round(float(share), 15))
+    is_meant = short and abs(short - share) < Fraction(1, 2**53)
+    return short if is_meant else share
+
+
 def json_number(value: float) -> float | str:
     """Return a float as JSON can hold it: infinities and NaN as the strings that float() reads.
 

@@ -20,7 +20,7 @@ def test_the_softmax_family_equals_scipys(rows):
     L = np.array(rows)
     wanted = special.softmax(L, axis=1)
     np.testing.assert_allclose(linalg.softmax(L), wanted, rtol=1e-12, atol=1e-300)
-    np.testing.assert_allclose(linalg.surplus(L), wanted - 1 / 3, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(linalg.softmax_surplus(L), wanted - 1 / 3, rtol=0, atol=1e-15)
     np.testing.assert_allclose(
         linalg.log_softmax(L), special.log_softmax(L, axis=1), rtol=1e-12, atol=1e-12
     )

@@ -24,10 +24,9 @@ from typica.data import (
     read_head,
     read_labels,
 )
-from typica.data._feature_csv import check_widths, read_csv, split_header
+from typica.data._feature_csv import check_widths, labels_of_texts, read_csv, split_header
 from typica.data._feature_table import label_name
 from typica.errors import FormatError, InputError
-from typica.labels import labels_of_texts
 
 ROWS = np.array([[1.0, -2.5], [3.0, 4.0], [0.125, 1e9]])
 LABELS = np.array([2, 0, 2])

@@ -27,7 +27,7 @@ from typica.data import (
 )
 from typica.detectors import Detector, final_detector, wants_head
 from typica.errors import InputError, argument
-from typica.head import Head, with_head
+from typica.head import Head, head_to_pass
 from typica.metrics import Evaluation, evaluate_many
 from typica.nets import InputReader
 from typica.origin import Origin
@@ -234,5 +234,5 @@ def _with_head(names: str | Iterable[str], head: Head | None, reason: str) -> di
     if headless:
         note(f"left out, for {reason}: {', '.join(headless)}")
     if len(headless) == len(made):
-        raise InputError(f"no detector is left; pass {with_head()}, or name others.")
+        raise InputError(f"no detector is left; pass {head_to_pass()}, or name others.")
     return {name: detector for name, detector in made.items() if name not in headless}

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray, row_blocks
 from typica.head import Head
-from typica.linalg import softmax, surplus, units
+from typica.linalg import softmax, softmax_surplus, units
 
 Floats = NDArray[np.float64]
 FORMS = ("exact", "one_hot", "printed")
@@ -47,13 +47,13 @@ def kernel(Z: AnyArray, means: Floats, head: Head) -> Kernel:
     """
     C = len(means)
     directions, _ = units(means)
-    profiles, _ = units(surplus(_logits(means, head)))
+    profiles, _ = units(softmax_surplus(_logits(means, head)))
     parts = []
     for block in row_blocks(len(Z), Z.shape[1], 8):
         rows = np.asarray(Z[block], dtype=np.float64)
         L = _logits(rows, head)
         best = np.argmax(L, axis=1)
-        excess = surplus(L)
+        excess = softmax_surplus(L)
         direction, _ = units(rows)
         cosine = np.vecdot(direction, directions[best])
         squares = np.vecdot(excess, excess)
@@ -79,7 +79,7 @@ def uncertainty_gradient(means: Floats, head: Head) -> Floats:
     array([[ 0.125],
            [-0.125]])
     """
-    return np.asarray(surplus(_logits(means, head)).T @ means / len(means))
+    return np.asarray(softmax_surplus(_logits(means, head)).T @ means / len(means))
 
 
 def divergence(L: Floats) -> Floats:

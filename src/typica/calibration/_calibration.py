@@ -24,7 +24,7 @@ from typica.calibration._groups import EVERYTHING, Classes, group_rows
 from typica.calibration._levels import Levels
 from typica.calibration._sample import LIMIT, ScoreSample
 from typica.calibration._scores import check_scores
-from typica.calibration._sources import Span, Spans, joined_rows, joined_sources, read_spans
+from typica.calibration._sources import SeenRows, Span, joined_rows, joined_sources, read_seen
 from typica.calibration._threshold import calibration_size, guaranteed_rank
 from typica.checks import check_share
 from typica.errors import CalibrationWarning, InputError, border, warn
@@ -69,7 +69,7 @@ class Calibration:
         self.limit = limit
         self.fingerprint = fingerprint
         self.samples: dict[str, ScoreSample] = {}
-        self.sources: dict[str, Spans] = {}  # which rows were seen of each
+        self.sources: dict[str, SeenRows] = {}  # which rows were seen of each
         self._thresholds: dict[str, float] | None = None
 
     @border
@@ -78,9 +78,9 @@ class Calibration:
     ) -> Self:
         """Take in a batch of scores: the rows of `source` from `start` on, else its next ones."""
         scores, classes = self._checked(scores, classes)
-        seen = self.sources.get(source, Spans())
+        seen = self.sources.get(source, SeenRows())
         first = seen.end if start is None else start
-        spans = joined_rows(source, seen, Spans.of(Span(first, first + len(scores))))
+        spans = joined_rows(source, seen, SeenRows.of(Span(first, first + len(scores))))
         keys = row_keys(source, first, len(scores))
         for group, rows in group_rows(classes, self.taxonomy):
             self._sample(group).add(scores[rows], keys[rows])
@@ -351,7 +351,7 @@ class Calibration:
             limit=state["limit"],
             fingerprint=state["fingerprint"],
         )
-        made.sources = {source: read_spans(spans) for source, spans in state["sources"]}
+        made.sources = {source: read_seen(spans) for source, spans in state["sources"]}
         made.samples = dict(state["samples"])
         for group, sample in made.samples.items():
             if not isinstance(sample, ScoreSample):

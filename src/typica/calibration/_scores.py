@@ -11,7 +11,7 @@ from typica.errors import InputError
 
 
 def check_scores(scores: Any) -> AnyArray:
-    """Return scores as a 1-D array of float32 or float64; infinity is a legal score, NaN is not.
+    """Return scores as a calibration takes them: 1-D, float32 or float64, maybe infinite, not NaN.
 
     >>> check_scores([1, 2])
     array([1., 2.])

@@ -1,4 +1,4 @@
-"""Which rows of each source were seen: runs of row numbers, so that no row counts twice."""
+"""Which rows of each source a calibration has seen: runs of numbers, so that none counts twice."""
 
 from __future__ import annotations
 
@@ -10,34 +10,36 @@ from typica.errors import InputError
 
 
 class Span(NamedTuple):
-    """The rows from `start` up to, but not with, `stop`."""
+    """A run of rows of a source: from `start` up to, but not with, `stop`."""
 
     start: int
     stop: int
 
 
 @dataclass(frozen=True)
-class Spans:
-    """Rows as runs that neither touch nor overlap, in rising order.
+class SeenRows:
+    """The rows of a source that a calibration has seen, as runs that neither touch nor overlap.
 
-    >>> Spans.of(Span(4, 6)).joined(Spans.of(Span(0, 4))).runs
+    They are in rising order.
+
+    >>> SeenRows.of(Span(4, 6)).joined(SeenRows.of(Span(0, 4))).runs
     (Span(start=0, stop=6),)
     """
 
     runs: tuple[Span, ...] = ()
 
     @classmethod
-    def of(cls, *runs: Span) -> Spans:
-        """Return the rows of runs in any order."""
+    def of(cls, *runs: Span) -> SeenRows:
+        """Return the seen rows of runs in any order."""
         return cls(tuple(_united(runs)))
 
     @property
     def end(self) -> int:
-        """The number after that of the last row."""
+        """The number after that of the last row that was seen."""
         return self.runs[-1].stop if self.runs else 0
 
-    def first_common(self, other: Spans) -> int | None:
-        """Return the first row that is in both; None where there is none."""
+    def first_common(self, other: SeenRows) -> int | None:
+        """Return the first row that two calibrations have both seen; None where there is none."""
         if not other.runs or other.runs[0].start >= self.end:  # the next rows, as in a stream
             return None
         end = 0
@@ -47,46 +49,48 @@ class Spans:
             end = stop
         return None
 
-    def joined(self, other: Spans) -> Spans:
-        """Return the rows of both, which have none in common."""
+    def joined(self, other: SeenRows) -> SeenRows:
+        """Return the rows that either calibration has seen; they have none in common."""
         if self.runs and len(other.runs) == 1 and other.runs[0].start == self.end:
             last = Span(self.runs[-1].start, other.end)  # the next rows, as a stream has them
-            return Spans((*self.runs[:-1], last))
-        return Spans.of(*self.runs, *other.runs)
+            return SeenRows((*self.runs[:-1], last))
+        return SeenRows.of(*self.runs, *other.runs)
 
-    def moved(self, by: int) -> Spans:
-        """Return as many rows, numbered from `by` higher on."""
-        return Spans(tuple(Span(start + by, stop + by) for start, stop in self.runs))
+    def moved(self, by: int) -> SeenRows:
+        """Return as many seen rows, numbered from `by` higher on."""
+        return SeenRows(tuple(Span(start + by, stop + by) for start, stop in self.runs))
 
     def state(self) -> int | list[list[int]]:
-        """Return what is stored: the number of rows where they are the first, else the runs."""
+        """Return what is stored of seen rows: how many where they are the first, else the runs."""
         if not self.runs or (len(self.runs) == 1 and self.runs[0].start == 0):
             return self.end
         return [list(run) for run in self.runs]
 
 
-def joined_rows(source: str, known: Spans, more: Spans) -> Spans:
-    """Return the rows of a source that were seen with more of them; one that was is refused."""
+def joined_rows(source: str, known: SeenRows, more: SeenRows) -> SeenRows:
+    """Return the seen rows of a source with more of them; one that was seen already is refused."""
     twice = known.first_common(more)
     if twice is not None:
         raise InputError(f"row {twice} of {source!r} comes twice; take in each row once.")
     return known.joined(more)
 
 
-def joined_sources(known: Mapping[str, Spans], more: Mapping[str, Spans]) -> dict[str, Spans]:
-    """Return the rows of two sets of sources. Those without a name are others in each."""
+def joined_sources(
+    known: Mapping[str, SeenRows], more: Mapping[str, SeenRows]
+) -> dict[str, SeenRows]:
+    """Return what two calibrations have seen of their sources. Those without a name are others."""
     joined = dict(known)
     for source, spans in more.items():
-        seen = joined.get(source, Spans())
+        seen = joined.get(source, SeenRows())
         joined[source] = joined_rows(source, seen, spans if source else spans.moved(seen.end))
     return joined
 
 
-def read_spans(stored: Any) -> Spans:
-    """Rebuild what `Spans.state` returned."""
+def read_seen(stored: Any) -> SeenRows:
+    """Rebuild what `SeenRows.state` returned."""
     if isinstance(stored, int):
-        return Spans.of(Span(0, stored))
-    return Spans.of(*(Span(int(start), int(stop)) for start, stop in stored))
+        return SeenRows.of(Span(0, stored))
+    return SeenRows.of(*(Span(int(start), int(stop)) for start, stop in stored))
 
 
 def _united(runs: Iterable[Span]) -> list[Span]:

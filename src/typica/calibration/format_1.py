@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from typica.calibration._calibration import Calibration
 from typica.calibration._levels import Levels
 from typica.calibration._sample import ScoreSample
-from typica.calibration._sources import read_spans
+from typica.calibration._sources import read_seen
 from typica.calibration._threshold import guaranteed_rank, threshold_at
 from typica.keys import row_keys
+from typica.origin import Origin
 from typica.store import readable
 
 
@@ -55,7 +56,7 @@ class OldGroups:
         made = Calibration(levels, by_class=by_class, groups=groups)
         for group, scores in self.sets.items():
             made.samples[group] = scores.sample(levels)
-        made.sources = {"": read_spans(made.n)}
+        made.sources = {"": read_seen(made.n)}
         return made
 
 
@@ -77,8 +78,25 @@ class OldThreshold:
         if self.n != len(self.quantiles):
             sample.fixed = self.threshold
         made.samples["all"] = sample
-        made.sources = {"": read_spans(self.n)}
+        made.sources = {"": read_seen(self.n)}
         return made
+
+
+def fitted_as_today(fitted: dict[str, Any]) -> dict[str, Any]:
+    """Return fitted attributes under today's names; format 1 had an offset_ and a source_."""
+    today = dict(fitted)
+    offset = today.pop("offset_", None)
+    old = today.get("calibration_")
+    if isinstance(old, OldThreshold):
+        del today["calibration_"]
+        if old.source == "training":
+            today["training_offset_"] = offset
+        else:
+            today["calibration_"] = old.calibration()
+    source = today.pop("source_", None)
+    if source is not None:
+        today["origin_"] = Origin.from_dict(source)
+    return today
 
 
 @readable("score_set")

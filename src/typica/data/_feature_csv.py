@@ -13,10 +13,11 @@ from typica.arrays import AnyArray
 from typica.data._feature_table import LABELS, Features, label_name, no_column
 from typica.errors import FormatError
 from typica.files import read_text, reading
-from typica.labels import labels_of_texts
 from typica.spreadsheets import plain_cell
 
 Row = list[str]
+
+_INT64 = np.iinfo(np.int64)
 
 
 def read_csv(path: Path, groups: str | None = None) -> Features:
@@ -116,3 +117,22 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def labels_of_texts(texts: Sequence[str]) -> AnyArray:
+    """Return labels that were read as texts: whole numbers where all are, else the texts.
+
+    >>> labels_of_texts(["3", "-1"]), labels_of_texts(["3", "--5"]), labels_of_texts(["3", "²"])
+    (array([ 3, -1]), array(['3', '--5'], dtype='<U3'), array(['3', '²'], dtype='<U1'))
+    """
+    if not all(map(_is_whole_text, texts)):
+        return np.array(texts)
+    numbers = [int(text) for text in texts]
+    if any(not _INT64.min <= number <= _INT64.max for number in numbers):
+        return np.array(texts)
+    return np.array(numbers, dtype=np.int64)
+
+
+def _is_whole_text(text: str) -> bool:
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdigit()

@@ -16,7 +16,7 @@ from typica.arrays import AnyArray
 from typica.data._feature_csv import check_widths, numbers, split_header
 from typica.data._feature_table import Features, label_name
 from typica.errors import FormatError, InputError, about
-from typica.files import arriving_lines, reading
+from typica.files import file_lines, reading
 
 NAME = Path("standard input")
 ROWS = 1024  # of a block, at most
@@ -54,7 +54,7 @@ def _read_npy(stream: io.BufferedReader) -> AnyArray:
 
 
 def _read_text(stream: io.BufferedReader) -> Iterator[NDArray[np.float64]]:
-    blocks = filter(None, map(_filled, arriving_lines(stream, ROWS)))
+    blocks = filter(None, map(_filled, file_lines(stream, ROWS)))
     first = next(blocks, None)
     if first is None:
         return

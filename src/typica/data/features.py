@@ -33,8 +33,9 @@ from typica.data._feature_parquet import parquet_columns, read_parquet
 from typica.data._feature_table import Features, no_column
 from typica.errors import FormatError, InputError, about
 from typica.files import existing, reading
-from typica.head import Head, class_names
+from typica.head import Head
 from typica.kinds import STORED, Kind, check_kind, kind_of, wrong_kind
+from typica.labels import class_names
 from typica.origin import Origin
 
 ENDINGS = (*ARRAY_READERS, ".parquet", ".csv")

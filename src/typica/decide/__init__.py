@@ -7,13 +7,14 @@ from typica.decide._calibrate import (
     partial_calibrate,
     set_calibration,
 )
-from typica.decide._describe_detector import describe, describe_file, describe_rule, load_detector
-from typica.decide._identity import fingerprint, origin_of
+from typica.decide._describe_detector import describe, describe_file, describe_rule
+from typica.decide._identity import fingerprint
 from typica.decide._judge import discoveries, explain, judge, p_values
 from typica.decide._monitor import Monitor, Rate
 from typica.decide._old_names import ConformalDetector, Judgement
 from typica.decide._open_set import OpenSetClassifier
 from typica.decide._score_lines import read_scores
+from typica.detectors import load_detector, origin_of
 
 __all__ = [
     "ConformalDetector",

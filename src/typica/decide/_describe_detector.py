@@ -6,24 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from typica import store
-from typica.arrays import AnyArray, outline
-from typica.detectors import TRAINING_TPR, Detector, calibration_of, final_detector
-from typica.errors import InputError
-from typica.kinds import wrong_kind
+from typica.arrays import AnyArray, shape_text
+from typica.detectors import TRAINING_TPR, Detector, calibration_of, final_detector, load_detector
 from typica.verdicts import Verdicts
 from typica.written_numbers import json_number
 
 _RULE = ("threshold", "thresholds", "tpr", "alpha", "confidence")
-
-
-def load_detector(path: str | Path) -> Any:
-    """Read a detector, or a Pipeline that ends in one; what else a file holds is named."""
-    loaded = store.load(path)
-    try:
-        final_detector(loaded)
-    except InputError:
-        raise wrong_kind(path, "a detector", "pass one that `typica fit` wrote") from None
-    return loaded
 
 
 def describe(estimator: Any) -> dict[str, Any]:
@@ -31,7 +19,7 @@ def describe(estimator: Any) -> dict[str, Any]:
     final = final_detector(estimator)
     params = final.get_params(deep=False)
     params.pop("head", None)
-    params = {name: outline(value) or value for name, value in params.items()}
+    params = {name: shape_text(value) or value for name, value in params.items()}
     description: dict[str, Any] = {"detector": final.kind, "params": params}
     steps = [type(part).__name__ for _, part in getattr(estimator, "steps", [])[:-1]]
     if steps:

@@ -1,4 +1,4 @@
-"""What makes the scores of a detector or a Pipeline: its network, its fingerprint."""
+"""What makes the scores of a detector or a Pipeline: its fingerprint."""
 
 from __future__ import annotations
 
@@ -6,15 +6,8 @@ import hashlib
 from typing import Any
 
 from typica import store
-from typica.detectors import final_detector
+from typica.detectors import final_detector, is_pipeline
 from typica.errors import InputError
-from typica.estimator import is_pipeline
-from typica.origin import Origin
-
-
-def origin_of(estimator: Any) -> Origin | None:
-    """Return the network whose features the detector was fitted on, where it knows."""
-    return getattr(final_detector(estimator), "origin_", None)
 
 
 def fingerprint(estimator: Any) -> str:

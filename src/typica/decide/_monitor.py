@@ -26,9 +26,8 @@ from typica.decide._calibrate import calibrate
 from typica.decide._judge import judge
 from typica.decide._martingale import Wealth
 from typica.decide._online_ranks import CELLS, CHUNK, OnlineRanks
-from typica.detectors import calibration_of
+from typica.detectors import calibration_of, is_pipeline
 from typica.errors import InputError, border
-from typica.estimator import is_pipeline
 from typica.metrics import rate_interval
 from typica.store import State, storable
 from typica.written_numbers import json_number
@@ -309,15 +308,15 @@ def _calibrated(source: Any, held_out: Any) -> tuple[Any, Calibration]:
     if not hasattr(source, "score_samples"):
         return None, _checked(_of_scores(source))
     if held_out is not None:
-        source = calibrate(_copied(source), held_out)
+        source = calibrate(_copy_for_monitor(source), held_out)
     found = calibration_of(source)
     if found is None:
         raise InputError("a detector without calibration scores; pass held_out inputs as well.")
     return source, _checked(found)
 
 
-def _copied(estimator: Any) -> Any:
-    """Return an estimator that can be calibrated without a change to the one it was made of."""
+def _copy_for_monitor(estimator: Any) -> Any:
+    """Return a copy of a detector or Pipeline that a monitor can calibrate without changing it."""
     copied = copy.copy(estimator)
     if is_pipeline(estimator):
         *before, (name, last) = estimator.steps

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.errors import InputError, about
-from typica.files import arriving_lines
+from typica.files import file_lines
 from typica.spreadsheets import plain_cell
 
 SIZE = 1024  # scores of a batch
@@ -53,7 +53,7 @@ def _blocks(lines: Iterable[str], size: int) -> Iterator[Iterable[str]]:
     """Yield what has arrived of a stream each time that something has; other lines as they are."""
     stream = getattr(lines, "buffer", None)
     if isinstance(stream, (io.BufferedReader, io.BytesIO)):
-        yield from arriving_lines(stream, size)
+        yield from file_lines(stream, size)
     else:
         yield lines
 

@@ -10,7 +10,7 @@ import array_api_compat
 
 from typica.arrays import AnyArray
 from typica.errors import InputError, argument, by_caller
-from typica.head import class_names
+from typica.labels import class_names
 from typica.origin import Origin
 
 

@@ -16,13 +16,12 @@ from typica.calibration import (
     pool_rare,
     warn_of_pool,
 )
-from typica.calibration.format_1 import OldThreshold
+from typica.calibration.format_1 import fitted_as_today
 from typica.detectors._matches import Matches
 from typica.detectors._training_threshold import Provisional, calibrate_first
 from typica.errors import InputError, border
 from typica.estimator import NotFittedError
 from typica.moments import Moments
-from typica.origin import Origin
 from typica.store import State
 
 _DECISIONS = ("calibration_", "training_offset_", "_training_sample")  # no score depends on them
@@ -271,7 +270,7 @@ class Calibrated(Provisional):
     @classmethod
     def from_state(cls, state: State) -> Self:
         """Rebuild a detector from what was stored, in this format or an earlier one."""
-        made = super().from_state({**state, "fitted": _of_today(state["fitted"])})
+        made = super().from_state({**state, "fitted": fitted_as_today(state["fitted"])})
         made._decided_with = made._parameters()
         return made
 
@@ -286,20 +285,3 @@ def _unchanged_on_error(estimator: Calibrated) -> Iterator[None]:
         estimator.__dict__.clear()
         estimator.__dict__.update(before)
         raise
-
-
-def _of_today(fitted: dict[str, Any]) -> dict[str, Any]:
-    """Return fitted attributes under the names of today; format 1 had an offset_ and a source_."""
-    today = dict(fitted)
-    offset = today.pop("offset_", None)
-    old = today.get("calibration_")
-    if isinstance(old, OldThreshold):
-        del today["calibration_"]
-        if old.source == "training":
-            today["training_offset_"] = offset
-        else:
-            today["calibration_"] = old.calibration()
-    source = today.pop("source_", None)
-    if source is not None:
-        today["origin_"] = Origin.from_dict(source)
-    return today

@@ -133,7 +133,7 @@ class Decider(Calibrated):
             self.calibration_.try_parts()
         if self.n_features is None:
             return
-        row = store.one_row(self.n_features)
+        row = store.trial_row(self.n_features)
         with contextlib.suppress(InputError), np.errstate(all="ignore"):
             self.judge(row)
 

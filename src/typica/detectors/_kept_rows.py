@@ -14,13 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Labels, Rows, as_floating
-from typica.keys import STEP, Keys, scrambled, text_keys
+from typica.keys import Keys, row_sums, scrambled, text_keys
 from typica.labels import encode_labels
 from typica.moments import Moments
 from typica.store import State, storable
-from typica.threads import blas_threads, in_threads
-
-_BLOCK_BYTES = 2**21  # several arrays of this size stay in the cache
 
 
 @storable("kept_rows")
@@ -42,7 +39,7 @@ class KeptRows:
         [(1.0, 2), (2.0, 1)]
         """
         classes, codes = encode_labels(labels, len(Z))
-        keys = scrambled(_row_sums(Z) ^ _class_keys(classes)[codes])
+        keys = scrambled(row_sums(Z) ^ _class_keys(classes)[codes])
         keys, first, counts = np.unique(keys, return_index=True, return_counts=True)
         first = first[:limit]
         # An array of its own, so that a batch can be forgotten.
@@ -96,7 +93,7 @@ class KeptRows:
         """Rebuild the sample from its stored arrays."""
         rows, labels, counts = state["rows"], state["labels"], state["counts"]
         classes, codes = encode_labels(labels, len(rows))
-        keys = scrambled(_row_sums(rows) ^ _class_keys(classes)[codes])
+        keys = scrambled(row_sums(rows) ^ _class_keys(classes)[codes])
         return cls(rows, labels, counts, keys)
 
 
@@ -112,35 +109,6 @@ def weighted_quantile(values: NDArray[np.float64], counts: NDArray[np.int64], q:
     below, above = np.floor(position), np.ceil(position)
     low, high = values[order][np.searchsorted(ends, [below, above], side="right")]
     return float(low + (high - low) * (position - below))
-
-
-def _row_sums(Z: Rows) -> Keys:
-    """Return for each row the sum of its numbers' bits, times an odd factor per column, mod 2^64.
-
-    Numbers are looked at in float64, where equal ones of any dtype have equal bits.
-    """
-    columns = np.arange(1, Z.shape[1] + 1, dtype=np.uint64)
-    factors = scrambled(columns * STEP) | np.uint64(1)
-    threads = blas_threads() if Z.nbytes > _BLOCK_BYTES else 1
-    parts = in_threads(lambda part: _part_sums(part, factors), np.array_split(Z, threads), threads)
-    return np.concatenate(list(parts))
-
-
-def _part_sums(Z: Rows, factors: Keys) -> Keys:
-    """Return the sums of the bits of some rows; see `_row_sums`."""
-    sums = np.empty(len(Z), np.uint64)
-    step = max(1, _BLOCK_BYTES // (8 * Z.shape[1]))
-    # Memory that every block uses again: new pages would cost more than the sums.
-    numbers, upper = np.empty((2, step, Z.shape[1]))
-    for start in range(0, len(Z), step):
-        rows = Z[start : start + step]
-        np.add(rows, 0.0, out=numbers[: len(rows)])  # the sum turns -0.0 into 0.0
-        bits, halves = (each[: len(rows)].view(np.uint64) for each in (numbers, upper))
-        # The lower half of a number that was narrower is zero, and would stay so in the sum.
-        np.right_shift(bits, np.uint64(32), out=halves)
-        np.bitwise_xor(bits, halves, out=bits)
-        np.einsum("ij,j->i", bits, factors, out=sums[start : start + step])
-    return sums
 
 
 def _class_keys(classes: Labels) -> Keys:

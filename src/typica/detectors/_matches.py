@@ -20,7 +20,7 @@ class Matches(NamedTuple):
 
 
 def top_two(S: Array) -> Matches:
-    """Return the two best columns in each row of the similarities S (n, C), in its backend.
+    """Return the two classes that match each row best, by similarities S (n, C), in its backend.
 
     >>> top_two(np.array([[0.1, 0.9, 0.3]])).runner_up
     array([2])

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
+from typica import store
 from typica.calibration import Calibration
 from typica.detectors._banks import KnownRows, bank_labels, is_bank
 from typica.detectors.base import Detector
 from typica.errors import InputError
-from typica.estimator import is_pipeline
+from typica.kinds import wrong_kind
+from typica.origin import Origin
+
+
+def is_pipeline(value: Any) -> bool:
+    """Tell whether a value is a scikit-learn Pipeline, without loading Pipelines to find out.
+
+    >>> from sklearn.pipeline import make_pipeline
+    >>> is_pipeline(make_pipeline("passthrough")), is_pipeline(Detector())
+    (True, False)
+    """
+    loaded = sys.modules.get("sklearn.pipeline")
+    return loaded is not None and isinstance(value, loaded.Pipeline)
 
 
 def final_detector(estimator: Any) -> Detector:
@@ -23,8 +38,23 @@ def final_detector(estimator: Any) -> Detector:
 
 
 def calibration_of(estimator: Any) -> Calibration | None:
-    """Return the calibration of a detector or a Pipeline, None before `calibrate`."""
+    """Return the calibration of a detector, or of the one a Pipeline ends in, where it has one."""
     return getattr(final_detector(estimator), "calibration_", None)
+
+
+def origin_of(estimator: Any) -> Origin | None:
+    """Return the network whose features a detector or a Pipeline was fitted on, where it knows."""
+    return getattr(final_detector(estimator), "origin_", None)
+
+
+def load_detector(path: str | Path) -> Any:
+    """Read a detector, or a Pipeline that ends in one; what else a file holds is named."""
+    loaded = store.load(path)
+    try:
+        final_detector(loaded)
+    except InputError:
+        raise wrong_kind(path, "a detector", "pass one that `typica fit` wrote") from None
+    return loaded
 
 
 def detector_input(estimator: Any, X: Any) -> Any:
@@ -70,7 +100,7 @@ def reads_logits(estimator: Any) -> bool:
 
 
 def reads_layers(estimator: Any) -> list[str] | None:
-    """Return the names of the layers whose features, side by side, are the input.
+    """Return the layers whose features, side by side, a detector or a Pipeline takes, by name.
 
     None for features of one layer, or logits.
     """

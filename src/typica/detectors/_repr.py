@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from typica.arrays import outline
+from typica.arrays import shape_text
 from typica.cards import card
 from typica.errors import listed
 from typica.origin import PENULTIMATE
@@ -26,7 +26,7 @@ def summary(detector: Detector) -> str:
     parts = [] if classes is None else [_counted(len(classes), "class", "classes")]
     if detector.n_features is not None:
         parts.append(_counted(detector.n_features, "feature", "features"))
-    return f"{_name(detector)}: {', '.join([*parts, threshold_line(detector)])}"
+    return f"{_repr_name(detector)}: {', '.join([*parts, threshold_line(detector)])}"
 
 
 def fitted_card(detector: Detector) -> str:
@@ -37,7 +37,7 @@ def fitted_card(detector: Detector) -> str:
         rows.append(["classes", listed(classes, NAMED)])
     for name, value in detector.get_params(deep=False).items():
         if name != "head" or value is not None:
-            rows.append([name, outline(value) or repr(value)])
+            rows.append([name, shape_text(value) or repr(value)])
     origin = getattr(detector, "origin_", None)
     if origin is not None:
         rows.append(["network", f"{origin.model}, layer {origin.layer or PENULTIMATE}"])
@@ -59,10 +59,10 @@ def threshold_line(detector: Detector) -> str:
     return f"threshold {detector.offset_:.4g}, {keeps}"
 
 
-def _name(detector: Detector) -> str:
-    """Return the class's name, with the parameters that are not the default ones."""
+def _repr_name(detector: Detector) -> str:
+    """Return how a detector's repr begins: its class, and what parameters are not the defaults."""
     changed = _changed(detector).items()
-    texts = [f"{name}={outline(value) or repr(value)}" for name, value in changed]
+    texts = [f"{name}={shape_text(value) or repr(value)}" for name, value in changed]
     shown = [text for text in texts if len(text) <= LONG]
     name = type(detector).__name__
     return f"{name}({', '.join(shown)})" if shown else name

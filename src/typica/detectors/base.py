@@ -25,7 +25,7 @@ from typica.explanation import Contribution, Explanation, Neighbour, Term
 from typica.linalg import cosines, unit_rows
 from typica.origin import Origin
 from typica.tags import Tags
-from typica.verdicts import Verdicts
+from typica.verdicts import Verdicts, item_of
 
 __all__ = ["Detector", "Matches", "Tags", "top_two"]
 
@@ -164,19 +164,19 @@ class Detector(OutlierMixin, Decider):
         explanation = Explanation(
             score=one.score,
             typical=None if verdicts.typical is None else bool(verdicts.typical[i]),
-            threshold=_number(verdicts.threshold, i),
-            percentile=_number(known.percentiles, i),
+            threshold=item_of(verdicts.threshold, i),
+            percentile=item_of(known.percentiles, i),
             nearest=one.nearest,
-            similarity=_number(verdicts.similarity, i),
+            similarity=item_of(verdicts.similarity, i),
             runner_up=one.runner_up,
-            runner_up_similarity=_number(verdicts.runner_up_similarity, i),
+            runner_up_similarity=item_of(verdicts.runner_up_similarity, i),
             margin=one.margin,
             contributions=parts,
             p_value=one.p_value,
             examples=tuple(neighbour.row for neighbour in neighbours),
             note=self._note(z),
             terms=self._terms(z),
-            below=_number(known.below, i),
+            below=item_of(known.below, i),
             neighbours=neighbours,
         )
         names = getattr(self, "feature_names_in_", None)
@@ -211,7 +211,7 @@ class Detector(OutlierMixin, Decider):
 
 
 class RowFacts(NamedTuple):
-    """What is known of all rows before each is explained."""
+    """What a detector finds of all rows at once before its `explain` tells of each."""
 
     matches: Matches | None
     percentiles: NDArray[np.float64] | None
@@ -224,10 +224,3 @@ def _neighbour(
 ) -> Neighbour:
     label = None if labels is None else labels[row].item()
     return Neighbour(row, cosine, label, None if names is None else names[row])
-
-
-def _number(column: AnyArray | None, i: int) -> float | None:
-    """Return one value of a column; None for what is absent."""
-    if column is None or np.isnan(column[i]):
-        return None
-    return float(column[i])

@@ -31,7 +31,7 @@ from typica.detectors._bases import (
 from typica.detectors._index import INDEXES, DirectionIndex
 from typica.errors import InputError
 from typica.extras import need
-from typica.head import HEAD, Head, with_head
+from typica.head import HEAD, Head, head_to_pass
 from typica.labels import encode_labels
 from typica.linalg import paired_cosines
 from typica.store import storable
@@ -85,7 +85,7 @@ class CTM(LearnsClassMeans, CosineDetector):
             need("faiss", "faiss")
         if self.correct_only and self.head is None:
             raise InputError(
-                f"correct_only needs a head to tell what is correct; pass {with_head()}."
+                f"correct_only needs a head to tell what is correct; pass {head_to_pass()}."
             )
 
     def _wants_head(self) -> bool:

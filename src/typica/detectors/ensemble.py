@@ -40,13 +40,12 @@ from sklearn.base import BaseEstimator, clone
 from typica.arrays import Array, Labels, Rows, check_rows, namespace
 from typica.checks import Parameter
 from typica.detectors._bases.combination import COMBINE, Combination
-from typica.detectors._pipelines import final_detector
+from typica.detectors._pipelines import final_detector, is_pipeline
 from typica.detectors._ranks import Ranks
 from typica.detectors.base import Detector
 from typica.detectors.ctm import CTM
 from typica.detectors.mahalanobis import Mahalanobis
 from typica.errors import CalibrationWarning, InputError, about
-from typica.estimator import is_pipeline
 from typica.store import storable
 from typica.tags import Tags
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from typica.arrays import Array, like
 from typica.detectors._bases import overflow_as_minus_infinity
-from typica.detectors.mahalanobis import Mahalanobis, half_distances
-from typica.linalg import Floats, logsumexp
+from typica.detectors.mahalanobis import Mahalanobis
+from typica.linalg import Floats, half_squares, logsumexp
 from typica.store import storable
 from typica.tags import Tags
 
@@ -58,4 +58,4 @@ class GMM(Mahalanobis):
 
     def _log_joint(self, Z: Array) -> Array:
         """Return log(pi_k exp(-d_k / 2)) for each class, (n, C)."""
-        return half_distances(self._whitened(Z), like(self._means, Z)) + like(self._log_shares, Z)
+        return half_squares(self._whitened(Z), like(self._means, Z)) + like(self._log_shares, Z)

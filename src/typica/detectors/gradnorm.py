@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typica.arrays import Array, namespace
 from typica.detectors._bases import HeadedDetector, Tempered
-from typica.linalg import surplus
+from typica.linalg import softmax_surplus
 from typica.store import storable
 from typica.tags import Tags
 
@@ -42,5 +42,5 @@ class GradNorm(Tempered, HeadedDetector):
     def _score(self, Z: Array) -> Array:
         xp = namespace(Z)
         T = float(self.temperature)
-        uncertain = xp.sum(xp.abs(surplus(self._head.logits(Z) / T)), axis=1)
+        uncertain = xp.sum(xp.abs(softmax_surplus(self._head.logits(Z) / T)), axis=1)
         return xp.sum(xp.abs(Z), axis=1) * uncertain / T

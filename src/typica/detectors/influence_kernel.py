@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from typica.arrays import Array, Labels, Rows, like, namespace
 from typica.checks import truth
-from typica.detectors._bases import MomentsDetector, check_classes, check_known, mean_directions
-from typica.head import HEAD, Head
-from typica.linalg import surplus, units
+from typica.detectors._bases import MomentsDetector, check_classes, mean_directions
+from typica.head import HEAD, Head, check_known
+from typica.linalg import softmax_surplus, units
 from typica.store import storable
 from typica.tags import Tags
 
@@ -69,7 +69,7 @@ class InfluenceKernel(MomentsDetector):
         order = check_classes(self.moments_, self._head)
         self._directions = mean_directions(self.moments_)[order]
         if self.exact:
-            certain = surplus(self._head.logits(self.moments_.means[order]))
+            certain = softmax_surplus(self._head.logits(self.moments_.means[order]))
         else:
             certain = np.eye(len(order)) - 1 / len(order)
         self._profiles, _ = units(certain)
@@ -78,7 +78,7 @@ class InfluenceKernel(MomentsDetector):
         xp = namespace(Z)
         L = self._head.logits(Z)
         predicted = xp.argmax(L, axis=1)
-        profile, _ = units(surplus(L))
+        profile, _ = units(softmax_surplus(L))
         direction, _ = units(Z)
         alike = xp.vecdot(profile, xp.take(like(self._profiles, Z), predicted, axis=0))
         return alike * xp.vecdot(direction, xp.take(like(self._directions, Z), predicted, axis=0))

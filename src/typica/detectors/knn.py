@@ -45,26 +45,12 @@ from typica.detectors._ivfpq import Codes, Quantiser
 from typica.detectors._search import Search, kth_by_product
 from typica.errors import InputError, InputWarning, border, warn
 from typica.extras import need
-from typica.linalg import units
+from typica.linalg import paired_distances, units
 from typica.store import storable
 from typica.tags import Tags
 
 # The distance of opposite directions: where a zero row, which has no direction, is said to be.
 FARTHEST = 2.0
-
-
-def distances(A: Array, B: Array) -> Array:
-    """Return |a - b| of each row (n, m) and its neighbour; where it is 0, so is its gradient.
-
-    >>> distances(np.array([[0.0, 3.0], [1.0, 1.0]]), np.array([[4.0, 0.0], [1.0, 1.0]]))
-    array([5., 0.])
-    """
-    xp = namespace(A)
-    D = A - B
-    squares = xp.sum(D * D, axis=1)
-    zero = squares == 0
-    # The root of 1 in place of 0, so that no NaN enters the gradient.
-    return xp.where(zero, squares, xp.sqrt(xp.where(zero, xp.ones_like(squares), squares)))
 
 
 @storable("knn")
@@ -232,7 +218,7 @@ class KNN(RowsDetector):
         else:
             rows = self._like("_directions", U)
             neighbours = xp.take(rows, kth_by_product(U, rows, self.k), axis=0)
-        scores = -xp.astype(distances(U, neighbours), Z.dtype)
+        scores = -xp.astype(paired_distances(U, neighbours), Z.dtype)
         return xp.where(zero, xp.full_like(scores, -FARTHEST), scores)
 
     def _score_coded(self, Z: Array) -> Array:

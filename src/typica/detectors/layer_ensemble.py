@@ -30,12 +30,11 @@ from typica.arrays import AnyArray, Array, Labels, Rows, as_features, check_rows
 from typica.checks import Parameter, optional
 from typica.detectors._banks import FeatureBank
 from typica.detectors._bases.combination import COMBINE, Combination
-from typica.detectors._pipelines import final_detector
+from typica.detectors._pipelines import final_detector, is_pipeline
 from typica.detectors._registry import detector_class
 from typica.detectors.base import Detector
 from typica.detectors.mahalanobis import Mahalanobis
 from typica.errors import CalibrationWarning, InputError, about
-from typica.estimator import is_pipeline
 from typica.origin import PENULTIMATE
 from typica.store import storable
 from typica.tags import Tags

@@ -14,15 +14,14 @@ from __future__ import annotations
 from typica.arrays import Array, namespace
 from typica.checks import percentile as percentile_parameter
 from typica.detectors._bases import HeadedDetector
-from typica.detectors.nnguide import mean_of_largest
 from typica.head import HEAD, Head
-from typica.linalg import logsumexp
+from typica.linalg import logsumexp, mean_of_largest
 from typica.store import storable
 from typica.tags import Tags
 
 
 def concentration(Z: Array, k: int) -> Array:
-    """Return the sum of each row's positive numbers over that of its k largest; 1 without any.
+    """Return LTS's r: a row's positive activations over its k largest, summed; 1 without any.
 
     >>> import numpy as np
     >>> concentration(np.array([[1.0, 3.0, -2.0, 0.0], [-1.0, 0.0, 0.0, 0.0]]), k=1).round(3)

@@ -19,33 +19,13 @@ from __future__ import annotations
 
 from typing import Self
 
-from typica.arrays import Array, Labels, Rows, like, namespace
+from typica.arrays import Array, Labels, Rows, like
 from typica.detectors._bases import LearnsClassMeans, ScatterDetector, overflow_as_minus_infinity
 from typica.detectors._shrinkage import SHRINKAGE, fourth_powers, ledoit_wolf, oas, shrunk_factor
 from typica.errors import InputError
-from typica.linalg import Floats, anchor
+from typica.linalg import Floats, anchor, half_squares, squares_to_nearest
 from typica.store import storable
 from typica.tags import Tags
-
-
-def nearest(U: Array, V: Array) -> Array:
-    """Return the squared distance from each row of U (n, r) to the nearest row of V (C, r).
-
-    >>> import numpy as np
-    >>> nearest(np.array([[3.0, 4.0], [9.0, 9.0]]), np.array([[0.0, 0.0], [9.0, 8.0]]))
-    array([25.,  1.])
-    """
-    xp = namespace(U)
-    closest = xp.argmax(U @ V.T - xp.vecdot(V, V) / 2, axis=1)
-    D = U - xp.take(V, closest, axis=0)
-    return xp.vecdot(D, D)
-
-
-def half_distances(U: Array, V: Array) -> Array:
-    """Return minus half the squared distances (n, C) between rows of U (n, r) and V (C, r)."""
-    xp = namespace(U)
-    halves = U @ V.T - xp.vecdot(V, V) / 2 - (xp.vecdot(U, U) / 2)[:, None]
-    return xp.where(halves > 0, xp.zeros_like(halves), halves)
 
 
 @storable("mahalanobis")
@@ -135,11 +115,11 @@ class Mahalanobis(LearnsClassMeans, ScatterDetector):
         return (Z - like(self._center, Z)) @ like(self._factor, Z)
 
     def _typicality(self, Z: Array) -> Array:
-        return nearest(self._whitened(Z), like(self._means, Z)) / -2
+        return squares_to_nearest(self._whitened(Z), like(self._means, Z)) / -2
 
     def _similarities(self, Z: Array) -> Array:
         return overflow_as_minus_infinity(
-            lambda Z: half_distances(self._whitened(Z), like(self._means, Z)), Z
+            lambda Z: half_squares(self._whitened(Z), like(self._means, Z)), Z
         )
 
     def _score_width(self) -> int:

@@ -35,7 +35,7 @@ from typica.arrays import (
 from typica.checks import count, positive
 from typica.detectors._bases import HeadedDetector
 from typica.head import HEAD, Head
-from typica.linalg import surplus
+from typica.linalg import softmax_surplus
 from typica.store import storable
 from typica.tags import Tags
 
@@ -46,7 +46,7 @@ def states(Z: Array, head: Head, alpha: float) -> Array:
     >>> states(np.array([[1.0, 0.0]]), Head(np.eye(2)), alpha=1.0).round(3)
     array([[0.558, 0.5  ]])
     """
-    gradients = surplus(head.logits(Z)) @ like(head.weight, Z)
+    gradients = softmax_surplus(head.logits(Z)) @ like(head.weight, Z)
     return squashed(Z * gradients, alpha)
 
 

@@ -23,23 +23,11 @@ from typica.checks import count, optional, truth
 from typica.detectors._bases import ScatterDetector
 from typica.errors import InputError
 from typica.head import HEAD, Head
-from typica.linalg import Floats, principal_axes
+from typica.linalg import Floats, principal_axes, safe_root
 from typica.store import storable
 from typica.tags import Tags
 
 SHARE = 0.9  # of the variance, that the subspace holds by default
-
-
-def safe_root(squares: Array) -> Array:
-    """Return the roots of numbers >= 0, whose gradient at 0 is 0.
-
-    >>> safe_root(np.array([0.0, 4.0]))
-    array([0., 2.])
-    """
-    xp = namespace(squares)
-    zero = squares == 0
-    roots = xp.sqrt(xp.where(zero, xp.ones_like(squares), squares))
-    return xp.where(zero, xp.zeros_like(squares), roots)
 
 
 @storable("neco")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from typica.arrays import Array, Rows, as_floating, is_numpy, like, namespace
+from typica.arrays import Array, Rows, as_floating, like
 from typica.checks import count
 from typica.detectors._bases import (
     SUBSAMPLE,
@@ -24,25 +24,9 @@ from typica.detectors._bases import (
     in_blocks,
 )
 from typica.head import HEAD, Head
-from typica.linalg import logsumexp, units
+from typica.linalg import logsumexp, mean_of_largest, units
 from typica.store import storable
 from typica.tags import Tags
-
-
-def mean_of_largest(S: Array, k: int) -> Array:
-    """Return the mean of the k largest in each row of S.
-
-    >>> mean_of_largest(np.array([[1.0, 4.0, 2.0]]), k=2)
-    array([3.])
-    """
-    xp = namespace(S)
-    if is_numpy(S):
-        largest = np.partition(S, S.shape[1] - k, axis=1)[:, -k:]
-    elif hasattr(xp, "topk"):
-        largest = xp.topk(S, k, dim=1).values
-    else:
-        largest = xp.sort(S, axis=1)[:, -k:]
-    return xp.mean(largest, axis=1)
 
 
 @storable("nnguide")

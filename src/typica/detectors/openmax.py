@@ -28,7 +28,7 @@ from typica.checks import choice, count
 from typica.detectors._bases import LogitDetector
 from typica.errors import InputError
 from typica.head import HEAD, Head
-from typica.linalg import descending, softmax
+from typica.linalg import descending, polar, softmax
 from typica.store import storable
 from typica.sums import class_sums
 from typica.tags import Tags
@@ -72,21 +72,6 @@ def fit_weibull(distances: AnyArray) -> tuple[float, float]:
     if slope(shape) > 0:
         shape = brentq(slope, 0.5 / -logs.mean(), MAX_SHAPE, xtol=1e-13, rtol=1e-13)
     return shape, largest * float(np.mean(np.exp(shape * logs))) ** (1 / shape)
-
-
-def polar(X: Array) -> tuple[Array, Array]:
-    """Return the lengths (n,) and directions (n, m) of the rows of X (n, m); 0 for a zero row.
-
-    >>> polar(np.array([[3.0, 4.0]]))
-    (array([5.]), array([[0.6, 0.8]]))
-    """
-    xp = namespace(X)
-    largest = xp.max(xp.abs(X), axis=1)
-    some = largest > 0
-    ones = xp.ones_like(largest)
-    X = X / xp.where(some, largest, ones)[:, None]  # so that squares neither overflow nor underflow
-    lengths = xp.sqrt(xp.where(some, xp.vecdot(X, X), ones))
-    return largest * lengths, X / lengths[:, None]
 
 
 def distances(a: Array, A: Array, b: Array, B: Array, kind: str) -> Array:

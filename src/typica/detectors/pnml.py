@@ -15,14 +15,12 @@ stream and merge. Score: one product with the head, one with an (m, m) matrix.
 
 from __future__ import annotations
 
-import numpy as np
-
 from typica.arrays import Array, Labels, Rows, as_floating, check_rows, like, namespace
 from typica.detectors._bases import MomentsDetector, in_blocks
 from typica.detectors._shrinkage import shrunk_factor
 from typica.errors import InputError
 from typica.head import HEAD, Head
-from typica.linalg import Floats, directed, log_softmax, units
+from typica.linalg import Floats, log_softmax, unit_length, units
 from typica.store import storable
 from typica.tags import Tags
 
@@ -32,6 +30,7 @@ def regret(L: Array, q: Array) -> Array:
 
     L: logits (n, C); q (n,): how little the training rows say of the row, 0 or more.
 
+    >>> import numpy as np
     >>> regret(np.log(np.array([[0.75, 0.25]] * 2)), np.array([0.0, 1e9])).round(4)
     array([-0.    ,  0.3159])
     """
@@ -42,18 +41,13 @@ def regret(L: Array, q: Array) -> Array:
     return xp.log(xp.sum(raised / (raised - xp.expm1(logs)), axis=1))
 
 
-def _scaled(Z: Rows) -> Rows:
-    """Return the rows of Z at length 1; zero rows stay zero."""
-    rows, lengths, _ = directed(Z)
-    return np.asarray(rows / lengths[:, None])
-
-
 @storable("pnml")
 class PNML(MomentsDetector):
     """Predictive normalized maximum likelihood of the last layer.
 
     A zero row has no direction and is taken for u = 0.
 
+    >>> import numpy as np
     >>> train = np.array([[4.0, 0.1], [4.0, -0.1]] * 10)
     >>> detector = PNML(Head(4 * np.eye(2))).fit(train)
     >>> detector.score_samples(np.array([[1.0, 0.0], [0.0, 1.0]])).round(2)
@@ -79,7 +73,7 @@ class PNML(MomentsDetector):
     def _learn(self, Z: Rows, labels: Labels | None) -> None:
         check_rows(Z)
         Z = as_floating(Z)
-        super()._learn(in_blocks(_scaled, Z, Z.dtype), None)
+        super()._learn(in_blocks(unit_length, Z, Z.dtype), None)
 
     def _derive(self) -> None:
         moments = self.moments_

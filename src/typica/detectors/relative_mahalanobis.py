@@ -24,9 +24,9 @@ import numpy as np
 
 from typica.arrays import Array, like, namespace
 from typica.detectors._bases import overflow_as_minus_infinity
-from typica.detectors.mahalanobis import Mahalanobis, half_distances, nearest
+from typica.detectors.mahalanobis import Mahalanobis
 from typica.errors import InputError
-from typica.linalg import Floats
+from typica.linalg import Floats, half_squares, squares_to_nearest
 from typica.store import storable
 from typica.tags import Tags
 
@@ -88,11 +88,11 @@ class RelativeMahalanobis(Mahalanobis):
 
     def _typicality(self, Z: Array) -> Array:
         W = self._whitened(Z)
-        return self._overall(W) - nearest(W, like(self._means, W))
+        return self._overall(W) - squares_to_nearest(W, like(self._means, W))
 
     def _similarities(self, Z: Array) -> Array:
         def relative(Z: Array) -> Array:
             W = self._whitened(Z)
-            return self._overall(W)[:, None] + 2 * half_distances(W, like(self._means, W))
+            return self._overall(W)[:, None] + 2 * half_squares(W, like(self._means, W))
 
         return overflow_as_minus_infinity(relative, Z)

@@ -13,13 +13,9 @@ R.
 
 from __future__ import annotations
 
-from typica.detectors._bases import (
-    PrincipalDetector,
-    Residuals,
-    principal_dim,
-    zero_logits,
-)
-from typica.linalg import principal_axes
+from typica.detectors._bases import PrincipalDetector, principal_dim
+from typica.head import zero_logits
+from typica.linalg import Residuals, principal_axes
 from typica.store import storable
 from typica.tags import Tags
 

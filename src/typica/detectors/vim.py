@@ -19,16 +19,14 @@ import numpy as np
 from typica.arrays import Array, Labels, Rows, as_floating, row_blocks
 from typica.detectors._bases import (
     PrincipalDetector,
-    Residuals,
     Totals,
     TwoPasses,
     overflow_as_minus_infinity,
     principal_dim,
-    zero_logits,
 )
 from typica.errors import InputError
-from typica.head import with_head
-from typica.linalg import logsumexp, principal_axes, row_max
+from typica.head import head_to_pass, zero_logits
+from typica.linalg import Residuals, logsumexp, principal_axes, row_max
 from typica.store import storable
 from typica.tags import Tags
 
@@ -107,7 +105,7 @@ class ViM(PrincipalDetector, TwoPasses):
 
     def _logits(self, Z: Array) -> Array:
         if self.head is None:
-            raise InputError(f"no head; pass {with_head()}.")
+            raise InputError(f"no head; pass {head_to_pass()}.")
         return self.head.logits(Z)
 
     def _typicality(self, Z: Array) -> Array:

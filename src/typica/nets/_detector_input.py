@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from typica.detectors import final_detector
+from typica.detectors import final_detector, is_pipeline
 from typica.errors import InputError
-from typica.estimator import is_pipeline
 from typica.nets._extracted_batch import Extraction
 
 if TYPE_CHECKING:

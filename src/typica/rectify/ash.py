@@ -20,14 +20,8 @@ from __future__ import annotations
 
 from typica.arrays import Array, namespace
 from typica.checks import choice, optional, percentile
-from typica.rectify._activations import (
-    kept_count,
-    largest,
-    positive_part,
-    row_sum,
-    row_unit,
-    sharpening,
-)
+from typica.linalg import k_largest, positive_part, row_unit, sum_in_units
+from typica.rectify._activations import kept_count, sharpening
 from typica.rectify.base import SameWidth
 from typica.store import storable
 from typica.tags import Tags
@@ -46,12 +40,12 @@ def shape(Z: Array, percentile: float, variant: str) -> Array:
     """
     xp = namespace(Z)
     P = positive_part(Z)
-    top = largest(P, kept_count(Z.shape[1], percentile))
+    top = k_largest(P, kept_count(Z.shape[1], percentile))
     keep = (xp.min(top, axis=1, keepdims=True) <= P) & (P > 0)
     if variant == "b":
         count = xp.sum(xp.astype(keep, Z.dtype), axis=1, keepdims=True)
         unit = row_unit(top)
-        mean = row_sum(P, unit) / xp.where(count > 0, count, xp.ones_like(count))
+        mean = sum_in_units(P, unit) / xp.where(count > 0, count, xp.ones_like(count))
         P = unit * mean * xp.ones_like(P)
     elif variant == "s":
         P = P * sharpening(P, top)

@@ -16,22 +16,10 @@ from __future__ import annotations
 
 from typica.arrays import Array
 from typica.checks import finite
-from typica.linalg import directed, radial
+from typica.linalg import radial, unit_length
 from typica.rectify.base import SameWidth
 from typica.store import storable
 from typica.tags import Tags
-
-
-def unit_length(Z: Array) -> Array:
-    """Return the rows of Z (n, m) divided by their lengths; zero rows stay zero.
-
-    >>> import numpy as np
-    >>> unit_length(np.array([[3.0, 4.0], [0.0, 0.0]]))
-    array([[0.6, 0.8],
-           [0. , 0. ]])
-    """
-    Z, lengths, _ = directed(Z)  # the length of a zero row is given as 1
-    return Z / lengths[:, None]
 
 
 @storable("normalise")

@@ -29,10 +29,10 @@ from typica.tags import Tags
 TAIL = 0.1  # percent of the activations at either end that lie in no bin
 
 
-def bin_numbers(Z: Array, low: float, high: float, bins: int) -> Array:
-    """Return which of the bins between low and high each number lies in, from 1; 0 for none.
+def activation_bins(Z: Array, low: float, high: float, bins: int) -> Array:
+    """Return in which of OptFS's bins each activation lies, from 1; 0 for none.
 
-    >>> bin_numbers(np.array([[-1.0, 0.0, 0.9, 2.0]]), 0.0, 2.0, bins=2)
+    >>> activation_bins(np.array([[-1.0, 0.0, 0.9, 2.0]]), 0.0, 2.0, bins=2)
     array([[0, 1, 1, 0]])
     """
     xp = namespace(Z)
@@ -91,13 +91,13 @@ class OptFS(SameWidth):
         for block in row_blocks(len(Z), max(Z.shape[1], len(head.classes)), itemsize=8):
             rows = as_floating(Z[block])
             parts = head.weight[np.argmax(head.logits(rows), axis=1)].astype(np.float64) * rows
-            numbers = bin_numbers(rows, self.low_, self.high_, self.bins)
+            numbers = activation_bins(rows, self.low_, self.high_, self.bins)
             total += np.bincount(numbers.ravel(), parts.ravel(), minlength=self.bins + 1)
         return total[1:] / len(Z)
 
     def _rectify(self, Z: Array) -> Array:
         xp = namespace(Z)
-        numbers = bin_numbers(Z, self.low_, self.high_, self.bins)
+        numbers = activation_bins(Z, self.low_, self.high_, self.bins)
         weights = like(np.concatenate([[0.0], self.theta_]), Z)
         flat = xp.take(weights, xp.reshape(numbers, (-1,)), axis=0)
         return Z * xp.reshape(flat, (-1, self.n_features_in_))

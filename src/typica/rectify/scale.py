@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from typica.arrays import Array
 from typica.checks import percentile
-from typica.rectify._activations import kept_count, largest, positive_part, sharpening
+from typica.linalg import k_largest, positive_part
+from typica.rectify._activations import kept_count, sharpening
 from typica.rectify.base import SameWidth
 from typica.store import storable
 from typica.tags import Tags
@@ -30,7 +31,7 @@ def scale(Z: Array, percentile: float = 85) -> Array:
     True
     """
     P = positive_part(Z)
-    return Z * sharpening(P, largest(P, kept_count(Z.shape[1], percentile)))
+    return Z * sharpening(P, k_largest(P, kept_count(Z.shape[1], percentile)))
 
 
 @storable("scale")

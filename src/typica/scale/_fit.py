@@ -17,7 +17,7 @@ from typica.scale._learner_ways import Sampled, Share, Sums
 from typica.scale._on_cluster import as_files, learn, over_parts, take_scores
 from typica.scale._read_ahead import ahead
 from typica.scale._tables import Data, Stream, Tables, open_tables
-from typica.threads import leave_one
+from typica.threads import one_blas_thread_fewer
 
 _KEPT = 0.4  # of the free memory that kept rows may take: they are put together at the end
 
@@ -118,7 +118,7 @@ def calibrate(
     options = {"alpha": alpha, "tpr": tpr, "confidence": confidence, "by_class": by_class}
     calibrator = Calibrator.begin(estimator, tables.rows, **options, groups=groups)
     if engine is None:
-        with leave_one():
+        with one_blas_thread_fewer():
             _each_batch("calibrating", tables, calibrator.add)
     else:
         with open_engine(engine, address) as cluster:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, Self
 
 from typica import store
-from typica.detectors import Detector
+from typica.detectors import Detector, is_pipeline
 from typica.errors import InputError, border
-from typica.estimator import is_pipeline
 from typica.scale._batches import Batch
 from typica.scale._learner_ways import WAYS, Way, way_of
 from typica.scale._row_sample import RowSample

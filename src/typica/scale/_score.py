@@ -31,7 +31,7 @@ from typica.scale._read_ahead import ahead
 from typica.scale._tables import Data, Stream, Tables, open_tables
 from typica.scale._verdict_shards import Shards, open_shards
 from typica.scale._worker_jobs import Judged
-from typica.threads import leave_one
+from typica.threads import one_blas_thread_fewer
 
 STREAM_ROWS = 2**20  # of a stream's verdicts that go to one file
 
@@ -134,7 +134,7 @@ class JudgedStream:
     def verdicts(self, batches: Iterable[Batch]) -> Iterator[Any]:
         """Yield the verdicts on batches, and count them."""
         for batch in batches:
-            with quiet(), leave_one():
+            with quiet(), one_blas_thread_fewer():
                 made = self.judge(batch)
             self.n += len(batch)
             self.rejected += self.judge.rejected

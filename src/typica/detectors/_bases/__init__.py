@@ -1,23 +1,16 @@
 """What methods of one kind share: those of logits, of a head, of cosines, of scatters, of rows."""
 
 from typica.detectors._bases.cosine import CosineDetector, DirectedDetector
-from typica.detectors._bases.headed import (
-    HeadedDetector,
-    MomentsDetector,
-    check_classes,
-    check_known,
-)
+from typica.detectors._bases.headed import HeadedDetector, MomentsDetector, check_classes
 from typica.detectors._bases.logit import LogitDetector, Tempered
 from typica.detectors._bases.means import LearnsClassMeans, mean_directions
 from typica.detectors._bases.rows import SUBSAMPLE, RowsDetector, check_k, in_blocks
 from typica.detectors._bases.scatter import (
     PrincipalDetector,
     ResidualDetector,
-    Residuals,
     ScatterDetector,
     overflow_as_minus_infinity,
     principal_dim,
-    zero_logits,
 )
 from typica.detectors._bases.two_passes import Totals, TwoPasses
 
@@ -31,7 +24,6 @@ __all__ = [
     "MomentsDetector",
     "PrincipalDetector",
     "ResidualDetector",
-    "Residuals",
     "RowsDetector",
     "ScatterDetector",
     "Tempered",
@@ -39,10 +31,8 @@ __all__ = [
     "TwoPasses",
     "check_classes",
     "check_k",
-    "check_known",
     "in_blocks",
     "mean_directions",
     "overflow_as_minus_infinity",
     "principal_dim",
-    "zero_logits",
 ]

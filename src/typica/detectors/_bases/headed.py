@@ -9,7 +9,7 @@ from typica.arrays import Array, Labels, like
 from typica.detectors.base import Detector
 from typica.errors import InputError
 from typica.estimator import LearnsMoments
-from typica.head import Head, with_head
+from typica.head import Head, head_to_pass
 from typica.moments import Moments
 
 
@@ -24,15 +24,6 @@ def check_classes(moments: Moments, head: Head, what: str = "samples") -> NDArra
     return np.searchsorted(moments.classes, head.classes)
 
 
-def check_known(labels: Labels | None, head: Head) -> None:
-    """Raise if a label is not a class of the head."""
-    unknown = np.setdiff1d(np.asarray(labels), head.classes)
-    if len(unknown):
-        raise InputError(
-            f"label {unknown[0]!s} is not a class of the head; remove its rows, or rename it."
-        )
-
-
 class HeadedDetector(Detector):
     """A detector of features and what the head makes of them; logits match a row with classes."""
 
@@ -41,7 +32,7 @@ class HeadedDetector(Detector):
     @property
     def _head(self) -> Head:
         if self.head is None:
-            raise InputError(f"no head; pass {with_head()}.")
+            raise InputError(f"no head; pass {head_to_pass()}.")
         return self.head
 
     def _similarities(self, Z: Array) -> Array:

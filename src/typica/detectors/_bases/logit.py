@@ -23,7 +23,7 @@ from typica.detectors._banks import is_bank
 from typica.detectors.base import Detector
 from typica.errors import InputError, LogitsWarning, border, warn
 from typica.estimator import Estimator
-from typica.head import HEAD, Head, with_head
+from typica.head import HEAD, Head, head_to_pass
 
 
 class Tempered(Estimator):
@@ -68,13 +68,13 @@ class LogitDetector(Detector):
         if self.tags.uses_labels:
             warn(
                 f"{type(self).__name__}.fit: no head, and labels of {classes} classes; X is taken "
-                f"as logits of {width} classes. Pass {with_head()} if these are features.",
+                f"as logits of {width} classes. Pass {head_to_pass()} if these are features.",
                 LogitsWarning,
             )
             return
         raise InputError(
             f"labels of {classes} classes and {width} columns, which would be taken as logits "
-            f"of {width} classes; for features pass {with_head()}, for logits "
+            f"of {width} classes; for features pass {head_to_pass()}, for logits "
             "leave out the labels."
         )
 
@@ -83,7 +83,7 @@ class LogitDetector(Detector):
             return
         warn(
             f"{type(self).__name__}.fit: no head and no labels; X is taken as logits of {width} "
-            f"classes. Pass {with_head()} if these are features.",
+            f"classes. Pass {head_to_pass()} if these are features.",
             LogitsWarning,
         )
 

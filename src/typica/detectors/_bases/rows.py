@@ -45,9 +45,9 @@ def check_k(k: int, rows: int, subsample: float | int | None = None) -> None:
 
 
 def in_blocks(kernel: Callable[[Rows], Rows], Z: Rows, dtype: Any) -> Rows:
-    """Return what `kernel` makes of the rows Z (n, m), of their shape: in threads, by blocks.
+    """Return what a detector's `kernel` makes of training rows Z (n, m): in threads, by blocks.
 
-    Blocks are small, so that all that is made on the way stays in the cache.
+    It has the shape of Z. Blocks are small, so that all that is made on the way stays in the cache.
 
     >>> in_blocks(np.sqrt, np.array([[4.0], [9.0]]), np.float32)
     array([[2.],

@@ -1,4 +1,4 @@
-"""What the methods on covariances and subspaces share: moments with scatter, and residuals.
+"""What the methods on covariances and subspaces share: moments with scatter, and dimensions.
 
 Scatters are sums of products about a point: divided by the number of rows they are covariances. All
 of them are sums of positive parts, so that nothing cancels.
@@ -7,69 +7,20 @@ of them are sums of positive parts, so that nothing cancels.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Self
 
 import numpy as np
 
-from typica.arrays import Array, like, namespace
+from typica.arrays import Array, namespace
 from typica.checks import Parameter, is_whole, optional
 from typica.detectors.base import Detector
 from typica.errors import InputError
 from typica.estimator import LearnsMoments
 from typica.head import HEAD, Head
-from typica.linalg import Floats, anchor
-
-
-class Residuals(NamedTuple):
-    """How long the part of a row is that lies outside a subspace through a point.
-
-    center (m,): the point's anchor; basis (m, r): orthonormal directions outside the subspace,
-    divided by `scale`; shift (r,): the rest of the point along them. `scale` is the size of the
-    training rows: lengths in its unit have squares that float32 can hold, whatever the unit of the
-    features.
-    """
-
-    center: Floats
-    basis: Floats
-    shift: Floats
-    scale: float
-
-    @classmethod
-    def outside(cls, point: Floats, variances: Floats, vectors: Floats, dim: int) -> Self:
-        """Measure from `point` what lies outside the `dim` leading directions that vary."""
-        scale = float(np.sqrt(variances.sum())) or float(np.abs(point).max()) or 1.0
-        center, basis = anchor(point), vectors[:, min(dim, len(variances)) :] / scale
-        return cls(center, np.ascontiguousarray(basis), (point - center) @ basis, scale)
-
-    def lengths(self, Z: Array) -> Array:
-        """Return the length of each row's residual over `scale`; 0 has the gradient 0."""
-        xp = namespace(Z)
-        R = (Z - like(self.center, Z)) @ like(self.basis, Z)
-        R -= like(self.shift, Z)  # in place: a third array would not stay in the cache
-        squares = xp.vecdot(R, R)
-        zero = squares == 0
-        # The root of 1 in place of 0, so that no NaN enters the gradient.
-        lengths = xp.sqrt(xp.where(zero, xp.ones_like(squares), squares))
-        return xp.where(zero, xp.zeros_like(squares), lengths)
-
-
-def zero_logits(head: Head | None, m: int) -> Floats:
-    """Return o = -pinv(W) b (m,), the shortest feature whose logits are nearest to zero.
-
-    Without a head it is zero.
-
-    >>> zero_logits(Head(np.eye(2), [1.0, -2.0]), 2)
-    array([-1.,  2.])
-    """
-    if head is None:
-        return np.zeros(m)
-    W = head.weight.astype(np.float64)
-    rounding = np.finfo(head.weight.dtype).eps * max(W.shape)
-    return np.asarray(-np.linalg.pinv(W, rcond=rounding) @ head.bias)
+from typica.linalg import Residuals
 
 
 def principal_dim(dim: int | None, m: int) -> int:
-    """Return the dimension of the principal subspace: `dim`, or that of ViM's authors.
+    """Return how many dimensions ViM and Residual take as principal: `dim`, or as ViM's authors do.
 
     >>> [principal_dim(None, m) for m in (2048, 768, 342)]
     [1000, 512, 171]
@@ -90,10 +41,10 @@ DIM = optional(
 )
 
 
-def overflow_as_minus_infinity(kernel: Callable[[Array], Array], Z: Array) -> Array:
-    """Return kernel(Z) with -inf for NaN, which is what rows too far for their dtype give."""
+def overflow_as_minus_infinity(score: Callable[[Array], Array], Z: Array) -> Array:
+    """Return a detector's score(Z) with -inf for NaN, which rows too far for their dtype give."""
     with np.errstate(over="ignore", invalid="ignore"):
-        scores = kernel(Z)
+        scores = score(Z)
     xp = namespace(scores)
     return xp.where(xp.isnan(scores), xp.full_like(scores, -xp.inf), scores)
 

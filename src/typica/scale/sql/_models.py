@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from typica.arrays import AnyArray
-from typica.detectors import calibration_of
+from typica.detectors import calibration_of, is_pipeline
 from typica.errors import InputError
-from typica.estimator import NotFittedError, is_pipeline
+from typica.estimator import NotFittedError
 from typica.linalg import Floats
 from typica.scale.sql._dialects import Dialect
 
