@@ -14,6 +14,7 @@ from typica.scale._on_cluster import Reduce
 from typica.scale._worker_jobs import Job
 
 _FAN = 8  # states that are merged at a time
+_MANY = 2  # tasks a thread; more of them Dask takes for roots, and deals out
 
 
 class DaskCluster:
@@ -24,15 +25,17 @@ class DaskCluster:
 
     def map(self, work: Work, tasks: Sequence[bytes]) -> Iterator[bytes]:
         """Yield what comes of each task, in order."""
-        delayed = need("dask", "dask").delayed
-        sent = delayed(work, pure=False)  # once, and not with every task
-        yield from _computed([delayed(_call)(sent, task) for task in tasks], self.client)
+        yield from _computed(self._calls(work, tasks), self.client)
 
     def reduce(self, work: Work, merge: Merge, tasks: Sequence[bytes]) -> bytes:
         """Return what comes of all tasks, merged in a tree by the workers."""
+        return _merged(self._calls(work, tasks), merge, self.client)
+
+    def _calls(self, work: Work, tasks: Sequence[bytes]) -> list[Any]:
+        """Return the tasks as calls of the work, which is sent by itself and not with each."""
         delayed = need("dask", "dask").delayed
-        sent = delayed(work, pure=False)
-        return _merged([delayed(_call)(sent, task) for task in tasks], merge, self.client)
+        sent = _sent(work, self.client, len(tasks))
+        return [delayed(_call)(sent[number % len(sent)], task) for number, task in enumerate(tasks)]
 
 
 @contextlib.contextmanager
@@ -61,6 +64,22 @@ def over_pieces(rows: Rows, client: Any) -> Reduce:
         return _merged(states, job.merge, client)
 
     return reduce
+
+
+def _sent(work: Work, client: Any, tasks: int) -> list[Any]:
+    """Return the work as a value of Dask: of few tasks one for each worker, of many one for all.
+
+    Many tasks Dask deals out by itself. Few it takes all to the worker that has what they need.
+    """
+    dask = need("dask", "dask")
+    threads = {} if client is None else client.nthreads()
+    if not threads or tasks > _MANY * sum(threads.values()):
+        return [dask.delayed(work, pure=False)]
+    copies = []
+    for worker in list(threads)[:tasks]:
+        with dask.annotate(workers=[worker], allow_other_workers=True):
+            copies.append(dask.delayed(work, pure=False))
+    return copies
 
 
 def _state(job: Job, read: Read, *piece: Any) -> bytes:
