@@ -12,10 +12,15 @@ from sklearn.utils.validation import check_is_fitted
 from spox import Tensor, Var, argument, build
 
 import typica
-from typica.detectors import final_detector, reads_logits
+from typica.detectors import (
+    final_detector,
+    input_head,
+    input_width,
+    pipeline_steps,
+    reads_logits,
+)
 from typica.errors import InputError
 from typica.estimator import NotFittedError
-from typica.export._feature_input import input_head, input_width, steps_of
 from typica.export._image_input import Front
 from typica.export._metadata import metadata
 from typica.export._network import Rows
@@ -37,7 +42,7 @@ def detector_model(
     detector = final_detector(estimator)
     _check_fitted(estimator)
     reference = Reference.of(detector, calibration_size)
-    width = input_width(estimator)
+    width = _known_width(estimator)
     inputs, rows = _features(width) if front is None else _images(front, estimator, width)
     head = input_head(estimator)
     if rows.logits is None and head is not None:
@@ -61,12 +66,20 @@ def detector_model(
 
 
 def _check_fitted(estimator: Any) -> None:
-    for step in steps_of(estimator):
+    for step in pipeline_steps(estimator):
         try:
             check_is_fitted(step)
         except exceptions.NotFittedError:
             what = type(step).__name__
             raise NotFittedError(f"this {what} is not fitted yet; call fit first.") from None
+
+
+def _known_width(estimator: Any) -> int:
+    """Return how many features a row of the graph to export has; refuse where that is not known."""
+    width = input_width(estimator)
+    if width is None:
+        raise InputError("how many features a row has is not known yet; fit it first.")
+    return int(width)
 
 
 def _traced(var: Var | None) -> Traced | None:

@@ -10,8 +10,13 @@ from sklearn.pipeline import Pipeline
 
 import typica
 from typica.decide import fingerprint, origin_of
-from typica.detectors import Detector, calibration_of, final_detector, reads_logits
-from typica.export._feature_input import input_head
+from typica.detectors import (
+    Detector,
+    calibration_of,
+    final_detector,
+    input_head,
+    reads_logits,
+)
 from typica.export._verdicts import Reference
 
 
