@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from typica.bench._measures import mapping, number
+from typica.bench._measures import mapping
 from typica.bench._record import Record
 from typica.metrics import METRICS
+from typica.written_numbers import finite_number
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,6 @@ def _numbers(values: Any) -> list[float] | None:
     """Return a list of finite numbers, or None for anything else."""
     if not isinstance(values, list):
         return None
-    found = [number(value) for value in values]
+    found = [finite_number(value) for value in values]
     known = [value for value in found if value is not None]
     return known if len(known) == len(found) else None

@@ -38,7 +38,6 @@ from typica.bench._measures import (
     mean,
     measures_of,
     measures_to_dict,
-    number,
     numbers_of,
     std_of_mean,
 )
@@ -47,6 +46,7 @@ from typica.bench._skipped import Skipped
 from typica.bench.published import PAPER, title_of
 from typica.errors import FormatError
 from typica.metrics import CONVENTIONS, METRICS, Metric
+from typica.written_numbers import finite_number
 
 ID_SETS: Final = ("train", "test")
 
@@ -136,8 +136,8 @@ class Row:
             far=measures_of(document.get("far")),
             common=measures_of(document.get("common")),
             params=mapping(document.get("params")),
-            aurc=number(document.get("aurc")),
-            e_aurc=number(document.get("e_aurc")),
+            aurc=finite_number(document.get("aurc")),
+            e_aurc=finite_number(document.get("e_aurc")),
         )
 
 
@@ -160,7 +160,7 @@ class Stated:
     def from_dict(cls, document: Mapping[str, Any]) -> Stated:
         """Read what `to_dict` gave; what is not there is the default."""
         stated = document.get("tpr", 0.95)
-        tpr = number(stated)
+        tpr = finite_number(stated)
         if tpr is None or not 0 < tpr <= 1:
             raise FormatError(f"has a tpr of {stated!r}; run the benchmark again.")
         convention = document.get("convention", "first")

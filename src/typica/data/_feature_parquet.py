@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 
 from typica.arrays import AnyArray
-from typica.bombs import check_growth
+from typica.bombs import check_parquet
 from typica.data._feature_table import Features, label_name, no_column
 from typica.errors import FormatError
 from typica.extras import need
 from typica.files import reading
-
-_VALUE = 8  # bytes of a value in memory, at the most for numbers
 
 
 def read_parquet(path: Path, groups: str | None = None, *, of_bank: bool = False) -> Features:
@@ -50,19 +48,6 @@ def _read_columns(path: Path) -> dict[str, Any]:
         check_parquet(path, parquet.read_metadata(path))
         table = parquet.read_table(path)
         return {name: table.column(name).combine_chunks() for name in table.column_names}
-
-
-def check_parquet(path: Path, metadata: Any, group: int | None = None) -> None:
-    """Refuse a bomb: values that are all alike take next to no room in the file.
-
-    group: the row group to look at, all if None.
-    """
-    groups = range(metadata.num_row_groups) if group is None else [group]
-    size = 0
-    for row_group in map(metadata.row_group, groups):
-        for column in map(row_group.column, range(row_group.num_columns)):
-            size += max(column.total_uncompressed_size, _VALUE * column.num_values)
-    check_growth(path, size)
 
 
 def _labels(column: Any, path: Path) -> AnyArray:
