@@ -59,7 +59,7 @@ def histogram_charts(found: Any) -> Iterator[Chart]:
 
 
 def _histogram(name: str, part: Mapping[str, Any]) -> Line | None:
-    edges, counts = _numbers(part.get("edges")), _numbers(part.get("counts"))
+    edges, counts = _chart_numbers(part.get("edges")), _chart_numbers(part.get("counts"))
     if not edges or not counts or len(edges) != len(counts) + 1:
         return None
     total = math.fsum(counts) or 1.0
@@ -79,10 +79,10 @@ def curve_charts(found: Any) -> Iterator[Chart]:
         chart = mapping(entry)
         lines = chart.get("series", chart.get("y"))
         by_name = lines if isinstance(lines, Mapping) else {title: lines}
-        x = _numbers(chart.get("x")) or []
+        x = _chart_numbers(chart.get("x")) or []
         series = []
         for name, values in by_name.items():
-            y = _numbers(values)
+            y = _chart_numbers(values)
             if y and len(y) == len(x):
                 series.append(Line(name, x, y))
         if series:
@@ -117,8 +117,8 @@ def _at_depths(record: Record, metric: str) -> tuple[list[float], list[float]]:
     return ours, [numbers[metric] for numbers in printed if metric in numbers]
 
 
-def _numbers(values: Any) -> list[float] | None:
-    """Return a list of finite numbers, or None for anything else."""
+def _chart_numbers(values: Any) -> list[float] | None:
+    """Return the numbers along an axis of a chart; None for what is no list of finite ones."""
     if not isinstance(values, list):
         return None
     found = [finite_number(value) for value in values]

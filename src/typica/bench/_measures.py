@@ -31,7 +31,7 @@ Measures = Mapping[str, Measure]  # metric -> measure
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """Return a JSON object, and an empty one for anything else."""
+    """Return a JSON object in a result, and an empty one for anything else."""
     return value if isinstance(value, Mapping) else {}
 
 
@@ -65,12 +65,12 @@ def _interval_of(value: Any) -> Interval | None:
 
 
 def metrics_of(entry: Mapping[str, Any]) -> dict[str, float]:
-    """Return the numbers of an object that are metrics."""
+    """Return the numbers of an object in a result that are metrics."""
     return numbers_of({metric: entry.get(metric) for metric in METRICS})
 
 
 def numbers_of(document: Any) -> dict[str, float]:
-    """Return the numbers of an object."""
+    """Return the numbers of an object in a result."""
     found = {key: finite_number(value) for key, value in mapping(document).items()}
     return {key: value for key, value in found.items() if value is not None}
 
@@ -86,10 +86,10 @@ def mean(values: Iterable[float]) -> float:
     return math.fsum(listed) / len(listed)
 
 
-def known(entries: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of the entries that are not None.
+def known_entries(entries: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of a benchmark's record that are not None.
 
-    >>> known({"n": 3, "seed": None})
+    >>> known_entries({"n": 3, "seed": None})
     {'n': 3}
     """
     return {key: value for key, value in entries.items() if value is not None}

@@ -33,7 +33,7 @@ from typica.bench._measures import (
     Measure,
     Measures,
     Numbers,
-    known,
+    known_entries,
     mapping,
     mean,
     measures_of,
@@ -63,7 +63,7 @@ class OnSet:
     def to_dict(self) -> dict[str, Any]:
         """Give plain JSON types."""
         others = {"n": self.n, "threshold": self.threshold, "subsets": self.subsets}
-        return known(others) | measures_to_dict(self.measures)
+        return known_entries(others) | measures_to_dict(self.measures)
 
     @classmethod
     def from_dict(cls, document: Any) -> OnSet:
@@ -124,7 +124,7 @@ class Row:
             if measures := getattr(self, kind):
                 document[kind] = measures_to_dict(measures)
         document["params"] = dict(self.params)
-        return document | known({"aurc": self.aurc, "e_aurc": self.e_aurc})
+        return document | known_entries({"aurc": self.aurc, "e_aurc": self.e_aurc})
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Row:
@@ -154,7 +154,7 @@ class Stated:
     def to_dict(self) -> dict[str, Any]:
         """Give plain JSON types."""
         others = {"subsets": self.subsets, "seed": self.seed, "full": self.full}
-        return {"tpr": self.tpr, "convention": self.convention, **known(others)}
+        return {"tpr": self.tpr, "convention": self.convention, **known_entries(others)}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Stated:
