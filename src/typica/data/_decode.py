@@ -67,7 +67,7 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 class ImageError(InputError):
-    """An image that cannot be read: the message names its file."""
+    """An image that cannot be decoded, or its file not read: the message names the file."""
 
 
 def decode(

@@ -62,7 +62,7 @@ def _labels(column: Any, path: Path) -> AnyArray:
 
 
 def _matrix(column: Any, name: str, path: Path) -> AnyArray:
-    """Return a column of lists as a matrix."""
+    """Return a column of lists in a .parquet file as a matrix."""
     lengths = np.unique(np.asarray(column.value_lengths()))
     if column.null_count or len(lengths) != 1:
         raise FormatError(
@@ -73,7 +73,7 @@ def _matrix(column: Any, name: str, path: Path) -> AnyArray:
 
 
 def _numeric(columns: dict[str, Any], path: Path) -> AnyArray:
-    """Return one column per feature as a matrix."""
+    """Return the numeric columns of a .parquet file, one per feature, as a matrix."""
     arrays = [column.to_numpy(zero_copy_only=False) for column in columns.values()]
     if not arrays or any(array.dtype.kind not in "fiub" for array in arrays):
         raise FormatError(

@@ -23,7 +23,7 @@ from typica.errors import InputError
 from typica.estimator import NotFittedError
 from typica.export._image_input import Front
 from typica.export._metadata import metadata
-from typica.export._network import Rows
+from typica.export._network import TracedRows
 from typica.export._traced import Traced
 from typica.export._verdicts import Judged, Reference, judged
 
@@ -86,13 +86,13 @@ def _traced(var: Var | None) -> Traced | None:
     return None if var is None else Traced(var)
 
 
-def _features(width: int) -> tuple[dict[str, Var], Rows]:
+def _features(width: int) -> tuple[dict[str, Var], TracedRows]:
     """Return the input of a model of features, and the features."""
     features = argument(Tensor(np.float32, (BATCH, width)))
-    return {"features": features}, Rows(Traced(features), None)
+    return {"features": features}, TracedRows(Traced(features), None)
 
 
-def _images(front: Front, estimator: Any, width: int) -> tuple[dict[str, Var], Rows]:
+def _images(front: Front, estimator: Any, width: int) -> tuple[dict[str, Var], TracedRows]:
     """Return the input of a model of images, and what the detector reads of them."""
     images, rows = front()
     read = rows.logits if reads_logits(estimator) else rows.features
@@ -103,7 +103,7 @@ def _images(front: Front, estimator: Any, width: int) -> tuple[dict[str, Var], R
             f"the network gives {read.shape[1]} features, the detector was fitted on {width}; "
             "pass the network and layer that it was fitted for."
         )
-    return {"images": images}, Rows(read, rows.logits)
+    return {"images": images}, TracedRows(read, rows.logits)
 
 
 def _outputs(said: Judged, logits: Traced | None) -> dict[str, Var]:

@@ -31,7 +31,7 @@ def metadata(estimator: Any, reference: Reference) -> dict[str, str]:
         "fingerprint": fingerprint(estimator),
         "reads": "logits" if reads_logits(estimator) else "features",
         "calibrated": calibration is not None,
-        "classes": _names(detector),
+        "classes": _names_to_export(detector),
     }
     if isinstance(estimator, Pipeline):
         facts["steps"] = [type(step).__name__ for _, step in estimator.steps]
@@ -54,6 +54,6 @@ def _text(value: Any) -> str:
     return json.dumps(value)
 
 
-def _names(detector: Detector) -> list[Any]:
-    """Return the names of the classes that `nearest` counts; none if a row is matched with none."""
+def _names_to_export(detector: Detector) -> list[Any]:
+    """Return the classes that an exported file names: those that `nearest` counts, if any."""
     return list(getattr(detector, "classes_", np.array([])).tolist())
