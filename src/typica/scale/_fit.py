@@ -55,7 +55,7 @@ def fit(
 
 
 class Fitted(NamedTuple):
-    """A detector, and the number of rows that it was fitted on."""
+    """A detector that was fitted on tables, and the number of their rows."""
 
     detector: Detector
     n: int
