@@ -189,6 +189,15 @@ def read_text(path: str | os.PathLike[str]) -> str:
         raise FormatError(f"{path}: not a text file in UTF-8; write it again.") from None
 
 
+def printable(path: str | os.PathLike[str]) -> str:
+    r"""Return a path as text that any UTF-8 file can hold, whatever bytes are in it.
+
+    >>> printable("caf\udce9.png")
+    'caf\\udce9.png'
+    """
+    return os.fspath(path).encode("utf-8", "backslashreplace").decode()
+
+
 def sha256(*files: Path) -> str:
     """Return the SHA-256 of a file, or of several, one after the other."""
     digest = hashlib.sha256()

@@ -1,7 +1,8 @@
-"""Numbers as people write them: decimals as exact fractions, infinities as JSON can hold them."""
+"""Numbers and JSON values as they are written: exact fractions, infinities in JSON, percentages."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from fractions import Fraction
@@ -51,6 +52,26 @@ def json_values(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [json_values(item) for item in value]
     return value
+
+
+def json_text(value: Any) -> str:
+    """Return the one JSON text of a value; what JSON does not have, NaN included, is an error.
+
+    >>> json_text({"b": 1, "a": [0.5]})
+    '{"a":[0.5],"b":1}'
+    """
+    return json.dumps(value, sort_keys=True, allow_nan=False, separators=(",", ":"))
+
+
+def finite_number(value: Any) -> float | None:
+    """Return a finite JSON number as a float, and None for anything else.
+
+    >>> finite_number(1), finite_number("inf"), finite_number(None)
+    (1.0, None, None)
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    return None
 
 
 def percent(share: float) -> str:

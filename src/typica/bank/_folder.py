@@ -17,14 +17,14 @@ from typica.files import DELETES_OPEN_FILES, LOCK, lock_folder
 _SHA256 = re.compile("[0-9a-f]{64}")
 
 
-def make_folder(path: Path) -> list[Path]:
-    """Make a folder and those above it that are missing; return these, the innermost first."""
+def make_bank_folder(path: Path) -> list[Path]:
+    """Make a bank's folder and the missing ones above it; return these, the innermost first."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     return missing
 
 
-def unmake_folder(path: Path, made: list[Path]) -> None:
+def unmake_bank_folder(path: Path, made: list[Path]) -> None:
     """Delete an unfinished bank's files, then the folders that were made for it and are empty."""
     # Somebody else may have put something there; it is the first error that counts.
     with contextlib.suppress(OSError):

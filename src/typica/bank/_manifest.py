@@ -16,6 +16,7 @@ from typica.bank._files import HEADER, NAMES, OFFSETS, column_file
 from typica.errors import FormatError, InputError
 from typica.files import check_lock, reading, sync_folder
 from typica.kinds import wrong_kind
+from typica.written_numbers import json_text
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -110,7 +111,7 @@ def _read_document(folder: Path) -> Any:
     try:
         text = (folder / MANIFEST).read_text(encoding="ascii")
         document = json.loads(text)
-        canonical(document)  # which refuses numbers that JSON does not have
+        json_text(document)  # which refuses numbers that JSON does not have
     except FileNotFoundError:
         what = f"not a bank: it has no {MANIFEST}" if folder.exists() else "there is no such folder"
         raise FormatError(
@@ -186,15 +187,10 @@ def _check_column(manifest: Manifest, name: str) -> None:
         raise TypeError(f"{name} have a width of {width!r}")
 
 
-def canonical(value: Any) -> str:
-    """Return the one JSON text of a value; what JSON does not have, NaN included, is an error."""
-    return json.dumps(value, sort_keys=True, allow_nan=False, separators=(",", ":"))
-
-
 def checked_json(value: Mapping[str, Any], what: str) -> dict[str, Any]:
     """Return a mapping as the manifest gives it back: tuples as lists, keys as strings."""
     try:
-        return dict(json.loads(canonical(value)))
+        return dict(json.loads(json_text(value)))
     except (TypeError, ValueError) as error:
         raise InputError(
             f"{what} cannot be stored ({error}); pass a dict of JSON values."
@@ -202,4 +198,4 @@ def checked_json(value: Mapping[str, Any], what: str) -> dict[str, Any]:
 
 
 def _checksum(document: dict[str, Any]) -> str:
-    return hashlib.sha256(canonical(document).encode()).hexdigest()
+    return hashlib.sha256(json_text(document).encode()).hexdigest()

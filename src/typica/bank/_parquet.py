@@ -18,7 +18,7 @@ import numpy as np
 from typica import store
 from typica.arrays import AnyArray
 from typica.bank._files import HEAD
-from typica.bank._manifest import Shard, canonical
+from typica.bank._manifest import Shard
 from typica.bank._names import Names
 from typica.bank._origin import origin_in
 from typica.errors import InputError
@@ -26,6 +26,7 @@ from typica.extras import need
 from typica.files import atomic_path, reading
 from typica.head import Head
 from typica.origin import Origin
+from typica.written_numbers import json_text
 
 if TYPE_CHECKING:
     from typica.bank._reader import Bank
@@ -100,7 +101,7 @@ def _schema(bank: Bank, arrow: Any) -> Any:
         "skipped": bank.skipped,
         "head_file": _encoded_head(bank),
     }
-    return arrow.schema(fields, metadata={KEY: canonical(notes)})
+    return arrow.schema(fields, metadata={KEY: json_text(notes)})
 
 
 def _type(dtype: np.dtype[Any], arrow: Any) -> Any:

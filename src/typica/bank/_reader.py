@@ -24,7 +24,7 @@ from typica import store
 from typica.arrays import AnyArray, row_blocks
 from typica.bank._files import HEAD, column_file, mapped, raw_bytes, shard_digest
 from typica.bank._folder import is_bank
-from typica.bank._manifest import Manifest, Shard, canonical, read_manifest
+from typica.bank._manifest import Manifest, Shard, read_manifest
 from typica.bank._names import Names
 from typica.bank._origin import origin_in
 from typica.bank._parquet import write_parquet
@@ -34,6 +34,7 @@ from typica.files import reading
 from typica.head import Head
 from typica.origin import Origin
 from typica.progress import advance
+from typica.written_numbers import json_text
 
 
 class Bank:
@@ -150,7 +151,7 @@ class Bank:
         """Return the SHA-256 of identity, columns and head: equal for equal banks."""
         known = self._manifest
         parts = [known.identity, known.columns, known.classes, known.head, known.shards]
-        return hashlib.sha256(canonical(parts).encode()).hexdigest()
+        return hashlib.sha256(json_text(parts).encode()).hexdigest()
 
     def verify(self) -> int:
         """Read all data and check it against the checksums; return how many bytes were read.

@@ -24,7 +24,7 @@ from typica.bank._files import (
     npy_header,
     shard_digest,
 )
-from typica.bank._folder import differences, is_ours, make_folder, unmake_folder
+from typica.bank._folder import differences, is_ours, make_bank_folder, unmake_bank_folder
 from typica.bank._manifest import (
     MANIFEST,
     MANIFEST_NEXT,
@@ -83,7 +83,7 @@ class BankWriter:
         self._manifest = wanted
         self._found_empty = False
         try:
-            self._made = make_folder(self.path)
+            self._made = make_bank_folder(self.path)
             self._lock = lock_folder(self.path)
         except OSError as error:
             raise InputError(
@@ -329,7 +329,7 @@ class BankWriter:
         if failed and ours and self._found_empty and not self._manifest.shards:
             if not DELETES_OPEN_FILES:
                 self.close()
-            unmake_folder(self.path, self._made)
+            unmake_bank_folder(self.path, self._made)
         self.close()
 
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from typica.bench._measures import mapping, number
+from typica.bench._measures import mapping
 from typica.bench._record import Record
 from typica.metrics import METRICS
+from typica.written_numbers import finite_number
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def histogram_charts(found: Any) -> Iterator[Chart]:
 
 
 def _histogram(name: str, part: Mapping[str, Any]) -> Line | None:
-    edges, counts = _numbers(part.get("edges")), _numbers(part.get("counts"))
+    edges, counts = _chart_numbers(part.get("edges")), _chart_numbers(part.get("counts"))
     if not edges or not counts or len(edges) != len(counts) + 1:
         return None
     total = math.fsum(counts) or 1.0
@@ -78,10 +79,10 @@ def curve_charts(found: Any) -> Iterator[Chart]:
         chart = mapping(entry)
         lines = chart.get("series", chart.get("y"))
         by_name = lines if isinstance(lines, Mapping) else {title: lines}
-        x = _numbers(chart.get("x")) or []
+        x = _chart_numbers(chart.get("x")) or []
         series = []
         for name, values in by_name.items():
-            y = _numbers(values)
+            y = _chart_numbers(values)
             if y and len(y) == len(x):
                 series.append(Line(name, x, y))
         if series:
@@ -116,10 +117,10 @@ def _at_depths(record: Record, metric: str) -> tuple[list[float], list[float]]:
     return ours, [numbers[metric] for numbers in printed if metric in numbers]
 
 
-def _numbers(values: Any) -> list[float] | None:
-    """Return a list of finite numbers, or None for anything else."""
+def _chart_numbers(values: Any) -> list[float] | None:
+    """Return the numbers along an axis of a chart; None for what is no list of finite ones."""
     if not isinstance(values, list):
         return None
-    found = [number(value) for value in values]
+    found = [finite_number(value) for value in values]
     known = [value for value in found if value is not None]
     return known if len(known) == len(found) else None

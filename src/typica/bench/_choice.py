@@ -172,7 +172,7 @@ class Choice:
         reason = f"{self.leader} is recommended: it has the best mean AUROC, {merit}"
         if not self.rivals:
             return f"{reason}, and is ahead of {self._how_clearly()}.{self._why_it_departs()}"
-        beyond = _share(1 - self.ahead[self.default or ""])
+        beyond = _share_of_resamples(1 - self.ahead[self.default or ""])
         doubt = f"There is no clear winner between {_listed([self.leader, *self.rivals])}"
         clearly = f"{reason}, and is ahead of {self.default} in {beyond} of resamples."
         return f"{clearly}{self._why_it_departs()} {doubt}."
@@ -229,14 +229,14 @@ class Choice:
     def _how_clearly(self) -> str:
         nearest = max(self.ahead, key=lambda name: self.ahead[name])
         other = nearest if len(self.means) == 2 else "every other"
-        return f"{other} in {_share(1 - self.ahead[nearest])} of resamples"
+        return f"{other} in {_share_of_resamples(1 - self.ahead[nearest])} of resamples"
 
     def _how_close(self, equal: Sequence[str]) -> str:
         close = next((name for name in self.rivals if name not in equal), None)
         if close is None:
             return ""
         gap = 100 * (self.means[self.leader] - self.means[close])
-        share = _share(self.ahead[close])
+        share = _share_of_resamples(self.ahead[close])
         return f" ({close} is {gap:.2f} points behind, and ahead in {share} of resamples)"
 
     def to_dict(self) -> dict[str, Any]:
@@ -314,10 +314,10 @@ def _plain(aurocs: Aurocs) -> dict[str, dict[str, float]]:
     return plain
 
 
-def _share(value: float) -> str:
-    """Return a share in whole percent, with no 100 % that is not one.
+def _share_of_resamples(value: float) -> str:
+    """Return a share of resamples in whole percent, with no 100 % that is not one.
 
-    >>> _share(0.421), _share(0.9996), _share(0.0004)
+    >>> _share_of_resamples(0.421), _share_of_resamples(0.9996), _share_of_resamples(0.0004)
     ('42 %', 'over 99 %', 'under 1 %')
     """
     if 0.99 < value < 1:
@@ -326,7 +326,7 @@ def _share(value: float) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Return names as a sentence has them, the first few of many.
+    """Return detectors as a sentence of the choice names them, the first few of many.
 
     >>> _listed(["ctm", "knn"]), _listed(["ctm", "knn", "msp", "cw", "energy"])
     ('ctm and knn', 'ctm, knn, msp and 2 others')

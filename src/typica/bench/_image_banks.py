@@ -16,7 +16,7 @@ from typica.origin import Origin
 
 
 def digest_of(identity: Mapping[str, Any]) -> str:
-    """Return the end of a bank's name in the cache."""
+    """Return the end of the name that a bank of images has in Typica's home."""
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -37,7 +37,7 @@ def banked(
     if not holds_images(path):
         return path
     if origin is None and network.get("model") is None:
-        if not _has_images(path):
+        if not _has_images_to_bank(path):
             return path  # for its reader to complain about
         raise InputError(
             f"{path}: holds images; name the network that is to see them, {argument('model')}, "
@@ -54,8 +54,8 @@ def banked(
     return folder
 
 
-def _has_images(path: Path) -> bool:
-    """Tell whether the first of what may be images is one."""
+def _has_images_to_bank(path: Path) -> bool:
+    """Tell whether a bank of images could be made of a path, by reading the first of them."""
     try:
         open_images(path).read(0)
     except InputError:

@@ -246,8 +246,8 @@ def _line(i: int) -> dict[str, Any]:
     return {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i % len(DASHES)]}
 
 
-def _counts(test: AnyArray, ood: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """Return how many ID and OOD scores each threshold accepts, from the highest score down."""
+def _counts_along_curve(test: AnyArray, ood: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """Return how many ID and OOD scores the thresholds of a plotted curve accept, highest first."""
     thresholds = np.unique(np.concatenate([test, ood]))[::-1]
     kept = len(test) - np.searchsorted(np.sort(test), thresholds, side="left")
     missed = len(ood) - np.searchsorted(np.sort(ood), thresholds, side="left")
@@ -255,17 +255,17 @@ def _counts(test: AnyArray, ood: AnyArray) -> tuple[AnyArray, AnyArray]:
 
 
 def _roc_points(test: AnyArray, ood: AnyArray) -> Points:
-    kept, missed = _counts(test, ood)
+    kept, missed = _counts_along_curve(test, ood)
     return np.append(0, missed) / len(ood), np.append(0, kept) / len(test)
 
 
 def _accepted_points(test: AnyArray, ood: AnyArray) -> Points:
-    kept, missed = _counts(test, ood)
+    kept, missed = _counts_along_curve(test, ood)
     return kept / len(test), kept / (kept + missed)
 
 
 def _rejected_points(test: AnyArray, ood: AnyArray) -> Points:
-    kept, missed = _counts(test, ood)
+    kept, missed = _counts_along_curve(test, ood)
     # Just above each threshold: what is rejected is all that the one above does not accept.
     lost, caught = len(test) - np.append(0, kept[:-1]), len(ood) - np.append(0, missed[:-1])
     return caught / len(ood), caught / (caught + lost)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from typica.metrics import METRICS
+from typica.written_numbers import finite_number
 
 Numbers = Mapping[str, float]  # metric -> number
 Interval = tuple[float, float]
@@ -29,19 +30,8 @@ class Measure:
 Measures = Mapping[str, Measure]  # metric -> measure
 
 
-def number(value: Any) -> float | None:
-    """Return a finite JSON number as a float, and None for anything else.
-
-    >>> number(1), number("inf"), number(None)
-    (1.0, None, None)
-    """
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        return float(value)
-    return None
-
-
 def mapping(value: Any) -> Mapping[str, Any]:
-    """Return a JSON object, and an empty one for anything else."""
+    """Return a JSON object in a result, and an empty one for anything else."""
     return value if isinstance(value, Mapping) else {}
 
 
@@ -50,7 +40,7 @@ def measures_of(document: Any) -> dict[str, Measure]:
     entry = mapping(document)
     found = {}
     for metric, value in metrics_of(entry).items():
-        std = number(entry.get(f"{metric}_std"))
+        std = finite_number(entry.get(f"{metric}_std"))
         found[metric] = Measure(value, std, _interval_of(entry.get(f"{metric}_interval")))
     return found
 
@@ -68,20 +58,20 @@ def measures_to_dict(measures: Measures) -> dict[str, Any]:
 
 
 def _interval_of(value: Any) -> Interval | None:
-    ends = [number(end) for end in value] if isinstance(value, list) else []
+    ends = [finite_number(end) for end in value] if isinstance(value, list) else []
     if len(ends) != 2 or ends[0] is None or ends[1] is None:
         return None
     return ends[0], ends[1]
 
 
 def metrics_of(entry: Mapping[str, Any]) -> dict[str, float]:
-    """Return the numbers of an object that are metrics."""
+    """Return the numbers of an object in a result that are metrics."""
     return numbers_of({metric: entry.get(metric) for metric in METRICS})
 
 
 def numbers_of(document: Any) -> dict[str, float]:
-    """Return the numbers of an object."""
-    found = {key: number(value) for key, value in mapping(document).items()}
+    """Return the numbers of an object in a result."""
+    found = {key: finite_number(value) for key, value in mapping(document).items()}
     return {key: value for key, value in found.items() if value is not None}
 
 
@@ -96,10 +86,10 @@ def mean(values: Iterable[float]) -> float:
     return math.fsum(listed) / len(listed)
 
 
-def known(entries: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of the entries that are not None.
+def known_entries(entries: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entries of a benchmark's record that are not None.
 
-    >>> known({"n": 3, "seed": None})
+    >>> known_entries({"n": 3, "seed": None})
     {'n': 3}
     """
     return {key: value for key, value in entries.items() if value is not None}

@@ -29,7 +29,7 @@ def of_features() -> list[str]:
 def make_detectors(
     names: Iterable[str] | None = None, head: Head | None = None
 ) -> dict[str, Detector]:
-    """Make detectors by their names (all if None), with the head where they use one.
+    """Make the detectors to compare by their names (all if None), with the head where they use it.
 
     >>> import numpy as np
     >>> list(make_detectors(["ctm", "msp"], Head(np.eye(2))))

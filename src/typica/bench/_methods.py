@@ -19,7 +19,7 @@ JOINT = "+"
 
 
 def is_method(name: str) -> bool:
-    """Tell whether a name is that of a detector, or of rectifiers before one.
+    """Tell whether a suite may name a method so: as a detector, or rectifiers before one.
 
     >>> is_method("energy"), is_method("react+energy"), is_method("energy+react")
     (True, True, False)
@@ -29,7 +29,7 @@ def is_method(name: str) -> bool:
 
 
 def default_params(name: str) -> dict[str, Any]:
-    """Return the parameters of a method with their defaults; a suite gives no head.
+    """Return the parameters of a suite's method with their defaults; a suite gives no head.
 
     >>> default_params("knn")["k"], default_params("react+energy")
     (50, {'react__percentile': 90, 'energy__temperature': 1.0})
@@ -43,7 +43,7 @@ def default_params(name: str) -> dict[str, Any]:
 
 
 def declared_params(name: str) -> dict[str, Parameter]:
-    """Return what each parameter of a method may be."""
+    """Return what each parameter of a suite's method may be, those of rectifiers before it too."""
     found: dict[str, Parameter] = {}
     for prefix, step in _steps(name).items():
         found |= {prefix + key: parameter for key, parameter in step.params.items()}
@@ -51,7 +51,7 @@ def declared_params(name: str) -> dict[str, Parameter]:
 
 
 def needs_head(name: str) -> bool:
-    """Tell whether a method needs a head to read features.
+    """Tell whether a method of a suite needs a head to read features.
 
     >>> needs_head("ctm"), needs_head("react+ctm"), needs_head("react+energy")
     (False, False, True)
@@ -61,7 +61,7 @@ def needs_head(name: str) -> bool:
 
 
 def make_method(name: str, params: Mapping[str, Any], head: Head | None) -> Any:
-    """Make an unfitted detector, or a Pipeline that ends in one, with the head where it is used.
+    """Make a suite's method, a detector or a Pipeline that ends in one, unfitted, with its head.
 
     >>> make_method("react+energy", {"react__percentile": 95}, None)[0]
     ReAct(percentile=95)

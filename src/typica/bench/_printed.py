@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from typica.bench._measures import Numbers, known, mapping, mean, metrics_of, numbers_of
+from typica.bench._measures import Numbers, known_entries, mapping, mean, metrics_of, numbers_of
 from typica.metrics import METRICS
 
 
@@ -20,7 +20,7 @@ class Common:
 
     def to_dict(self) -> dict[str, Any]:
         """Give plain JSON types."""
-        return {"sets": list(self.sets), **self.numbers, **known({"of": self.of})}
+        return {"sets": list(self.sets), **self.numbers, **known_entries({"of": self.of})}
 
     @classmethod
     def from_dict(cls, document: Any) -> Common:

@@ -33,12 +33,11 @@ from typica.bench._measures import (
     Measure,
     Measures,
     Numbers,
-    known,
+    known_entries,
     mapping,
     mean,
     measures_of,
     measures_to_dict,
-    number,
     numbers_of,
     std_of_mean,
 )
@@ -47,6 +46,7 @@ from typica.bench._skipped import Skipped
 from typica.bench.published import PAPER, title_of
 from typica.errors import FormatError
 from typica.metrics import CONVENTIONS, METRICS, Metric
+from typica.written_numbers import finite_number
 
 ID_SETS: Final = ("train", "test")
 
@@ -63,7 +63,7 @@ class OnSet:
     def to_dict(self) -> dict[str, Any]:
         """Give plain JSON types."""
         others = {"n": self.n, "threshold": self.threshold, "subsets": self.subsets}
-        return known(others) | measures_to_dict(self.measures)
+        return known_entries(others) | measures_to_dict(self.measures)
 
     @classmethod
     def from_dict(cls, document: Any) -> OnSet:
@@ -124,7 +124,7 @@ class Row:
             if measures := getattr(self, kind):
                 document[kind] = measures_to_dict(measures)
         document["params"] = dict(self.params)
-        return document | known({"aurc": self.aurc, "e_aurc": self.e_aurc})
+        return document | known_entries({"aurc": self.aurc, "e_aurc": self.e_aurc})
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Row:
@@ -136,8 +136,8 @@ class Row:
             far=measures_of(document.get("far")),
             common=measures_of(document.get("common")),
             params=mapping(document.get("params")),
-            aurc=number(document.get("aurc")),
-            e_aurc=number(document.get("e_aurc")),
+            aurc=finite_number(document.get("aurc")),
+            e_aurc=finite_number(document.get("e_aurc")),
         )
 
 
@@ -154,13 +154,13 @@ class Stated:
     def to_dict(self) -> dict[str, Any]:
         """Give plain JSON types."""
         others = {"subsets": self.subsets, "seed": self.seed, "full": self.full}
-        return {"tpr": self.tpr, "convention": self.convention, **known(others)}
+        return {"tpr": self.tpr, "convention": self.convention, **known_entries(others)}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Stated:
         """Read what `to_dict` gave; what is not there is the default."""
         stated = document.get("tpr", 0.95)
-        tpr = number(stated)
+        tpr = finite_number(stated)
         if tpr is None or not 0 < tpr <= 1:
             raise FormatError(f"has a tpr of {stated!r}; run the benchmark again.")
         convention = document.get("convention", "first")

@@ -51,7 +51,7 @@ def _environment() -> jinja2.Environment:
 
 
 def points(size: float) -> str:
-    """Return a difference of shares in percentage points, with its sign.
+    """Return a difference of shares as the report shows it: percentage points, with a sign.
 
     >>> points(-0.01)
     '−1.00'
@@ -60,7 +60,7 @@ def points(size: float) -> str:
 
 
 def short(value: float, kind: str = "number") -> str:
-    """Return a number with four digits, or one in thousandths with two decimals.
+    """Return a number as the report shows it: four digits, or thousandths with two decimals.
 
     >>> short(-0.12345), short(0.0101, "milli")
     ('−0.1235', '10.10')
@@ -77,7 +77,7 @@ def sort_key(cell: Cell, column: Column) -> float | str | None:
 
 
 def capital(text: str) -> str:
-    """Return a text whose first letter is a capital.
+    """Return a heading of the report, or of a bench table, whose first letter is a capital.
 
     >>> capital("mean of 5 OOD sets")
     'Mean of 5 OOD sets'
@@ -86,7 +86,7 @@ def capital(text: str) -> str:
 
 
 def plain(value: Any) -> str:
-    """Return a JSON value as a person writes it.
+    """Return a JSON value of a result as the report shows it: as a person writes it.
 
     >>> plain({"k": 50, "grid": [1, 10], "center": True})
     'k = 50, grid = (1, 10), center = yes'

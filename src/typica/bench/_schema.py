@@ -51,13 +51,13 @@ def _number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _numbers(value: object) -> bool:
-    """Tell whether a value lists one number per channel, of colours or of grey."""
+def _channel_numbers(value: object) -> bool:
+    """Tell whether a value of a suite's file lists a number per channel, of colours or of grey."""
     return isinstance(value, list) and len(value) in (1, 3) and all(map(_number, value))
 
 
 def _per_channel(value: object) -> bool:
-    return _numbers(value) or _number(value)
+    return _channel_numbers(value) or _number(value)
 
 
 def _count(least: int) -> Check:
@@ -77,7 +77,7 @@ def _table(value: object) -> bool:
 def _divisor(value: Any) -> bool:
     if value == OF_TRANSFORM:
         return True
-    numbers = value if _numbers(value) else [value]
+    numbers = value if _channel_numbers(value) else [value]
     return all(_number(entry) and 0 < entry < math.inf for entry in numbers)
 
 
@@ -304,7 +304,7 @@ def is_known(name: str) -> bool:
 
 
 def method_params(name: str) -> dict[str, Any]:
-    """Return the parameters of a method with their defaults; a suite gives no head.
+    """Return the parameters that a suite may give a method, with their defaults; it gives no head.
 
     >>> method_params("knn")["k"]
     50

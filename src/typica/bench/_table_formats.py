@@ -30,7 +30,7 @@ _ESCAPES = str.maketrans(
 
 
 def text_of(cell: Cell, column: Column, *, with_std: bool = True) -> str:
-    """Return a cell as people read it: percent with two decimals, and the deviation if not 0.
+    """Return a bench table's cell as people read it: percent with two decimals, a deviation if any.
 
     >>> percent, points = Column("AUROC", ()), Column("diff", (), "difference")
     >>> text_of(Cell(0.98765, 0.0012), percent), text_of(Cell(-0.001), points)
@@ -53,7 +53,7 @@ def text_of(cell: Cell, column: Column, *, with_std: bool = True) -> str:
 
 
 def style_of(cell: Cell, column: Column) -> str:
-    """Return how a terminal shows a cell: bold for the best, differences coloured by their size.
+    """Return the style of a bench table's cell in a terminal: the best bold, differences coloured.
 
     >>> style_of(Cell(0.02), Column("diff", (), "difference"))
     'red'

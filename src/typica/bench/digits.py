@@ -95,7 +95,9 @@ def images(seed: int = 0) -> dict[str, NDArray[np.float32]]:
 
 
 def ascii_art(image: AnyArray) -> str:
-    """Draw an 8x8 image for a terminal: 8 lines of 16 characters, ink from 0 (blank) to 16 (full).
+    """Draw an image of the suite `digits` for a terminal: 8x8 pixels, ink from 0 to 16.
+
+    It becomes 8 lines of 16 characters, from blank (0) to full (16).
 
     Examples
     --------

@@ -28,7 +28,7 @@ def out_file(param: typer.CallbackParam, value: Path | None) -> Path | None:
     """Refuse a file that could not be written."""
     if value is not None:
         _check_named(value, param)
-        check_file(value, _option(param))
+        check_out_file(value, _option(param))
     return value
 
 
@@ -47,7 +47,7 @@ def out_verdicts(param: typer.CallbackParam, value: str | None) -> str | None:
 def out_text(param: typer.CallbackParam, value: str | None) -> str | None:
     """Refuse a file that could not be written; '-' is standard output."""
     if value is not None and value != "-":
-        check_file(Path(value), _option(param))
+        check_out_file(Path(value), _option(param))
     return value
 
 
@@ -57,7 +57,7 @@ def out_folder(param: typer.CallbackParam, value: Path | None) -> Path | None:
 
     if value is not None and not Bank.is_bank(value):
         _check_named(value, param)
-        check_folder(value, _option(param))
+        check_out_folder(value, _option(param))
     return value
 
 
@@ -69,8 +69,11 @@ def prints(**targets: str | None) -> bool:
     return bool(printed)
 
 
-def check_file(path: Path, option: str = "") -> None:
-    """Raise if a file could not be written: no folder, a closed one, or one of the same name."""
+def check_out_file(path: Path, option: str = "") -> None:
+    """Refuse a file that an option names if it could not be written.
+
+    There is no folder for it, a closed one, or one of the same name.
+    """
     where = f"{option} {path}".lstrip()
     if path.is_dir():
         raise InputError(f"{where}: is a folder; name a file in it.")
@@ -82,8 +85,11 @@ def check_file(path: Path, option: str = "") -> None:
     _check_open(path.parent, where)
 
 
-def check_folder(path: Path, option: str = "") -> None:
-    """Raise if a folder, or what goes into it, could not be written; its parents may be missing."""
+def check_out_folder(path: Path, option: str = "") -> None:
+    """Refuse a folder that an option names if it, or what goes into it, could not be written.
+
+    Its parents may be missing.
+    """
     where = f"{option} {path}".lstrip()
     nearest = next(folder for folder in (path, *path.parents) if folder.exists())
     if not nearest.is_dir():

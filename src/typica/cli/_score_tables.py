@@ -8,7 +8,7 @@ from typing import Any
 from typica import scale
 from typica.cli._option_checks import prints
 from typica.cli._show import complain, console, error_console, write_json
-from typica.cli._verdict_table import more_rows, share_of, verdict_table
+from typica.cli._verdict_table import atypical_line, more_rows, verdict_table
 from typica.data import RowPrinter
 from typica.decide import describe
 from typica.errors import InputError
@@ -45,7 +45,7 @@ def score_tables(wanted: TableScoring, limit: int, json_file: str | None) -> Non
     if not printed:
         _show(found, limit)
     elif wanted.output == "-":
-        complain(share_of(found["rejected"], found["n"], "rows"), style="")
+        complain(atypical_line(found["rejected"], found["n"], "rows"), style="")
     if json_file is not None:
         named = {"detector": describe(wanted.estimator)["detector"]}
         levels = {name: float(v) for name, v in wanted.levels.items() if v is not None}
@@ -78,7 +78,7 @@ def _show(found: dict[str, Any], limit: int) -> None:
         console.print(verdict_table(_known(rows)))
     if rows and limit < found["n"]:
         console.print(more_rows(f"the {limit} strangest", str(found["n"])), style="dim")
-    console.print(share_of(found["rejected"], found["n"], "rows"))
+    console.print(atypical_line(found["rejected"], found["n"], "rows"))
 
 
 def _known(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:

@@ -44,7 +44,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def one_line(text: str) -> str:
-    r"""Show a text without the line breaks that a file's name may hold: they would forge lines.
+    r"""Return a text as one line of the terminal: a break in a file's name would forge a line.
 
     >>> one_line("cat.png\ndog.png  typical")
     'cat.png\\ndog.png  typical'
@@ -86,12 +86,14 @@ def table(
     for i, column in enumerate(columns):
         if i < text:
             first = i == 0
-            made.add_column(_plain(column), overflow="fold", no_wrap=first, min_width=0)
+            made.add_column(_unmarked_cell(column), overflow="fold", no_wrap=first, min_width=0)
         else:
             width = max(6, *map(len, column.split()))
-            made.add_column(_plain(column), justify="right", overflow="ellipsis", min_width=width)
+            made.add_column(
+                _unmarked_cell(column), justify="right", overflow="ellipsis", min_width=width
+            )
     for row in rows:
-        made.add_row(*map(_plain, row))
+        made.add_row(*map(_unmarked_cell, row))
     # A title of its own: rich would fold it to the table's width.
     fitting = NarrowTable(made, keep)
     if title:
@@ -99,13 +101,13 @@ def table(
     return fitting
 
 
-def _plain(cell: str | Text) -> Text:
-    """Return a cell in which nothing is markup."""
+def _unmarked_cell(cell: str | Text) -> Text:
+    """Return a cell of a command's table, in which nothing is markup."""
     return cell if isinstance(cell, Text) else Text(one_line(cell))
 
 
 def footnote(result: Result) -> Text:
-    """Say under a table of results how FPR is defined."""
+    """Return the line that commands print under a table of results: how FPR is defined."""
     from typica.metrics import fpr_defined  # noqa: PLC0415 (NumPy, which a message does not need)
 
     return dim(f"In percent. {fpr_defined(result.tpr, result.convention)}")

@@ -15,7 +15,7 @@ _TEXTS = ("file", "group", "verdict", "nearest", "runner_up")
 
 
 def verdict_table(columns: dict[str, list[Any]]) -> NarrowTable:
-    """Return columns as a table, with what was rejected in red."""
+    """Return columns of verdicts as a table for the terminal, with what was rejected in red."""
     made = Table(box=None, pad_edge=False)
     for column in columns:
         heading = column.replace("_", "-")
@@ -26,13 +26,13 @@ def verdict_table(columns: dict[str, list[Any]]) -> NarrowTable:
     return NarrowTable(made)
 
 
-def share_of(rejected: int, total: int, what: str) -> str:
-    """Return how many of so many are atypical, as a sentence."""
+def atypical_line(rejected: int, total: int, what: str) -> str:
+    """Return the line that a command prints on its verdicts: how many of so many are atypical."""
     return f"{rejected} of {total} {what} are atypical, {percent(rejected / total)} %"
 
 
 def more_rows(which: str, total: str) -> str:
-    """Return what is shown of how many, as a sentence."""
+    """Return the line that a command prints where it shows some of its verdicts alone."""
     return f"{which} of {total} are shown; --limit shows more"
 
 

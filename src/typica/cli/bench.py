@@ -30,7 +30,7 @@ from typica.bench import (
 )
 from typica.bench.published import publications, title_of
 from typica.cli._app import new_app
-from typica.cli._option_checks import check_folder, one_of, out_folder, out_text, prints
+from typica.cli._option_checks import check_out_folder, one_of, out_folder, out_text, prints
 from typica.cli._options import Backend, Json, OnError, Trust
 from typica.cli._show import console, error_console, write_json, write_text
 from typica.errors import InputError, about
@@ -148,7 +148,7 @@ def _result_folder(suite: Suite, output: Path | None, report: bool) -> Path | No
     if output is None and report:
         folder = Path(f"{suite.name}-result")
     if folder is not None:
-        check_folder(folder)
+        check_out_folder(folder)
     return folder
 
 

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 
 import typica
 from typica.cli._app import new_app
-from typica.cli._option_checks import check_file, out_file
+from typica.cli._option_checks import check_out_file, out_file
 from typica.cli._options import (
     Address,
     Alpha,
@@ -79,7 +79,7 @@ def calibrate(
 ) -> None:
     """Give a detector p-values from held-out inputs, and reject at a level that holds."""
     target = output or detector
-    check_file(target)
+    check_out_file(target)
     estimator = load_detector(detector)
     rule: dict[str, Any] = {
         "by_class": by_class,

@@ -83,7 +83,7 @@ def choose(
 
 
 def shown_choice(choice: Choice) -> list[RenderableType]:
-    """Return the verdict, one row per detector with what it rests on, and how to read it."""
+    """Return what `typica choose` prints: its verdict, a row per detector, and how to read them."""
     columns = ["detector", "AUROC ↑", *choice.kinds, "best in %", "ahead in %"]
     rows = [_row(choice, name) for name in choice.means]
     shown = table("", columns, rows, keep=("AUROC ↑", *choice.kinds))

@@ -64,7 +64,7 @@ def compare(
     done = [row.evaluation for row in compared.values() if row.evaluation is not None]
     if done:
         parts.append(footnote(next(iter(done[0].ood.values()))))
-        parts.append(_worth(compared))
+        parts.append(_worth_line(compared))
     errors = {name: row.error for name, row in compared.items() if row.error}
     document = {name: row.to_dict() for name, row in compared.items()}
     present(document, json_file, *parts, *failures(errors))
@@ -72,8 +72,8 @@ def compare(
         raise InputError("compare: every detector failed; see the messages above.")
 
 
-def _worth(compared: Mapping[str, Comparison]) -> Text:
-    """Say which detectors no cheaper one is as good as: the line from quick to good."""
+def _worth_line(compared: Mapping[str, Comparison]) -> Text:
+    """Return the line of `typica compare` on detectors that no cheaper one is as good as."""
     steps = []
     for name, auroc, microseconds in pareto(compared):
         steps.append(f"{name} ({percent(auroc)} at {microseconds:.2g} µs/row)")

@@ -35,7 +35,7 @@ def demo(
         _introduce(suite)
         _compare(suite, compared)
         _verdicts(suite, ctm, rates)
-        _decide(suite, ctm, seed)
+        _show_decisions(suite, ctm, seed)
         _farewell()
     if json_file is not None:
         document = _document(suite, compared)
@@ -64,7 +64,7 @@ def _introduce(suite: FeatureSuite) -> None:
 
 
 def _compare(suite: FeatureSuite, compared: dict[str, Comparison]) -> None:
-    """Print how each detector tells test digits from each OOD set, the best first."""
+    """Print for the demo how each detector tells test digits from each OOD set, the best first."""
     done = [row.evaluation for row in compared.values() if row.evaluation is not None]
     done.sort(key=lambda evaluation: -evaluation.average["auroc"])
     sets = [name.replace("-", " ") for name in suite.ood]
@@ -72,7 +72,7 @@ def _compare(suite: FeatureSuite, compared: dict[str, Comparison]) -> None:
     for evaluation in done:
         shares = [result.auroc for result in evaluation.ood.values()]
         shares += [evaluation.average["auroc"], evaluation.average["fpr"]]
-        rows.append([_named(evaluation.detector, compared), *map(percent, shares)])
+        rows.append([_name_in_table(evaluation.detector, compared), *map(percent, shares)])
     console.print("AUROC ↑ of each detector on what the network has never met", style="bold")
     columns = ["detector", *sets, "mean", "FPR ↓"]
     console.print(table("", columns, rows, keep=("mean", "FPR ↓")))
@@ -82,14 +82,14 @@ def _compare(suite: FeatureSuite, compared: dict[str, Comparison]) -> None:
     console.print(footnote(next(iter(done[0].ood.values()))))
 
 
-def _named(name: str, compared: dict[str, Comparison]) -> str:
-    """Return a detector's name; with the number of its neighbours, where it has one."""
+def _name_in_table(name: str, compared: dict[str, Comparison]) -> str:
+    """Return a detector's name in the demo's table; with the number of its neighbours, if any."""
     k = compared[name].detector.get_params(deep=False).get("k")
     return name if k is None else f"{name} (k={k})"
 
 
 def _verdicts(suite: FeatureSuite, ctm: Detector, rates: dict[str, float]) -> None:
-    """Print what share of each set CTM accepts."""
+    """Print for the demo what share of each set CTM accepts."""
     rows = [["digits it knows (test)", percent(rates["test"]), percent(1 - rates["test"])]]
     for name in suite.ood:
         near = " (near)" if name in suite.near else ""
@@ -99,8 +99,8 @@ def _verdicts(suite: FeatureSuite, ctm: Detector, rates: dict[str, float]) -> No
     console.print(table("", ["inputs", "accepted %", "rejected %"], rows))
 
 
-def _decide(suite: FeatureSuite, detector: Detector, seed: int) -> None:
-    """Show single decisions: per set, the image whose score is the median of its set."""
+def _show_decisions(suite: FeatureSuite, detector: Detector, seed: int) -> None:
+    """Print the demo's single decisions: per set, the image whose score is the set's median."""
     images = digits.images(seed)
     console.print("Single decisions by CTM, the image of median score from each set:", style="bold")
     panels = []

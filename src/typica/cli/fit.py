@@ -10,7 +10,7 @@ from rich.text import Text
 
 from typica.bench import fit_files
 from typica.cli._app import new_app
-from typica.cli._option_checks import check_file, out_file
+from typica.cli._option_checks import check_out_file, out_file
 from typica.cli._option_values import read_params
 from typica.cli._options import (
     Address,
@@ -147,5 +147,5 @@ def _beside(features: str) -> Path:
         raise InputError(
             f"{path}: is there already; pass -o {path} to replace it, or another name."
         )
-    check_file(path)
+    check_out_file(path)
     return path

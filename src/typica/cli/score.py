@@ -14,7 +14,7 @@ import typer
 
 from typica.arrays import AnyArray
 from typica.cli._app import new_app
-from typica.cli._option_checks import check_file, one_of, out_verdicts, prints
+from typica.cli._option_checks import check_out_file, one_of, out_verdicts, prints
 from typica.cli._options import (
     Address,
     Backend,
@@ -38,7 +38,7 @@ from typica.cli._show import (
     error_console,
     write_json,
 )
-from typica.cli._verdict_table import more_rows, share_of, verdict_table
+from typica.cli._verdict_table import atypical_line, more_rows, verdict_table
 from typica.data import (
     Images,
     RowPrinter,
@@ -144,7 +144,7 @@ def score(
     where = {"engine": engine, "address": address}
     tables = are_tables(inputs, **named, **where)
     if not tables:
-        _check_output(output)
+        _check_output_option(output)
     estimator = load_detector(detector)
     levels: dict[str, Any] = {"alpha": alpha, "tpr": tpr, "confidence": confidence}
     _check_levels(estimator, detector, [*levels.values(), fdr, groups])
@@ -184,12 +184,12 @@ def _can_stream(
     return inputs == [STANDARD] and output == "-" and set(need_all_rows) == {None}
 
 
-def _check_output(output: str | None) -> None:
-    """Refuse a file that verdicts could not be written to."""
+def _check_output_option(output: str | None) -> None:
+    """Refuse what `typica score --output` names where verdicts could not be written to it."""
     if output is None:
         return
     if output != "-":
-        check_file(Path(output), "--output")
+        check_out_file(Path(output), "--output")
     check_verdict_file(output)
 
 
@@ -207,7 +207,7 @@ def _pipe(judged: Callable[[AnyArray], Verdicts], only: str | None) -> None:
         seen += len(rows)
         rejected += verdicts.n_atypical
         printer.write((verdicts if only is None else verdicts.only(only)).table())
-    complain(share_of(rejected, seen, "rows"), style="")
+    complain(atypical_line(rejected, seen, "rows"), style="")
 
 
 def _check_levels(estimator: Any, path: Path, levels: Sequence[str | None]) -> None:
@@ -276,7 +276,7 @@ class _Shown:
         self._show_rows(self.chosen.sort(self.sort))
         if found.groups is not None:
             self._show_groups(found.groups)
-        console.print(share_of(found.n_atypical, len(found), self.what))
+        console.print(atypical_line(found.n_atypical, len(found), self.what))
 
     def to_dict(self) -> dict[str, Any]:
         """Return rows and groups as JSON values, with how many there are."""
@@ -307,7 +307,7 @@ class _Shown:
         if limit < len(chosen):
             told = more_rows(f"the {limit} strangest", f"{len(chosen)} groups")
             console.print(told, style="dim")
-        console.print(share_of(groups.n_atypical, len(groups), "groups"))
+        console.print(atypical_line(groups.n_atypical, len(groups), "groups"))
 
 
 def _are_images(inputs: list[Path]) -> bool:

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from typica.bombs import allowance
-from typica.data._decode import MAX_BYTES, ImageError, printable
+from typica.data._decode import MAX_BYTES, ImageError
 from typica.data._folder_classes import Found, arrange
 from typica.data._folders import is_hidden, is_image
 from typica.data._image_sets import PackedImages
 from typica.data._tar import open_tar_file
 from typica.errors import FormatError, about
-from typica.files import reading
+from typica.files import printable, reading
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 

@@ -99,7 +99,7 @@ def _class_names(path: Path) -> list[str] | None:
 def _read_pickle(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     content = _unpickle(path)
     data, labels = content.get("data"), content.get("fine_labels") or content.get("labels")
-    rows = data.to_numpy() if isinstance(data, _Array) else None
+    rows = data.to_numpy() if isinstance(data, _PickledArray) else None
     if rows is None or rows.ndim != 2 or rows.shape[1] != _ROW:
         raise FormatError(
             f"{path}: holds no array 'data' of uint8 rows of {_ROW}; fetch CIFAR again."
@@ -147,8 +147,8 @@ def _text(key: Any) -> str:
     return str(key)
 
 
-class _Array:
-    """Stands for a NumPy array while unpickling: no code but this meets what the file says."""
+class _PickledArray:
+    """Stands for a NumPy array while CIFAR is unpickled: no other code meets what the file says."""
 
     def __setstate__(self, state: Any) -> None:
         _, self.shape, self.dtype, self.fortran, self.data = state
@@ -156,7 +156,7 @@ class _Array:
     def to_numpy(self) -> NDArray[np.uint8] | None:
         """Return the array if it is one of bytes, row by row or column by column."""
         data = self.data.encode("latin1") if isinstance(self.data, str) else self.data
-        of_bytes = isinstance(self.dtype, _Dtype) and self.dtype.code == "u1"
+        of_bytes = isinstance(self.dtype, _PickledDtype) and self.dtype.code == "u1"
         if not of_bytes or not isinstance(data, bytes):
             return None
         flat = np.frombuffer(data, dtype=np.uint8)
@@ -165,8 +165,8 @@ class _Array:
         return flat.reshape(self.shape, order="F" if self.fortran else "C")
 
 
-class _Dtype:
-    """Stands for a NumPy dtype."""
+class _PickledDtype:
+    """Stands for the NumPy dtype of a pickled array of CIFAR's."""
 
     def __init__(self, code: Any, *_: Any) -> None:
         self.code = code.decode("latin1") if isinstance(code, bytes) else code
@@ -175,8 +175,8 @@ class _Dtype:
         """Byte order and the like, which bytes do not have."""
 
 
-def _reconstruct(*_: Any) -> _Array:
-    return _Array()
+def _reconstruct(*_: Any) -> _PickledArray:
+    return _PickledArray()
 
 
 class _Unpickler(pickle._Unpickler):
@@ -191,8 +191,8 @@ class _Unpickler(pickle._Unpickler):
     _ALLOWED: dict[tuple[str, str], Any] = {  # noqa: RUF012 (a constant)
         ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
         ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
-        ("numpy", "ndarray"): _Array,
-        ("numpy", "dtype"): _Dtype,
+        ("numpy", "ndarray"): _PickledArray,
+        ("numpy", "dtype"): _PickledDtype,
     }
 
     def __init__(self, data: bytes) -> None:
@@ -216,7 +216,7 @@ class _Unpickler(pickle._Unpickler):
 
     def _build(self: Any) -> None:
         """Set the state of a stand-in, and of nothing else: not of our functions."""
-        if not isinstance(self.stack[-2], _Array | _Dtype):
+        if not isinstance(self.stack[-2], _PickledArray | _PickledDtype):
             raise pickle.UnpicklingError("it changes something else than an array")
         self.load_build()
 

@@ -32,6 +32,7 @@ from PIL import Image, UnidentifiedImageError
 
 from typica.arrays import AnyArray
 from typica.errors import InputError
+from typica.files import printable
 
 MAX_PIXELS = 2**27  # 512 MiB as Pillow holds them; more than any camera takes, less than a bomb
 MAX_BYTES = 2**30  # of one image's file
@@ -66,7 +67,7 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 class ImageError(InputError):
-    """An image that cannot be read: the message names its file."""
+    """An image that cannot be decoded, or its file not read: the message names the file."""
 
 
 def decode(
@@ -163,15 +164,6 @@ def turned(image: Image.Image) -> Image.Image:
     with _as_image_error("image"):
         image.load()  # Pillow turns a TIFF here, and takes its orientation away
         return _turn(image, _orientation(image))
-
-
-def printable(path: str | os.PathLike[str]) -> str:
-    r"""Return a path as text that any UTF-8 file can hold, whatever bytes are in it.
-
-    >>> printable("caf\udce9.png")
-    'caf\\udce9.png'
-    """
-    return os.fspath(path).encode("utf-8", "backslashreplace").decode()
 
 
 def _decoded(data: bytes, name: str, max_pixels: int) -> tuple[Image.Image, int]:

@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 
 from typica.arrays import AnyArray
-from typica.bombs import check_growth
+from typica.bombs import check_parquet
 from typica.data._feature_table import Features, label_name, no_column
 from typica.errors import FormatError
 from typica.extras import need
 from typica.files import reading
-
-_VALUE = 8  # bytes of a value in memory, at the most for numbers
 
 
 def read_parquet(path: Path, groups: str | None = None, *, of_bank: bool = False) -> Features:
@@ -52,19 +50,6 @@ def _read_columns(path: Path) -> dict[str, Any]:
         return {name: table.column(name).combine_chunks() for name in table.column_names}
 
 
-def check_parquet(path: Path, metadata: Any, group: int | None = None) -> None:
-    """Refuse a bomb: values that are all alike take next to no room in the file.
-
-    group: the row group to look at, all if None.
-    """
-    groups = range(metadata.num_row_groups) if group is None else [group]
-    size = 0
-    for row_group in map(metadata.row_group, groups):
-        for column in map(row_group.column, range(row_group.num_columns)):
-            size += max(column.total_uncompressed_size, _VALUE * column.num_values)
-    check_growth(path, size)
-
-
 def _labels(column: Any, path: Path) -> AnyArray:
     if column.null_count:
         raise FormatError(
@@ -77,7 +62,7 @@ def _labels(column: Any, path: Path) -> AnyArray:
 
 
 def _matrix(column: Any, name: str, path: Path) -> AnyArray:
-    """Return a column of lists as a matrix."""
+    """Return a column of lists in a .parquet file as a matrix."""
     lengths = np.unique(np.asarray(column.value_lengths()))
     if column.null_count or len(lengths) != 1:
         raise FormatError(
@@ -88,7 +73,7 @@ def _matrix(column: Any, name: str, path: Path) -> AnyArray:
 
 
 def _numeric(columns: dict[str, Any], path: Path) -> AnyArray:
-    """Return one column per feature as a matrix."""
+    """Return the numeric columns of a .parquet file, one per feature, as a matrix."""
     arrays = [column.to_numpy(zero_copy_only=False) for column in columns.values()]
     if not arrays or any(array.dtype.kind not in "fiub" for array in arrays):
         raise FormatError(

@@ -23,7 +23,7 @@ _IMAGE_STEP = 2**16  # and in an image of an array
 
 def files_content(keys: Sequence[str], paths: Sequence[str]) -> Iterator[bytes]:
     """Yield names, sizes and content of files; if larger than WHOLE in all, the ends of each."""
-    sizes = [_size(path) for path in paths]
+    sizes = [_image_file_size(path) for path in paths]
     whole = sum(sizes) <= WHOLE
     for key, path, size in zip(keys, paths, sizes, strict=True):
         yield json.dumps([key, size]).encode()
@@ -32,14 +32,14 @@ def files_content(keys: Sequence[str], paths: Sequence[str]) -> Iterator[bytes]:
 
 def pack_content(path: str) -> Iterator[bytes]:
     """Yield size and content of a file that holds many images, or a block at every step of it."""
-    size = _size(path)
+    size = _image_file_size(path)
     yield json.dumps(["", size]).encode()
     yield from _file_content(path, size, whole=size <= WHOLE, step=_FILE_STEP)
 
 
 def archive_content(path: str) -> Iterator[bytes]:
     """Yield size and content of an archive; of a large one, what tells its members from others."""
-    if _size(path) <= WHOLE:
+    if _image_file_size(path) <= WHOLE:
         yield from pack_content(path)
     elif path.lower().endswith(".zip"):
         yield from _zip_members(path)
@@ -100,8 +100,8 @@ def _tar_members(path: str) -> Iterator[bytes]:
                 yield content.read()
 
 
-def _size(path: str) -> int:
-    """Return the bytes in a file, or -1 where it cannot be opened."""
+def _image_file_size(path: str) -> int:
+    """Return the bytes in a file of images to fingerprint, or -1 where it cannot be opened."""
     try:
         with Path(path).open("rb") as file:
             return file.seek(0, os.SEEK_END)

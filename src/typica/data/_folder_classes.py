@@ -15,8 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.data._decode import ENDINGS, printable
+from typica.data._decode import ENDINGS
 from typica.errors import InputError, listed
+from typica.files import printable
 
 SPLITS = {
     "train": ("train", "training"),

@@ -6,10 +6,11 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from typica.data._decode import ENDINGS, printable
+from typica.data._decode import ENDINGS
 from typica.data._folder_classes import Found, arrange, folder_notes
 from typica.data._image_sets import FileImages
 from typica.errors import InputError, about
+from typica.files import printable
 
 
 def is_image(name: str) -> bool:

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from typica.bombs import check_parquet
 from typica.data._decode import ImageError
 from typica.data._feature_arrays import load_npy, load_npz
-from typica.data._feature_parquet import check_parquet
 from typica.data._feature_table import label_name
 from typica.data._image_sets import ArrayImages, Images, Numbered, PackedImages, indexed_labels
 from typica.data._mat import read_mat

@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from typica.data._decode import printable
 from typica.data._image_sets import FileImages
 from typica.errors import FormatError
-from typica.files import read_text
+from typica.files import printable, read_text
 
 
 class Line(NamedTuple):

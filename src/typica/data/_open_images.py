@@ -29,7 +29,7 @@ from PIL import Image
 
 from typica.data._archives import ARCHIVES, open_tar, open_zip
 from typica.data._cifar import is_cifar, open_cifar
-from typica.data._decode import ENDINGS, printable
+from typica.data._decode import ENDINGS
 from typica.data._folder_classes import SPLITS
 from typica.data._folders import open_folder
 from typica.data._image_arrays import open_mat, open_npy, open_npz, open_parquet
@@ -44,7 +44,7 @@ from typica.data._image_sets import (
 )
 from typica.data.features import read_labels
 from typica.errors import InputError, argument, border, reason_of
-from typica.files import FULL, reading
+from typica.files import FULL, printable, reading
 from typica.kinds import NO_IMAGES, kind_of, wrong_kind
 
 _PACKS: dict[str, Callable[[Path, str], Images]] = {

@@ -29,8 +29,8 @@ CLASSES = 8  # that are counted by name
 
 
 @dataclass(frozen=True)
-class Figure:
-    """One image on the page. uri: its thumbnail; where it cannot be read, `problem` says why."""
+class VerdictFigure:
+    """An image on the page of verdicts. uri: its thumbnail; problem: why it cannot be read."""
 
     name: str
     reasons: tuple[str, ...]
@@ -97,7 +97,7 @@ def _classes(verdicts: Verdicts) -> list[tuple[str, int]]:
     return Counter(map(str, verdicts.nearest.tolist())).most_common(CLASSES)
 
 
-def _figures(verdicts: Verdicts, images: Images) -> Iterator[Figure]:
+def _figures(verdicts: Verdicts, images: Images) -> Iterator[VerdictFigure]:
     for i, one in enumerate(verdicts):
         row = one.row
         if row is None or row >= len(images):
@@ -105,7 +105,7 @@ def _figures(verdicts: Verdicts, images: Images) -> Iterator[Figure]:
                 f"{len(images)} images, but a verdict on number {row}; pass those that were judged."
             )
         uri, small, problem = _thumbnail(images, row)
-        yield Figure(
+        yield VerdictFigure(
             name=one.file or images.names[row],
             reasons=tuple(verdicts.reasons(i)),
             uri=uri,

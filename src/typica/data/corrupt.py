@@ -152,7 +152,7 @@ def mixed(pixels: Pixels, labels: Any, seed: int = 0, how: str = "mean") -> Pixe
         )
     if how not in ("mean", "halves"):
         raise InputError(f"how={how!r}; choose mean or halves.")
-    partners = pixels[_partners(labels, seed)]
+    partners = pixels[_partners_to_mix(labels, seed)]
     if how == "mean":
         return ((pixels.astype(np.uint16) + partners + 1) // 2).astype(np.uint8)
     result = pixels.copy()
@@ -181,8 +181,8 @@ def versions(pixels: Pixels, labels: AnyArray | None, seed: int = 0) -> dict[str
     return made
 
 
-def _partners(labels: AnyArray, seed: int) -> NDArray[np.int64]:
-    """Return for each row the index of a row with another label."""
+def _partners_to_mix(labels: AnyArray, seed: int) -> NDArray[np.int64]:
+    """Return for each image the index of its partner in `mixed`, an image with another label."""
     order = np.argsort(labels, kind="stable")
     ordered = labels[order]
     first = np.searchsorted(ordered, labels, side="left")

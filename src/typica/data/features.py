@@ -180,7 +180,10 @@ def read_origin(path: Source) -> Origin | None:
 
 
 def check_origin(path: Location, found: Origin | None, wanted: Origin | None) -> None:
-    """Raise if the features at a path come from another network; unknown ones are let through."""
+    """Raise if the file of features, or the bank, at a path is of another network than `wanted`.
+
+    One whose network is not known is let through.
+    """
     if wanted is not None:
         with about(os.fspath(path)):
             wanted.check_same(found)

@@ -11,6 +11,7 @@ from typica.calibration import Calibration
 from typica.detectors._banks import KnownRows, bank_labels, is_bank
 from typica.detectors.base import Detector
 from typica.errors import InputError
+from typica.head import Head
 from typica.kinds import wrong_kind
 from typica.origin import Origin
 
@@ -35,6 +36,30 @@ def final_detector(estimator: Any) -> Detector:
             "pass a detector or a scikit-learn Pipeline that ends in one."
         )
     return detector
+
+
+def pipeline_steps(estimator: Any) -> list[Any]:
+    """Return the steps of a Pipeline, or the detector alone in a list."""
+    if is_pipeline(estimator):
+        return [step for _, step in estimator.steps]
+    return [estimator]
+
+
+def input_width(estimator: Any) -> int | None:
+    """Return how many features a row of a fitted detector or Pipeline has, where it knows."""
+    first = pipeline_steps(estimator)[0]
+    own: int | None = getattr(first, "n_features", None)
+    return getattr(first, "n_features_in_", None) if own is None else own
+
+
+def input_head(estimator: Any) -> Head | None:
+    """Return the head that makes logits of a detector's or Pipeline's rows, where there is one."""
+    width = input_width(estimator)
+    for step in pipeline_steps(estimator):
+        head: Head | None = getattr(step, "head", None)
+        if head is not None and head.n_features == width:
+            return head
+    return None
 
 
 def calibration_of(estimator: Any) -> Calibration | None:

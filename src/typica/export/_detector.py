@@ -12,13 +12,18 @@ from sklearn.utils.validation import check_is_fitted
 from spox import Tensor, Var, argument, build
 
 import typica
-from typica.detectors import final_detector, reads_logits
+from typica.detectors import (
+    final_detector,
+    input_head,
+    input_width,
+    pipeline_steps,
+    reads_logits,
+)
 from typica.errors import InputError
 from typica.estimator import NotFittedError
-from typica.export._feature_input import input_head, input_width, steps_of
 from typica.export._image_input import Front
 from typica.export._metadata import metadata
-from typica.export._network import Rows
+from typica.export._network import TracedRows
 from typica.export._traced import Traced
 from typica.export._verdicts import Judged, Reference, judged
 
@@ -37,7 +42,7 @@ def detector_model(
     detector = final_detector(estimator)
     _check_fitted(estimator)
     reference = Reference.of(detector, calibration_size)
-    width = input_width(estimator)
+    width = _known_width(estimator)
     inputs, rows = _features(width) if front is None else _images(front, estimator, width)
     head = input_head(estimator)
     if rows.logits is None and head is not None:
@@ -61,7 +66,7 @@ def detector_model(
 
 
 def _check_fitted(estimator: Any) -> None:
-    for step in steps_of(estimator):
+    for step in pipeline_steps(estimator):
         try:
             check_is_fitted(step)
         except exceptions.NotFittedError:
@@ -69,17 +74,25 @@ def _check_fitted(estimator: Any) -> None:
             raise NotFittedError(f"this {what} is not fitted yet; call fit first.") from None
 
 
+def _known_width(estimator: Any) -> int:
+    """Return how many features a row of the graph to export has; refuse where that is not known."""
+    width = input_width(estimator)
+    if width is None:
+        raise InputError("how many features a row has is not known yet; fit it first.")
+    return int(width)
+
+
 def _traced(var: Var | None) -> Traced | None:
     return None if var is None else Traced(var)
 
 
-def _features(width: int) -> tuple[dict[str, Var], Rows]:
+def _features(width: int) -> tuple[dict[str, Var], TracedRows]:
     """Return the input of a model of features, and the features."""
     features = argument(Tensor(np.float32, (BATCH, width)))
-    return {"features": features}, Rows(Traced(features), None)
+    return {"features": features}, TracedRows(Traced(features), None)
 
 
-def _images(front: Front, estimator: Any, width: int) -> tuple[dict[str, Var], Rows]:
+def _images(front: Front, estimator: Any, width: int) -> tuple[dict[str, Var], TracedRows]:
     """Return the input of a model of images, and what the detector reads of them."""
     images, rows = front()
     read = rows.logits if reads_logits(estimator) else rows.features
@@ -90,7 +103,7 @@ def _images(front: Front, estimator: Any, width: int) -> tuple[dict[str, Var], R
             f"the network gives {read.shape[1]} features, the detector was fitted on {width}; "
             "pass the network and layer that it was fitted for."
         )
-    return {"images": images}, Rows(read, rows.logits)
+    return {"images": images}, TracedRows(read, rows.logits)
 
 
 def _outputs(said: Judged, logits: Traced | None) -> dict[str, Var]:

@@ -12,7 +12,7 @@ from spox import Tensor, Var, argument
 
 from typica.data import Preprocessing
 from typica.errors import InputError
-from typica.export._network import Network, Rows
+from typica.export._network import Network, TracedRows
 from typica.export._pixels import prepared
 from typica.nets import Opened, Reopened, open_model, reopen
 from typica.origin import Origin
@@ -26,7 +26,7 @@ class Front(NamedTuple):
     uint8: bool
     facts: dict[str, str]
 
-    def __call__(self) -> tuple[Var, Rows]:
+    def __call__(self) -> tuple[Var, TracedRows]:
         """Return the input of the graph, and what the network makes of it."""
         if self.uint8 and self.transform is not None:
             pixels = argument(Tensor(np.uint8, ("N", "height", "width", 3)))

@@ -10,8 +10,13 @@ from sklearn.pipeline import Pipeline
 
 import typica
 from typica.decide import fingerprint, origin_of
-from typica.detectors import Detector, calibration_of, final_detector, reads_logits
-from typica.export._feature_input import input_head
+from typica.detectors import (
+    Detector,
+    calibration_of,
+    final_detector,
+    input_head,
+    reads_logits,
+)
 from typica.export._verdicts import Reference
 
 
@@ -26,7 +31,7 @@ def metadata(estimator: Any, reference: Reference) -> dict[str, str]:
         "fingerprint": fingerprint(estimator),
         "reads": "logits" if reads_logits(estimator) else "features",
         "calibrated": calibration is not None,
-        "classes": _names(detector),
+        "classes": _names_to_export(detector),
     }
     if isinstance(estimator, Pipeline):
         facts["steps"] = [type(step).__name__ for _, step in estimator.steps]
@@ -49,6 +54,6 @@ def _text(value: Any) -> str:
     return json.dumps(value)
 
 
-def _names(detector: Detector) -> list[Any]:
-    """Return the names of the classes that `nearest` counts; none if a row is matched with none."""
+def _names_to_export(detector: Detector) -> list[Any]:
+    """Return the classes that an exported file names: those that `nearest` counts, if any."""
     return list(getattr(detector, "classes_", np.array([])).tolist())

@@ -25,8 +25,8 @@ OPSET = 18
 AGREES = 1e-3  # how far the graph may stray from the network, as a part of the largest number
 
 
-class Rows(NamedTuple):
-    """What a network makes of images: features (N, m), and logits (N, C) where it has a head."""
+class TracedRows(NamedTuple):
+    """What an exported network makes of images: features (N, m), logits (N, C) if it has a head."""
 
     features: Traced
     logits: Traced | None
@@ -54,7 +54,7 @@ class Network(NamedTuple):
             raise InputError("a Perceptron is not written to ONNX; export the detector alone.")
         return _of_torch(extractor, _known_shape(shape))
 
-    def __call__(self, images: Var) -> Rows:
+    def __call__(self, images: Var) -> TracedRows:
         """Return what the network makes of images, inside the graph that these are in."""
         found = inline(self.model)(images)
         rows = {}
@@ -63,7 +63,7 @@ class Network(NamedTuple):
             tokens = self.reduce == "cls" and x.ndim == 3
             logits_by = "cls" if tokens else "mean"  # as the features, which the head relates
             rows[name] = _reduced(x, turned, self.reduce if name == "features" else logits_by)
-        return Rows(rows["features"], rows.get("logits"))
+        return TracedRows(rows["features"], rows.get("logits"))
 
 
 def _known_shape(shape: tuple[int | None, ...] | None) -> tuple[int, ...]:
@@ -175,7 +175,7 @@ def _pruned(model: onnx.ModelProto, names: list[str]) -> onnx.ModelProto:
     for node in reversed(model.graph.node):
         if needed.intersection(node.output):
             kept.append(node)
-            needed.update(_read(node))
+            needed.update(_tensors_read(node))
     small = onnx.ModelProto()
     small.CopyFrom(model)
     for field, values in (("node", reversed(kept)), ("output", ()), ("value_info", ())):
@@ -193,13 +193,13 @@ def _pruned(model: onnx.ModelProto, names: list[str]) -> onnx.ModelProto:
     return small
 
 
-def _read(node: Any) -> set[str]:
-    """Return the tensors that a node reads, inside its branches too."""
+def _tensors_read(node: Any) -> set[str]:
+    """Return the tensors that a node of the graph to export reads, inside its branches too."""
     names = set(node.input)
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):
             for inner in graph.node:
-                names |= _read(inner)
+                names |= _tensors_read(inner)
             names |= {value.name for value in graph.output}
     return names
 

@@ -25,7 +25,7 @@ ENDLESS = np.iinfo(np.int64).max
 
 
 class ExportError(InputError, AttributeError):
-    """Something that no exported graph can do."""
+    """Something in a detector's code that no exported ONNX graph can do."""
 
 
 class Traced:
@@ -187,7 +187,7 @@ def _joined(operator: Callable[[Var, Var], Var], a: Any, b: Any) -> Traced:
 
 
 def promoted(*parts: Any) -> list[Traced]:
-    """Return arrays and numbers as arrays of the dtype that the arrays have in common."""
+    """Return traced arrays and numbers as traced arrays of the dtype that the former share."""
     dtype = np.result_type(*(part.dtype for part in parts if hasattr(part, "dtype")))
     return [cast(_as_traced(part, dtype), dtype) for part in parts]
 
@@ -199,7 +199,7 @@ def _as_traced(part: Any, dtype: np.dtype[Any]) -> Traced:
 
 
 def cast(x: Traced, dtype: Any) -> Traced:
-    """Return an array in another dtype; as it is where that is its own."""
+    """Return a traced array in another dtype; as it is where that is its own."""
     wanted = np.dtype(dtype)
     if x.dtype == wanted:
         return x
@@ -209,7 +209,7 @@ def cast(x: Traced, dtype: Any) -> Traced:
 
 
 def numbers(values: Sequence[int]) -> Var:
-    """Return whole numbers as operators take them: axes, sizes, starts."""
+    """Return whole numbers as operators of ONNX take them: axes, sizes, starts."""
     return op.constant(value=np.array(values, dtype=np.int64))
 
 

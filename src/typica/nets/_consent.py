@@ -47,7 +47,7 @@ class Code:
     weights: str | None
 
     def describe(self) -> str:
-        """Return the function, its file and the beginning of its digest, for a message."""
+        """Return, to ask the user's consent, the function, its file and the start of its digest."""
         return f"{self.function}, whose code (SHA-256 {self.code[:16]}..., {self.file}) will run"
 
     def is_agreed(self) -> bool:

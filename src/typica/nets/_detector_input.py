@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from typica.detectors import final_detector, is_pipeline
 from typica.errors import InputError
 from typica.nets._extracted_batch import Extraction
 
@@ -20,14 +19,6 @@ def as_extractor(model: Any) -> FeatureExtractor:
     from typica.nets.extractors.torch import FeatureExtractor  # noqa: PLC0415
 
     return model if isinstance(model, FeatureExtractor) else FeatureExtractor(model)
-
-
-def steps(estimator: Any) -> list[Any]:
-    """Return a Pipeline's steps, the last a detector, or a detector alone in a list."""
-    final_detector(estimator)
-    if not is_pipeline(estimator):
-        return [estimator]
-    return [step for _, step in estimator.steps if step not in (None, "passthrough")]
 
 
 def chosen(extraction: Extraction, logits: bool, layers: list[str] | None = None) -> Any:

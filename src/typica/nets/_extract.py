@@ -27,7 +27,7 @@ from typica.errors import InputError, argument, border
 from typica.head import Head
 from typica.nets._class_order import doubtful_order, told_order
 from typica.nets._extracted_batch import Extraction
-from typica.nets._left_out import say_left_out, say_skipped
+from typica.nets._left_out import note_left_out, note_skipped
 from typica.nets._network_input import transform_for
 from typica.nets._open_model import Opened, open_model
 from typica.nets._reduce import Reduction
@@ -100,7 +100,7 @@ def extract(
             model, weights, layer=layer, layers=layers, head=head, reduce=reduce, trust=trust
         )
     found = open_images(images, labels=labels, split=split)
-    say_left_out(found)
+    note_left_out(found)
     names = None if classes is None else _named(classes)
     if names is not None and found.classes != names:
         found = in_order(found, names)
@@ -115,7 +115,7 @@ def extract(
     ) as writer:
         whole = writer.complete
         bank = _complete(Bank.open(out), job.settings) if whole else job.run(writer)
-    say_skipped(bank.skipped)
+    note_skipped(bank.skipped)
     if not whole:
         _say_if_doubtful(bank)
     return bank
@@ -290,7 +290,7 @@ def run_through(
         for batch in source:
             unreadable.append(batch)
             if len(batch.indices):
-                whole = _joined(unreadable)
+                whole = _with_unreadable(unreadable)
                 unreadable.clear()
                 waiting.append(whole)
                 yield transform.normalised(whole.pixels)
@@ -300,13 +300,13 @@ def run_through(
         advance(batch.stop - batch.start)
         yield batch, extraction
     if unreadable:
-        batch = _joined(unreadable)
+        batch = _with_unreadable(unreadable)
         advance(batch.stop - batch.start)
         yield batch, Extraction(None, None, {})
 
 
-def _joined(batches: list[Batch]) -> Batch:
-    """Return the last batch as one that covers those before it, of which nothing could be read."""
+def _with_unreadable(batches: list[Batch]) -> Batch:
+    """Return the batch to run through the network, widened over the unreadable ones before it."""
     skipped = []
     for batch in batches:
         skipped += batch.skipped

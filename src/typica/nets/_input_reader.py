@@ -23,7 +23,7 @@ from typica.data import (
 from typica.decide import origin_of
 from typica.detectors import final_detector, reads_layers, reads_logits
 from typica.errors import InputError, about, listed
-from typica.nets._left_out import say_left_out, say_skipped
+from typica.nets._left_out import note_left_out, note_skipped
 from typica.nets._settings import Settings
 from typica.origin import Origin
 from typica.progress import work
@@ -94,7 +94,7 @@ class InputReader:
         groups: a file of one entry per row, or else a column of the features' own file, which a
         bank's layers have not.
         """
-        path = _only(source)
+        path = _only_features(source)
         if self.layers is not None:
             return self._features(path, None), read_labels(groups)
         return read_grouped(path, groups, self.origin, logits=self.logits)
@@ -116,7 +116,7 @@ class InputReader:
             if look is not None and name in images:
                 rows[name] = _seen(look, images[name]).rows
             else:
-                rows[name] = self._features(_only(source), width)
+                rows[name] = self._features(_only_features(source), width)
             width = rows[name].shape[1]
         return rows
 
@@ -140,7 +140,7 @@ class InputReader:
         from typica.nets._reopen import reopen  # noqa: PLC0415
 
         for each in images.values():
-            say_left_out(each)
+            note_left_out(each)
         first, total = next(iter(images.values())), sum(map(len, images.values()))
         with about(self.whose or "the bank"):
             self._network = reopen(
@@ -160,12 +160,12 @@ class InputReader:
 def _seen(look: Look, images: Images) -> Seen:
     with work("looking", len(images), unit="images/s"):
         seen = look.at(images)
-    say_skipped(seen.skipped)
+    note_skipped(seen.skipped)
     return seen
 
 
 def are_images(source: Any) -> bool:
-    """Tell whether a source is images: a path of them, a list of such paths, or images themselves.
+    """Tell whether a network has to see a source: a path of images, a list of such, or images.
 
     Features and images together are refused.
     """
@@ -182,8 +182,8 @@ def are_images(source: Any) -> bool:
     return bool(kinds[True])
 
 
-def _only(source: Any) -> Path:
-    """Return the path of features, of which there is one."""
+def _only_features(source: Any) -> Path:
+    """Return the one path of features that is read without a network; refuse several."""
     if isinstance(source, str | os.PathLike):
         return Path(source)
     if len(source) != 1:

@@ -9,22 +9,22 @@ from typica.errors import InputError
 from typica.progress import note
 
 
-def say_left_out(images: Images) -> None:
-    """Say what lies among images and is not an image, and how the images were taken."""
+def note_left_out(images: Images) -> None:
+    """Note what lies among the images for a network and is not one, and how they were taken."""
     for text in images.notes:
         note(text)
     for name in images.ignored:
         note(f"left out, not an image: {name}")
 
 
-def say_skipped(skipped: Iterable[tuple[str, str]]) -> None:
-    """Say which images could not be read, and why; the reason names the image."""
+def note_skipped(skipped: Iterable[tuple[str, str]]) -> None:
+    """Note which images no network saw, since they could not be read; the reason names each."""
     for _, reason in skipped:
         note(f"skipped: {reason}")
 
 
 def none_readable(images: Images) -> InputError:
-    """Return the error about images of which none can be read."""
+    """Return the error about images of which no network can see any: none can be read."""
     return InputError(
         f"none of the {len(images)} images can be read, e.g. {images.names[0]}; look at them."
     )

@@ -32,8 +32,8 @@ _FORMS = (
 
 
 @dataclass(frozen=True)
-class Identity:
-    """What tells the features of a network from those of another network or layer.
+class ModelIdentity:
+    """What tells an opened model's features from those of another network or layer.
 
     model: its name. weights: a digest. layer: the feature's, or several. reduce: how maps become
     rows. head: its name, where it was given. code: a digest of what a function is defined in.
@@ -47,7 +47,7 @@ class Identity:
     code: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON values, as banks keep them: what does not apply is left out."""
+        """Return an opened model's identity as banks keep it: JSON, without what does not apply."""
         known = asdict(self)
         if self.head is None:
             del known["head"]
@@ -66,7 +66,7 @@ class Opened(NamedTuple):
 
     extractor: Any
     transform: Preprocessing | None
-    identity: Identity
+    identity: ModelIdentity
     model_file: str | None = None
     weights_file: str | None = None
 
@@ -102,7 +102,7 @@ class _Asked:
 
     def of(self, name: str, extractor: Any, transform: Preprocessing | None) -> Opened:
         """Return the network that an extractor runs."""
-        identity = Identity(
+        identity = ModelIdentity(
             model=name,
             weights=extractor.fingerprint(),
             layer=self.layer if self.layers is None else list(self.layers),
@@ -170,7 +170,7 @@ def _open(spec: str, weights: Any, asked: _Asked, trust: bool) -> Opened:
 def _open_architecture(name: str, weights: Any, asked: _Asked) -> Opened:
     model = _from_zoo(name, weights)
     opened = asked.of(name, asked.of_module(model), zoo.transform(name))
-    return opened._replace(weights_file=_absolute(weights))
+    return opened._replace(weights_file=_file_to_reopen(weights))
 
 
 def _open_file(path: Path, weights: Any, asked: _Asked, trust: bool) -> Opened:
@@ -178,7 +178,7 @@ def _open_file(path: Path, weights: Any, asked: _Asked, trust: bool) -> Opened:
         if value is not None:
             raise InputError(f"{key}={value!r}, but the file holds its own; leave {key} out.")
     opened = asked.of(path.name, _from_file(path, asked, trust), None)
-    return opened._replace(model_file=_absolute(path))
+    return opened._replace(model_file=_file_to_reopen(path))
 
 
 def _open_function(spec: str, weights: Any, asked: _Asked) -> Opened:
@@ -188,7 +188,7 @@ def _open_function(spec: str, weights: Any, asked: _Asked) -> Opened:
     code = code_to_run(spec, weights)
     if code is not None:
         code.agree()
-    return opened._replace(weights_file=_absolute(weights))
+    return opened._replace(weights_file=_file_to_reopen(weights))
 
 
 def _no_model(spec: str) -> FormatError:
@@ -225,8 +225,8 @@ def _python_file(path: Path) -> FormatError:
     )
 
 
-def _absolute(name: Any) -> str | None:
-    """Return where a file lies, whatever folder the next program runs in; None for other things."""
+def _file_to_reopen(name: Any) -> str | None:
+    """Return where a model's or weights' file lies, to reopen it from any folder, or None."""
     if not isinstance(name, str | os.PathLike) or not Path(name).is_file():
         return None
     return str(Path(name).resolve())

@@ -15,10 +15,10 @@ import math
 from typing import Any
 
 from typica.checks import positive
-from typica.detectors import reads_logits
+from typica.detectors import final_detector, pipeline_steps, reads_logits
 from typica.detectors.msp import MSP
 from typica.errors import InputError, border
-from typica.nets._detector_input import as_extractor, chosen, steps
+from typica.nets._detector_input import as_extractor, chosen
 from typica.nets._torch import Tensor, torch
 from typica.nets.extractors.torch import FeatureExtractor
 
@@ -112,7 +112,10 @@ def scaled(std: Tensor, x: Tensor) -> Tensor:
 
 
 def _check_gradient(detector: Any) -> None:
-    for step in steps(detector):
+    final_detector(detector)
+    for step in pipeline_steps(detector):
+        if step in (None, "passthrough"):
+            continue
         tags = getattr(step, "tags", None)
         if tags is None or not tags.differentiable:
             raise InputError(

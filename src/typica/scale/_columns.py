@@ -96,7 +96,7 @@ def _column_of_lists(schema: Any) -> str:
 
 
 def label_column(names: Collection[str]) -> str | None:
-    """Return the column that is called as labels are, or None."""
+    """Return the column of tables or an engine's frame that is called as labels are, or None."""
     return next((name for name in LABELS if name in names), None)
 
 
@@ -207,7 +207,7 @@ def take(batch: Any, columns: Columns, first_row: int = 0) -> Taken:
     Arrow has them as one run of numbers.
     """
     if isinstance(columns.features, str):
-        features = _matrix(batch.column(columns.features), columns.features, first_row)
+        features = _matrix_of_lists(batch.column(columns.features), columns.features, first_row)
     else:
         features = _side_by_side(batch, columns.features, first_row)
     labels = None
@@ -217,8 +217,8 @@ def take(batch: Any, columns: Columns, first_row: int = 0) -> Taken:
     return Taken(features, labels, ids)
 
 
-def _matrix(column: Any, name: str, first_row: int) -> AnyArray:
-    """Return a column of lists as a matrix."""
+def _matrix_of_lists(column: Any, name: str, first_row: int) -> AnyArray:
+    """Return a column of lists in a record batch as a matrix; refuse bad rows by their number."""
     column = getattr(column, "storage", column)
     _check_whole(column, name, first_row)
     rows = len(column)
@@ -229,7 +229,7 @@ def _matrix(column: Any, name: str, first_row: int) -> AnyArray:
     if values.null_count:
         place = int(np.argmax(values.is_null().to_numpy(zero_copy_only=False)))
         raise _empty(name, first_row + place // int(width or 1))
-    return _numbers(values).reshape(rows, int(width or 0))
+    return _arrow_numbers(values).reshape(rows, int(width or 0))
 
 
 def _one_width(column: Any, name: str, first_row: int) -> int:
@@ -245,17 +245,17 @@ def _one_width(column: Any, name: str, first_row: int) -> int:
 
 
 def _side_by_side(batch: Any, names: Sequence[str], first_row: int) -> AnyArray:
-    """Return columns of numbers as a matrix."""
+    """Return columns of numbers in a record batch as a matrix."""
     columns = []
     for name in names:
         column = getattr(batch.column(name), "storage", batch.column(name))
         _check_whole(column, name, first_row)
-        columns.append(_numbers(column))
+        columns.append(_arrow_numbers(column))
     return np.column_stack(columns)
 
 
-def _numbers(values: Any) -> AnyArray:
-    """Return an array of Arrow as NumPy's, with numbers for true and false."""
+def _arrow_numbers(values: Any) -> AnyArray:
+    """Return a record batch's array as NumPy's, with numbers for true and false."""
     if _types().is_boolean(values.type):
         values = values.cast("uint8")
     numbers: AnyArray = values.to_numpy(zero_copy_only=False)
@@ -273,14 +273,14 @@ def _empty(name: str, row: int) -> InputError:
 
 
 def take_labels(column: Any, name: str, first_row: int = 0) -> AnyArray:
-    """Return a column of labels as integers or strings."""
+    """Return a column of labels in a record batch as integers or strings."""
     _check_whole(column, name, first_row)
     types = _types()
     if types.is_dictionary(column.type):
         codes = column.indices.to_numpy(zero_copy_only=False)
         return np.asarray(take_labels(column.dictionary, name, first_row)[codes])
     if types.is_integer(column.type) or types.is_boolean(column.type):
-        return _numbers(column)
+        return _arrow_numbers(column)
     if not len(column):
         return np.empty(0, dtype=np.str_)
     encoded = column.dictionary_encode()

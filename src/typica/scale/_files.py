@@ -48,7 +48,7 @@ class File:
 
 
 def is_address(location: object) -> bool:
-    """Tell an address that fsspec knows (s3://..., https://...) from a path."""
+    """Tell an address of tables or verdicts, as fsspec knows them (s3://...), from a path."""
     return isinstance(location, str) and _ADDRESS.match(location) is not None
 
 
@@ -155,11 +155,11 @@ def _found_of_all(locations: list[str]) -> tuple[str, list[str]]:
         twice = next(path for place, path in enumerate(paths) if path in paths[:place])
         raise InputError(f"{twice}: is named twice; name each file once.")
     roots = [root for root, _ in found]
-    return _common(roots), paths
+    return _common_root(roots), paths
 
 
-def _common(roots: list[str]) -> str:
-    """Return the folder that all roots are in."""
+def _common_root(roots: list[str]) -> str:
+    """Return the folder, here or away, that the files of all the tables named are in."""
     if len(set(roots)) == 1:
         return roots[0]
     if any(map(is_address, roots)):

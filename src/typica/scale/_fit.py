@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from typica.detectors import Detector
+from typica.detectors import Detector, input_width
 from typica.errors import InputError, argument, border
 from typica.machine import free_memory
 from typica.progress import advance, note, quiet, work
@@ -55,7 +55,7 @@ def fit(
 
 
 class Fitted(NamedTuple):
-    """A detector, and the number of rows that it was fitted on."""
+    """A detector that was fitted on tables, and the number of their rows."""
 
     detector: Detector
     n: int
@@ -114,7 +114,7 @@ def calibrate(
     engine, address: as `fit` takes them.
     """
     check_engine(engine, address)
-    tables = open_tables(data, features=features, columns=columns, width=width_of(estimator))
+    tables = open_tables(data, features=features, columns=columns, width=input_width(estimator))
     options = {"alpha": alpha, "tpr": tpr, "confidence": confidence, "by_class": by_class}
     calibrator = Calibrator.begin(estimator, tables.rows, **options, groups=groups)
     if engine is None:
@@ -151,13 +151,6 @@ def head_width(detector: Detector) -> int | None:
     """Return how many features an unfitted detector takes, where its head tells."""
     head = getattr(detector, "head", None)
     return None if head is None else int(head.n_features)
-
-
-def width_of(estimator: Any) -> int | None:
-    """Return how many features a fitted estimator takes, where it knows."""
-    first = estimator[0] if hasattr(estimator, "steps") else estimator
-    own: int | None = getattr(first, "n_features", None)
-    return getattr(first, "n_features_in_", None) if own is None else own
 
 
 def check_fit(learner: Learner, tables: Tables | Stream) -> None:

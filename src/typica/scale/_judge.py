@@ -55,7 +55,7 @@ class Judge:
         self.rejected = 0
         self.ids = ids
         self.schema = _schema(estimator, ids)
-        _check_decides(estimator, self.levels, only)
+        _check_can_judge(estimator, self.levels, only)
 
     @border
     def __call__(self, batch: Batch) -> Any:
@@ -119,8 +119,8 @@ def _texts(levels: dict[str, Any]) -> dict[str, str | None]:
     return {name: None if level is None else str(level) for name, level in levels.items()}
 
 
-def _check_decides(estimator: Any, levels: dict[str, str | None], only: str | None) -> None:
-    """Refuse to judge, before any row is read, by a detector that lacks what it takes."""
+def _check_can_judge(estimator: Any, levels: dict[str, str | None], only: str | None) -> None:
+    """Refuse to judge tables, before any row is read, by a detector that lacks what it takes."""
     final = final_detector(estimator)
     calibrated = hasattr(final, "calibration_")
     how = by_caller("call calibrate", "run `typica calibrate`")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Protocol
 
-from typica.detectors import Detector
+from typica.detectors import Detector, input_width
 from typica.errors import InputError, argument
 from typica.scale._calibrator import Calibrator
 from typica.scale._columns import Columns, Wanted, opened_columns
-from typica.scale._fit import Known, check_learning, head_width, reads_labels, width_of
+from typica.scale._fit import Known, check_learning, head_width, reads_labels
 from typica.scale._judge import Judge
 from typica.scale._learner import Learner
 from typica.scale._on_cluster import Reduce, learn, take_scores
@@ -41,7 +41,7 @@ def fit_frame(detector: Detector, frame: Frame, wanted: Wanted, sample: int | No
 
 def calibrate_frame(estimator: Any, frame: Frame, wanted: Wanted, **options: Any) -> Any:
     """Calibrate an estimator on the rows of a frame, and return it."""
-    columns = opened_columns(frame.schema(), wanted, width_of(estimator))
+    columns = opened_columns(frame.schema(), wanted, input_width(estimator))
     calibrator = Calibrator.begin(estimator, **options)
     return take_scores(calibrator, frame.over(columns)).finish()
 
@@ -49,7 +49,7 @@ def calibrate_frame(estimator: Any, frame: Frame, wanted: Wanted, **options: Any
 def judge_frame(estimator: Any, frame: Frame, wanted: Wanted, **options: Any) -> Any:
     """Return the verdicts on the rows of a frame, in the engine's own form."""
     schema = frame.schema()
-    columns = opened_columns(schema, wanted, width_of(estimator))
+    columns = opened_columns(schema, wanted, input_width(estimator))
     judge = Judge(estimator, field_of(schema, wanted.ids), **options)
     return frame.judged(Judging.by(judge), columns)
 

@@ -51,7 +51,7 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True)
 class Outline:
-    """What the end of a file tells: its schema, and its row groups where it has any."""
+    """What the end of a table's file tells: its schema, and its row groups where it has any."""
 
     file: File
     schema: Any
@@ -60,7 +60,7 @@ class Outline:
 
 
 def outline_files(files: Sequence[File]) -> list[Outline]:
-    """Return what the ends of files tell; one that cannot be read is refused by its path."""
+    """Return what the ends of tables' files tell; an unreadable one is refused by its path."""
     return list(in_threads(_outline, files, min(len(files), OPENED_AT_ONCE)))
 
 

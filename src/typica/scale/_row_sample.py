@@ -14,17 +14,17 @@ from typica.scale._columns import wrong_width
 Keys = NDArray[np.uint64]
 
 
-class Kept(NamedTuple):
-    """Rows (k, m) with their keys, and with their labels where they have any."""
+class SampledRows(NamedTuple):
+    """Rows (k, m) of a sample with their keys, and with their labels where they have any."""
 
     keys: Keys
     rows: AnyArray
     labels: AnyArray | None
 
-    def at(self, places: NDArray[np.int64]) -> Kept:
-        """Return the rows in some places."""
+    def at(self, places: NDArray[np.int64]) -> SampledRows:
+        """Return the sampled rows in some places, with their keys and labels."""
         labels = None if self.labels is None else self.labels[places]
-        return Kept(self.keys[places], self.rows[places], labels)
+        return SampledRows(self.keys[places], self.rows[places], labels)
 
 
 class RowSample:
@@ -37,7 +37,7 @@ class RowSample:
     def __init__(self, limit: int, salt: str = "") -> None:
         self.limit = limit
         self.salt = salt
-        self._kept: list[Kept] = []  # no more than twice the limit, all together
+        self._kept: list[SampledRows] = []  # no more than twice the limit, all together
         self._bound = np.uint64(2**64 - 1)  # keys beyond it are known to be too large
 
     def add(self, batch: Batch) -> Self:
@@ -47,7 +47,7 @@ class RowSample:
         if len(chosen) > self.limit:
             chosen = chosen[np.argpartition(keys[chosen], self.limit)[: self.limit]]
         if len(chosen):
-            self._take_in(Kept(keys, batch.features, batch.labels).at(chosen))
+            self._take_in(SampledRows(keys, batch.features, batch.labels).at(chosen))
         return self
 
     def merge(self, other: Self) -> Self:
@@ -72,7 +72,7 @@ class RowSample:
         self._settle()
         return self._kept[0].labels if self._kept else None
 
-    def _take_in(self, more: Kept) -> None:
+    def _take_in(self, more: SampledRows) -> None:
         if self._kept and self._kept[0].rows.shape[1] != more.rows.shape[1]:
             raise wrong_width(more.rows.shape[1], self._kept[0].rows.shape[1])
         self._kept.append(more)
@@ -102,13 +102,13 @@ class RowSample:
         """Rebuild the sample from what was sent."""
         made = cls(state["limit"], state["salt"])
         if state["kept"] is not None:
-            made._kept = [Kept(**state["kept"])]
+            made._kept = [SampledRows(**state["kept"])]
             made._settle()
         return made
 
 
-def _together(kept: list[Kept]) -> Kept:
+def _together(kept: list[SampledRows]) -> SampledRows:
     keys = np.concatenate([some.keys for some in kept])
     rows = np.concatenate([some.rows for some in kept])
     labels = [some.labels for some in kept if some.labels is not None]
-    return Kept(keys, rows, np.concatenate(labels) if len(labels) == len(kept) else None)
+    return SampledRows(keys, rows, np.concatenate(labels) if len(labels) == len(kept) else None)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from typica import store
 from typica.data import RowWriter
 from typica.decide import fingerprint
-from typica.detectors import final_detector
+from typica.detectors import final_detector, input_width
 from typica.errors import border
 from typica.extras import need
 from typica.files import atomic_path
@@ -23,7 +23,6 @@ from typica.progress import advance, note, quiet, work
 from typica.scale._batches import Batch
 from typica.scale._engines import Engine, check_engine, open_engine
 from typica.scale._files import is_address
-from typica.scale._fit import width_of
 from typica.scale._judge import Judge
 from typica.scale._on_cluster import as_files, judge_parts
 from typica.scale._parts import Part
@@ -159,7 +158,7 @@ def judge_stream(
     engine, address: as `fit` takes them; the cluster is opened when the first verdict is taken.
     """
     check_engine(engine, address)
-    width = width_of(estimator)
+    width = input_width(estimator)
     tables = open_tables(data, features=features, columns=columns, ids=ids, width=width)
     if engine is not None:
         tables = as_files(tables)

@@ -28,7 +28,7 @@ _NAME = re.compile(r"part-(\d{5,})\.parquet")
 class Shards:
     """A folder of verdicts, here or at an address; made by `open_shards`."""
 
-    def __init__(self, place: Folder | Address, schema: Any) -> None:
+    def __init__(self, place: VerdictFolder | VerdictAddress, schema: Any) -> None:
         self.place = place
         self.schema = schema
 
@@ -81,11 +81,11 @@ def shards_at(path: str, schema: Any) -> Shards:
     return Shards(_place(path), schema)
 
 
-def _place(path: str) -> Folder | Address:
-    return Address(path) if is_address(path) else Folder(Path(path))
+def _place(path: str) -> VerdictFolder | VerdictAddress:
+    return VerdictAddress(path) if is_address(path) else VerdictFolder(Path(path))
 
 
-def _begin(place: Folder | Address, path: str, identity: dict[str, Any]) -> None:
+def _begin(place: VerdictFolder | VerdictAddress, path: str, identity: dict[str, Any]) -> None:
     names = place.names()
     if MANIFEST not in names:
         others = [name for name in names if not name.startswith(".")]
@@ -108,7 +108,7 @@ def _name(number: int) -> str:
     return f"part-{number:05d}.parquet"
 
 
-class Folder:
+class VerdictFolder:
     """A folder of verdicts on this machine."""
 
     def __init__(self, path: Path) -> None:
@@ -116,7 +116,7 @@ class Folder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Make the folder, and keep other processes from writing to it."""
+        """Make the folder of verdicts, and keep other processes from writing to it."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -132,30 +132,30 @@ class Folder:
                 os.close(handle)
 
     def names(self) -> list[str]:
-        """Return the names of the files."""
+        """Return the names of the files among the verdicts."""
         return sorted(entry.name for entry in self.path.iterdir())
 
     def opened(self, name: str) -> Any:
-        """Return a file, open for reading."""
+        """Return a file of verdicts, open for reading."""
         return (self.path / name).open("rb")
 
     @contextlib.contextmanager
     def written(self, name: str) -> Iterator[Path]:
-        """Yield where to write a file that is there when the block ends well."""
+        """Yield where to write a file of verdicts that is there when the block ends well."""
         with atomic_path(self.path / name) as temporary:
             yield temporary
 
     def read_text(self, name: str) -> str:
-        """Return the text of a file."""
+        """Return the text of a file among the verdicts."""
         return (self.path / name).read_text(encoding="utf-8")
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a text, whole or not at all."""
+        """Write a text beside the verdicts, whole or not at all."""
         with atomic_path(self.path / name) as temporary:
             temporary.write_text(text, encoding="utf-8")
 
 
-class Address:
+class VerdictAddress:
     """A folder of verdicts at an address that fsspec knows.
 
     Stores of objects show a file when it is whole; of other systems a file that was cut off is
@@ -178,32 +178,32 @@ class Address:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Make the folder where the system has any; there is no lock."""
+        """Make the folder of verdicts where the system has any; there is no lock."""
         with self._answering():
             self.system.makedirs(self.path, exist_ok=True)
         yield
 
     def names(self) -> list[str]:
-        """Return the names of the files."""
+        """Return the names of the files among the verdicts."""
         with self._answering():
             self.system.invalidate_cache()
             return sorted(posixpath.basename(path) for path in self.system.find(self.path))
 
     def opened(self, name: str) -> Any:
-        """Return a file, open for reading."""
+        """Return a file of verdicts, open for reading."""
         return self.system.open(f"{self.path}/{name}", "rb")
 
     @contextlib.contextmanager
     def written(self, name: str) -> Iterator[Any]:
-        """Yield a file to write to."""
+        """Yield a file to write verdicts to."""
         with self.system.open(f"{self.path}/{name}", "wb") as file:
             yield file
 
     def read_text(self, name: str) -> str:
-        """Return the text of a file."""
+        """Return the text of a file among the verdicts."""
         return bytes(self.system.cat_file(f"{self.path}/{name}")).decode()
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a text."""
+        """Write a text beside the verdicts."""
         with self._answering():
             self.system.pipe_file(f"{self.path}/{name}", text.encode())

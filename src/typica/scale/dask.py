@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from typica.detectors import Detector
+from typica.detectors import Detector, input_width
 from typica.errors import border
 from typica.extras import need
 from typica.scale import _fit, _score
@@ -32,7 +32,6 @@ from typica.scale._fit import (
     fit_counted,
     head_width,
     reads_labels,
-    width_of,
 )
 from typica.scale._judge import Judge
 from typica.scale._learner import Learner
@@ -96,7 +95,7 @@ def calibrate(
     named: dict[str, Any] = {"features": features, "columns": columns}
     if not _is_collection(X):
         return _fit.calibrate(estimator, X, **named, **options, engine=DaskCluster(client))
-    rows = opened_rows(X, None, Wanted(**named), width_of(estimator))
+    rows = opened_rows(X, None, Wanted(**named), input_width(estimator))
     calibrator = Calibrator.begin(estimator, rows.n, **options)
     return take_scores(calibrator, over_pieces(rows, client)).finish()
 
@@ -127,7 +126,7 @@ def score(
         return _score.score(estimator, X, output, **wanted, engine=DaskCluster(client))
     refuse_output(output, "to_parquet")
     judge = Judge(estimator, **options)
-    rows = opened_rows(X, None, Wanted(**named, ids=ids), width_of(estimator))
+    rows = opened_rows(X, None, Wanted(**named, ids=ids), input_width(estimator))
     return verdict_frame(rows, Judging.by(judge), ids)
 
 

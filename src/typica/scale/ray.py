@@ -21,11 +21,11 @@ from typing import Any
 
 from typica import store
 from typica.decide import load_detector
-from typica.detectors import Detector
+from typica.detectors import Detector, input_width
 from typica.errors import border
 from typica.scale import _fit, _score
 from typica.scale._columns import Wanted, opened_columns
-from typica.scale._fit import fit_counted, width_of
+from typica.scale._fit import fit_counted
 from typica.scale._judge import Judge, VerdictsOf
 from typica.scale._on_frames import calibrate_frame, fit_frame, judge_frame, refuse_output
 from typica.scale._ray_cluster import RayCluster, connect
@@ -136,6 +136,6 @@ class Scorer:
     @border
     def __call__(self, table: Any) -> Any:
         """Return the verdicts on a table of Arrow."""
-        opened = opened_columns(table.schema, self.wanted, width_of(self.estimator))
+        opened = opened_columns(table.schema, self.wanted, input_width(self.estimator))
         judge = Judge(self.estimator, field_of(table.schema, self.wanted.ids), **self.options)
         return judge_table(VerdictsOf(judge, opened), table)

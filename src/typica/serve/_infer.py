@@ -137,7 +137,7 @@ def _response(answer: InferenceResponse, wanted: dict[str, bool] | bool) -> Resp
             output["parameters"] = {"binary_data_size": len(raw)}
             behind.append(raw)
         else:
-            output["data"] = [_value(value) for value in output["data"]]
+            output["data"] = [_response_value(value) for value in output["data"]]
     header = json.dumps(told, allow_nan=False).encode()
     if not behind:
         return Response(header, media_type="application/json")
@@ -145,8 +145,8 @@ def _response(answer: InferenceResponse, wanted: dict[str, bool] | bool) -> Resp
     return Response(header + b"".join(behind), media_type=OCTETS, headers=headers)
 
 
-def _value(value: Any) -> Any:
-    """Return a value as JSON has it, which knows neither bytes nor NaN nor infinity."""
+def _response_value(value: Any) -> Any:
+    """Return a response's value as JSON has it, which knows neither bytes nor NaN nor infinity."""
     if isinstance(value, bytes):
         return value.decode()
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -35,7 +35,13 @@ from typica.serve._served import Served, read_served
 from typica.serve._settings import read_settings
 from typica.serve._tensors import from_values
 from typica.serve._threads import Crew
-from typica.serve._verdict_tensors import DATATYPES, answer, check_outputs, joined, known_outputs
+from typica.serve._verdict_tensors import (
+    DATATYPES,
+    answer,
+    check_outputs,
+    joined_batches,
+    known_outputs,
+)
 from typica.verdicts import Verdicts
 
 IMAGES = "images"
@@ -215,7 +221,7 @@ class Runtime(MLModel):
             return parts[0]
         back = np.argsort(order)
         rows = np.concatenate([part.rows for part in parts])
-        return Judged(served, joined([part.verdicts for part in parts])[back], rows[back])
+        return Judged(served, joined_batches([part.verdicts for part in parts])[back], rows[back])
 
     def _work(self, jobs: list[Job]) -> list[Judged]:
         """Judge what goes together, in the batcher's thread."""

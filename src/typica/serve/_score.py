@@ -158,13 +158,13 @@ def told_rows(verdicts: Verdicts) -> list[Row]:
     for place in range(len(verdicts)):
         row: Row = dict.fromkeys(names)
         row |= {name: json_values(column[place]) for name, column in columns.items()}
-        row["classes"] = _classes(row)
+        row["classes"] = _matched_classes(row)
         rows.append(row)
     return rows
 
 
-def _classes(row: Row) -> list[Row]:
-    """Return the classes that match best, the best first."""
+def _matched_classes(row: Row) -> list[Row]:
+    """Return the classes in the answer to a request: those that match best, the best first."""
     found = []
     for name, similarity in (("nearest", "similarity"), ("runner_up", "runner_up_similarity")):
         if row[name] is not None:

@@ -143,7 +143,7 @@ def read_served(name: str, path: Path, network: Network, before: Served | None =
     A network that cannot be opened leaves a detector that takes features, unless images were taken
     before: then it is an error.
     """
-    with _own_copy(path) as copy:
+    with _servers_copy(path) as copy:
         digest = sha256(copy)
         estimator = load_detector(copy)
     served = partial(Served, name, path, estimator, digest)
@@ -174,8 +174,8 @@ def _opened(estimator: Any, network: Network) -> Reopened:
 
 
 @contextlib.contextmanager
-def _own_copy(path: Path) -> Iterator[Path]:
-    """Make a copy of a file to read: one that is overwritten meanwhile could change, or shrink."""
+def _servers_copy(path: Path) -> Iterator[Path]:
+    """Give the server its own copy of a detector's file, which may be overwritten meanwhile."""
     existing(path)
     with tempfile.TemporaryDirectory(prefix="typica-serve-") as folder:
         copy = Path(folder) / path.name

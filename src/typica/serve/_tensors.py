@@ -44,7 +44,7 @@ def from_bytes(raw: bytes | memoryview, name: str, datatype: str, shape: Sequenc
     """Return the tensor in raw bytes: numbers in a row, or texts with their lengths before them."""
     sizes = check_shape(shape, name)
     if datatype == TEXTS:
-        return _shaped(_objects(list(_texts(raw, name))), sizes, name)
+        return _shaped(_bytes_tensor(list(_texts(raw, name))), sizes, name)
     if datatype not in DTYPES:
         raise InputError(f"{name}: datatype {datatype!r} is unknown; pass {', '.join(DTYPES)}.")
     dtype = np.dtype(DTYPES[datatype])
@@ -59,7 +59,7 @@ def from_values(values: Any, name: str, datatype: str, shape: Sequence[Any]) -> 
     if isinstance(values, np.ndarray):
         return _shaped(values, sizes, name)
     if datatype == TEXTS:
-        return _shaped(_objects(values), sizes, name)
+        return _shaped(_bytes_tensor(values), sizes, name)
     if datatype not in DTYPES:
         raise InputError(f"{name}: datatype {datatype!r} is unknown; pass {', '.join(DTYPES)}.")
     found = numbers_of(values, name)
@@ -93,7 +93,7 @@ def numbers_of(values: Any, name: str) -> AnyArray:
 
 
 def to_bytes(values: Sequence[Any], datatype: str) -> bytes:
-    """Return values as they stand behind the JSON of an answer."""
+    """Return a tensor's values as they stand behind the JSON of an answer."""
     if datatype != TEXTS:
         return np.asarray(values, dtype=DTYPES[datatype]).tobytes()
     packed = []
@@ -114,8 +114,8 @@ def _texts(raw: bytes | memoryview, name: str) -> Iterator[bytes]:
         yield bytes(raw[end:place])
 
 
-def _objects(values: Any) -> AnyArray:
-    """Return a flat array of objects, whatever they are."""
+def _bytes_tensor(values: Any) -> AnyArray:
+    """Return the values of a BYTES tensor as a flat array of objects, whatever they are."""
     if not isinstance(values, list):
         values = [values]
     made = np.empty(len(values), dtype=object)

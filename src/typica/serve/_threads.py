@@ -39,7 +39,7 @@ class Way(NamedTuple):
 
 
 class Ways:
-    """One network's fastest way, for batches of each size; used from one thread.
+    """The server's fastest way to run a network, for batches of each size; used from one thread.
 
     threads: the most that there may be. parts: the most that a batch may have.
 
@@ -57,7 +57,7 @@ class Ways:
 
     def wanted(self, size: int) -> Way:
         """Return the way to run the next batch of this size."""
-        ways = self._of(size)
+        ways = self._to_try(size)
         tries = {way: self._seconds.get((size, way), deque[float]()) for way in ways}
         least_tried = min(ways, key=lambda way: len(tries[way]))
         if len(tries[least_tried]) < TRIES:
@@ -71,8 +71,8 @@ class Ways:
         self._batches[size] += 1
         self._seconds.setdefault((size, way), deque(maxlen=TRIES)).append(seconds)
 
-    def _of(self, size: int) -> list[Way]:
-        """Return the ways of a size: all threads on each layer, one thread, one on each part."""
+    def _to_try(self, size: int) -> list[Way]:
+        """Return the ways to run a batch: all threads on a layer, one thread, one on each part."""
         parts = min(self._parts, size)
         found = [Way(1, self._threads), Way(1, 1), Way(parts, 1)]
         return list(dict.fromkeys(found))

@@ -36,7 +36,7 @@ class Column(NamedTuple):
 
 
 def check_outputs(wanted: Sequence[str] | None) -> None:
-    """Refuse outputs that no detector has."""
+    """Refuse outputs that a request asks for and no detector has."""
     unknown = [name for name in wanted or () if name not in DATATYPES]
     if unknown:
         named = unknown[0][:80]
@@ -44,7 +44,7 @@ def check_outputs(wanted: Sequence[str] | None) -> None:
 
 
 def answer(verdicts: Verdicts, wanted: Sequence[str] | None) -> list[Column]:
-    """Return what is known of the columns that are wanted; all but "why" where none is named."""
+    """Return the outputs that a request wants; all but "why" where none is named."""
     names = wanted
     if names is None:
         names = [name for name in DATATYPES if name not in ON_REQUEST]
@@ -58,8 +58,8 @@ def answer(verdicts: Verdicts, wanted: Sequence[str] | None) -> list[Column]:
     ]
 
 
-def joined(parts: Sequence[Verdicts]) -> Verdicts:
-    """Return the verdicts of several batches of one detector as one."""
+def joined_batches(parts: Sequence[Verdicts]) -> Verdicts:
+    """Return the verdicts on the batches of one request as one."""
     if len(parts) == 1:
         return parts[0]
     known: dict[str, Any] = {}
@@ -71,7 +71,7 @@ def joined(parts: Sequence[Verdicts]) -> Verdicts:
 
 
 def _filled(values: list[Any], datatype: str) -> list[Any]:
-    """Return values of one type, texts as bytes: what is not there is an empty text, or NaN."""
+    """Return an output's values, texts as bytes: what is not there is an empty text, or NaN."""
     if datatype == TEXT:
         return [b"" if value is None else str(value).encode() for value in values]
     if datatype == NUMBERS:

@@ -87,7 +87,7 @@ def _point(tpr: Fraction, ordered: AnyArray, test: AnyArray) -> dict[str, Any]:
 
 
 def _method(name: str, scores: Scores, protocol: Stated) -> dict[str, Any]:
-    single = all(_fits_float32(array) for array in (scores.test, *scores.ood.values()))
+    single = all(_fits_page_as_float32(array) for array in (scores.test, *scores.ood.values()))
     sets = []
     for ood, array in scores.ood.items():
         measured = _measured(scores.test, array, protocol)
@@ -106,8 +106,8 @@ def _measured(test: AnyArray, ood: AnyArray, protocol: Stated) -> dict[str, Any]
     return {key: result[key] for key in ("threshold", "fpr", "auroc", "aupr_in", "aupr_out")}
 
 
-def _fits_float32(array: AnyArray) -> bool:
-    """Tell whether float32 holds every score exactly."""
+def _fits_page_as_float32(array: AnyArray) -> bool:
+    """Tell whether the report's page can hold scores as float32, every one exactly."""
     if array.dtype.char in "ef":
         return True
     with np.errstate(over="ignore"):

@@ -119,7 +119,7 @@ class OnnxExtractor:
                 f"got {type(images).__name__}; pass a batch as an array or tensor, (n, ...)."
             )
         array = to_numpy(images)
-        if self.takes_bytes and _are_bytes(array):
+        if self.takes_bytes and _are_unscaled(array):
             array = array.astype(np.uint8)
         if self.takes_bytes != (array.dtype == np.uint8):
             raise InputError(
@@ -240,8 +240,8 @@ class OnnxExtractor:
         return None
 
 
-def _are_bytes(array: AnyArray) -> bool:
-    """Tell whether floats are whole numbers from 0 to 255: pixels that were not scaled.
+def _are_unscaled(array: AnyArray) -> bool:
+    """Tell whether an ONNX model is given whole numbers from 0 to 255: pixels not scaled.
 
     A one as the largest is what white was scaled to.
     """

@@ -98,7 +98,7 @@ class Operations(nn.Module):
 
 
 def wired(extractor: Any, outputs: Sequence[Any]) -> Wiring:
-    """Return how to use the operations of an extractor that were converted from PyTorch."""
+    """Return how an engine runs the operations of an extractor that were converted from PyTorch."""
     layers = list(extractor.layers)
 
     def assemble(_: Any, arrays: Sequence[Any]) -> Extraction:

@@ -84,7 +84,7 @@ def has_weights(name: str) -> bool:
 
 
 def known_name(name: str) -> str:
-    """Return the entry's name, whatever the case and wherever the hyphens."""
+    """Return an architecture's name in the zoo, whatever its case and hyphens; refuse others."""
     found = find(name)
     if found is None:
         raise InputError(f"architecture {name!r} is unknown; choose one of {', '.join(names())}.")
