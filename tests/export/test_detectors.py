@@ -49,6 +49,12 @@ def test_transformers_of_scikit_learn_are_part_of_the_file_too(data):
     assert_alike(pipeline, to_onnx(pipeline), rows_of(data))
 
 
+@pytest.mark.parametrize("nothing", [None, "passthrough"])
+def test_a_step_that_does_nothing_is_left_out(nothing, data):
+    pipeline = calibrated(make_pipeline(nothing, StandardScaler(), CTM()), data)
+    assert_alike(pipeline, to_onnx(pipeline), rows_of(data))
+
+
 def test_a_transformer_that_onnx_lacks(data):
     pipeline = calibrated(make_pipeline(FunctionTransformer(np.cbrt), CTM()), data)
     with pytest.raises(InputError, match=r"to_onnx: FunctionTransformer has no counterpart"):

@@ -39,9 +39,9 @@ def final_detector(estimator: Any) -> Detector:
 
 
 def pipeline_steps(estimator: Any) -> list[Any]:
-    """Return the steps of a Pipeline, or the detector alone in a list."""
+    """Return the steps of a Pipeline that change rows, and its detector; or a detector alone."""
     if is_pipeline(estimator):
-        return [step for _, step in estimator.steps]
+        return [step for _, step in estimator.steps if step not in (None, "passthrough")]
     return [estimator]
 
 
