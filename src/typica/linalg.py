@@ -298,7 +298,7 @@ def softmax(L: Array) -> Array:
     array([[0.5, 0.5]])
     """
     xp = namespace(L)
-    weights = xp.exp(L - xp.max(L, axis=1)[:, None])
+    weights = xp.exp(L - row_max(L)[:, None])
     return weights / xp.sum(weights, axis=1)[:, None]
 
 
@@ -309,7 +309,7 @@ def log_softmax(L: Array) -> Array:
     array([[-0.6931, -0.6931]])
     """
     xp = namespace(L)
-    L = L - xp.max(L, axis=1, keepdims=True)  # first, so that large logits cost no precision
+    L = L - row_max(L)[:, None]  # first, so that large logits cost no precision
     return L - xp.log(xp.sum(xp.exp(L), axis=1, keepdims=True))
 
 

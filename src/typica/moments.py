@@ -358,7 +358,9 @@ class Moments:
         blocks = _moment_blocks(
             slice(0, len(Z)), Z.shape[1], dtype, min(most, max(share, _LEAST_BYTES))
         )
-        threads = min(len(blocks), _MOST_THREADS, blas_threads()) if len(blocks) > 1 else 1
+        # The rows of one class a thread alone adds as fast as memory gives them.
+        several = len(blocks) > 1 and self._classes.size > 1
+        threads = min(len(blocks), _MOST_THREADS, blas_threads()) if several else 1
         for rows, sums in zip(blocks, in_threads(sums_of, blocks, threads), strict=True):
             self._sums += sums
             advance(rows.stop - rows.start)

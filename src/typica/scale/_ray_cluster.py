@@ -26,7 +26,8 @@ class RayCluster:
     def reduce(self, work: Work, merge: Merge, tasks: Sequence[bytes]) -> bytes:
         """Return what comes of all tasks, merged in a tree by the workers."""
         states = states_of(_sent(tasks), partial(_task_state, work), 1)
-        return merge_outcomes(merge, outcomes_of(merge_on_workers(states, merge))).value()
+        merged = merge_on_workers(states, merge, len(tasks))
+        return merge_outcomes(merge, outcomes_of(merged)).value()
 
 
 @contextlib.contextmanager

@@ -26,9 +26,13 @@ def _applied(function: Callable[[Any], Outcome], table: Any) -> Any:
     return arrow.Table.from_pylist([function(table)._asdict()], schema=schema)
 
 
-def merge_on_workers(states: Any, merge: Merge) -> Any:
-    """Return a data set of fewer states, merged some at a time in two levels."""
-    for share in _SHARES:
+def merge_on_workers(states: Any, merge: Merge, n: int | None = None) -> Any:
+    """Return a data set of fewer states, merged some at a time in two levels.
+
+    n: how many there are, where that is known: so few as are merged at a time take one level.
+    """
+    few = n is not None and n <= _FAN
+    for share in _SHARES[:1] if few else _SHARES:
         states = states.map_batches(
             partial(_applied, partial(_merged_table, merge)),
             batch_size=_FAN,
