@@ -69,10 +69,10 @@ def to_numpy(x: Any) -> AnyArray:
     return np.asarray(x)
 
 
-def shape_text(value: Any) -> str | None:
-    """Return the shape of an array in words; None for what is not an array.
+def array_text(value: Any) -> str | None:
+    """Return an array of any backend as a text of its shape; None for what is not an array.
 
-    >>> shape_text(np.zeros((150, 384))), shape_text("cosine")
+    >>> array_text(np.zeros((150, 384))), array_text("cosine")
     ('array of 150 x 384', None)
     """
     shape = getattr(value, "shape", None)

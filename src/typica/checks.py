@@ -218,7 +218,7 @@ def optional(parameter: Parameter) -> Parameter:
 
 
 def check_share(value: Any, name: str, zero: bool = False, one: bool = False) -> Fraction:
-    """Return a number between 0 and 1 as the exact fraction that is meant by it.
+    """Check that a parameter is a share between 0 and 1, and return it as an exact fraction.
 
     A float is what its decimal notation says, and 1 - 0.9, which prints as 0.09999999999999998, is
     one tenth: the decimal of at most 15 places that lies within the rounding error of a number

@@ -49,15 +49,15 @@ class FormatError(InputError):
 
 
 class CalibrationWarning(UserWarning):
-    """A threshold that can do less than one would expect, e.g. reject nothing."""
+    """The warning of a threshold that can do less than one would expect, e.g. reject nothing."""
 
 
 class InputWarning(UserWarning):
-    """Input that can be used, but may not be what it is taken for."""
+    """The warning of input that can be used, but may not be what it is taken for."""
 
 
 class LogitsWarning(InputWarning):
-    """Rows that are taken as logits, though nobody said that they are."""
+    """The warning of input that is taken as logits, though nobody said that it is."""
 
 
 def warn(message: str, category: type[Warning]) -> None:

@@ -145,8 +145,8 @@ def reading(
         raise FormatError(f"{path}: {what} ({reason_of(error)}); {advice}.") from error
 
 
-def read_json(path: str | os.PathLike[str]) -> Any:
-    """Return what a JSON file holds; halves of characters, which no file can hold, are refused."""
+def read_json_file(path: str | os.PathLike[str]) -> Any:
+    """Read a file of JSON; halves of characters, which no file in UTF-8 can hold, are refused."""
     document = json.loads(Path(path).read_text(encoding="utf-8"))
     json.dumps(document, ensure_ascii=False).encode()
     return document
@@ -219,7 +219,7 @@ def digest_of(value: Any) -> str:
 
 
 def file_lines(file: io.BufferedReader | io.BytesIO, most: int) -> Iterator[list[str]]:
-    r"""Yield the lines of an open file as they come, up to `most` at a time, without their ends.
+    r"""Read an open file of text: yield its lines, without their ends, up to `most` at a time.
 
     What is there is yielded at once: nobody waits for a slow pipe to fill a buffer.
 

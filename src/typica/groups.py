@@ -137,7 +137,7 @@ def judge_groups(
     adjusted = np.empty(len(p_values))
     adjusted[order] = _adjusted_in_groups(p_values[order], codes[order], sizes, first)
     of_groups = adjusted[order[first]]
-    level = _level(of_groups, alpha, fdr)
+    level = _level_of_groups(of_groups, alpha, fdr)
     strange = adjusted <= level * ROUNDING
     rejected = np.bincount(codes[strange], minlength=len(names))
     made = GroupVerdicts(
@@ -205,8 +205,8 @@ def _adjusted_in_groups(p: Floats, codes: Places, sizes: Places, first: Places) 
     return np.asarray(np.minimum(ordered[behind - codes * len(ordered)], 1.0))
 
 
-def _level(p_values: Floats, alpha: Any, fdr: Any) -> float:
-    """Return what the adjusted p-values are compared with."""
+def _level_of_groups(p_values: Floats, alpha: Any, fdr: Any) -> float:
+    """Return the level that adjusted p-values of groups and of their rows are compared with."""
     if fdr is None:
         return float(check_share(alpha, "alpha", zero=True))
     rejected = int(np.count_nonzero(benjamini_hochberg(p_values, fdr)))

@@ -45,7 +45,7 @@ class Head:
             )
         if not np.isfinite(self.bias).all():
             raise InputError("the bias holds NaN or infinity; fix the checkpoint.")
-        self.classes: AnyArray = np.arange(n) if classes is None else _names(classes)
+        self.classes: AnyArray = np.arange(n) if classes is None else _head_classes(classes)
         if n == 1 and self.classes.shape == (2,):
             n = 2
             self.weight = _floats(np.concatenate([-self.weight, self.weight]) / 2)
@@ -107,9 +107,9 @@ def head_to_pass() -> str:
 
 
 def zero_logits(head: Head | None, m: int) -> Floats:
-    """Return o = -pinv(W) b (m,), the shortest feature whose logits are nearest to zero.
+    """Return the shortest feature (m,) to which a head gives logits nearest to zero.
 
-    W, b: the head's. Without a head it is zero.
+    That is o = -pinv(W) b, W and b being the head's. Without a head it is zero.
 
     >>> zero_logits(Head(np.eye(2), [1.0, -2.0]), 2)
     array([-1.,  2.])
@@ -137,8 +137,8 @@ def _weight(weight: Any) -> AnyArray:
     return checked
 
 
-def _names(classes: ArrayLike) -> AnyArray:
-    """Return class names as an array; one of Python objects, as pandas has them, by their type."""
+def _head_classes(classes: ArrayLike) -> AnyArray:
+    """Return a head's classes as an array; Python objects, as pandas has them, by their type."""
     names = np.array(classes)
     if names.dtype.kind != "O" or len({type(name) for name in names.ravel()}) != 1:
         return names
@@ -146,7 +146,7 @@ def _names(classes: ArrayLike) -> AnyArray:
 
 
 def _floats(a: AnyArray) -> AnyArray:
-    """Return a read-only copy in float32 or float64."""
+    """Return a read-only copy of a head's weight or bias in float32 or float64."""
     if a.dtype.kind not in "fiub":
         raise InputError(f"weights of type {a.dtype}; pass numbers.")
     a = np.array(a, dtype=np.float64 if a.dtype == np.float64 else np.float32)

@@ -64,10 +64,10 @@ def unit_length(Z: Array) -> Array:
     return Z / lengths[:, None]
 
 
-def radial(Z: Array, exponent: float) -> Array:
-    """Return z / |z|^exponent for the rows z of Z (n, m); zero rows stay zero.
+def over_lengths(Z: Array, exponent: float) -> Array:
+    """Return the rows z of Z (n, m) over a power of their lengths, z / |z|^exponent; 0 stays 0.
 
-    >>> radial(np.array([[3.0, 4.0], [0.0, 0.0]]), 0.5).round(3)
+    >>> over_lengths(np.array([[3.0, 4.0], [0.0, 0.0]]), 0.5).round(3)
     array([[1.342, 1.789],
            [0.   , 0.   ]])
     """
@@ -224,12 +224,6 @@ def half_squares(U: Array, V: Array) -> Array:
 # Selections, sums and roots of the numbers of a row
 
 
-def positive_part(Z: Array) -> Array:
-    """Return max(Z, 0), whose gradient at 0 is 0."""
-    xp = namespace(Z)
-    return xp.where(Z > 0, Z, xp.zeros_like(Z))
-
-
 def k_largest(P: Array, k: int) -> Array:
     """Return the k largest numbers of each row of P (n, m), in any order.
 
@@ -239,6 +233,18 @@ def k_largest(P: Array, k: int) -> Array:
     first = P.shape[1] - k
     ordered = np.partition(P, first, axis=1) if is_numpy(P) else namespace(P).sort(P, axis=1)
     return ordered[:, first:]
+
+
+def places_of_largest(S: Array, k: int) -> Array:
+    """Return where the k largest numbers of each row of S (n, m) are, the largest first.
+
+    >>> places_of_largest(np.array([[5.0, 1.0, 7.0]]), 2).tolist()
+    [[2, 0]]
+    """
+    xp = namespace(S)
+    if hasattr(xp, "topk"):
+        return xp.topk(S, k, dim=1).indices
+    return xp.argsort(S, axis=1, descending=True)[:, :k]
 
 
 def mean_of_largest(S: Array, k: int) -> Array:
@@ -356,6 +362,26 @@ def principal_axes(scatter: Floats, n: int) -> tuple[Floats, Floats]:
     return values[values > max(cut, 0.0)], vectors
 
 
+def shrunk_factor(scatter: Floats, n: int, d: float) -> Floats:
+    """Return F (m, r) with F Fᵀ = inverse of the shrunk scatter / n; its pseudoinverse for d = 0.
+
+    S = scatter / n of n rows is shrunk to (1 - d) S + d tr(S)/m I.
+
+    >>> shrunk_factor(np.diag([8.0, 0.0]), n=2, d=0.0)
+    array([[0.5],
+           [0. ]])
+    >>> abs(shrunk_factor(np.diag([8.0, 0.0]), n=2, d=0.5)).round(3)
+    array([[0.577, 0.   ],
+           [0.   , 1.   ]])
+    """
+    variances, vectors = principal_axes(scatter, n)
+    if d > 0:
+        m = len(scatter)
+        everywhere = np.pad(variances, (0, m - len(variances)))
+        variances = (1 - d) * everywhere + d * np.trace(scatter) / n / m
+    return np.asarray(vectors[:, : len(variances)] / np.sqrt(variances))
+
+
 def inverse_of_triangle(L: Floats) -> Floats:
     """Return the inverse of a lower triangular L (m, m), by halves: a quarter of a general one.
 
@@ -379,7 +405,7 @@ def inverse_of_triangle(L: Floats) -> Floats:
 
 
 def anchor(point: Floats) -> Floats:
-    """Return the point nearest to `point` that float32 holds exactly.
+    """Return the centre about which rows are projected: what float32 holds nearest to `point`.
 
     Rows are moved by it before they are multiplied, and the small rest of `point` is seen to after.
     So rows that share a large offset lose no digits to it, in float32 either.

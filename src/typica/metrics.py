@@ -57,13 +57,13 @@ class Metric:
     better: Literal["higher", "lower"]
 
     def title(self, tpr: float | None = None) -> str:
-        """Return the metric's heading; that of FPR with the share of ID that is kept, if given."""
+        """Return the heading of AUROC or its like; of FPR with the share of ID kept, if given."""
         if self.name != "fpr" or tpr is None:
             return self.heading
         return f"{self.heading}{100 * tpr:g}"
 
     def label(self, tpr: float | None = None) -> str:
-        """Return the metric's title with an arrow that points to the better side."""
+        """Return the title of AUROC or its like with an arrow that points to the better side."""
         arrow = "↑" if self.better == "higher" else "↓"
         return f"{self.title(tpr)} {arrow}"
 

@@ -381,11 +381,11 @@ def _check_parts(loaded: Any) -> None:
     if hasattr(loaded, "try_parts"):
         loaded.try_parts()
     elif hasattr(loaded, "steps"):
-        _try_loaded_pipeline(loaded)
+        _try_stored_pipeline(loaded)
 
 
-def _try_loaded_pipeline(pipeline: Any) -> None:
-    """Try a Pipeline that `load` has read with one row, as far as its steps are fitted."""
+def _try_stored_pipeline(pipeline: Any) -> None:
+    """Try a stored Pipeline on one row when its file is read, as far as its steps are fitted."""
     *transformers, last = (step for _, step in pipeline.steps if step not in _PASSES)
     widths = [_width(step) for step in (*transformers, last)]
     width = next((known for known in widths if known is not None), None)
@@ -410,7 +410,7 @@ def _width(step: Any) -> int | None:
 
 
 def trial_row(width: int) -> NDArray[np.float32]:
-    """Return a row of ones to try an estimator with that `load` has read."""
+    """Return the row of ones on which a stored estimator is tried when its file is read."""
     if not isinstance(width, int) or not 0 < width <= _WIDEST:
         raise FormatError(f"{width!r} features per row")
     return np.ones((1, width), dtype=np.float32)

@@ -34,7 +34,7 @@ from typica.bench import (
 )
 from typica.bench._record import Measure
 from typica.bench._table import Cell, Column, stacked
-from typica.bench._table_formats import style_of, text_of
+from typica.bench._table_formats import bench_cell_style, text_of
 from typica.errors import FormatError, InputError
 
 OOD = ["held-out-digits", "rotated", "inverted", "photos", "noise"]
@@ -584,8 +584,8 @@ def test_markdown_and_latex():
     [(0.0, "green"), (-0.005, "green"), (0.0051, "yellow"), (-0.015, "yellow"), (0.0151, "red")],
 )
 def test_differences_are_coloured_by_size(size, style):
-    assert style_of(Cell(size), Column("diff", (), "difference")) == style
-    assert style_of(Cell(size, best=True), Column("AUROC", ())) == "bold"
+    assert bench_cell_style(Cell(size), Column("diff", (), "difference")) == style
+    assert bench_cell_style(Cell(size, best=True), Column("AUROC", ())) == "bold"
     assert text_of(Cell(None), Column("AUROC", ())) == ""
 
 

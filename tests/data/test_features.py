@@ -24,7 +24,7 @@ from typica.data import (
     read_head,
     read_labels,
 )
-from typica.data._feature_csv import check_widths, labels_of_texts, read_csv, split_header
+from typica.data._feature_csv import check_widths, csv_labels, read_csv, split_header
 from typica.data._feature_table import label_name
 from typica.errors import FormatError, InputError
 
@@ -51,7 +51,7 @@ LABELS = np.array([2, 0, 2])
     ],
 )
 def test_labels_are_numbers_where_all_are(texts, expected):
-    labels = labels_of_texts(texts)
+    labels = csv_labels(texts)
     assert labels.tolist() == expected
     assert labels.dtype.kind == ("U" if expected and isinstance(expected[0], str) else "i")
 

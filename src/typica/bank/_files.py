@@ -40,8 +40,8 @@ def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
     return b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little") + padded + b"\n"
 
 
-def mapped(file: Path) -> AnyArray:
-    """Return the array of an .npy file, memory-mapped."""
+def mapped_file(file: Path) -> AnyArray:
+    """Return the array in one of a bank's .npy files, memory-mapped."""
     with reading(file, "not the .npy file it was", "write the bank again"):
         array: AnyArray = np.load(file, mmap_mode="r", allow_pickle=False)
         return array
@@ -97,6 +97,6 @@ def shard_digest(digests: dict[str, bytes]) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def raw_bytes(rows: AnyArray) -> memoryview:
-    """Return the bytes of an array, row by row."""
+def column_bytes(rows: AnyArray) -> memoryview:
+    """Return the bytes of rows of a bank's column, for its digest."""
     return np.ascontiguousarray(rows).view(np.uint8).data

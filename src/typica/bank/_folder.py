@@ -51,16 +51,16 @@ def is_ours(name: str) -> bool:
     return name in ours or layer or name.startswith(f".{HEAD}.")
 
 
-def differences(there: Any, here: Any, path: str = "") -> list[str]:
-    """Say in which places two JSON values differ.
+def differing_settings(there: Any, here: Any, path: str = "") -> list[str]:
+    """Say in which settings the bank that is there differs from the one to be written here.
 
-    >>> differences({"model": "a", "size": {"x": 1}}, {"model": "a", "size": {"x": 2}})
+    >>> differing_settings({"model": "a", "size": {"x": 1}}, {"model": "a", "size": {"x": 2}})
     ['size.x is 1 there and 2 here']
     """
     if isinstance(there, dict) and isinstance(here, dict):
         lines = []
         for key in sorted({*there, *here}):
-            lines += differences(there.get(key), here.get(key), f"{path}.{key}")
+            lines += differing_settings(there.get(key), here.get(key), f"{path}.{key}")
         return lines
     if there == here:
         return []

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
-from typica.bank._files import NAMES, OFFSETS, mapped
+from typica.bank._files import NAMES, OFFSETS, mapped_file
 from typica.errors import FormatError, InputError
 
 
@@ -29,7 +29,7 @@ class Names(Sequence[str]):
     """The names of a bank's rows, read from the disk one at a time."""
 
     def __init__(self, folder: Path, rows: int) -> None:
-        self._offsets: NDArray[np.int64] = mapped(folder / OFFSETS)
+        self._offsets: NDArray[np.int64] = mapped_file(folder / OFFSETS)
         if self._offsets.shape != (rows + 1,) or self._offsets.dtype != np.int64:
             raise FormatError(f"{folder}: {OFFSETS} is not of {rows} rows; write the bank again.")
         self._bytes: NDArray[np.uint8] = np.empty(0, np.uint8)

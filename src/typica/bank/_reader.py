@@ -22,7 +22,7 @@ import numpy as np
 
 from typica import store
 from typica.arrays import AnyArray, row_blocks
-from typica.bank._files import HEAD, column_file, mapped, raw_bytes, shard_digest
+from typica.bank._files import HEAD, column_bytes, column_file, mapped_file, shard_digest
 from typica.bank._folder import is_bank
 from typica.bank._manifest import Manifest, Shard, read_manifest
 from typica.bank._names import Names
@@ -214,14 +214,14 @@ class Bank:
 
 
 def _digest(parts: dict[str, AnyArray]) -> str:
-    digests = {name: hashlib.sha256(raw_bytes(part)).digest() for name, part in parts.items()}
+    digests = {name: hashlib.sha256(column_bytes(part)).digest() for name, part in parts.items()}
     return shard_digest(digests)
 
 
 def _mapped_column(folder: Path, name: str, manifest: Manifest) -> AnyArray:
     """Return a column of a finished bank, memory-mapped."""
     file = folder / column_file(name)
-    column = mapped(file)
+    column = mapped_file(file)
     dtype, shape = manifest.dtype_of(name), manifest.shape_of(name)
     if (column.dtype, column.shape) != (dtype, shape):
         raise FormatError(

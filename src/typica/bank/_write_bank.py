@@ -12,7 +12,7 @@ import numpy as np
 from typica import store
 from typica.arrays import AnyArray
 from typica.bank._columns import DTYPES
-from typica.bank._files import raw_bytes
+from typica.bank._files import column_bytes
 from typica.bank._names import encode_names
 from typica.bank._reader import Bank
 from typica.bank._writer import BankWriter
@@ -90,7 +90,7 @@ def _content(
             part = column[start : start + _STEP]
             if part.dtype.kind == "O":
                 part = part.astype(np.str_)
-            digest.update(raw_bytes(part))
+            digest.update(column_bytes(part))
     if names is not None:
         for encoded in encode_names(names):
             digest.update(b"%d:" % len(encoded) + encoded)

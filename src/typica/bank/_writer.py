@@ -24,7 +24,7 @@ from typica.bank._files import (
     npy_header,
     shard_digest,
 )
-from typica.bank._folder import differences, is_ours, make_bank_folder, unmake_bank_folder
+from typica.bank._folder import differing_settings, is_ours, make_bank_folder, unmake_bank_folder
 from typica.bank._manifest import (
     MANIFEST,
     MANIFEST_NEXT,
@@ -124,8 +124,8 @@ class BankWriter:
                 "choose an empty or a new one."
             )
         manifest = read_manifest(self.path)
-        others = differences(manifest.identity, wanted.identity)
-        others += differences(manifest.dtype, wanted.dtype, "dtype")
+        others = differing_settings(manifest.identity, wanted.identity)
+        others += differing_settings(manifest.dtype, wanted.dtype, "dtype")
         if others:
             again = by_caller("delete this one", f"begin again, {argument('fresh', True)}")
             raise InputError(
@@ -259,9 +259,8 @@ class BankWriter:
         """Check that there are rows, and that head and classes fit them."""
         manifest = self._manifest
         if not manifest.rows:
-            raise InputError(
-                f"{self.path}: no row was written, {_told(manifest.skipped)}; check the source."
-            )
+            skipped = _skipped_text(manifest.skipped)
+            raise InputError(f"{self.path}: no row was written, {skipped}; check the source.")
         width = manifest.columns["features"]["width"]
         if head is not None and head.n_features != width:
             raise InputError(
@@ -341,8 +340,8 @@ def _new_manifest(identity: Mapping[str, Any], dtype: str, shard_rows: int) -> M
     return Manifest(checked_json(identity, "identity"), {}, dtype, shard_rows)
 
 
-def _told(skipped: Sequence[tuple[str, str]]) -> str:
-    """Say how many rows the bank was not given, and why the first was skipped."""
+def _skipped_text(skipped: Sequence[tuple[str, str]]) -> str:
+    """Say of a bank without rows how many its manifest lists as skipped, and why the first."""
     if not skipped:
         return "0 were skipped"
     name, reason = skipped[0]

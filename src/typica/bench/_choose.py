@@ -44,7 +44,7 @@ from typica.bench._resampling import (
 from typica.bench._unknowns import (
     KnownSplit,
     groups,
-    joined,
+    left_out_name,
     parts,
     redrawn_rows,
     swapped_rows,
@@ -131,7 +131,7 @@ class _Draws:
             unknowns = [self._of("classes", label, [label], held_out) for label in left_out]
             yield _Round(left_out, unknowns)
         for left_out in groups(self.known):
-            unknown = self._of("neighbours", joined(left_out), left_out, held_out)
+            unknown = self._of("neighbours", left_out_name(left_out), left_out, held_out)
             yield _Round(left_out, [unknown])
 
     def with_all_classes(self, near: Mapping[str, AnyArray]) -> _Round:

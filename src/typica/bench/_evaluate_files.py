@@ -158,17 +158,20 @@ def _banked(path: str | Path, origin: Origin | None = None, **network: Any) -> P
     return banked(Path(path), origin, **network)
 
 
-class _Labelled(NamedTuple):
+class _LabelledRows(NamedTuple):
+    """The features and labels of a file of which `typica choose` leaves classes out."""
+
     features: AnyArray
     labels: AnyArray
 
-    def rows(self, kept: NDArray[np.int64]) -> _Labelled:
-        return _Labelled(self.features[kept], self.labels[kept])
+    def rows(self, kept: NDArray[np.int64]) -> _LabelledRows:
+        """Return some of the rows of a file for `typica choose`."""
+        return _LabelledRows(self.features[kept], self.labels[kept])
 
 
 def _labelled(
     opened: FeatureFile, labels: str | Path | None = None, origin: Origin | None = None
-) -> _Labelled:
+) -> _LabelledRows:
     path, table = opened.path, opened.read(origin)
     features = table.features
     targets = table.labels if labels is None else read_labels(labels)
@@ -181,12 +184,12 @@ def _labelled(
         raise InputError(
             f"{path}: {len(targets)} labels for {len(features)} rows; pass one label per row."
         )
-    return _Labelled(features, targets)
+    return _LabelledRows(features, targets)
 
 
 def _parts(
-    every: _Labelled, origin: Origin | None, held_out: FeatureFile | None, seed: int
-) -> tuple[_Labelled, _Labelled, NDArray[np.int64] | None]:
+    every: _LabelledRows, origin: Origin | None, held_out: FeatureFile | None, seed: int
+) -> tuple[_LabelledRows, _LabelledRows, NDArray[np.int64] | None]:
     """Return what to fit on, what is held out, and the rows of the bank that the latter are."""
     if held_out is not None:
         return every, _labelled(held_out, origin=origin), None
@@ -217,7 +220,7 @@ def _near(
         return near_features(bank, images, rows, **options)
 
 
-def _own_head(head: str | Path | None, bank: FeatureFile, every: _Labelled) -> Head | None:
+def _own_head(head: str | Path | None, bank: FeatureFile, every: _LabelledRows) -> Head | None:
     """Return the head; a bank's own only if it knows the classes, or no logit could be masked."""
     found = find_head(head, bank)
     if head is None and found is not None and not np.isin(every.labels, found.classes).all():

@@ -17,10 +17,10 @@ PAPER_METHODS: Final = ("msp", "max_logit", "energy", "odin", "mahalanobis", "kn
 PAPER: Final = tuple(name for name in PAPER_METHODS if name not in IMAGE_METHODS)
 
 
-def of_features() -> list[str]:
-    """Return the names of all detectors but those that read several layers.
+def bench_methods_of_features() -> list[str]:
+    """Return the methods that a bench of features runs: all but those that read several layers.
 
-    >>> "ctm" in of_features(), "layer_ensemble" in of_features()
+    >>> "ctm" in bench_methods_of_features(), "layer_ensemble" in bench_methods_of_features()
     (True, False)
     """
     return [name for name in list_detectors() if detector_class(name).tags.reads != "layers"]
@@ -36,7 +36,7 @@ def make_detectors(
     ['ctm', 'msp']
     """
     made = {}
-    for name in of_features() if names is None else names:
+    for name in bench_methods_of_features() if names is None else names:
         detector = detector_class(name)()
         made[detector.kind] = detector.set_params(head=head) if takes_head(detector) else detector
     return made
@@ -82,5 +82,5 @@ def named_detectors(names: str | Iterable[str]) -> Iterable[str]:
     if not isinstance(names, str):
         return names
     if names == "all":
-        return of_features()
+        return bench_methods_of_features()
     return PAPER if names == "paper" else names.split(",")

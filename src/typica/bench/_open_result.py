@@ -17,7 +17,7 @@ from typica.bench._record import Record
 from typica.bench._result_files import not_written, read_result, read_result_scores, result_file
 from typica.bench._write_gallery import Shown
 from typica.errors import FormatError
-from typica.files import read_json, reading
+from typica.files import read_json_file, reading
 
 _TABLES = {"kernel", "one_hot", "motivation"}  # of an analysis, without which it has charts alone
 
@@ -101,4 +101,4 @@ def _read_json(path: Path) -> Any:
     if not path.is_file():
         return None
     with reading(path, "not JSON", "run the benchmark again"):
-        return read_json(path)
+        return read_json_file(path)

@@ -96,7 +96,7 @@ def measure(
             evaluate(id_scores, scores[rows], protocol.tpr, convention=protocol.convention)
             for rows in draws
         )
-    means = {name: _mean(results) for name, results in runs.items()}
+    means = {name: _mean_over_subsets(results) for name, results in runs.items()}
     return Measured(Evaluation(method, float(protocol.tpr), n, means, protocol.convention), runs)
 
 
@@ -113,8 +113,8 @@ def subsets(name: str, size: int, wanted: int, protocol: Protocol) -> list[Any]:
     return [rng.choice(size, wanted, replace=False) for _ in range(protocol.subsets)]
 
 
-def _mean(results: tuple[Result, ...]) -> Result:
-    """Return the result whose numbers are the means of those given, which share everything else."""
+def _mean_over_subsets(results: tuple[Result, ...]) -> Result:
+    """Return the mean of the results that a bench protocol has on random subsets of one OOD set."""
     first = results[0]
     if len(results) == 1:
         return first

@@ -21,7 +21,7 @@ from typica.bench._experiments import APART, Outcome
 from typica.bench._record import Record
 from typica.bombs import check_growth
 from typica.errors import FormatError, InputError, about
-from typica.files import atomic_path, existing, read_json, reading
+from typica.files import atomic_path, existing, read_json_file, reading
 from typica.kinds import Kind, kind_of, wrong_kind
 
 _PARTS = {"accuracy", "n", "published", "skipped"}  # of these, which their tables need
@@ -78,7 +78,7 @@ def read_experiment(path: Path, experiment: str) -> Any:
     option = f" --experiment {experiment}" if experiment in APART else ""
     existing(path, f"make it with `typica bench SUITE -o FOLDER{option}`")
     with reading(path, "not a whole JSON file", "run the benchmark again"):
-        return read_json(path)
+        return read_json_file(path)
 
 
 def not_written(path: Path, experiment: str, why: str) -> FormatError:

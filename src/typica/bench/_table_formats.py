@@ -52,10 +52,10 @@ def text_of(cell: Cell, column: Column, *, with_std: bool = True) -> str:
     return f"{value:.4g}"
 
 
-def style_of(cell: Cell, column: Column) -> str:
-    """Return the style of a bench table's cell in a terminal: the best bold, differences coloured.
+def bench_cell_style(cell: Cell, column: Column) -> str:
+    """Return how a bench table as text shows a cell: the best bold, differences coloured.
 
-    >>> style_of(Cell(0.02), Column("diff", (), "difference"))
+    >>> bench_cell_style(Cell(0.02), Column("diff", (), "difference"))
     'red'
     """
     if column.kind == "difference" and isinstance(cell.value, float):
@@ -98,7 +98,7 @@ def _grid(
         with_std = len(columns) < WIDE
         grid.add_row(
             *(
-                Text(text_of(cell, column, with_std=with_std), style=style_of(cell, column))
+                Text(text_of(cell, column, with_std=with_std), style=bench_cell_style(cell, column))
                 for cell, column in cells
             )
         )

@@ -198,10 +198,10 @@ def redrawn_rows(known: KnownSplit, rng: np.random.Generator) -> AnyArray:
     return np.asarray(drawn, dtype=np.result_type(known.held_out, np.float32))
 
 
-def joined(classes: Sequence[Any]) -> str:
-    """Return the name of a group of classes.
+def left_out_name(classes: Sequence[Any]) -> str:
+    """Return the name of the unknowns that `choose` makes of classes left out together.
 
-    >>> joined([3, 5]), joined(list("abcdef"))
+    >>> left_out_name([3, 5]), left_out_name(list("abcdef"))
     ('3+5', 'a+b+c+3 more')
     """
     shown = [str(label) for label in classes[:NAMED]]

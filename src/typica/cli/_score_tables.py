@@ -75,14 +75,14 @@ def _judged(wanted: TableScoring, limit: int) -> dict[str, Any]:
 def _show(found: dict[str, Any], limit: int) -> None:
     rows = found.get("rows", [])
     if rows:
-        console.print(verdict_table(_known(rows)))
+        console.print(verdict_table(_printed_columns(rows)))
     if rows and limit < found["n"]:
         console.print(more_rows(f"the {limit} strangest", str(found["n"])), style="dim")
     console.print(atypical_line(found["rejected"], found["n"], "rows"))
 
 
-def _known(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """Return rows as columns, without those that nothing is known of."""
+def _printed_columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Return the columns of verdicts to print, without those that nothing is known of."""
     columns = {}
     for name in rows[0]:
         values = [row[name] for row in rows]

@@ -161,10 +161,10 @@ def score(
         return
     images = open_images(paths) if _are_images(paths) else None
     if images is None:
-        verdicts = _judged_rows(estimator, paths, groups, asked)
+        verdicts = _score_rows(estimator, paths, groups, asked)
     else:
         through = network(model, weights, transform, trust, backend, on_error)
-        verdicts = _judged_images(estimator, images, groups, asked | through)
+        verdicts = _score_images(estimator, images, groups, asked | through)
     if output is not None:
         by = repr(final_detector(estimator))
         write_verdicts(verdicts, output, images=images, only=only, sort=sort, about=by)
@@ -218,10 +218,10 @@ def _check_levels(estimator: Any, path: Path, levels: Sequence[str | None]) -> N
         )
 
 
-def _judged_rows(
+def _score_rows(
     estimator: Any, inputs: list[Path], groups: str | None, asked: dict[str, Any]
 ) -> Verdicts:
-    """Return the verdicts on features: of a file, or of standard input."""
+    """Return the verdicts of `typica score` on features: of a file, or of standard input."""
     rows, ids = _read(InputReader.of(estimator), inputs, groups)
     with work("scoring", len(rows)):
         return judge(estimator, rows, **asked, groups=ids)
@@ -239,10 +239,10 @@ def _read(
     return reader.rows(inputs), None
 
 
-def _judged_images(
+def _score_images(
     estimator: Any, images: Images, groups: str | None, options: dict[str, Any]
 ) -> Verdicts:
-    """Return the verdicts on images."""
+    """Return the verdicts of `typica score` on images, with the options of its command line."""
     from typica.nets import judge_images  # noqa: PLC0415 (needs torch, which is an extra)
 
     return judge_images(estimator, images, groups=_file_of(groups), **options)

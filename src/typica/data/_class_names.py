@@ -35,7 +35,7 @@ def read_classes(path: str | os.PathLike[str]) -> list[str]:
 
 
 def check_classes(names: Sequence[str]) -> None:
-    """Raise for no names of classes, and for a name that comes twice."""
+    """Raise where a list of class names for a set of images is empty, or has a name twice."""
     if not names:
         raise FormatError("no class names; write one per line, in the order of the outputs.")
     twice = [name for place, name in enumerate(names) if name in names[:place]]
@@ -44,7 +44,7 @@ def check_classes(names: Sequence[str]) -> None:
 
 
 def _names_in(values: Any) -> list[str]:
-    """Return the names in order, of a list or of an object of either direction."""
+    """Return the class names that a JSON file lists, or numbers in either direction, in order."""
     if isinstance(values, list):
         return [str(name) for name in values]
     if not isinstance(values, Mapping):
@@ -60,7 +60,7 @@ def _names_in(values: Any) -> list[str]:
 
 
 def in_order(images: Images, classes: Sequence[str]) -> Images:
-    """Return the images with labels that index `classes`, the names of a network's outputs.
+    """Return a set of images with labels that index `classes`, a list of class names in any order.
 
     >>> from typica.data import open_images
     >>> images = open_images(np.zeros((2, 8, 8, 3), dtype=np.uint8), labels=["one", "two"])
@@ -76,17 +76,18 @@ def in_order(images: Images, classes: Sequence[str]) -> Images:
     if images.classes is None:
         _check_numbers(images.labels, len(classes))
         return ordered
-    ordered.labels = _places(images.classes, classes)[images.labels]
+    ordered.labels = _places_of_classes(images.classes, classes)[images.labels]
     return ordered
 
 
 def _check_numbers(labels: NDArray[np.int64], n_classes: int) -> None:
+    """Raise where labels of images are numbers beyond the list of class names."""
     if labels.min() < 0 or labels.max() >= n_classes:
         raise InputError(f"labels up to {labels.max()} for {n_classes} classes; name all of them.")
 
 
-def _places(names: Sequence[str], classes: Sequence[str]) -> NDArray[np.int64]:
-    """Return where each class of images stands among the names of the outputs."""
+def _places_of_classes(names: Sequence[str], classes: Sequence[str]) -> NDArray[np.int64]:
+    """Return the place of each class of a set of images in a given list of class names."""
     place = {name: number for number, name in enumerate(classes)}
     strange = [name for name in names if name not in place]
     if strange:

@@ -39,7 +39,7 @@ def _taken_out(name: str, header: list[str], rows: Sequence[Row]) -> AnyArray:
     """Return the column of this name, which the rows then lack."""
     column = header.index(name)
     del header[column]
-    return labels_of_texts([plain_cell(row.pop(column).strip()) for row in rows])
+    return csv_labels([plain_cell(row.pop(column).strip()) for row in rows])
 
 
 def read_csv_labels(path: Path) -> AnyArray | None:
@@ -53,7 +53,7 @@ def read_csv_labels(path: Path) -> AnyArray | None:
     if label is None:
         return None
     column = header.index(label)
-    return labels_of_texts([plain_cell(row[column].strip()) for row in rows])
+    return csv_labels([plain_cell(row[column].strip()) for row in rows])
 
 
 def read_label_lines(path: Path) -> AnyArray:
@@ -65,7 +65,7 @@ def _below_header(lines: Iterable[str]) -> AnyArray:
     labels = [plain_cell(line.strip()) for line in lines if line.strip()]
     if labels and labels[0] in LABELS:
         labels = labels[1:]
-    return labels_of_texts(labels)
+    return csv_labels(labels)
 
 
 def read_lines(path: Path) -> list[Row]:
@@ -119,10 +119,10 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def labels_of_texts(texts: Sequence[str]) -> AnyArray:
-    """Return labels that were read as texts: whole numbers where all are, else the texts.
+def csv_labels(texts: Sequence[str]) -> AnyArray:
+    """Return labels or groups of a .csv or .txt file: whole numbers where all are, else texts.
 
-    >>> labels_of_texts(["3", "-1"]), labels_of_texts(["3", "--5"]), labels_of_texts(["3", "²"])
+    >>> csv_labels(["3", "-1"]), csv_labels(["3", "--5"]), csv_labels(["3", "²"])
     (array([ 3, -1]), array(['3', '--5'], dtype='<U3'), array(['3', '²'], dtype='<U1'))
     """
     if not all(map(_is_whole_text, texts)):

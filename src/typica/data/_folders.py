@@ -13,14 +13,14 @@ from typica.errors import InputError, about
 from typica.files import printable
 
 
-def is_image(name: str) -> bool:
-    """Tell by its name whether a file is an image: a known ending, and not hidden."""
+def named_as_image(name: str) -> bool:
+    """Tell by its name whether a file in a folder or archive of images is one, and not hidden."""
     base = name.rpartition("/")[2]
     return not base.startswith(".") and base.lower().endswith(ENDINGS)
 
 
 def is_hidden(name: str) -> bool:
-    """Tell whether a path lies in, or is, something hidden, or what macOS adds to archives."""
+    """Tell whether a path in an archive lies in, or is, something hidden, or what macOS adds."""
     return any(part.startswith(".") or part == "__MACOSX" for part in name.split("/"))
 
 
@@ -89,7 +89,7 @@ def _look_into(folder: _Folder, found: Found) -> list[_Folder]:
             else:
                 found.folders.append(name)
                 within.append(_Folder(entry.path, f"{name}/", folder.above | {here}))
-        elif is_image(entry.name) and (_is_file(entry) or _leads_nowhere(entry)):
+        elif named_as_image(entry.name) and (_is_file(entry) or _leads_nowhere(entry)):
             found.images.append(name)
         else:
             found.ignored.append(name)

@@ -86,7 +86,7 @@ class RowWriter:
 
 
 class RowPrinter:
-    """Print rows as lines of JSON, at once, where a RowWriter would write them to a file.
+    """A RowWriter's twin for standard output: writes rows as lines of JSON, each at once.
 
     >>> with RowPrinter() as printer:
     ...     printer.write({"row": [0, 1], "score": [0.5, 0.25]})
@@ -98,7 +98,7 @@ class RowPrinter:
         return self
 
     def write(self, columns: Mapping[str, Iterable[Any]]) -> None:
-        """Print rows given as columns of equal length."""
+        """Write rows, given as columns of equal length, to standard output."""
         _write_json(_lists(columns), sys.stdout)
         sys.stdout.flush()
 

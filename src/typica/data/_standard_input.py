@@ -54,7 +54,7 @@ def _read_npy(stream: io.BufferedReader) -> AnyArray:
 
 
 def _read_text(stream: io.BufferedReader) -> Iterator[NDArray[np.float64]]:
-    blocks = filter(None, map(_filled, file_lines(stream, ROWS)))
+    blocks = filter(None, map(_filled_lines, file_lines(stream, ROWS)))
     first = next(blocks, None)
     if first is None:
         return
@@ -62,8 +62,8 @@ def _read_text(stream: io.BufferedReader) -> Iterator[NDArray[np.float64]]:
     yield from _read_json(every) if first[0][0] in "[{" else _read_csv(every)
 
 
-def _filled(lines: list[str]) -> list[str]:
-    """Return the lines that are not empty."""
+def _filled_lines(lines: list[str]) -> list[str]:
+    """Return those lines of features on standard input that are not empty, stripped."""
     return [line.strip() for line in lines if line.strip()]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from typica import store
-from typica.arrays import AnyArray, shape_text
+from typica.arrays import AnyArray, array_text
 from typica.detectors import TRAINING_TPR, Detector, calibration_of, final_detector, load_detector
 from typica.verdicts import Verdicts
 from typica.written_numbers import json_number
@@ -19,7 +19,7 @@ def describe(estimator: Any) -> dict[str, Any]:
     final = final_detector(estimator)
     params = final.get_params(deep=False)
     params.pop("head", None)
-    params = {name: shape_text(value) or value for name, value in params.items()}
+    params = {name: array_text(value) or value for name, value in params.items()}
     description: dict[str, Any] = {"detector": final.kind, "params": params}
     steps = [type(part).__name__ for _, part in getattr(estimator, "steps", [])[:-1]]
     if steps:

@@ -18,7 +18,7 @@ from typica.calibration import (
 )
 from typica.calibration.format_1 import fitted_as_today
 from typica.detectors._matches import Matches
-from typica.detectors._training_threshold import Provisional, calibrate_first
+from typica.detectors._training_threshold import Provisional, advice_to_calibrate
 from typica.errors import InputError, border
 from typica.estimator import NotFittedError
 from typica.moments import Moments
@@ -195,7 +195,7 @@ class Calibrated(Provisional):
             return self.training_offset_
         raise NotFittedError(
             "there is no threshold yet (partial_fit, merge and other parameters invalidate it); "
-            f"{calibrate_first()}."
+            f"{advice_to_calibrate()}."
         )
 
     @property
@@ -250,7 +250,7 @@ class Calibrated(Provisional):
 
     def _calibrated(self) -> Calibration:
         if not hasattr(self, "calibration_"):
-            raise NotFittedError(f"there are no calibration scores; {calibrate_first()}.")
+            raise NotFittedError(f"there are no calibration scores; {advice_to_calibrate()}.")
         return self.calibration_
 
     def _prepare(self) -> None:

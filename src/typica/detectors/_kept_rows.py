@@ -97,10 +97,12 @@ class KeptRows:
         return cls(rows, labels, counts, keys)
 
 
-def weighted_quantile(values: NDArray[np.float64], counts: NDArray[np.int64], q: float) -> float:
-    """Return the q-quantile, linear between neighbours, of values that occur `counts` times.
+def quantile_of_kept(values: NDArray[np.float64], counts: NDArray[np.int64], q: float) -> float:
+    """Return the q-quantile of a value of Quorum's kept rows, which occurred `counts` times.
 
-    >>> weighted_quantile(np.array([3.0, 1.0]), np.array([1, 3]), 0.75)  # of 1, 1, 1, 3
+    It is linear between neighbours.
+
+    >>> quantile_of_kept(np.array([3.0, 1.0]), np.array([1, 3]), 0.75)  # of 1, 1, 1, 3
     1.5
     """
     order = np.argsort(values, kind="stable")

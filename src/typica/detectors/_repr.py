@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from typica.arrays import shape_text
+from typica.arrays import array_text
 from typica.cards import card
 from typica.errors import listed
 from typica.origin import PENULTIMATE
@@ -37,7 +37,7 @@ def fitted_card(detector: Detector) -> str:
         rows.append(["classes", listed(classes, NAMED)])
     for name, value in detector.get_params(deep=False).items():
         if name != "head" or value is not None:
-            rows.append([name, shape_text(value) or repr(value)])
+            rows.append([name, array_text(value) or repr(value)])
     origin = getattr(detector, "origin_", None)
     if origin is not None:
         rows.append(["network", f"{origin.model}, layer {origin.layer or PENULTIMATE}"])
@@ -62,7 +62,7 @@ def threshold_line(detector: Detector) -> str:
 def _repr_name(detector: Detector) -> str:
     """Return how a detector's repr begins: its class, and what parameters are not the defaults."""
     changed = _changed(detector).items()
-    texts = [f"{name}={shape_text(value) or repr(value)}" for name, value in changed]
+    texts = [f"{name}={array_text(value) or repr(value)}" for name, value in changed]
     shown = [text for text in texts if len(text) <= LONG]
     name = type(detector).__name__
     return f"{name}({', '.join(shown)})" if shown else name

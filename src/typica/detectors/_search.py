@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray, Array, namespace, row_blocks
+from typica.linalg import places_of_largest
 from typica.threads import blas_threads, in_threads, one_blas_thread
 
 Floats = AnyArray
@@ -326,23 +327,15 @@ def kth_by_product(Q: Array, rows: Array, k: int) -> Array:
     index: Array = None
     for start in range(0, rows.shape[0], 32 * TILE):
         S = Q @ rows[start : min(start + 32 * TILE, rows.shape[0]), :].T
-        found = _largest(S, min(k, S.shape[1]))
+        found = places_of_largest(S, min(k, S.shape[1]))
         if values is None:
             values, index = _at(S, found), found + start
             continue
         both = xp.concat([values, _at(S, found)], axis=1)
         places = xp.concat([index, found + start], axis=1)
-        best = _largest(both, min(k, both.shape[1]))
+        best = places_of_largest(both, min(k, both.shape[1]))
         values, index = _at(both, best), _at(places, best)
     return index[:, k - 1]
-
-
-def _largest(S: Array, k: int) -> Array:
-    """Return where the k largest numbers of each row of S are, the largest first."""
-    xp = namespace(S)
-    if hasattr(xp, "topk"):
-        return xp.topk(S, k, dim=1).indices
-    return xp.argsort(S, axis=1, descending=True)[:, :k]
 
 
 def _at(S: Array, places: Array) -> Array:

@@ -21,7 +21,7 @@ import numpy as np
 from typica.arrays import Labels, Rows, row_blocks
 from typica.checks import Parameter, is_number
 from typica.labels import encode_labels
-from typica.linalg import Floats, principal_axes
+from typica.linalg import Floats
 from typica.moments import Moments
 
 ESTIMATED = ("ledoit_wolf", "oas")
@@ -75,21 +75,3 @@ def fourth_powers(Z: Rows, labels: Labels | None, moments: Moments) -> float:
         D = Z[block] - means[codes[block]]
         total += float(np.sum(np.vecdot(D, D) ** 2))
     return total
-
-
-def shrunk_factor(scatter: Floats, n: int, d: float) -> Floats:
-    """Return F (m, r) with F Fᵀ = inverse of the shrunk scatter / n; its pseudoinverse for d = 0.
-
-    >>> shrunk_factor(np.diag([8.0, 0.0]), n=2, d=0.0)
-    array([[0.5],
-           [0. ]])
-    >>> abs(shrunk_factor(np.diag([8.0, 0.0]), n=2, d=0.5)).round(3)
-    array([[0.577, 0.   ],
-           [0.   , 1.   ]])
-    """
-    variances, vectors = principal_axes(scatter, n)
-    if d > 0:
-        m = len(scatter)
-        everywhere = np.pad(variances, (0, m - len(variances)))
-        variances = (1 - d) * everywhere + d * np.trace(scatter) / n / m
-    return np.asarray(vectors[:, : len(variances)] / np.sqrt(variances))

@@ -152,7 +152,7 @@ def training_threshold(scores: AnyArray, tolerance: float) -> float:
     if k == 0:
         warn(
             f"{len(scores)} training rows are too few for a threshold that rejects anything; "
-            f"{calibrate_first()}.",
+            f"{advice_to_calibrate()}.",
             CalibrationWarning,
         )
     threshold = threshold_at(k, np.sort(scores))
@@ -162,8 +162,8 @@ def training_threshold(scores: AnyArray, tolerance: float) -> float:
     return threshold - tolerance * largest
 
 
-def calibrate_first() -> str:
-    """Return how to calibrate, in Python or in the shell."""
+def advice_to_calibrate() -> str:
+    """Return what an uncalibrated detector advises in messages: how it is calibrated."""
     how = by_caller("call calibrate", "run `typica calibrate`")
     return f"{how} with held-out inputs"
 

@@ -105,7 +105,7 @@ class Detector(OutlierMixin, Decider):
         rows = X if hasattr(X, "columns") else Z  # a data frame's columns are known by name
         levels = {"alpha": alpha, "tpr": tpr, "confidence": confidence}
         verdicts = self.judge(rows, **levels, predicted=predicted)
-        known = RowFacts(
+        known = _RowsToExplain(
             matches=self.match(rows),
             percentiles=self._percentiles(verdicts, predicted),
             below=self._percentiles(verdicts, predicted, ties=False),
@@ -156,7 +156,9 @@ class Detector(OutlierMixin, Decider):
             X = self._bank_rows(X)
         return super()._ready(X)
 
-    def _explained(self, z: AnyArray, i: int, verdicts: Verdicts, known: RowFacts) -> Explanation:
+    def _explained(
+        self, z: AnyArray, i: int, verdicts: Verdicts, known: _RowsToExplain
+    ) -> Explanation:
         one = verdicts[i]
         matches = known.matches
         parts = () if matches is None else self._contributions(z, int(matches.nearest[i]))
@@ -210,8 +212,8 @@ class Detector(OutlierMixin, Decider):
         return found
 
 
-class RowFacts(NamedTuple):
-    """What a detector finds of all rows at once before its `explain` tells of each."""
+class _RowsToExplain(NamedTuple):
+    """What `Detector.explain` computes for all rows at once, before it explains each by itself."""
 
     matches: Matches | None
     percentiles: NDArray[np.float64] | None

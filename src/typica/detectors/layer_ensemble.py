@@ -119,7 +119,7 @@ class LayerEnsemble(Combination):
     def _fit(self, X: Any, y: Any) -> Array:
         self._check_parameters()
         self.__dict__.pop("_incoming", None)
-        if not is_table(X):
+        if not are_layers(X):
             return super()._fit(X, y)
         names = self._wanted(list(X))
         if not names:
@@ -136,7 +136,7 @@ class LayerEnsemble(Combination):
         return list(self.detector) if isinstance(self.detector, Mapping) else given
 
     def _check(self, X: Any, reset: bool = False) -> Array:
-        return super()._check(joined(X, self.layers_) if is_table(X) else X, reset)
+        return super()._check(joined(X, self.layers_) if are_layers(X) else X, reset)
 
     def _bank_rows(self, bank: FeatureBank) -> dict[str, AnyArray] | AnyArray:
         """Return a bank's layers by name, its features under that of the layer they are of."""
@@ -210,8 +210,11 @@ def layers_of(bank: Any) -> dict[str, AnyArray]:
     return {**bank.layers, last: bank.features}
 
 
-def is_table(X: Any) -> bool:
-    """Tell a mapping of layers from an array; SciPy has sparse matrices that are both."""
+def are_layers(X: Any) -> bool:
+    """Tell whether LayerEnsemble is given layers by their names, and not all in one array.
+
+    SciPy has sparse matrices that are mappings too.
+    """
     return isinstance(X, Mapping) and not hasattr(X, "shape")
 
 

@@ -21,9 +21,9 @@ from typing import Self
 
 from typica.arrays import Array, Labels, Rows, like
 from typica.detectors._bases import LearnsClassMeans, ScatterDetector, overflow_as_minus_infinity
-from typica.detectors._shrinkage import SHRINKAGE, fourth_powers, ledoit_wolf, oas, shrunk_factor
+from typica.detectors._shrinkage import SHRINKAGE, fourth_powers, ledoit_wolf, oas
 from typica.errors import InputError
-from typica.linalg import Floats, anchor, half_squares, squares_to_nearest
+from typica.linalg import Floats, anchor, half_squares, shrunk_factor, squares_to_nearest
 from typica.store import storable
 from typica.tags import Tags
 

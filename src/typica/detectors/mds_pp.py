@@ -18,7 +18,7 @@ from typica.checks import finite
 from typica.detectors._shrinkage import SHRINKAGE
 from typica.detectors.mahalanobis import Mahalanobis
 from typica.errors import InputError
-from typica.linalg import Floats, radial
+from typica.linalg import Floats, over_lengths
 from typica.store import storable
 
 
@@ -40,7 +40,7 @@ class Radial(Mahalanobis):
         return super()._whitened(self._scaled(Z))
 
     def _scaled(self, Z: Array) -> Array:
-        return radial(Z, self.exponent)
+        return over_lengths(Z, self.exponent)
 
     @property
     def means_(self) -> Floats:

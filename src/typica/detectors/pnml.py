@@ -17,10 +17,9 @@ from __future__ import annotations
 
 from typica.arrays import Array, Labels, Rows, as_floating, check_rows, like, namespace
 from typica.detectors._bases import MomentsDetector, in_blocks
-from typica.detectors._shrinkage import shrunk_factor
 from typica.errors import InputError
 from typica.head import HEAD, Head
-from typica.linalg import Floats, log_softmax, unit_length, units
+from typica.linalg import Floats, log_softmax, shrunk_factor, unit_length, units
 from typica.store import storable
 from typica.tags import Tags
 

@@ -38,7 +38,7 @@ from typica.detectors._bases import (
     mean_directions,
     overflow_as_minus_infinity,
 )
-from typica.detectors._kept_rows import KeptRows, weighted_quantile
+from typica.detectors._kept_rows import KeptRows, quantile_of_kept
 from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.explanation import Term
@@ -292,8 +292,8 @@ class Quorum(LearnsClassMeans, ScatterDetector):
         self._geometry = Geometry.of(self.moments_, self.head)
         self._medians, self._tails = [], []
         for values in self._cross_fitted():
-            median = weighted_quantile(values, self.kept_.counts, 0.5)
-            tail = median - weighted_quantile(values, self.kept_.counts, TAIL)
+            median = quantile_of_kept(values, self.kept_.counts, 0.5)
+            tail = median - quantile_of_kept(values, self.kept_.counts, TAIL)
             self._medians.append(median)
             self._tails.append(max(tail, LEAST_TAIL))
 

@@ -46,7 +46,7 @@ def front_of(
 ) -> Front:
     """Open a network, or take one that is open; it must be that of `origin` where that is known."""
     opened, own = _opened(network, origin, weights, trust)
-    transform = _chosen(transform, own, origin)
+    transform = _exported_preprocessing(transform, own, origin)
     if uint8 and transform is None:
         raise InputError(
             "how pixels become the network's input is not known; pass transform, "
@@ -59,12 +59,12 @@ def front_of(
     return Front(Network.of(opened.extractor, shape), transform, uint8, facts)
 
 
-def _chosen(
+def _exported_preprocessing(
     given: Preprocessing | Mapping[str, Any] | None,
     own: Preprocessing | None,
     origin: Origin | None,
 ) -> Preprocessing | None:
-    """Return the preprocessing that was given, in whole or in part, or else the network's own."""
+    """Return the preprocessing to export: that given, in whole or in part, or the network's own."""
     if given is None:
         return own
     if origin is not None:

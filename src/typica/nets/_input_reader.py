@@ -165,9 +165,9 @@ def _seen(look: Look, images: Images) -> Seen:
 
 
 def are_images(source: Any) -> bool:
-    """Tell whether a network has to see a source: a path of images, a list of such, or images.
+    """Tell whether a source has to pass a network before a detector: images, and no features.
 
-    Features and images together are refused.
+    source: a path, a list of such, or images. Features and images together are refused.
     """
     if not isinstance(source, Sequence) or isinstance(source, str):
         return not isinstance(source, str | os.PathLike) or holds_images(Path(source))

@@ -215,7 +215,7 @@ def _sizes(images: Images) -> list[Size]:
 
 
 def check_settings(given: Mapping[str, Any]) -> None:
-    """Raise for settings of a transform that are wrong, whatever the network has for the rest."""
+    """Raise for wrong settings of a network's input, whatever the network has for the rest."""
     if "resize" in given or "crop" in given:
         Preprocessing.from_dict(given)
         return

@@ -8,6 +8,12 @@ from typica.linalg import row_unit, sum_in_units
 LARGEST_EXPONENT = 44.0  # its exponential is the square root of the largest float32
 
 
+def positive_part(Z: Array) -> Array:
+    """Return the activations max(Z, 0), whose gradient at 0 is 0."""
+    xp = namespace(Z)
+    return xp.where(Z > 0, Z, xp.zeros_like(Z))
+
+
 def kept_count(width: int, percentile: float) -> int:
     """Return how many of `width` activations a row keeps: those above its percentile, at least one.
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typica.arrays import Array
 from typica.checks import finite
-from typica.linalg import radial, unit_length
+from typica.linalg import over_lengths, unit_length
 from typica.rectify.base import SameWidth
 from typica.store import storable
 from typica.tags import Tags
@@ -46,4 +46,4 @@ class L2Normalise(SameWidth):
         self.exponent = exponent
 
     def _rectify(self, Z: Array) -> Array:
-        return unit_length(Z) if self.exponent == 1 else radial(Z, self.exponent)
+        return unit_length(Z) if self.exponent == 1 else over_lengths(Z, self.exponent)

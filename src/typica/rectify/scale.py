@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from typica.arrays import Array
 from typica.checks import percentile
-from typica.linalg import k_largest, positive_part
-from typica.rectify._activations import kept_count, sharpening
+from typica.linalg import k_largest
+from typica.rectify._activations import kept_count, positive_part, sharpening
 from typica.rectify.base import SameWidth
 from typica.store import storable
 from typica.tags import Tags

@@ -143,11 +143,11 @@ def check_width(schema: Any, columns: Columns, width: int | None) -> None:
     """Refuse, where the schema tells, features of another width than is expected."""
     found = schema_width(schema, columns)
     if width is not None and found not in (None, width):
-        raise wrong_width(found, width)
+        raise wrong_table_width(found, width)
 
 
-def wrong_width(found: int | None, width: int) -> InputError:
-    """Return the error of rows that are not as wide as others, or as the detector expects."""
+def wrong_table_width(found: int | None, width: int) -> InputError:
+    """Return the error of a table with rows that are not as wide as others, or as is expected."""
     return InputError(f"{found} features per row instead of {width}; pass rows of one layer.")
 
 

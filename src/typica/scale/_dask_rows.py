@@ -20,7 +20,7 @@ from typica.scale._columns import (
     check_schema,
     label_column,
     named_columns,
-    wrong_width,
+    wrong_table_width,
 )
 
 _LABELS = "labels that were passed"  # what a series of them is called beside the features
@@ -67,7 +67,7 @@ def opened_rows(X: Any, y: Any, wanted: Wanted, width: int | None, find: bool = 
         found = type(X).__name__ if shape is None else f"an array of shape {shape}"
         raise InputError(f"got {found}; pass a Dask array (n, m), or a data frame.")
     if width is not None and rows.width not in (None, width):
-        raise wrong_width(rows.width, width)
+        raise wrong_table_width(rows.width, width)
     return rows
 
 

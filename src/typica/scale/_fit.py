@@ -138,17 +138,17 @@ def _each_batch(what: str, tables: Tables | Stream, do: Callable[[Batch], object
 
 def open_training(detector: Detector, data: Data, **columns: Any) -> Tables | Stream:
     """Open the tables that a detector is to be fitted on, with labels where it uses them."""
-    width = head_width(detector)
-    return open_tables(data, **columns, width=width, find_labels=reads_labels(detector))
+    width = table_width(detector)
+    return open_tables(data, **columns, width=width, find_labels=wants_label_column(detector))
 
 
-def reads_labels(detector: Detector) -> bool:
-    """Tell whether labels are of use to a detector."""
+def wants_label_column(detector: Detector) -> bool:
+    """Tell whether a fit on tables looks for a column of labels, which the detector can use."""
     return detector.tags.uses_labels or detector.tags.needs_labels
 
 
-def head_width(detector: Detector) -> int | None:
-    """Return how many features an unfitted detector takes, where its head tells."""
+def table_width(detector: Detector) -> int | None:
+    """Return how many features a table to fit on must have, where the detector's head tells."""
     head = getattr(detector, "head", None)
     return None if head is None else int(head.n_features)
 

@@ -55,7 +55,7 @@ class Judge:
         self.rejected = 0
         self.ids = ids
         self.schema = _schema(estimator, ids)
-        _check_can_judge(estimator, self.levels, only)
+        _check_judge_of_batches(estimator, self.levels, only)
 
     @border
     def __call__(self, batch: Batch) -> Any:
@@ -89,7 +89,7 @@ class Judge:
             if name == "verdict":
                 column = _words(verdicts.typical, arrow)
             else:
-                column = _column(getattr(verdicts, name), kind, arrow)
+                column = _verdict_array(getattr(verdicts, name), kind, arrow)
             columns.append(nulls.cast(kind) if column is None else column)
         return columns
 
@@ -119,8 +119,10 @@ def _texts(levels: dict[str, Any]) -> dict[str, str | None]:
     return {name: None if level is None else str(level) for name, level in levels.items()}
 
 
-def _check_can_judge(estimator: Any, levels: dict[str, str | None], only: str | None) -> None:
-    """Refuse to judge tables, before any row is read, by a detector that lacks what it takes."""
+def _check_judge_of_batches(
+    estimator: Any, levels: dict[str, str | None], only: str | None
+) -> None:
+    """Refuse, before any part is read, a detector that lacks what judging tables in parts takes."""
     final = final_detector(estimator)
     calibrated = hasattr(final, "calibration_")
     how = by_caller("call calibrate", "run `typica calibrate`")
@@ -161,8 +163,8 @@ def _words(typical: AnyArray | None, arrow: Any) -> Any:
     return words.take(arrow.array(typical.astype(np.int8)))
 
 
-def _column(values: AnyArray | None, kind: Any, arrow: Any) -> Any:
-    """Return values as an array of Arrow, with null for None and NaN."""
+def _verdict_array(values: AnyArray | None, kind: Any, arrow: Any) -> Any:
+    """Return a column of the verdicts on a record batch for Arrow, with null for None and NaN."""
     if values is None:
         return None
     if values.dtype.kind in "fiub":

@@ -37,7 +37,7 @@ class Way:
         """Learn a batch."""
 
     def merge(self, other: Self) -> None:
-        """Take in what another has learnt."""
+        """Take in what was learnt of another part of the tables."""
 
     def close(self, sample: RowSample, n: int) -> None:
         """End a pass over n rows that another follows; sample: of them."""
@@ -69,7 +69,7 @@ class Sums(Way):
         self.detector.partial_fit(batch.features, batch.labels)
 
     def merge(self, other: Self) -> None:
-        """Take in what another has learnt."""
+        """Take in what was learnt of another part of the tables."""
         self.detector.merge(other.detector)
 
 
@@ -96,7 +96,7 @@ class Passes(Way):
         self.totals = more if self.totals is None else self.totals + more
 
     def merge(self, other: Self) -> None:
-        """Take in what another has found, or summed up."""
+        """Take in what was found, or summed up, of another part of the tables."""
         if not self.closed:
             self.detector.merge_first_pass(other.detector)
         elif other.totals is not None:
@@ -147,12 +147,12 @@ class Coded(Way):
             batch.check()
 
     def merge(self, other: Self) -> None:
-        """Take in the codes of another."""
+        """Take in the codes of the rows in another part of the tables."""
         if hasattr(other.detector, "n_features_in_"):
             self.detector.merge(other.detector)
 
     def close(self, sample: RowSample, n: int) -> None:
-        """Learn what rows are coded by."""
+        """Learn from a sample of the tables what their rows are coded by."""
         self.detector.train_index(sample.rows, n)
 
     def fresh(self) -> Self:
@@ -182,7 +182,7 @@ class Share(Way):
             self.detector.partial_fit(kept.features, kept.labels)
 
     def merge(self, other: Self) -> None:
-        """Take in the rows of another."""
+        """Take in the rows that were kept of another part of the tables."""
         if hasattr(other.detector, "n_features_in_"):
             self.detector.merge(other.detector)
 

@@ -9,7 +9,7 @@ from typica.detectors import Detector, input_width
 from typica.errors import InputError, argument
 from typica.scale._calibrator import Calibrator
 from typica.scale._columns import Columns, Wanted, opened_columns
-from typica.scale._fit import Known, check_learning, head_width, reads_labels
+from typica.scale._fit import Known, check_learning, table_width, wants_label_column
 from typica.scale._judge import Judge
 from typica.scale._learner import Learner
 from typica.scale._on_cluster import Reduce, learn, take_scores
@@ -33,8 +33,8 @@ class Frame(Protocol):
 def fit_frame(detector: Detector, frame: Frame, wanted: Wanted, sample: int | None) -> Detector:
     """Return a detector that has learnt the rows of a frame."""
     learner = Learner(detector, sample)
-    sought = replace(wanted, find_labels=reads_labels(detector))
-    columns = opened_columns(frame.schema(), sought, head_width(detector))
+    sought = replace(wanted, find_labels=wants_label_column(detector))
+    columns = opened_columns(frame.schema(), sought, table_width(detector))
     check_learning(learner, Known(columns.labels is not None))
     return learn(learner, frame.over(columns)).finish()
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
 from typica.scale._batches import Batch
-from typica.scale._columns import wrong_width
+from typica.scale._columns import wrong_table_width
 
 Keys = NDArray[np.uint64]
 
@@ -74,7 +74,7 @@ class RowSample:
 
     def _take_in(self, more: SampledRows) -> None:
         if self._kept and self._kept[0].rows.shape[1] != more.rows.shape[1]:
-            raise wrong_width(more.rows.shape[1], self._kept[0].rows.shape[1])
+            raise wrong_table_width(more.rows.shape[1], self._kept[0].rows.shape[1])
         self._kept.append(more)
         # Seldom, so that each row is moved a few times at most.
         if sum(len(kept.keys) for kept in self._kept) >= 2 * self.limit:

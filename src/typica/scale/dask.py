@@ -30,8 +30,8 @@ from typica.scale._fit import (
     Known,
     check_learning,
     fit_counted,
-    head_width,
-    reads_labels,
+    table_width,
+    wants_label_column,
 )
 from typica.scale._judge import Judge
 from typica.scale._learner import Learner
@@ -71,7 +71,7 @@ def fit(
         options = {**named, "labels": y, "sample": sample, "engine": DaskCluster(client)}
         return fit_counted(detector, X, **options).detector
     learner = Learner(detector, sample)
-    rows = opened_rows(X, y, Wanted(**named), head_width(detector), reads_labels(detector))
+    rows = opened_rows(X, y, Wanted(**named), table_width(detector), wants_label_column(detector))
     check_learning(learner, Known(rows.has_labels, rows.n, rows.width))
     return learn(learner, over_pieces(rows, client)).finish()
 

@@ -209,7 +209,7 @@ class Runtime(MLModel):
         """
         most = self.limits.images
         waiting, order = [], []
-        for shape, places in by_shape(pixels).items():
+        for shape, places in served_by_shape(pixels).items():
             for start in range(0, len(places), most):
                 some = places[start : start + most]
                 inputs = (served, [pixels[place] for place in some])
@@ -281,8 +281,8 @@ def _counted(gauge: Any, size: int) -> Iterator[None]:
         gauge.dec(size)
 
 
-def by_shape(pixels: Sequence[AnyArray]) -> dict[tuple[int, ...], list[int]]:
-    """Return the places of images by their shape: those of one shape go into one batch."""
+def served_by_shape(pixels: Sequence[AnyArray]) -> dict[tuple[int, ...], list[int]]:
+    """Return the places of a request's images by shape: the server puts one shape in one batch."""
     places: dict[tuple[int, ...], list[int]] = {}
     for place, image in enumerate(pixels):
         places.setdefault(image.shape, []).append(place)

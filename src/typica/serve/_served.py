@@ -21,7 +21,7 @@ from typica.detectors import calibration_of, final_detector, reads_layers, reads
 from typica.errors import InputError
 from typica.files import existing, sha256
 from typica.nets import Reopened, reopen, rows_of
-from typica.serve._threads import stay_alone
+from typica.serve._threads import alone_in_server
 from typica.verdicts import Verdicts
 
 BINS = 40  # of the histogram of calibration scores
@@ -163,7 +163,7 @@ def read_served(name: str, path: Path, network: Network, before: Served | None =
 
 
 def _opened(estimator: Any, network: Network) -> Reopened:
-    stay_alone()
+    alone_in_server()
     return reopen(
         origin_of(estimator),
         model=network.model,

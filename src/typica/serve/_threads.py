@@ -151,8 +151,8 @@ def _looked(look: Look, network: Reopened, images: Sequence[Any], threads: int) 
     return look(network, images)
 
 
-def stay_alone() -> None:
-    """Let torch, where it is installed, use no thread beside the calling one.
+def alone_in_server() -> None:
+    """Let torch, where it is installed, give the calling thread of the server no others.
 
     OpenMP keeps the threads that a thread has used, and lets those that wait spin only while there
     are no more of them than cores; else they sleep after every layer, which takes twice the time.

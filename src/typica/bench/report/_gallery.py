@@ -119,7 +119,7 @@ def _encoded(folder: Path, name: str, place: int) -> Encoded:
         with Image.open(path) as image:
             image.load()
             small = max(image.size) < LARGEST_IMAGE // 4
-            mime, content = _content(image, path)
+            mime, content = _embedded(image, path)
     except (OSError, UnidentifiedImageError, ValueError) as error:
         raise InputError(
             f"{path}: the gallery's image cannot be read ({error}); run the benchmark again."
@@ -128,8 +128,8 @@ def _encoded(folder: Path, name: str, place: int) -> Encoded:
     return Encoded(uri, place, small)
 
 
-def _content(image: Image.Image, path: Path) -> tuple[str, bytes]:
-    """Return the MIME type and bytes of an image: its file's own, or of a smaller JPEG."""
+def _embedded(image: Image.Image, path: Path) -> tuple[str, bytes]:
+    """Return the MIME type and bytes of an image in the report: its file's, or a smaller JPEG's."""
     is_known = image.format in ("PNG", "JPEG", "WEBP", "GIF")
     is_large = max(image.size) > LARGEST_IMAGE or path.stat().st_size > LARGEST_FILE
     if is_known and not is_large:

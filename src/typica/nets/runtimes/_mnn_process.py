@@ -15,7 +15,7 @@ import numpy as np
 
 
 def main() -> None:
-    """Do what the command line says."""
+    """Convert a network for MNN or run one, as the process that started this one asks."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # MNN prints on the output, which is for answers
     task = json.loads(sys.argv[1])
