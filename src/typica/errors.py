@@ -114,7 +114,7 @@ def listed(things: Iterable[object], most: int = 8, *, quoted: bool = False) -> 
 
 
 def closest(name: str, names: Iterable[str], most: int = 3, cutoff: float = 0.5) -> list[str]:
-    """Return the names most like `name`, best first; none where none is alike enough.
+    """Return, for a message, the names most like a wrong one, best first; none if none is alike.
 
     cutoff: how much alike, from 0 to 1.
 

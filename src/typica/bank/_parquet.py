@@ -46,7 +46,7 @@ class ParquetNotes:
 
     @property
     def origin(self) -> Origin | None:
-        """The network that made the features, or None if none did."""
+        """The network that made the features of an exported bank, or None if none did."""
         with reading(self.path, "what it says of its network makes no sense"):
             return origin_in(self.identity, self.settings)
 

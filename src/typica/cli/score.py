@@ -268,6 +268,7 @@ class _Shown:
 
     @property
     def chosen(self) -> Verdicts:
+        """The verdicts that `typica score` prints: all, or those of `--only`."""
         return self.verdicts if self.only is None else self.verdicts.only(self.only)
 
     def show(self) -> None:

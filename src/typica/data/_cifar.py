@@ -215,7 +215,7 @@ class _Unpickler(pickle._Unpickler):
         return text.encode("latin1")
 
     def _build(self: Any) -> None:
-        """Set the state of a stand-in, and of nothing else: not of our functions."""
+        """Set the state of a stand-in in CIFAR's pickles, and of nothing else."""
         if not isinstance(self.stack[-2], _PickledArray | _PickledDtype):
             raise pickle.UnpicklingError("it changes something else than an array")
         self.load_build()

@@ -82,7 +82,7 @@ def _title(verdicts: Verdicts) -> str:
 
 
 def _kind(listed: Verdicts, total: int) -> str:
-    """Say which of them are listed, where that is not all."""
+    """Say which verdicts the page lists, where that is not all."""
     if listed.typical is None or len(listed) in (0, total):
         return "What was judged"
     if listed.typical[0]:

@@ -368,7 +368,7 @@ def _tiles(n: int) -> tuple[list[slice], list[slice]]:
 
 
 def _prime_from(n: int) -> int:
-    """Return the first prime from n on, or 1.
+    """Return the first prime from n on, or 1: by that many tiles a search deals rows out.
 
     >>> [_prime_from(n) for n in (1, 2, 8, 49)]
     [1, 2, 11, 53]

@@ -53,7 +53,7 @@ def choice_file(identity: Mapping[str, Any], shape: tuple[int, ...], settings: S
 
 
 def read_choice(path: Path) -> FastBackend | None:
-    """Return a choice; None where there is none, or a file that holds something else."""
+    """Return the backend that a file remembers; None where there is none, or something else."""
     try:
         with path.open("rb") as file:
             values = json.loads(file.read(_LARGEST))

@@ -85,7 +85,7 @@ class PCA(LearnsMoments, NewWidth):
     def _derive(self) -> None:
         moments = self.moments_
         variances, vectors = axes_of(moments)
-        vectors = vectors[:, : _how_many(self.n_components, variances)]
+        vectors = vectors[:, : _axes_to_keep(self.n_components, variances)]
         signs = np.sign(vectors[np.argmax(np.abs(vectors), axis=0), np.arange(vectors.shape[1])])
         self._basis = vectors * signs
         mean = moments.mean
@@ -109,8 +109,8 @@ class PCA(LearnsMoments, NewWidth):
         return (Z - like(self._centre, Z)) @ like(self._basis, Z) - like(self._shift, Z)
 
 
-def _how_many(wanted: int | float | None, variances: NDArray[np.float64]) -> int:
-    """Return how many principal directions to keep of those with these variances, largest first."""
+def _axes_to_keep(wanted: int | float | None, variances: NDArray[np.float64]) -> int:
+    """Return how many directions a rectifier keeps of those with these variances, largest first."""
     if wanted is None:
         return len(variances)
     if wanted >= 1:

@@ -148,7 +148,7 @@ def wants_label_column(detector: Detector) -> bool:
 
 
 def table_width(detector: Detector) -> int | None:
-    """Return how many features a table to fit on must have, where the detector's head tells."""
+    """Return how many features tables in parts must have, where the detector's head tells."""
     head = getattr(detector, "head", None)
     return None if head is None else int(head.n_features)
 

@@ -158,7 +158,7 @@ def _estimator(data: bytes) -> Any:
 
 
 class Counted:
-    """Verdicts on batches as they are taken, and how many there were by now."""
+    """A worker's verdicts on the batches of a part as they are taken, and how many by now."""
 
     def __init__(self, judge: Judge) -> None:
         self.judge = judge

@@ -25,7 +25,7 @@ Told = dict[str, Any]
 
 
 class NotKnownError(InputError):
-    """What a bank does not hold."""
+    """What a request wants of the gallery, and the bank does not hold."""
 
 
 class Gallery:

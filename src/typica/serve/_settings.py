@@ -90,5 +90,5 @@ def read_settings(settings: ModelSettings) -> RuntimeSettings:
 
 
 def _known(values: dict[str, Any], record: type[Any]) -> dict[str, Any]:
-    """Return those of the settings that a record has; what else is there is left out."""
+    """Return those of the server's settings that a record has; what else is there is left out."""
     return {field.name: values[field.name] for field in fields(record) if field.name in values}

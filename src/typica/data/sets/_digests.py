@@ -35,5 +35,5 @@ def mismatch(wanted: Digests, found: Digests) -> str | None:
 
 
 def new_md5() -> Any:
-    """Return an MD5 to be fed, as some files have no other checksum in public."""
+    """Return an MD5 to be fed: some benchmark sets have no other checksum in public."""
     return hashlib.md5(usedforsecurity=False)

@@ -196,7 +196,7 @@ class Combination(Detector):
 
 
 def logistic_weights(known: AnyArray, strange: AnyArray) -> Floats:
-    """Return the weights (m,) of scores that tell the rows `known` (n, m) from `strange` best.
+    """Return the weights (m,) by which an ensemble's scores tell `known` (n, m) from `strange`.
 
     >>> known = np.array([[1.0, 5.0], [2.0, -5.0], [3.0, 5.0], [2.5, -5.0], [1.5, 5.0]])
     >>> w = logistic_weights(known, known - [9.0, 0.0])

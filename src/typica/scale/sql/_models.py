@@ -112,7 +112,7 @@ def _of_classes(
 
 
 def _threshold(detector: Any) -> float | None:
-    """Return the one threshold of a detector, where it has one."""
+    """Return the one threshold of a detector that SQL compares with, where it has one."""
     calibration = calibration_of(detector)
     if calibration is not None and calibration.by_class:
         raise InputError(
