@@ -27,7 +27,7 @@ _SIZES = {"onnx": 2, "openvino": 2, "mnn": 2, "torch": 8, "compile": 8}
 _ELSEWHERE = 64  # on any other device
 # So many times as many are tried too where a batch takes fewer seconds: calls may cost more then.
 _LARGER = (16, 0.005)
-_LARGER_MNN = (4, 0.05)  # as Winograd's method likes larger products
+_LARGER_MNN = (4, 0.2)  # as Winograd's method likes larger products
 _SPELL = 0.5  # seconds to time for, where that is more than one batch per thread
 _WORTH = 10.0  # seconds of work, below which to convert the network takes longer than it saves
 _GAIN = 2 / 3  # of the time: what another backend saves at the most, being three times as quick
