@@ -107,7 +107,7 @@ def head_to_pass() -> str:
 
 
 def zero_logits(head: Head | None, m: int) -> Floats:
-    """Return the shortest feature (m,) to which a head gives logits nearest to zero.
+    """Return the feature (m,) of which a `Head` makes logits nearest to zero, the shortest.
 
     That is o = -pinv(W) b, W and b being the head's. Without a head it is zero.
 

@@ -65,7 +65,7 @@ def unit_length(Z: Array) -> Array:
 
 
 def over_lengths(Z: Array, exponent: float) -> Array:
-    """Return the rows z of Z (n, m) over a power of their lengths, z / |z|^exponent; 0 stays 0.
+    """Return the rows z of a matrix over a power of their lengths, z / |z|^exponent; 0 stays 0.
 
     >>> over_lengths(np.array([[3.0, 4.0], [0.0, 0.0]]), 0.5).round(3)
     array([[1.342, 1.789],
@@ -122,7 +122,7 @@ def _sum_of_squares(Z: Array) -> Array:
 
 
 def max_cosine(Z: Array, directions: Array) -> Array:
-    """Return the largest of the `cosines` of each row of Z and all directions, -1 of a zero row.
+    """Return the row maxima (n,) of the matrix of `cosines`, -1 of a zero row.
 
     Z (n, m); directions (C, m) of length 1, in the backend and dtype of Z.
 
@@ -169,7 +169,7 @@ def tiles(Z: Array, directions: Array) -> list[slice]:
 
 
 def paired_cosines(Z: Array, directions: Array) -> Array:
-    """Return the cosine of each row of Z (n, m) and its own direction (n, m), -1 of a zero row.
+    """Return the cosines (n,) of two matrices row by row, -1 where the row of Z is zero.
 
     >>> paired_cosines(np.array([[3.0, 4.0], [0.0, 0.0]]), np.eye(2))
     array([ 0.6, -1. ])
@@ -181,7 +181,7 @@ def paired_cosines(Z: Array, directions: Array) -> Array:
 
 
 def cosines(Z: Array, directions: Array) -> Array:
-    """Return the cosines (n, C) of the rows of Z and of `directions`, -1 where a row of Z is zero.
+    """Return the matrix (n, C) of cosines between rows of Z and of `directions`, -1 of a zero row.
 
     >>> cosines(np.array([[3.0, 4.0]]), np.eye(2))
     array([[0.6, 0.8]])
@@ -259,7 +259,7 @@ def mean_of_largest(S: Array, k: int) -> Array:
 
 
 def sum_in_units(P: Array, unit: Array) -> Array:
-    """Return the sums (n, 1) of the rows of P in units (n, 1), which keep them from overflow."""
+    """Return the row sums (n, 1) of a matrix P in units (n, 1), which keep them from overflow."""
     return namespace(P).sum(P / unit, axis=1, keepdims=True)
 
 
@@ -320,7 +320,7 @@ def log_softmax(L: Array) -> Array:
 
 
 def softmax_surplus(L: Array) -> Array:
-    """Return softmax(L) - 1/C along the rows of L (n, C), precise where it is nearly 0.
+    """Return the softmax along the rows of L (n, C), less 1/C: precise where that is nearly 0.
 
     With g = exp(L - max L) - 1 it is (g - mean g) / (C + sum g).
 

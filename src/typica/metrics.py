@@ -46,7 +46,7 @@ def fpr_defined(tpr: float, convention: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric: the field of `Result` that holds it, its heading, and which way is better.
+    """A metric of `evaluate`: its field of `Result`, its heading, and which way is better.
 
     >>> METRICS["fpr"].label(0.95), METRICS["auroc"].label()
     ('FPR95 ↓', 'AUROC ↑')

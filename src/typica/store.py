@@ -385,7 +385,7 @@ def _check_parts(loaded: Any) -> None:
 
 
 def _try_stored_pipeline(pipeline: Any) -> None:
-    """Try a stored Pipeline on one row when its file is read, as far as its steps are fitted."""
+    """When a stored file is read, try the Pipeline in it on one row, as far as it is fitted."""
     *transformers, last = (step for _, step in pipeline.steps if step not in _PASSES)
     widths = [_width(step) for step in (*transformers, last)]
     width = next((known for known in widths if known is not None), None)

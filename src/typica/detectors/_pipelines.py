@@ -63,7 +63,7 @@ def input_head(estimator: Any) -> Head | None:
 
 
 def calibration_of(estimator: Any) -> Calibration | None:
-    """Return the `calibration_` of a detector, or of the one a Pipeline ends in; None without."""
+    """Return the `calibration_` of a Pipeline's detector, or of a detector; None without."""
     return getattr(final_detector(estimator), "calibration_", None)
 
 

@@ -165,7 +165,7 @@ def _seen(look: Look, images: Images) -> Seen:
 
 
 def are_images(source: Any) -> bool:
-    """Tell whether a source has to pass a network before a detector: images, and no features.
+    """Tell whether a source is images for a network, and not features that a detector reads.
 
     source: a path, a list of such, or images. Features and images together are refused.
     """

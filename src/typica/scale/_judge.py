@@ -122,7 +122,7 @@ def _texts(levels: dict[str, Any]) -> dict[str, str | None]:
 def _check_judge_of_batches(
     estimator: Any, levels: dict[str, str | None], only: str | None
 ) -> None:
-    """Refuse, before any part is read, a detector that lacks what judging tables in parts takes."""
+    """Refuse a `Judge` of tables, before a part is read, whose detector lacks what that takes."""
     final = final_detector(estimator)
     calibrated = hasattr(final, "calibration_")
     how = by_caller("call calibrate", "run `typica calibrate`")
