@@ -131,14 +131,24 @@ class Threads:
             self._gone.get()
 
     def _keep(self) -> None:
-        """Start the threads, and say when all are gone."""
-        names = [f"{self._name}_{number}" for number in range(self._count)]
-        threads = [threading.Thread(target=self._work, name=name, daemon=True) for name in names]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
+        """Start the threads, and say when all are gone; where none starts, do their work."""
+        started = list(self._started())
+        if not started:
+            self._work()
+        for thread in started:
             thread.join()
         self._gone.put(None)
+
+    def _started(self) -> Iterator[threading.Thread]:
+        """Yield the threads as they start, as many as the system lets there be."""
+        for number in range(self._count):
+            name = f"{self._name}_{number}"
+            thread = threading.Thread(target=self._work, name=name, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # fewer take longer, and do the same
+                return
+            yield thread
 
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:

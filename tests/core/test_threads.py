@@ -97,6 +97,21 @@ def test_what_was_not_begun_is_left_out_when_the_block_ends():
     assert begun == [0]
 
 
+@pytest.mark.parametrize("most", [0, 1])
+def test_threads_that_the_system_does_not_start_are_done_without(most, monkeypatch):
+    started = []
+    start = threading.Thread.start
+
+    def start_a_few(thread):
+        if len(started) == most:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_a_few)
+    assert list(in_threads(abs, [-1, 2, -3], 2)) == [1, 2, 3]
+
+
 def test_as_many_threads_as_blas_may_have():
     assert blas_threads() >= 1
 

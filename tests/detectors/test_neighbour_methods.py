@@ -266,8 +266,18 @@ def test_search_is_exact_among_rows_of_one_length(seed, k, dtype, spread, length
     rows *= length / np.linalg.norm(rows, axis=1, keepdims=True)
     rows[rng.integers(0, 400, 40)] = rows[0]
     bank = rows[:400].astype(dtype)
-    assert Search(bank)._full.half is None
     assert_exact(bank, rows[360:].astype(dtype), k)
+
+
+@pytest.mark.parametrize(("spread", "lengths_count"), [(1.0, False), (0.01, True)])
+def test_the_product_tells_rows_of_one_length_apart_however_close(spread, lengths_count, trace):
+    rng = np.random.default_rng(0)
+    rows = np.eye(1, 64) + spread * rng.normal(size=(1100, 64)) / 8
+    rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    search = Search(np.ascontiguousarray(rows[:1000]))
+    search.kth(rows[1000:], 5)
+    assert (search._full.half is not None) == lengths_count
+    assert trace[-1][2] == 0  # no query is left to be measured against all rows
 
 
 @pytest.mark.parametrize("k", [1, 299, 300, 301, 900])

@@ -36,6 +36,7 @@ SAMPLE = 4096
 KEPT = 16  # tiles whose products are not done again after the limit was taken from them
 FEW = 64  # queries that are not worth the principal axes
 SPARE = 0.003  # the share of the rows' variance that may lie off the axes
+APART = 0.1  # of the rows' squared length: with less of it about their mean, they lie close to it
 PAIRS = 512  # of a query and a row, measured at once
 PATIENCE = 16  # times as many candidates as asked for: then the bound is no use to the query
 
@@ -163,7 +164,9 @@ class Search:
         rows = self._rows
         squares = np.concatenate([np.vecdot(R, R) for R in self._in_float64(0.0)])
         low, high = float(squares.min()), float(squares.max())
-        if high - low <= 8 * np.finfo(rows.dtype).eps * high:  # of one length, but for rounding
+        of_one_length = high - low <= 8 * np.finfo(rows.dtype).eps * high  # but for rounding
+        # Measured from the mean, rows that lie close to it lose fewer digits to the product.
+        if of_one_length and high - self._mean @ self._mean >= APART * high:
             return Bound.over(rows, np.zeros_like(self._mean), same=high / 2)
         half = np.concatenate([_half_squares(D) for D in self._in_float64(self._mean)])
         return Bound.over(rows, self._mean, half=half.astype(rows.dtype))
