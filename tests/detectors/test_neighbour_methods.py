@@ -189,8 +189,8 @@ def trace(monkeypatch):
     calls = []
     attempt = Search._attempt
 
-    def spy(self, Q, k, bound):
-        index = attempt(self, Q, k, bound)
+    def spy(self, Q, k, bound, wanted):
+        index = attempt(self, Q, k, bound, wanted)
         calls.append((bound.rows.shape[1], len(Q), int(np.sum(index < 0))))
         return index
 
@@ -246,7 +246,7 @@ def test_search_is_exact_where_rows_vary_along_all_axes(dtype, k, small_steps, t
 def test_search_is_exact_where_the_product_cannot_tell_rows_apart(small_steps, trace):
     rng = np.random.default_rng(0)
     centre = rng.random(40).astype(np.float32)
-    bank = centre + 3e-7 * rng.integers(-3, 4, size=(900, 40)).astype(np.float32)
+    bank = centre + 3e-7 * rng.integers(-3, 4, size=(3000, 40)).astype(np.float32)
     strangers = rng.random((10, 40)).astype(np.float32)
     assert_exact(bank, np.concatenate([bank[:10], strangers]), 7)
     assert trace[-1][2] > 0
@@ -278,6 +278,16 @@ def test_the_product_tells_rows_of_one_length_apart_however_close(spread, length
     search.kth(rows[1000:], 5)
     assert (search._full.half is not None) == lengths_count
     assert trace[-1][2] == 0  # no query is left to be measured against all rows
+    assert sum(width == 64 for width, _, _ in trace) == 1  # nor had any to be tried again
+
+
+def test_queries_whose_sample_misleads_are_tried_again(small_steps, trace, monkeypatch):
+    """Of few rows that set the limit, some are near by chance, and then too few reach it."""
+    monkeypatch.setattr(_search, "_squares", None)  # which would measure all rows
+    rng = np.random.default_rng(0)
+    bank, Q = rng.random((9000, 20)).astype(np.float32), rng.random((1000, 20)).astype(np.float32)
+    assert_exact(bank, Q, 42)
+    assert 0 < sum(left for _, _, left in trace) < 40
 
 
 @pytest.mark.parametrize("k", [1, 299, 300, 301, 900])

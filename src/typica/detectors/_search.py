@@ -28,12 +28,13 @@ from typica.threads import blas_threads, in_threads, one_blas_thread
 
 Floats = AnyArray
 
-# Queries that one thread works on at once, against TILE rows: their product stays in the cache.
+# Queries that one thread works on at once, at most, against TILE rows: as large as a product must
+# be to run at the speed of a larger one.
 QUERIES = 1024
-TILE = 512
+TILE = 2048
 # Rows, or the sixteenth part of all if that is more, from which a query's limit is taken.
 SAMPLE = 4096
-KEPT = 16  # tiles whose products are not done again after the limit was taken from them
+KEPT = 4  # tiles whose products are not done again after the limit was taken from them
 FEW = 64  # queries that are not worth the principal axes
 SPARE = 0.003  # the share of the rows' variance that may lie off the axes
 APART = 0.1  # of the rows' squared length: with less of it about their mean, they lie close to it
@@ -81,8 +82,8 @@ class Search:
         """Return which row is the k-th nearest to each of the queries Q (n, m), of their dtype."""
         bounds = [self._narrow, self._full] if len(Q) >= FEW else [self._full]
         usable = [bound for bound in bounds if bound is not None]
-        blocks = [Q[start : start + QUERIES] for start in range(0, len(Q), QUERIES)]
         threads = blas_threads()
+        blocks = _shares(Q, threads)
         if len(blocks) == 1 or threads == 1:
             found = [self._settle(block, k, usable) for block in blocks]
         else:
@@ -93,18 +94,23 @@ class Search:
 
     def _settle(self, Q: Floats, k: int, bounds: list[Bound]) -> NDArray[np.int64]:
         index = np.full(len(Q), -1)
-        for bound in bounds:
+        enough = max(3 * k, 128)
+        # A sample of the rows sets how many are looked at; by chance they may be too few.
+        attempts = [*((bound, enough) for bound in bounds), (bounds[-1], 8 * enough)]
+        for bound, wanted in attempts:
             open_ = np.flatnonzero(index < 0)
             if len(open_):
-                index[open_] = self._attempt(Q[open_], k, bound)
+                index[open_] = self._attempt(Q[open_], k, bound, wanted)
         for i in np.flatnonzero(index < 0):
             parts = [_squares(self._rows[b], Q[i]) for b in row_blocks(*self._rows.shape)]
             index[i] = _weighted_kth(np.concatenate(parts), self._counts, k)
         return index
 
-    def _attempt(self, Q: Floats, k: int, bound: Bound) -> NDArray[np.int64]:
-        """Return for each query the k-th nearest row, or -1 where the bound leaves it open."""
-        wanted = max(3 * k, 128)
+    def _attempt(self, Q: Floats, k: int, bound: Bound, wanted: int) -> NDArray[np.int64]:
+        """Return for each query the k-th nearest row, or -1 where the bound leaves it open.
+
+        wanted: about so many candidates are looked at.
+        """
         X, reach = bound.queries(Q)
         candidates, values, least = bound.candidates(X, wanted)
         # What the squared distances are at least: of the candidates, nearest first, and of all
@@ -328,8 +334,8 @@ def kth_by_product(Q: Array, rows: Array, k: int) -> Array:
     xp = namespace(Q)
     values: Array = None
     index: Array = None
-    for start in range(0, rows.shape[0], 32 * TILE):
-        S = Q @ rows[start : min(start + 32 * TILE, rows.shape[0]), :].T
+    for start in range(0, rows.shape[0], 8 * TILE):
+        S = Q @ rows[start : min(start + 8 * TILE, rows.shape[0]), :].T
         found = places_of_largest(S, min(k, S.shape[1]))
         if values is None:
             values, index = _at(S, found), found + start
@@ -347,6 +353,18 @@ def _at(S: Array, places: Array) -> Array:
     if hasattr(xp, "gather"):  # which torch.export traces for any number of rows
         return xp.gather(S, 1, places)
     return xp.take_along_axis(S, places, axis=1)
+
+
+def _shares(Q: Floats, threads: int) -> list[Floats]:
+    """Return queries in blocks of one size, about, as many for each thread as for the others.
+
+    >>> [len(block) for block in _shares(np.zeros((2100, 1)), threads=2)]
+    [525, 525, 525, 525]
+    """
+    blocks = -(-len(Q) // QUERIES)
+    if blocks > 1:
+        blocks = -(-blocks // threads) * threads
+    return np.array_split(Q, blocks)
 
 
 def _squares(rows: Floats, q: Floats) -> Floats:
