@@ -81,10 +81,10 @@ def record(path: Path, merged: list[Merged]) -> None:
 
 
 def states_of(classes: int, partitions: int) -> list[bytes]:
-    """Return what partitions have learnt, each of every class and with a whole sample of rows."""
+    """Return what partitions have learnt, each of every class and with its share of a sample."""
     rng = np.random.default_rng(0)
-    learner, states = Learner(CTM()), []
     rows = max(classes, SAMPLE)
+    learner, states = Learner(CTM()).expect(rows * partitions), []
     labels = np.arange(rows) % classes
     for number in range(partitions):
         Z = rng.standard_normal((rows, WIDTH), dtype=np.float32)

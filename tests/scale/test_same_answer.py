@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -290,3 +291,33 @@ def test_a_large_sample_is_that_of_all_rows_at_once():
         sample.add(scale.Batch(rows[start : start + 130], source="a", start=start))
     keys = scale.Batch(rows, source="a").keys()
     assert np.array_equal(sample.rows, rows[np.argsort(keys)[:700]])
+
+
+@settings(max_examples=40)
+@given(
+    n=st.integers(1, 6000),
+    limit=st.sampled_from([1, 50, 700]),
+    cuts=st.lists(st.integers(0, 6000), max_size=8),
+)
+def test_parts_that_know_the_total_send_their_share_and_merge_to_the_same_sample(n, limit, cuts):
+    rows = np.arange(n, dtype=np.float64)[:, None] + 1
+    learner = scale.Learner(KNN(k=1, subsample=limit)).expect(n)
+    whole = learner.fresh()
+    bounds = sorted({0, n, *(cut for cut in cuts if cut < n)})
+    for start, stop in pairwise(bounds):
+        batch = scale.Batch(rows[start:stop], source="a", start=start)
+        part = scale.Learner.from_bytes(learner.to_bytes()).fresh().add(batch)
+        whole.merge(scale.Learner.from_bytes(part.to_bytes()))
+    keys = scale.Batch(rows, source="a").keys()
+    assert np.array_equal(whole.sample.rows, rows[np.argsort(keys)[:limit]])
+
+
+def test_what_a_part_sends_is_smaller_where_the_total_is_known():
+    rng = np.random.default_rng(0)
+    batch = scale.Batch(rng.random((3000, 64)), source="a")
+    sent = {}
+    for total in (None, 3000, 300_000):
+        learner = scale.Learner(CTM()).expect(total).fresh().add(batch)
+        sent[total] = len(learner.to_bytes())
+    assert sent[3000] < 1.01 * sent[None]
+    assert sent[300_000] < 0.05 * sent[None]

@@ -32,10 +32,16 @@ class DaskCluster:
         return _merged(self._calls(work, tasks), merge, self.client)
 
     def _calls(self, work: Work, tasks: Sequence[bytes]) -> list[Any]:
-        """Return the tasks as calls of the work, which is sent by itself and not with each."""
+        """Return the tasks as calls of the work: of many tasks it is sent once, by itself.
+
+        Many tasks Dask deals out. Few would all go to the worker that has the work already, where
+        it is not sent with each.
+        """
         delayed = need("dask", "dask").delayed
-        sent = _sent(work, self.client, len(tasks))
-        return [delayed(_call)(sent[number % len(sent)], task) for number, task in enumerate(tasks)]
+        sent: Any = work
+        if len(tasks) > _MANY * _threads(self.client):
+            sent = delayed(work, pure=False)
+        return [delayed(_call)(sent, task) for task in tasks]
 
 
 @contextlib.contextmanager
@@ -66,20 +72,9 @@ def over_pieces(rows: Rows, client: Any) -> Reduce:
     return reduce
 
 
-def _sent(work: Work, client: Any, tasks: int) -> list[Any]:
-    """Return the work as a value of Dask: of few tasks one for each worker, of many one for all.
-
-    Many tasks Dask deals out by itself. Few it takes all to the worker that has what they need.
-    """
-    dask = need("dask", "dask")
-    threads = {} if client is None else client.nthreads()
-    if not threads or tasks > _MANY * sum(threads.values()):
-        return [dask.delayed(work, pure=False)]
-    copies = []
-    for worker in list(threads)[:tasks]:
-        with dask.annotate(workers=[worker], allow_other_workers=True):
-            copies.append(dask.delayed(work, pure=False))
-    return copies
+def _threads(client: Any) -> int:
+    """Return how many threads the workers have, all together."""
+    return 1 if client is None else sum(client.nthreads().values())
 
 
 def _state(job: Job, read: Read, *piece: Any) -> bytes:

@@ -79,8 +79,9 @@ def fit_counted(
     if engine is None:
         _learn_here(learner, tables)
     else:
+        files = as_files(tables)
         with open_engine(engine, address) as cluster:
-            learner = learn(learner, over_parts(cluster, as_files(tables), "fitting"))
+            learner = learn(learner.expect(files.rows), over_parts(cluster, files, "fitting"))
     return Fitted(learner.finish(), learner.n)
 
 

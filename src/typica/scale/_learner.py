@@ -33,9 +33,9 @@ class Learner:
     def __init__(self, detector: Detector, sample: int | None = None) -> None:
         self._begin(way_of(_checked(detector), sample))
 
-    def _begin(self, way: Way) -> None:
+    def _begin(self, way: Way, total: int | None = None) -> None:
         self.way = way
-        self.sample = RowSample(way.limit, way.salt)
+        self.sample = RowSample(way.limit, way.salt, total)
         self.n = 0
         self.closed = 0  # passes
 
@@ -43,6 +43,14 @@ class Learner:
     def passes(self) -> int:
         """How often the rows are to be read."""
         return self.way.passes
+
+    def expect(self, total: int | None) -> Self:
+        """Say how many rows all parts have together, where that is known, before any is learnt.
+
+        What is learnt of a part is smaller then: it has its share of the sample, and not all.
+        """
+        self.sample = RowSample(self.way.limit, self.way.salt, total)
+        return self
 
     @border
     def add(self, batch: Batch) -> Self:
@@ -68,7 +76,7 @@ class Learner:
     def fresh(self) -> Self:
         """Return one that has learnt nothing in this pass, for another part."""
         made = type(self).__new__(type(self))
-        made._begin(self.way.fresh())
+        made._begin(self.way.fresh(), self.sample.total)
         made.closed = self.closed
         if self.closed:
             made.sample = self.sample  # that of the first pass

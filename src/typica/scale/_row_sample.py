@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -12,6 +13,9 @@ from typica.scale._batches import Batch
 from typica.scale._columns import wrong_table_width
 
 Keys = NDArray[np.uint64]
+
+_ANY = np.uint64(2**64 - 1)  # no key is larger
+_SPARE = 10.0  # standard deviations by which more keys are looked at than are wanted
 
 
 class SampledRows(NamedTuple):
@@ -31,14 +35,16 @@ class RowSample:
     """At most `limit` rows, with their labels where they have any, by rising keys.
 
     salt: part of every key, for another sample of the same rows. Samples of parts merge into the
-    sample of the whole.
+    sample of the whole. total: how many rows the whole has, where that is known: then a part keeps
+    its share of the sample, and little more.
     """
 
-    def __init__(self, limit: int, salt: str = "") -> None:
+    def __init__(self, limit: int, salt: str = "", total: int | None = None) -> None:
         self.limit = limit
         self.salt = salt
+        self.total = total
         self._kept: list[SampledRows] = []  # no more than twice the limit, all together
-        self._bound = np.uint64(2**64 - 1)  # keys beyond it are known to be too large
+        self._bound = _largest_key(limit, total)  # keys beyond it are known to be too large
 
     def add(self, batch: Batch) -> Self:
         """Take in the rows of a batch whose keys are small enough."""
@@ -95,16 +101,30 @@ class RowSample:
         """Return what is sent to others."""
         self._settle()
         kept = self._kept[0]._asdict() if self._kept else None
-        return {"limit": self.limit, "salt": self.salt, "kept": kept}
+        return {"limit": self.limit, "salt": self.salt, "total": self.total, "kept": kept}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         """Rebuild the sample from what was sent."""
-        made = cls(state["limit"], state["salt"])
+        made = cls(state["limit"], state["salt"], state["total"])
         if state["kept"] is not None:
             made._kept = [SampledRows(**state["kept"])]
             made._settle()
         return made
+
+
+def _largest_key(limit: int, total: int | None) -> np.uint64:
+    """Return a key that the `limit` smallest of `total` keys do not exceed.
+
+    Keys are uniform: that fewer lie below it has a chance of less than 1e-20.
+
+    >>> float(_largest_key(100, total=1200)) / 2**64
+    0.25
+    """
+    looked_at = limit + _SPARE * (math.sqrt(limit) + _SPARE)
+    if total is None or looked_at >= total:
+        return _ANY
+    return np.uint64(looked_at / total * 2.0**64)
 
 
 def _together(kept: list[SampledRows]) -> SampledRows:

@@ -73,7 +73,7 @@ def fit(
     learner = Learner(detector, sample)
     rows = opened_rows(X, y, Wanted(**named), table_width(detector), wants_label_column(detector))
     check_learning(learner, Known(rows.has_labels, rows.n, rows.width))
-    return learn(learner, over_pieces(rows, client)).finish()
+    return learn(learner.expect(rows.n), over_pieces(rows, client)).finish()
 
 
 @border
