@@ -30,7 +30,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 
-from typica.data.corrupt import versions
+from typica.data.corrupt import corrupted_versions
 
 Arrays = dict[str, np.ndarray]
 NEAR_IMAGES = 256
@@ -271,7 +271,7 @@ def write(
     near = {}
     if images:
         some, labels = known.calibration[:NEAR_IMAGES], numbered["calibration"][:NEAR_IMAGES]
-        changed = versions(as_pixels(some), labels, seed=0)
+        changed = corrupted_versions(as_pixels(some), labels, seed=0)
         near = {name: made(as_inputs(pixels, some)) for name, pixels in changed.items()}
     save(folder, Known(*of_known), strange, (network.weight, network.bias), near)
 

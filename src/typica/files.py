@@ -145,13 +145,6 @@ def reading(
         raise FormatError(f"{path}: {what} ({reason_of(error)}); {advice}.") from error
 
 
-def read_json_file(path: str | os.PathLike[str]) -> Any:
-    """Read a file of JSON; halves of characters, which no file in UTF-8 can hold, are refused."""
-    document = json.loads(Path(path).read_text(encoding="utf-8"))
-    json.dumps(document, ensure_ascii=False).encode()
-    return document
-
-
 def disk_full(path: str | os.PathLike[str], error: OSError) -> InputError:
     """Return the error of a path that could not be written for lack of room."""
     return InputError(

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv
 
 from typica.arrays import AnyArray, Array, to_numpy
+from typica.as_json import json_number
 from typica.calibration import false_alarm_rate
 from typica.cards import card
 from typica.errors import InputError, border
-from typica.written_numbers import exact, json_number
+from typica.written_numbers import exact
 
 CONVENTIONS: Final[Mapping[str, str]] = {
     "first": "The threshold is the largest that accepts at least tpr of the ID scores, and FPR the "

@@ -37,11 +37,11 @@ from safetensors.numpy import save_file
 import typica
 from typica import plugins
 from typica.arrays import AnyArray
+from typica.as_json import json_number
 from typica.bombs import allowance
 from typica.errors import FormatError, InputError, border, by_caller, reason_of
 from typica.files import atomic_path, existing, reading
 from typica.kinds import kind_of, wrong_kind
-from typica.written_numbers import json_number
 
 FORMAT = 2
 _ZEROS = "0" * 64
@@ -381,11 +381,11 @@ def _check_parts(loaded: Any) -> None:
     if hasattr(loaded, "try_parts"):
         loaded.try_parts()
     elif hasattr(loaded, "steps"):
-        _try_stored_pipeline(loaded)
+        _check_stored_pipeline(loaded)
 
 
-def _try_stored_pipeline(pipeline: Any) -> None:
-    """When a stored file is read, try the Pipeline in it on one row, as far as it is fitted."""
+def _check_stored_pipeline(pipeline: Any) -> None:
+    """Refuse a stored file whose Pipeline, as far as it is fitted, cannot take one row."""
     *transformers, last = (step for _, step in pipeline.steps if step not in _PASSES)
     widths = [_width(step) for step in (*transformers, last)]
     width = next((known for known in widths if known is not None), None)

@@ -11,9 +11,9 @@ import typica
 
 SRC = Path(typica.__file__).parent
 FLOORS = [  # from the top
-    "bombs cards checks errors extras files kinds machine plugins progress spreadsheets threads "
+    "as_json bombs cards checks errors extras files kinds machine plugins progress spreadsheets threads "
     "written_numbers",
-    "arrays keys linalg",
+    "arrays cosines keys linalg",
     "store",
     "labels sums",
     "head moments metrics explanation calibration origin verdicts fdr combine groups",

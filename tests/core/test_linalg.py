@@ -11,6 +11,7 @@ from scipy import special
 from scipy.linalg import solve_triangular
 
 from typica import linalg
+from typica.cosines import cosines, max_cosine
 
 ROWS = st.lists(st.lists(st.floats(-700, 700), min_size=3, max_size=3), min_size=1, max_size=5)
 
@@ -37,8 +38,8 @@ def test_directions_at_any_scale(make, scale):
     np.testing.assert_allclose(U, [[0.6, 0.8], [0, 0]], rtol=1e-15)
     assert zero.tolist() == [False, True]
     identity = make(np.eye(2))
-    np.testing.assert_allclose(linalg.cosines(Z, identity), [[0.6, 0.8], [-1, -1]], rtol=1e-15)
-    np.testing.assert_allclose(linalg.max_cosine(Z, identity), [0.8, -1], rtol=1e-15)
+    np.testing.assert_allclose(cosines(Z, identity), [[0.6, 0.8], [-1, -1]], rtol=1e-15)
+    np.testing.assert_allclose(max_cosine(Z, identity), [0.8, -1], rtol=1e-15)
 
 
 @pytest.mark.parametrize("make", [np.asarray, torch.asarray])

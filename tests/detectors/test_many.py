@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import typica
-from typica import CTM, CW, KNN, Head, InputError, linalg
+from typica import CTM, CW, KNN, Head, InputError
 
 faiss = pytest.importorskip("faiss")
 
@@ -41,7 +41,7 @@ def test_tiles_change_nothing(classes, tile, seed, backend):
     S = cosines(weight, Z)
     detector = CW(Head(weight))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(linalg, "TILE", tile)
+        patch.setattr("typica.cosines.TILE", tile)
         given_rows = torch.tensor(Z, requires_grad=True) if backend == "torch" else Z
         scores = detector.score_samples(given_rows)
         if backend == "torch":

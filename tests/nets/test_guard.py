@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from torch import nn
 
 import typica
-from typica.linalg import max_cosine
+from typica.cosines import max_cosine
 from typica.nets import FeatureExtractor, Guard
 from typica.rectify.react import ReAct
 

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from typica.as_json import json_text
 from typica.bank._files import HEADER, NAMES, OFFSETS, column_file
 from typica.errors import FormatError, InputError
 from typica.files import check_lock, reading, sync_folder
 from typica.kinds import wrong_kind
-from typica.written_numbers import json_text
 
 FORMAT = 1
 MANIFEST = "manifest.json"

@@ -17,6 +17,7 @@ import numpy as np
 
 from typica import store
 from typica.arrays import AnyArray
+from typica.as_json import json_text
 from typica.bank._files import HEAD
 from typica.bank._manifest import Shard
 from typica.bank._names import Names
@@ -26,7 +27,6 @@ from typica.extras import need
 from typica.files import atomic_path, reading
 from typica.head import Head
 from typica.origin import Origin
-from typica.written_numbers import json_text
 
 if TYPE_CHECKING:
     from typica.bank._reader import Bank

@@ -22,6 +22,7 @@ import numpy as np
 
 from typica import store
 from typica.arrays import AnyArray, row_blocks
+from typica.as_json import json_text
 from typica.bank._files import HEAD, column_bytes, column_file, mapped_file, shard_digest
 from typica.bank._folder import is_bank
 from typica.bank._manifest import Manifest, Shard, read_manifest
@@ -34,7 +35,6 @@ from typica.files import reading
 from typica.head import Head
 from typica.origin import Origin
 from typica.progress import advance
-from typica.written_numbers import json_text
 
 
 class Bank:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from typica.bank import Bank
 from typica.data import Images, Preprocessing, in_order
-from typica.data.corrupt import versions
+from typica.data.corrupt import corrupted_versions
 from typica.errors import InputError, argument, border
 from typica.nets import Runner, make_runner, reopen
 from typica.progress import advance, note
@@ -54,7 +54,7 @@ def near_features(
     labels = None if bank.labels is None else np.asarray(bank.labels[chosen])
     runner = _runner(opened.extractor, bank, backend, transform.normalised(pixels[:32]))
     features = {}
-    for name, changed in versions(pixels, labels, seed).items():
+    for name, changed in corrupted_versions(pixels, labels, seed).items():
         parts = []
         for extraction in runner(_batches(changed, transform, runner.batch)):
             parts.append(np.asarray(extraction.features))

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from typica.as_json import finite_number
 from typica.bench._measures import mapping
 from typica.bench._record import Record
 from typica.metrics import METRICS
-from typica.written_numbers import finite_number
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from typica.as_json import finite_number
 from typica.metrics import METRICS
-from typica.written_numbers import finite_number
 
 Numbers = Mapping[str, float]  # metric -> number
 Interval = tuple[float, float]

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from typica.arrays import AnyArray
+from typica.as_json import json_number
 from typica.bench._measures import Measure
 from typica.bench._record import OnSet
 from typica.bench._suite import Protocol
 from typica.metrics import METRICS, Evaluation, Result, evaluate
-from typica.written_numbers import json_number
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final
 
+from typica.as_json import finite_number
 from typica.bench._analysis_record import Analysis
 from typica.bench._measures import (
     Measure,
@@ -46,7 +47,6 @@ from typica.bench._skipped import Skipped
 from typica.bench.published import PAPER, title_of
 from typica.errors import FormatError
 from typica.metrics import CONVENTIONS, METRICS, Metric
-from typica.written_numbers import finite_number
 
 ID_SETS: Final = ("train", "test")
 

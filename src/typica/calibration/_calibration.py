@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray, to_numpy
+from typica.as_json import json_number
 from typica.calibration._groups import EVERYTHING, Classes, group_rows
 from typica.calibration._levels import Levels
 from typica.calibration._sample import LIMIT, ScoreSample
@@ -31,7 +32,6 @@ from typica.errors import CalibrationWarning, InputError, border, warn
 from typica.fdr import benjamini_hochberg, storey
 from typica.keys import row_keys
 from typica.store import State, storable
-from typica.written_numbers import json_number
 
 
 @storable("calibrated_scores")

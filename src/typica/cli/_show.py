@@ -14,8 +14,8 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from typica.as_json import json_values
 from typica.files import atomic_path
-from typica.written_numbers import json_values
 
 if TYPE_CHECKING:
     from typica.metrics import Result

@@ -42,6 +42,7 @@ from typica.cli._verdict_table import atypical_line, more_rows, verdict_table
 from typica.data import (
     Images,
     RowPrinter,
+    are_images,
     check_verdict_file,
     open_images,
     read_arriving,
@@ -52,7 +53,7 @@ from typica.decide import describe_rule, judge, load_detector
 from typica.detectors import calibration_of, final_detector
 from typica.errors import InputError
 from typica.groups import GroupVerdict, GroupVerdicts
-from typica.nets import InputReader, are_images
+from typica.nets import InputReader
 from typica.progress import work
 from typica.scale import are_tables
 from typica.verdicts import SORTS, WORDS, Verdicts

@@ -4,7 +4,7 @@ from ._class_names import check_classes, in_order, read_classes
 from ._decode import ImageError, decode
 from ._feature_table import Features
 from ._folder_classes import SPLITS
-from ._holds_images import holds_images
+from ._holds_images import are_images, holds_images
 from ._image_lists import read_listing
 from ._image_sets import Images
 from ._open_images import open_images
@@ -37,6 +37,7 @@ __all__ = [
     "Preprocessing",
     "RowPrinter",
     "RowWriter",
+    "are_images",
     "check_classes",
     "check_origin",
     "check_verdict_file",

@@ -1,15 +1,18 @@
-"""Tell files of images from files of features."""
+"""Tell images from features: files, and lists of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from typica.bank import Bank
 from typica.data._feature_parquet import parquet_columns
 from typica.data.features import ENDINGS
+from typica.errors import InputError, listed
 from typica.kinds import NO_IMAGES, kind_of
 
 
@@ -31,6 +34,24 @@ def holds_images(path: str | Path) -> bool:
         return look_inside(path)
     except Exception:  # of many kinds, as damaged files have it
         return False
+
+
+def are_images(source: Any) -> bool:
+    """Tell whether a source is images for a network, and not features that a detector reads.
+
+    source: a path, a list of such, or images. Features and images together are refused.
+    """
+    if not isinstance(source, Sequence) or isinstance(source, str):
+        return not isinstance(source, str | os.PathLike) or holds_images(Path(source))
+    kinds: dict[bool, list[Any]] = {False: [], True: []}
+    for part in source:
+        kinds[are_images(part)].append(part)
+    if all(kinds.values()):
+        raise InputError(
+            f"features ({listed(kinds[False], 3)}) and images ({listed(kinds[True], 3)}) cannot be "
+            "read together; pass one kind."
+        )
+    return bool(kinds[True])
 
 
 def _in_npy(path: Path) -> bool:

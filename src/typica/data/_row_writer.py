@@ -12,11 +12,11 @@ from typing import IO, Any
 
 import numpy as np
 
+from typica.as_json import json_values
 from typica.errors import InputError
 from typica.extras import need
 from typica.files import atomic_path
 from typica.spreadsheets import quoted_cell
-from typica.written_numbers import json_values
 
 
 class RowWriter:

@@ -172,7 +172,7 @@ CORRUPTIONS: dict[str, Corruption] = {
 }
 
 
-def versions(pixels: Pixels, labels: AnyArray | None, seed: int = 0) -> dict[str, Pixels]:
+def corrupted_versions(pixels: Pixels, labels: AnyArray | None, seed: int = 0) -> dict[str, Pixels]:
     """Return corrupted versions of images by kind and, where labels are known, mixed ones."""
     made = {name: corrupted(pixels, seed) for name, corrupted in CORRUPTIONS.items()}
     if labels is not None:

@@ -7,9 +7,9 @@ from typing import Any
 
 from typica import store
 from typica.arrays import AnyArray, array_text
+from typica.as_json import json_number
 from typica.detectors import TRAINING_TPR, Detector, calibration_of, final_detector, load_detector
 from typica.verdicts import Verdicts
-from typica.written_numbers import json_number
 
 _RULE = ("threshold", "thresholds", "tpr", "alpha", "confidence")
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from typica import store
 from typica.arrays import AnyArray, to_numpy
+from typica.as_json import json_number
 from typica.calibration import EVERYTHING, Calibration, Levels, check_scores
 from typica.calibration.format_1 import OldGroups
 from typica.checks import check_share
@@ -30,7 +31,6 @@ from typica.detectors import calibration_of, is_pipeline
 from typica.errors import InputError, border
 from typica.metrics import rate_interval
 from typica.store import State, storable
-from typica.written_numbers import json_number
 
 
 class Rate(NamedTuple):

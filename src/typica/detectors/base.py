@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
 
 from typica.arrays import AnyArray, Array, as_features, as_floating, to_numpy
+from typica.cosines import cosines
 from typica.detectors._banks import FeatureBank, bank_labels, bank_rows, is_bank
 from typica.detectors._decider import Decider
 from typica.detectors._matches import Matches, top_two
 from typica.detectors._repr import fitted_card, summary
 from typica.errors import about, argument, border
 from typica.explanation import Contribution, Explanation, Neighbour, Term
-from typica.linalg import cosines, unit_rows
+from typica.linalg import unit_rows
 from typica.origin import Origin
 from typica.tags import Tags
 from typica.verdicts import Verdicts, item_of

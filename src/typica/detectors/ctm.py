@@ -22,6 +22,7 @@ import numpy as np
 
 from typica.arrays import AnyArray, Labels, Rows, as_floating
 from typica.checks import choice, truth
+from typica.cosines import paired_cosines
 from typica.detectors._bases import (
     CosineDetector,
     LearnsClassMeans,
@@ -33,7 +34,6 @@ from typica.errors import InputError
 from typica.extras import need
 from typica.head import HEAD, Head, head_to_pass
 from typica.labels import encode_labels
-from typica.linalg import paired_cosines
 from typica.store import storable
 from typica.tags import Tags
 

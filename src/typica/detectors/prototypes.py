@@ -32,10 +32,11 @@ from typica.arrays import (
     to_numpy,
 )
 from typica.checks import count, matrix, names, optional, positive
+from typica.cosines import cosines
 from typica.detectors._bases import DirectedDetector, LearnsClassMeans, mean_directions
 from typica.detectors.msp import max_softmax
 from typica.errors import InputError, about
-from typica.linalg import Floats, cosines, logsumexp, unit_rows
+from typica.linalg import Floats, logsumexp, unit_rows
 from typica.store import State, storable
 from typica.tags import Tags
 

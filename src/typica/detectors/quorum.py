@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray, Array, Labels, Rows, like, namespace
 from typica.checks import count
+from typica.cosines import cosines, max_cosine
 from typica.detectors._bases import (
     LearnsClassMeans,
     ScatterDetector,
@@ -43,7 +44,7 @@ from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.explanation import Term
 from typica.head import HEAD, Head
-from typica.linalg import Floats, anchor, cosines, inverse_of_triangle, logsumexp, max_cosine, units
+from typica.linalg import Floats, anchor, inverse_of_triangle, logsumexp, units
 from typica.moments import Moments
 from typica.store import storable
 

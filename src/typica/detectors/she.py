@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from typica.arrays import Array, Labels, Rows, like, map_rows, namespace
 from typica.checks import choice
+from typica.cosines import NO_DIRECTION
 from typica.detectors._bases import MomentsDetector, check_classes, mean_directions
 from typica.errors import InputError
 from typica.head import HEAD, Head, check_known
-from typica.linalg import NO_DIRECTION, units
+from typica.linalg import units
 from typica.store import storable
 from typica.tags import Tags
 

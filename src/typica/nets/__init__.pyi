@@ -8,7 +8,7 @@ from ._fastest_backend import make_runner
 from ._gram import Gram
 from ._guard import Guard, Guarded
 from ._image_rows import Seen, features_of, rows_of
-from ._input_reader import InputReader, are_images
+from ._input_reader import InputReader
 from ._judge_images import judge_images
 from ._layer_perturb import LayerPerturb, mislead
 from ._nac import LayerNAC
@@ -49,7 +49,6 @@ __all__ = [
     "Settings",
     "Trial",
     "agreements_file",
-    "are_images",
     "check_settings",
     "code_of",
     "code_to_agree_to",

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from typica.arrays import is_traced
+from typica.cosines import max_cosine
 from typica.detectors import CosineDetector, calibration_of, final_detector, reads_logits
 from typica.errors import InputError, border, reason_of
-from typica.linalg import max_cosine
 from typica.nets._detector_input import as_extractor, chosen
 from typica.nets._extracted_batch import Extraction, batch_of
 from typica.nets._torch import Tensor, nn, torch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from typica.arrays import AnyArray
 from typica.bank import Bank
 from typica.data import (
     Images,
-    holds_images,
+    are_images,
     open_images,
     read_grouped,
     read_labels,
@@ -22,7 +22,7 @@ from typica.data import (
 )
 from typica.decide import origin_of
 from typica.detectors import final_detector, reads_layers, reads_logits
-from typica.errors import InputError, about, listed
+from typica.errors import InputError, about
 from typica.nets._left_out import note_left_out, note_skipped
 from typica.nets._settings import Settings
 from typica.origin import Origin
@@ -162,24 +162,6 @@ def _seen(look: Look, images: Images) -> Seen:
         seen = look.at(images)
     note_skipped(seen.skipped)
     return seen
-
-
-def are_images(source: Any) -> bool:
-    """Tell whether a source is images for a network, and not features that a detector reads.
-
-    source: a path, a list of such, or images. Features and images together are refused.
-    """
-    if not isinstance(source, Sequence) or isinstance(source, str):
-        return not isinstance(source, str | os.PathLike) or holds_images(Path(source))
-    kinds: dict[bool, list[Any]] = {False: [], True: []}
-    for part in source:
-        kinds[are_images(part)].append(part)
-    if all(kinds.values()):
-        raise InputError(
-            f"features ({listed(kinds[False], 3)}) and images ({listed(kinds[True], 3)}) cannot be "
-            "read together; pass one kind."
-        )
-    return bool(kinds[True])
 
 
 def _only_features(source: Any) -> Path:

@@ -15,6 +15,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import typica
+from typica.as_json import json_values
 from typica.errors import InputError
 from typica.serve._batcher import BusyError
 from typica.serve._gallery import NotKnownError
@@ -24,7 +25,6 @@ from typica.serve._models import Models, UnknownModelError, told
 from typica.serve._openapi import document
 from typica.serve._page import page_routes
 from typica.serve._score import UnknownKindError, score
-from typica.written_numbers import json_values
 
 # What MLServer answers as it stands. Its other routes load and unload models, or stream: a client
 # has no need of them here.

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from typica.as_json import json_number
 from typica.bank import Bank
 from typica.data import Images, open_images, thumbnail
 from typica.detectors import reads_layers
 from typica.errors import InputError
 from typica.serve._served import Served
-from typica.written_numbers import json_number
 
 EACH = 6  # images of a class
 SIDE = 128  # of an image's longer side, at most, in pixels

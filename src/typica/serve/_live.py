@@ -7,13 +7,13 @@ import time
 from collections import deque
 from typing import Any
 
+from typica.as_json import json_number
 from typica.decide import Monitor
 from typica.errors import InputError
 from typica.serve import _metrics
 from typica.serve._logs import log
 from typica.serve._served import Served
 from typica.verdicts import WORDS, Verdicts
-from typica.written_numbers import json_number
 
 WINDOW = 1000  # inputs that the share of rejected ones is taken of
 SHOWN = 200  # inputs that the page shows one by one

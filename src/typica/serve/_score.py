@@ -18,6 +18,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 from typica.arrays import AnyArray
+from typica.as_json import json_values
 from typica.decide import explain
 from typica.errors import InputError
 from typica.serve._infer import beside
@@ -26,7 +27,6 @@ from typica.serve._models import Models
 from typica.serve._runtime import Judged, Runtime
 from typica.serve._tensors import numbers_of
 from typica.verdicts import Verdicts
-from typica.written_numbers import json_values
 
 FILES = 256  # images of one request
 FLAGS = {"1": True, "true": True, "0": False, "false": False}

@@ -11,11 +11,11 @@ from typing import Final
 
 from PIL import Image, UnidentifiedImageError
 
+from typica.as_json import finite_number
 from typica.bench._open_result import ResultFolder
 from typica.bench._report_templates import short
 from typica.bench._write_gallery import Shown
 from typica.errors import InputError
-from typica.written_numbers import finite_number
 
 KINDS: Final = {  # of a gallery's images -> heading, and what they are
     "typical": ("Most typical", "In-distribution images with the highest scores."),

@@ -13,13 +13,13 @@ import numpy as np
 from markupsafe import Markup
 
 from typica.arrays import AnyArray
+from typica.as_json import json_number
 from typica.bench._chart_data import Chart, depth_charts
 from typica.bench._compare import Scores
 from typica.bench._open_result import ResultFolder
 from typica.bench._record import Stated
 from typica.calibration import guaranteed_rank, threshold_at
 from typica.metrics import evaluate, rate_interval
-from typica.written_numbers import json_number
 
 EXACT_UP_TO = 1 << 15  # scores of a set; of a larger one this many order statistics are kept
 TITLES = {  # of the charts of an analysis

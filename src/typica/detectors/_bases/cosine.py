@@ -7,11 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray, Array, is_traced, like, namespace, to_numpy
+from typica.cosines import NO_DIRECTION, TILE, cosines, max_cosine, tiles
 from typica.detectors._index import DirectionIndex
 from typica.detectors._matches import Matches, better_two, top_two
 from typica.detectors.base import Detector
 from typica.explanation import Contribution
-from typica.linalg import NO_DIRECTION, TILE, cosines, directed, max_cosine, tiles, unit_rows
+from typica.linalg import directed, unit_rows
 
 MOST_CONTRIBUTIONS = 5  # features that `explain` names
 

@@ -1,0 +1,61 @@
+"""JSON: numbers and values as it can hold them, the one text of a value, and files of it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+def json_number(value: float) -> float | str:
+    """Return a float as JSON can hold it: infinities and NaN as the strings that float() reads.
+
+    >>> json_number(0.5), json_number(-math.inf)
+    (0.5, '-inf')
+    """
+    return value if math.isfinite(value) else str(value)
+
+
+def json_values(value: Any) -> Any:
+    """Return lists, dicts and what they hold as JSON can hold them; see `json_number`.
+
+    >>> json_values({"score": [0.5, -math.inf]})
+    {'score': [0.5, '-inf']}
+    """
+    if isinstance(value, float):
+        return json_number(value)
+    if isinstance(value, Mapping):
+        return {key: json_values(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_values(item) for item in value]
+    return value
+
+
+def json_text(value: Any) -> str:
+    """Return the one JSON text of a value; what JSON does not have, NaN included, is an error.
+
+    >>> json_text({"b": 1, "a": [0.5]})
+    '{"a":[0.5],"b":1}'
+    """
+    return json.dumps(value, sort_keys=True, allow_nan=False, separators=(",", ":"))
+
+
+def finite_number(value: Any) -> float | None:
+    """Return a finite JSON number as a float, and None for anything else.
+
+    >>> finite_number(1), finite_number("inf"), finite_number(None)
+    (1.0, None, None)
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    return None
+
+
+def read_json_file(path: str | os.PathLike[str]) -> Any:
+    """Read a file of JSON; halves of characters, which no file in UTF-8 can hold, are refused."""
+    document = json.loads(Path(path).read_text(encoding="utf-8"))
+    json.dumps(document, ensure_ascii=False).encode()
+    return document
