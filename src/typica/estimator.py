@@ -285,7 +285,7 @@ class Estimator(BaseEstimator):
 
 @dataclass(frozen=True, eq=False)
 class HeldArray:
-    """A parameter that is an array: one with the same content is equal to it."""
+    """A parameter of an estimator that is an array: one with the same content is equal to it."""
 
     value: Any
 

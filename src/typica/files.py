@@ -236,7 +236,7 @@ def _texts(lines: list[bytes]) -> list[str]:
         raise InputError("not a text in UTF-8; write it again.") from None
 
 
-def lock_folder(folder: Path, what: str = "writing this bank") -> int:
+def lock_folder(folder: Path, what: str = "writing there") -> int:
     """Take the lock on a folder, which dies with its holder; return the handle that holds it."""
     busy = InputError(
         f"{folder}: another process is {what}; wait until it has ended, or choose another folder."

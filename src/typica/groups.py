@@ -78,7 +78,7 @@ class GroupVerdicts:
 
     @property
     def n_atypical(self) -> int:
-        """How many groups are rejected."""
+        """How many of the groups that inputs were put together to are rejected."""
         return int(np.count_nonzero(~self.typical))
 
     def __len__(self) -> int:

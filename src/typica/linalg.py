@@ -202,7 +202,7 @@ def sum_in_units(P: Array, unit: Array) -> Array:
 
 
 def row_unit(top: Array) -> Array:
-    """Return the largest number (n, 1) in each row, 1 where that is 0: safe to divide by."""
+    """Return the largest number (n, 1) of each row of a matrix, 1 where it is 0, to divide by."""
     xp = namespace(top)
     most = xp.max(top, axis=1, keepdims=True)
     return xp.where(most > 0, most, xp.ones_like(most))
@@ -258,7 +258,7 @@ def log_softmax(L: Array) -> Array:
 
 
 def softmax_surplus(L: Array) -> Array:
-    """Return the softmax along the rows of L (n, C), less 1/C: precise where that is nearly 0.
+    """Return the softmax of the rows of a matrix L (n, C), less 1/C: precise where it is nearly 0.
 
     With g = exp(L - max L) - 1 it is (g - mean g) / (C + sum g).
 
@@ -284,7 +284,7 @@ def descending(L: Array) -> Array:
 
 
 def principal_axes(scatter: Floats, n: int) -> tuple[Floats, Floats]:
-    """Return the variances (r,), largest first, and all axes (m, m) of a scatter of n rows.
+    """Return the variances (r,), largest first, and axes (m, m) of any scatter matrix of n rows.
 
     Column j of the axes belongs to variance j; along the columns from r on the rows do not vary.
     That is where the variance is at most eps * max(m, sqrt(n)) times the largest (eps of float64):

@@ -326,7 +326,7 @@ def rate_interval(hits: int, n: int, confidence: float = 0.95) -> tuple[float, f
 
 @dataclass(frozen=True, slots=True)
 class _MetricOptions:
-    """How metrics are measured: the checked options of `evaluate` and `evaluate_many`."""
+    """How `metrics` measures: the checked options of `evaluate` and `evaluate_many`."""
 
     tpr: Fraction
     convention: str = "first"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from typica.errors import FormatError, InputError
+from typica.errors import FormatError, InputError, about
 from typica.files import digest_of
 from typica.store import State, storable
 
@@ -117,3 +118,13 @@ _KEYS = tuple(field.name for field in dataclasses.fields(Origin))
 _NEEDED = tuple(
     field.name for field in dataclasses.fields(Origin) if field.default is dataclasses.MISSING
 )
+
+
+def check_origin(path: str | os.PathLike[str], found: Origin | None, wanted: Origin | None) -> None:
+    """Raise if data, read from a file of features or a bank, is of another network than `wanted`.
+
+    One whose network is not known is let through.
+    """
+    if wanted is not None:
+        with about(os.fspath(path)):
+            wanted.check_same(found)

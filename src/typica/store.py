@@ -237,7 +237,7 @@ def _document_with_digest(text: str, digest: str) -> str:
 
 
 def _parse_document(text: str) -> dict[str, Any]:
-    """Return the document that a file stores, or an empty one for a text that is none."""
+    """Return what a detector's file says in its metadata, or nothing for a text that is no JSON."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):

@@ -14,9 +14,9 @@ from torch import nn
 
 import typica
 from typica.bank import Bank, BankWriter
-from typica.data import Preprocessing, check_origin
+from typica.data import Preprocessing
 from typica.nets import FeatureExtractor, GraphExtractor, OnnxExtractor, open_model, reopen, zoo
-from typica.origin import Origin
+from typica.origin import Origin, check_origin
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ def remove_bank(path: str | os.PathLike[str]) -> None:
     folder = Path(path)
     if is_bank(folder):
         with contextlib.ExitStack() as lock:
-            lock.callback(os.close, lock_folder(folder))
+            lock.callback(os.close, lock_folder(folder, "writing this bank"))
             if not DELETES_OPEN_FILES:  # as the one with the lock is
                 lock.close()
             shutil.rmtree(folder)

@@ -84,7 +84,7 @@ class BankWriter:
         self._found_empty = False
         try:
             self._made = make_bank_folder(self.path)
-            self._lock = lock_folder(self.path)
+            self._lock = lock_folder(self.path, "writing this bank")
         except OSError as error:
             raise InputError(
                 f"{path}: cannot write a bank there ({error.strerror}); choose another folder."

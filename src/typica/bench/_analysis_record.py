@@ -11,7 +11,7 @@ BySet = Mapping[str, float]
 
 @dataclass(frozen=True)
 class KernelForm:
-    """One form of the influence kernel: AUROC and mean by set, and the extremes.
+    """A result of the analysis: AUROC and mean of one form of the kernel by set, and extremes.
 
     correlation: with the cosine, {set or "all": {"pearson", "spearman"}}; the cosine has none.
     """

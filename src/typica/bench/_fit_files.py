@@ -37,7 +37,7 @@ from typica.scale import On, are_tables
 
 
 class Fitted(NamedTuple):
-    """A detector, and the number of rows that it was fitted on."""
+    """What `fit_files` returns: a detector, and the number of rows in the files."""
 
     detector: Detector
     n: int

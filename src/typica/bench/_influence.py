@@ -29,7 +29,7 @@ FORMS = ("exact", "one_hot", "printed")
 
 
 class Kernel(NamedTuple):
-    """For each row: the kernel in three forms, and the cosine to its predicted class's mean."""
+    """For each row of an analysis: the kernel in three forms, and the cosine in its place."""
 
     exact: Floats
     one_hot: Floats
@@ -95,7 +95,7 @@ def divergence(L: Floats) -> Floats:
 
 
 class Moved(NamedTuple):
-    """For each row: the total variation of its predictions, and how far KL(u || p) fell."""
+    """For each row of an analysis: how much its predictions vary, and how far KL(u || p) fell."""
 
     variation: Floats
     uncertainty: Floats

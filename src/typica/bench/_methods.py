@@ -79,7 +79,7 @@ def make_method(name: str, params: Mapping[str, Any], head: Head | None) -> Any:
 
 
 def _steps(name: str) -> dict[str, Any]:
-    """Return the classes of a method's steps, by what the names of their parameters begin with."""
+    """Return the classes of the steps that a benchmark's method has, by their names."""
     *before, last = name.split(JOINT)
     if not before:
         return {"": detector_class(last)}

@@ -25,7 +25,6 @@ from typica.data import (
     FeatureFile,
     Images,
     Preprocessing,
-    check_origin,
     holds_images,
     in_order,
     open_features,
@@ -46,6 +45,7 @@ from typica.nets import (
     open_model,
     transform_for,
 )
+from typica.origin import check_origin
 from typica.progress import note, work
 
 Arrays = dict[str, AnyArray]
@@ -137,7 +137,7 @@ def _with_head(features: FeatureSuite, head: Head | None) -> FeatureSuite:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a set lies: a path, and the split or the list that says what of it is meant."""
+    """Where a suite's set lies: a path, and the split or list that says what of it is meant."""
 
     path: Path
     split: str | None = None

@@ -57,7 +57,7 @@ class SeenRows:
         return SeenRows.of(*self.runs, *other.runs)
 
     def moved(self, by: int) -> SeenRows:
-        """Return as many seen rows, numbered from `by` higher on."""
+        """Return as many rows that a calibration has seen, numbered from `by` higher on."""
         return SeenRows(tuple(Span(start + by, stop + by) for start, stop in self.runs))
 
     def state(self) -> int | list[list[int]]:

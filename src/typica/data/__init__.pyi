@@ -17,7 +17,6 @@ from ._unpack import unpack
 from ._verdict_files import check_verdict_file, write_verdicts
 from .features import (
     FeatureFile,
-    check_origin,
     find_head,
     has_logits,
     open_features,
@@ -39,7 +38,6 @@ __all__ = [
     "RowWriter",
     "are_images",
     "check_classes",
-    "check_origin",
     "check_verdict_file",
     "corrupt",
     "decode",

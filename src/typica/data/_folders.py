@@ -13,8 +13,8 @@ from typica.errors import InputError, about
 from typica.files import printable
 
 
-def named_as_image(name: str) -> bool:
-    """Tell by its name whether a file in a folder or archive of images is one, and not hidden."""
+def taken_for_image(name: str) -> bool:
+    """Tell whether the readers of folders and archives take a file for an image, by its name."""
     base = name.rpartition("/")[2]
     return not base.startswith(".") and base.lower().endswith(ENDINGS)
 
@@ -89,7 +89,7 @@ def _look_into(folder: _Folder, found: Found) -> list[_Folder]:
             else:
                 found.folders.append(name)
                 within.append(_Folder(entry.path, f"{name}/", folder.above | {here}))
-        elif named_as_image(entry.name) and (_is_file(entry) or _leads_nowhere(entry)):
+        elif taken_for_image(entry.name) and (_is_file(entry) or _leads_nowhere(entry)):
             found.images.append(name)
         else:
             found.ignored.append(name)

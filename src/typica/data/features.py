@@ -36,7 +36,7 @@ from typica.files import existing, reading
 from typica.head import Head
 from typica.kinds import STORED, Kind, check_kind, kind_of, wrong_kind
 from typica.labels import class_names
-from typica.origin import Origin
+from typica.origin import Origin, check_origin
 
 ENDINGS = (*ARRAY_READERS, ".parquet", ".csv")
 
@@ -167,7 +167,7 @@ def _head_of_file(path: Path) -> Head:
 
 
 def find_head(path: Location | None, features: Source) -> Head | None:
-    """Read the head from its file or, where none is given, from the bank that the features are.
+    """Read the head to some data from its file or, where none is given, from the bank it lies in.
 
     A bank's class names are the head's own where there are as many. None without either.
     """
@@ -177,16 +177,6 @@ def find_head(path: Location | None, features: Source) -> Head | None:
 def read_origin(path: Source) -> Origin | None:
     """Return the network that made a bank's features; None for other files."""
     return open_features(path).origin
-
-
-def check_origin(path: Location, found: Origin | None, wanted: Origin | None) -> None:
-    """Raise if the file of features, or the bank, at a path is of another network than `wanted`.
-
-    One whose network is not known is let through.
-    """
-    if wanted is not None:
-        with about(os.fspath(path)):
-            wanted.check_same(found)
 
 
 def has_logits(path: Source) -> bool:

@@ -34,7 +34,7 @@ from typica.store import State, storable
 
 
 class Rate(NamedTuple):
-    """How many of n inputs were rejected, the rate, and its exact 95 % interval."""
+    """What a monitor tells of n inputs: how many were rejected, the rate, its exact interval."""
 
     n: int
     rejected: int
@@ -325,7 +325,7 @@ def _copy_for_monitor(estimator: Any) -> Any:
 
 
 def _of_scores(source: Any) -> Calibration:
-    """Return scores as a calibration."""
+    """Return the scores that a monitor starts from as a calibration."""
     if isinstance(source, Calibration):
         return source
     if isinstance(source, OldGroups):

@@ -19,7 +19,7 @@ from typica.explanation import Explanation
 
 
 class Judgement(NamedTuple):
-    """Per input: its score, p-value, and whether it is typical. `Verdicts` took its place."""
+    """What `Verdicts` took the place of: score, p-value and whether each input is typical."""
 
     scores: AnyArray
     p_values: NDArray[np.float64]

@@ -168,7 +168,7 @@ def _usual_unknown(classes: Labels) -> Any:
 
 
 def _held_out(y: Labels, share: float, seed: int) -> NDArray[np.bool_]:
-    """Return which rows are held out: of each class the same share, drawn at random."""
+    """Return which rows an open-set classifier calibrates on: of each class the same share."""
     rng = np.random.default_rng(seed)
     held_out = np.zeros(len(y), dtype=np.bool_)
     for name in np.unique(y):

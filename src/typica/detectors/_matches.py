@@ -31,7 +31,7 @@ def top_two(S: Array) -> Matches:
     best = xp.take_along_axis(S, first[:, None], axis=1)[:, 0]
     if classes == 1:
         return Matches(first, best, xp.full_like(first, -1), xp.full_like(best, xp.nan))
-    rest = _without(S, first)
+    rest = _without_nearest(S, first)
     second = xp.argmax(rest, axis=1)
     following = xp.where(first == classes - 1, xp.zeros_like(first), first + 1)
     second = xp.where(second == first, following, second)  # where all of a row are -inf
@@ -59,8 +59,8 @@ def better_two(A: Matches, B: Matches) -> Matches:
     return Matches(first, best.similarity, second, best.runner_up_similarity)
 
 
-def _without(S: Array, columns: Array) -> Array:
-    """Return S (n, C) with -inf in one column (n,) of each row."""
+def _without_nearest(S: Array, columns: Array) -> Array:
+    """Return the similarities S (n, C) of matches with -inf for the nearest class (n,) of each."""
     if is_numpy(S):  # in less time than comparing takes
         rest = S.copy()
         rest[np.arange(len(S)), columns] = -np.inf

@@ -207,7 +207,7 @@ class Search:
 
 
 class _Memory:
-    """What one tile after the other writes to: memory that is asked for anew comes slowly."""
+    """Memory of a search, which one tile after the other uses: what is asked for anew is slow."""
 
     def __init__(self, n: int, width: int, dtype: np.dtype[Any]) -> None:
         self._n = n
@@ -348,7 +348,7 @@ def kth_by_product(Q: Array, rows: Array, k: int) -> Array:
 
 
 def _at(S: Array, places: Array) -> Array:
-    """Return the numbers of each row of S at its places (n, k)."""
+    """Return what a search has for each query at its places (n, k) of S."""
     xp = namespace(S)
     if hasattr(xp, "gather"):  # which torch.export traces for any number of rows
         return xp.gather(S, 1, places)

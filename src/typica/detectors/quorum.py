@@ -74,7 +74,7 @@ class Geometry(NamedTuple):
 
     @classmethod
     def of(cls, moments: Moments, head: Head | None) -> Self:
-        """Return the geometry of the rows whose moments, with scatter, these are."""
+        """Return Quorum's geometry of the rows whose moments, with scatter, these are."""
         factor: Floats = np.asarray(np.linalg.cholesky(shrunk_covariance(moments)))
         whitening = inverse_of_triangle(factor).T
         mu = moments.means.mean(axis=0)

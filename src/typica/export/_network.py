@@ -118,7 +118,7 @@ def _written(torch: Any, extractor: Any, images: AnyArray, names: list[str]) -> 
 
 
 def _run(model: onnx.ModelProto, names: list[str], images: AnyArray) -> dict[str, AnyArray] | None:
-    """Return what a model gives; None where it cannot take so many images."""
+    """Return what the model to export gives; None where it cannot take so many images."""
     try:
         found = session(model.SerializeToString(), 1).run(names, {IMAGES: images})
     except Exception:  # ONNX Runtime's kinds of errors share no base

@@ -33,7 +33,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Reference:
-    """What scores are compared with: one of everything, or one per class.
+    """What an exported model compares scores with: one of everything, or one per class.
 
     thresholds (1,) or (C,); None where there is none. scores (k,): the calibration scores, group
     after group, each ascending; None where there are none. starts, sizes (1,) or (C,): where the
@@ -47,12 +47,12 @@ class Reference:
 
     @property
     def by_class(self) -> bool:
-        """Whether each class has its own."""
+        """Whether the exported model has one for each class."""
         return self.thresholds is not None and len(self.thresholds) > 1
 
     @classmethod
     def of(cls, detector: Detector, most: int | None) -> Reference:
-        """Return that of a detector, with at most `most` calibration scores of each group."""
+        """Return what to export of a detector, with at most `most` calibration scores a group."""
         calibration = calibration_of(detector)
         if calibration is None:
             offset = getattr(detector, "training_offset_", None)
@@ -69,7 +69,7 @@ class Reference:
 
 
 def _groups(detector: Detector, calibration: Calibration) -> list[str]:
-    """Return the group that each class is compared within; of one group for all, that."""
+    """Return the group whose scores are exported for each class; of one group for all, that."""
     if not calibration.by_class:
         return list(calibration.samples)
     names = [str(name) for name in detector.classes_.tolist()]

@@ -65,7 +65,7 @@ def rows_of(
 
 @dataclass
 class Look:
-    """Shows sets of images to a network, all by one backend.
+    """Makes rows of features of images: shows sets of them to a network, all by one backend.
 
     layers: those that are read side by side, where there are several. total: how many images there
     will be in all, where there are more sets than one.

@@ -233,7 +233,7 @@ def _file_to_reopen(name: Any) -> str | None:
 
 
 def _function_name(function: Any) -> str:
-    """Return what tells a function from all others: its module, its name and its code."""
+    """Return what tells a network's `reduce` from other functions: its module, name and code."""
     name = getattr(function, "__qualname__", None)
     if name is None or "<" in name:
         raise InputError(

@@ -24,7 +24,7 @@ from typica.tags import Tags
 
 
 def ranks(Z: Array) -> Array:
-    """Return each number's rank in its row of Z (n, m), from 0; equal ones by place.
+    """Return the ranks that RAS looks up, of each number in its row of Z (n, m); ties by place.
 
     >>> ranks(np.array([[5.0, 1.0, 5.0]]))
     array([[1, 0, 2]])

@@ -35,7 +35,7 @@ Location = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class File:
-    """One file of a data set.
+    """One file of tables, here or at an address.
 
     path: where it is, a path or an address. source: its path within the data set, by which its rows
     are known. constants: what the names of its folders say, `year=2024/`, by column.

@@ -55,7 +55,7 @@ def fit(
 
 
 class Fitted(NamedTuple):
-    """A detector that was fitted on tables, and the number of their rows."""
+    """What `fit_counted` returns: a detector that was fitted in parts, and the number of rows."""
 
     detector: Detector
     n: int
@@ -144,7 +144,7 @@ def open_training(detector: Detector, data: Data, **columns: Any) -> Tables | St
 
 
 def wants_label_column(detector: Detector) -> bool:
-    """Tell whether a fit on tables looks for a column of labels, which the detector can use."""
+    """Tell whether a fit in parts looks for a column of labels, which the detector can use."""
     return detector.tags.uses_labels or detector.tags.needs_labels
 
 

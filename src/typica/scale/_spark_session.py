@@ -43,7 +43,7 @@ def connect(address: str | None = None) -> Iterator[Any]:
 
 
 class _Interruptible:
-    """Does the work in a thread, so that Ctrl-C comes through: Java's answers wait for no one."""
+    """Waits for Spark in a thread, so that Ctrl-C comes through: Java's answers wait for no one."""
 
     def __init__(self, cluster: SparkCluster) -> None:
         self.cluster = cluster

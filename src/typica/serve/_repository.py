@@ -72,7 +72,7 @@ def _check(paths: list[Path], options: Options) -> None:
 
 
 def _network(served: Served, network: Network, place: Path) -> dict[str, Any]:
-    """Copy the files of a detector's network, and return what finds them again."""
+    """Copy the files of a served detector's network, and return what finds them again there."""
     origin = origin_of(served.estimator)
     if origin is None:
         return {}

@@ -148,7 +148,7 @@ async def _told(runtime: Runtime, judged: Judged, explained: bool) -> list[Row]:
 
 
 def told_rows(verdicts: Verdicts) -> list[Row]:
-    """Return each verdict as JSON values: those of `Verdicts.to_dict`, threshold, classes."""
+    """Return the server's answer on each row: `Verdicts.to_dict`, threshold, classes, as JSON."""
     names = (
         "verdict", "score", "threshold", "p_value", "nearest", "similarity", "runner_up",
         "runner_up_similarity", "margin", "why",

@@ -104,7 +104,7 @@ class Crew:
         return rows
 
     def close(self) -> None:
-        """End the threads."""
+        """End the server's threads."""
         self._pool.shutdown()
 
     def _begin(self, network: Reopened) -> None:

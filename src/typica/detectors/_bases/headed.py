@@ -14,7 +14,7 @@ from typica.moments import Moments
 
 
 def check_classes(moments: Moments, head: Head, what: str = "samples") -> NDArray[np.int64]:
-    """Return where each class of the head is among those of the moments; raise if one is absent."""
+    """Return where a detector's moments have each class of its head; raise if one is absent."""
     absent = np.setdiff1d(head.classes, moments.classes)
     if len(absent):
         raise InputError(

@@ -16,7 +16,7 @@ ZERO_MEAN = 1e-6
 
 
 def mean_directions(moments: Moments) -> NDArray[np.float64]:
-    """Return the class means scaled to length 1, (C, m); raise where a mean has no direction."""
+    """Return what a detector compares with: class means of length 1 (C, m); raise if one is 0."""
     means: NDArray[np.float64] = moments.means
     least = ZERO_MEAN * moments.root_mean_square
     n, m = means.shape
