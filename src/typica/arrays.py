@@ -93,7 +93,7 @@ def like(a: AnyArray, Z: Array) -> Array:
 
 
 def by_sklearn(model: Any, method: str, Z: Array, dtype: Any = None) -> Array:
-    """Convert Z to NumPy, call a method of a scikit-learn model, and convert back to Z's backend.
+    """Return what a scikit-learn model makes of an array of any backend, as an array of it.
 
     dtype: what the model is given, if not that of Z.
     """

@@ -26,6 +26,10 @@ _IMAGES = (  # the first bytes of images
     b"II*\0",
     b"MM\0*",
 )
+IMAGE_ENDINGS = (
+    ".avif", ".bmp", ".gif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png",
+    ".pnm", ".ppm", ".tif", ".tiff", ".webp",
+)  # fmt: skip
 _NETWORKS = (".onnx", ".pt2", ".pt", ".pth", ".pth.tar", ".ckpt")
 
 
@@ -79,6 +83,12 @@ def kind_of(path: str | os.PathLike[str]) -> Kind | None:
         return _file(path) if path.is_file() else None
     except Exception:  # of many kinds, as damaged files have it
         return None
+
+
+def named_as_image(name: str) -> bool:
+    """Tell whether a file, of a folder or archive, has the name of an image and is not hidden."""
+    base = name.rpartition("/")[2]
+    return not base.startswith(".") and base.lower().endswith(IMAGE_ENDINGS)
 
 
 def wrong_kind(path: str | os.PathLike[str], wanted: str, todo: str) -> FormatError:

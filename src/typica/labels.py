@@ -60,11 +60,12 @@ def encode_labels(labels: Any, n_rows: int) -> tuple[AnyArray, NDArray[np.int32]
     if high - low > 4 * n_rows:
         classes, codes = np.unique(labels, return_inverse=True)
         return classes, codes.astype(np.int32)
-    codes = (labels - low).astype(np.int32)
-    seen = np.bincount(codes) > 0
+    places = np.empty(n_rows, np.int32)
+    np.subtract(labels, low, out=places, casting="unsafe")  # in one pass
+    seen = np.bincount(places) > 0
     if not seen.all():
-        codes = (np.cumsum(seen, dtype=np.int32) - 1)[codes]
-    return np.flatnonzero(seen) + low, codes
+        places = (np.cumsum(seen, dtype=np.int32) - 1)[places]
+    return np.flatnonzero(seen) + low, places
 
 
 def _check_labels(labels: Any, n_rows: int) -> NDArray[np.int64] | list[str]:
@@ -117,7 +118,7 @@ def first_rows_of_classes(codes: NDArray[np.int32]) -> NDArray[np.int64]:
 
 
 def class_names(labels: AnyArray, classes: Sequence[str] | None) -> AnyArray:
-    """Return a bank's labels as the names of its classes, where it has any.
+    """Return labels as the names of their classes, where these are known.
 
     >>> class_names(np.array([1, 0]), ["cat", "dog"])
     array(['dog', 'cat'], dtype='<U3')

@@ -197,7 +197,7 @@ def mean_of_largest(S: Array, k: int) -> Array:
 
 
 def sum_in_units(P: Array, unit: Array) -> Array:
-    """Return the row sums (n, 1) of a matrix P in units (n, 1), which keep them from overflow."""
+    """Return the sums (n, 1) of rows of any matrix P in units (n, 1): none of them overflows."""
     return namespace(P).sum(P / unit, axis=1, keepdims=True)
 
 

@@ -449,7 +449,7 @@ class _Counts:
 
 
 def _sorted_scores(scores: Array, what: str) -> AnyArray:
-    """Copy scores to a sorted array of float16, float32 or float64."""
+    """Return the scores that metrics are taken of, sorted, as float16, float32 or float64."""
     if hasattr(scores, "detach"):
         scores = scores.detach().cpu()
         if str(scores.dtype) == "torch.bfloat16":  # which NumPy lacks

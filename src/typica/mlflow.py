@@ -137,7 +137,7 @@ def _metadata(estimator: Any) -> dict[str, Any]:
 
 
 def _example(estimator: Any) -> Any:
-    """Return a row of ones, named where the detector was fitted on a data frame."""
+    """Return the example that MLflow shows: a row of ones, named if the fit was on a data frame."""
     first = estimator.steps[0][1] if is_pipeline(estimator) else estimator
     width: Any = getattr(first, "n_features_in_", None) or final_detector(estimator).n_features
     names = getattr(first, "feature_names_in_", None)

@@ -140,7 +140,7 @@ class Threads:
         self._gone.put(None)
 
     def _started(self) -> Iterator[threading.Thread]:
-        """Yield the threads as they start, as many as the system lets there be."""
+        """Yield threads of our own as they start, as many as the system lets there be."""
         for number in range(self._count):
             name = f"{self._name}_{number}"
             thread = threading.Thread(target=self._work, name=name, daemon=True)

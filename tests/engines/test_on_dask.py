@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
+import time
+from functools import partial
 
 import dask
 import dask.array as da
@@ -131,6 +134,24 @@ def test_without_a_cluster_dask_works_in_this_process():
     Z, codes = some_rows(0, 100)
     many = on_dask.fit(CTM(), da.from_array(Z, chunks=(30, M)), codes)
     assert_alike(many, CTM().fit(Z, codes), Z)
+
+
+def own_process(extra: bytes, task: bytes) -> bytes:
+    """Return which process this is; until then there is time to hand out the other tasks."""
+    time.sleep(0.2)
+    return f"{os.getpid()} {len(extra)}".encode() + task
+
+
+@pytest.mark.parametrize("size", [10, 3_000_000])
+@pytest.mark.parametrize("tasks", [2, 3, 9])
+def test_tasks_come_back_in_order_and_few_of_them_from_all_workers(dask, size, tasks):
+    given_tasks = [b" %d" % number for number in range(tasks)]
+    found = on_dask.DaskCluster(dask).map(partial(own_process, bytes(size)), given_tasks)
+    parts = [state.split() for state in found]
+    assert [int(number) for _, _, number in parts] == list(range(tasks))
+    assert {int(length) for _, length, _ in parts} == {size}
+    if size == 10 or tasks == 9:
+        assert len({process for process, _, _ in parts}) == 2
 
 
 @pytest.mark.parametrize("what", ["fit", "score"])

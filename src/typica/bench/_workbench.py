@@ -149,6 +149,6 @@ def _key(name: str, params: Params) -> str:
 
 
 def _plain(params: Params) -> dict[str, Any]:
-    """Return parameters as JSON types; what is not one (detectors inside an ensemble) as text."""
+    """Return a benchmarked method's parameters as JSON types; detectors among them as text."""
     plain: dict[str, Any] = json.loads(json.dumps(dict(params), default=str))
     return plain

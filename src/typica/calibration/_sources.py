@@ -35,7 +35,7 @@ class SeenRows:
 
     @property
     def end(self) -> int:
-        """The number after that of the last row that was seen."""
+        """The number after that of the last row that the calibration has seen."""
         return self.runs[-1].stop if self.runs else 0
 
     def first_common(self, other: SeenRows) -> int | None:
@@ -61,7 +61,7 @@ class SeenRows:
         return SeenRows(tuple(Span(start + by, stop + by) for start, stop in self.runs))
 
     def state(self) -> int | list[list[int]]:
-        """Return what is stored of seen rows: how many where they are the first, else the runs."""
+        """Return what a calibration stores of seen rows: how many if the first, else runs."""
         if not self.runs or (len(self.runs) == 1 and self.runs[0].start == 0):
             return self.end
         return [list(run) for run in self.runs]

@@ -75,7 +75,7 @@ def explain(
 
 
 def _known(estimator: Any, bank: Path) -> Any:
-    """Return known inputs as the detector reads them: of layers, those of a bank side by side."""
+    """Return the known inputs that the command was given, as the detector reads them."""
     known = read_known(bank, origin_of(estimator), logits=reads_logits(estimator))
     if reads_layers(estimator) is None:
         return known

@@ -313,7 +313,7 @@ class _Shown:
 
 
 def _are_images(inputs: list[Path]) -> bool:
-    """Tell whether the inputs are images; refuse some of each kind."""
+    """Tell whether the command was given images; refuse - beside other inputs."""
     if inputs == [STANDARD]:
         return False
     if STANDARD in inputs:

@@ -18,11 +18,12 @@ from typing import IO, NamedTuple
 from typica.bombs import allowance
 from typica.data._decode import MAX_BYTES, ImageError
 from typica.data._folder_classes import Found, arrange
-from typica.data._folders import is_hidden, taken_for_image
+from typica.data._folders import is_hidden
 from typica.data._image_sets import PackedImages
 from typica.data._tar import open_tar_file
 from typica.errors import FormatError, about
 from typica.files import printable, reading
+from typica.kinds import named_as_image
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 
@@ -121,7 +122,7 @@ def _spool(path: Path, file: IO[bytes]) -> _Tape:
         for member in archive:
             tape.members.append(member)
             tape.offsets.append(file.tell())
-            if member.isreg() and taken_for_image(member.name) and member.size <= MAX_BYTES:
+            if member.isreg() and named_as_image(member.name) and member.size <= MAX_BYTES:
                 content = archive.extractfile(member)
                 if content is not None:
                     shutil.copyfileobj(content, file)
@@ -177,7 +178,7 @@ def _sorted_out(entries: Sequence[_Entry]) -> _Contents:
         if is_folder:
             if usable:
                 contents.folders.add(name.rstrip("/"))
-        elif entry.is_file and usable and taken_for_image(name):
+        elif entry.is_file and usable and named_as_image(name):
             contents.images.append(name)
             contents.places.append(place)
         else:

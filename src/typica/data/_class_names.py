@@ -87,7 +87,7 @@ def _check_numbers(labels: NDArray[np.int64], n_classes: int) -> None:
 
 
 def _places_of_classes(names: Sequence[str], classes: Sequence[str]) -> NDArray[np.int64]:
-    """Return the place of each class of a set of images in a given list of class names."""
+    """Return the place of each class name of a data set in the list of names that was read."""
     place = {name: number for number, name in enumerate(classes)}
     strange = [name for name in names if name not in place]
     if strange:

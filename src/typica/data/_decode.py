@@ -38,11 +38,6 @@ MAX_PIXELS = 2**27  # 512 MiB as Pillow holds them; more than any camera takes, 
 MAX_BYTES = 2**30  # of one image's file
 _STRIP = 2**22  # pixels that are converted at a time
 
-ENDINGS = (
-    ".avif", ".bmp", ".gif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png",
-    ".pnm", ".ppm", ".tif", ".tiff", ".webp",
-)  # fmt: skip
-
 # Those with a signature of their own. EPS, which runs Ghostscript, and the rarely tested rest stay
 # out. JPEG brings MPO with it.
 # The plugins that know them: Pillow's own `init` loads some thirty more.

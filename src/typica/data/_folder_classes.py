@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.data._decode import ENDINGS
 from typica.errors import InputError, listed
 from typica.files import printable
+from typica.kinds import IMAGE_ENDINGS
 
 SPLITS = {
     "train": ("train", "training"),
@@ -51,7 +51,8 @@ def arrange(found: Found, split: str | None) -> Layout:
     rows = _rows_of_split(found, split)
     if not rows:
         raise InputError(
-            f"holds no images ({len(found.ignored)} other files); known are {', '.join(ENDINGS)}."
+            f"holds no images ({len(found.ignored)} other files); "
+            f"known are {', '.join(IMAGE_ENDINGS)}."
         )
     depth = 1 if split is not None or _has_split_folders(found) else 0
     paths = [found.images[row] for row in rows]

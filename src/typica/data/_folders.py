@@ -6,17 +6,11 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from typica.data._decode import ENDINGS
 from typica.data._folder_classes import Found, arrange, folder_notes
 from typica.data._image_sets import FileImages
 from typica.errors import InputError, about
 from typica.files import printable
-
-
-def taken_for_image(name: str) -> bool:
-    """Tell whether the readers of folders and archives take a file for an image, by its name."""
-    base = name.rpartition("/")[2]
-    return not base.startswith(".") and base.lower().endswith(ENDINGS)
+from typica.kinds import named_as_image
 
 
 def is_hidden(name: str) -> bool:
@@ -89,7 +83,7 @@ def _look_into(folder: _Folder, found: Found) -> list[_Folder]:
             else:
                 found.folders.append(name)
                 within.append(_Folder(entry.path, f"{name}/", folder.above | {here}))
-        elif taken_for_image(entry.name) and (_is_file(entry) or _leads_nowhere(entry)):
+        elif named_as_image(entry.name) and (_is_file(entry) or _leads_nowhere(entry)):
             found.images.append(name)
         else:
             found.ignored.append(name)

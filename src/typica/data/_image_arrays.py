@@ -118,7 +118,7 @@ class _Rows:
         )
 
     def read(self, i: int) -> bytes:
-        """Return the bytes of row i."""
+        """Return the bytes of image i in the Parquet file."""
         k = int(np.searchsorted(self._ends, i, side="right"))
         try:
             with self._lock:

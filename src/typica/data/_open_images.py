@@ -29,7 +29,6 @@ from PIL import Image
 
 from typica.data._archives import ARCHIVES, open_tar, open_zip
 from typica.data._cifar import is_cifar, open_cifar
-from typica.data._decode import ENDINGS
 from typica.data._folder_classes import SPLITS
 from typica.data._folders import open_folder
 from typica.data._image_arrays import open_mat, open_npy, open_npz, open_parquet
@@ -45,7 +44,7 @@ from typica.data._image_sets import (
 from typica.data.features import read_labels
 from typica.errors import InputError, argument, border, reason_of
 from typica.files import FULL, printable, reading
-from typica.kinds import NO_IMAGES, kind_of, wrong_kind
+from typica.kinds import IMAGE_ENDINGS, NO_IMAGES, kind_of, wrong_kind
 
 _PACKS: dict[str, Callable[[Path, str], Images]] = {
     ".mat": open_mat,
@@ -215,7 +214,7 @@ def _is_loose(item: Any) -> bool:
 
 def _is_plain(path: str | os.PathLike[str]) -> bool:
     """Tell whether a path is one image's by its name; others are looked at one by one."""
-    return os.fspath(path).lower().endswith(ENDINGS) and os.path.isfile(path)  # noqa: PTH113 (never raises)
+    return os.fspath(path).lower().endswith(IMAGE_ENDINGS) and os.path.isfile(path)  # noqa: PTH113 (never raises)
 
 
 def _files(paths: list[Path]) -> FileImages:

@@ -34,7 +34,7 @@ def read_rows(
     origin, logits: as `read_features` takes them. width: how many features a row must have.
     """
     opened = open_features(path)
-    return _checked_features(opened.read(origin, logits=logits).features, str(opened.path), width)
+    return _checked_rows(opened.read(origin, logits=logits).features, str(opened.path), width)
 
 
 def read_grouped(
@@ -50,11 +50,11 @@ def read_grouped(
     found = opened.read(origin, logits=logits, groups=groups)
     if found.groups is None:
         raise InputError(f"{opened.path}: no column {groups!r}; pass a file of groups.")
-    return _checked_features(found.features, str(opened.path)), found.groups
+    return _checked_rows(found.features, str(opened.path)), found.groups
 
 
-def _checked_features(rows: AnyArray, name: str, width: int | None = None) -> AnyArray:
-    """Return rows of features as they were read; refuse another width, and what is not finite."""
+def _checked_rows(rows: AnyArray, name: str, width: int | None = None) -> AnyArray:
+    """Return the rows that `read_rows` has read; refuse another width, and what is not finite."""
     count, found = rows.shape
     if width not in (None, found):
         raise InputError(

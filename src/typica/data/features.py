@@ -185,7 +185,7 @@ def has_logits(path: Source) -> bool:
 
 
 def _notes(path: Path) -> Notes | None:
-    """Return the bank at a path, or what a .parquet file says of its own; None for other files."""
+    """Return the notes beside features: a bank, or what a .parquet file says of itself."""
     if path.is_dir():
         if kind_of(path) == Kind.RESULT:
             raise wrong_kind(path, "features", "pass a file of features, or a bank")
@@ -255,7 +255,7 @@ def _named(labels: AnyArray | None, notes: Notes) -> AnyArray | None:
 
 
 def _names(labels: AnyArray, notes: Notes) -> AnyArray:
-    """Return a bank's labels as the names of its classes, where it has any."""
+    """Return labels that were read by the names of classes in the notes beside them."""
     with about(str(notes.path)):
         return class_names(labels, notes.classes)
 

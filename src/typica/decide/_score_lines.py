@@ -50,7 +50,7 @@ def read_scores(lines: Iterable[str], size: int = SIZE, name: str = "stdin") -> 
 
 
 def _blocks(lines: Iterable[str], size: int) -> Iterator[Iterable[str]]:
-    """Yield what has arrived of a stream each time that something has; other lines as they are."""
+    """Yield the lines of scores that a stream has brought, each time; other lines as they are."""
     stream = getattr(lines, "buffer", None)
     if isinstance(stream, (io.BufferedReader, io.BytesIO)):
         yield from file_lines(stream, size)

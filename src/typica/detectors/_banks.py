@@ -19,11 +19,17 @@ class FeatureBank(Protocol):
     """What a detector takes for a bank: the features of a data set, and what is known of it."""
 
     @property
-    def features(self) -> AnyArray: ...
+    def features(self) -> AnyArray:
+        """The features that a detector learns."""
+
     @property
-    def logits(self) -> AnyArray | None: ...
+    def logits(self) -> AnyArray | None:
+        """The logits, for a detector that reads them."""
+
     @property
-    def labels(self) -> AnyArray | None: ...
+    def labels(self) -> AnyArray | None:
+        """The labels that a detector learns by."""
+
     @property
     def classes(self) -> list[str] | None: ...
     @property
@@ -32,7 +38,7 @@ class FeatureBank(Protocol):
 
 @dataclass(frozen=True)
 class KnownRows:
-    """Rows as a detector reads them, with the labels and names of a bank that they are made of."""
+    """What a detector takes for a bank where rows were made of one, with its labels and names."""
 
     features: AnyArray
     labels: AnyArray | None = None

@@ -40,11 +40,10 @@ class KeptRows:
         """
         classes, codes = encode_labels(labels, len(Z))
         keys = scrambled(row_sums(Z) ^ _class_keys(classes)[codes])
-        keys, first, counts = np.unique(keys, return_index=True, return_counts=True)
-        first = first[:limit]
-        # An array of its own, so that a batch can be forgotten.
-        rows = np.array(as_floating(Z[first]), order="C")
-        return cls(rows, classes[codes[first]], counts[:limit], keys[:limit])
+        keys, first, counts = _least_keys(keys, limit)
+        # An array of its own, as `take` makes it, so that a batch can be forgotten.
+        rows = np.ascontiguousarray(as_floating(Z.take(first, axis=0)))
+        return cls(rows, classes[codes[first]], counts, keys)
 
     def merge(self, other: Self, limit: int) -> Self:
         """Return the rows of both with the `limit` smallest keys; counts of equal rows add up."""
@@ -111,6 +110,22 @@ def quantile_of_kept(values: NDArray[np.float64], counts: NDArray[np.int64], q: 
     below, above = np.floor(position), np.ceil(position)
     low, high = values[order][np.searchsorted(ends, [below, above], side="right")]
     return float(low + (high - low) * (position - below))
+
+
+def _least_keys(keys: Keys, limit: int) -> tuple[Keys, NDArray[np.int64], NDArray[np.int64]]:
+    """Return the `limit` smallest keys of rows to keep, where each is first, and how often it is.
+
+    >>> _least_keys(np.array([7, 5, 9, 5], dtype=np.uint64), limit=2)
+    (array([5, 7], dtype=uint64), array([1, 0]), array([2, 1]))
+    """
+    places = np.arange(len(keys))
+    if len(keys) > 2 * limit:  # then a few are sorted, and not all
+        places = np.flatnonzero(keys <= np.partition(keys, 2 * limit)[2 * limit])
+    least, first, counts = np.unique(keys[places], return_index=True, return_counts=True)
+    if len(least) < limit and len(places) < len(keys):  # many rows are equal
+        least, first, counts = np.unique(keys, return_index=True, return_counts=True)
+        return least[:limit], first[:limit], counts[:limit]
+    return least[:limit], places[first[:limit]], counts[:limit]
 
 
 def _class_keys(classes: Labels) -> Keys:

@@ -361,7 +361,7 @@ def _shares(Q: Floats, threads: int) -> list[Floats]:
     >>> [len(block) for block in _shares(np.zeros((2100, 1)), threads=2)]
     [525, 525, 525, 525]
     """
-    blocks = -(-len(Q) // QUERIES)
+    blocks = max(1, -(-len(Q) // QUERIES))
     if blocks > 1:
         blocks = -(-blocks // threads) * threads
     return np.array_split(Q, blocks)
@@ -377,7 +377,7 @@ def _half_squares(D: Floats) -> Floats:
 
 
 def _tiles(n: int) -> tuple[list[slice], list[slice]]:
-    """Return slices that deal n rows out to tiles, and some of these, from which to judge them all.
+    """Return slices that deal a search's n rows out to tiles, and some of them, to judge all by.
 
     A tile takes every p-th row, so that it is like all the others however the rows are sorted; p is
     prime, so that this holds where they come by turns, too.

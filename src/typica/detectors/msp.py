@@ -16,7 +16,7 @@ from typica.tags import Tags
 
 
 def max_softmax(L: Array, temperature: float = 1.0) -> Array:
-    """Return max_k softmax(L / temperature)_k for each row of the logits L (n, C).
+    """Return MSP's score max_k softmax(L / temperature)_k of each row of the logits L (n, C).
 
     >>> import numpy as np
     >>> max_softmax(np.array([[0.0, np.log(3.0)]]))

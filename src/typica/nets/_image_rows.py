@@ -80,7 +80,7 @@ class Look:
     _runner: Runner | None = None
 
     def at(self, images: Images) -> Seen:
-        """Show a set of images to the network; return what the detector reads of them."""
+        """Return the rows that the network makes of a set of images, as the detector reads them."""
         rows, indices, skipped = [], [], []
         for batch, extraction in self._run(images):
             skipped += batch.skipped

@@ -91,7 +91,7 @@ def _in_its_mode(
 
 def _read_off(opened: Opened, images: Images) -> Preprocessing:
     """Return the preprocessing that the network's input and the sizes of the images tell."""
-    network = _Input(opened.extractor)
+    network = _NetworkInput(opened.extractor)
     channels, (height, width) = _fitting(network, _sizes(images))
     square = height == width
     return Preprocessing(
@@ -108,7 +108,7 @@ def _say_how() -> str:
     )
 
 
-def _fitting(network: _Input, sizes: list[Size]) -> tuple[int, Size]:
+def _fitting(network: _NetworkInput, sizes: list[Size]) -> tuple[int, Size]:
     """Return the channels and the size that the network takes: the images' own, or one alone."""
     squares = [(side, side) for side in _SIDES]
     small = [size for size in sizes if math.prod(size) <= _LARGEST]
@@ -122,7 +122,7 @@ def _fitting(network: _Input, sizes: list[Size]) -> tuple[int, Size]:
     raise InputError(f"it takes images of any size, and these are {shown}; {_say_how()}.")
 
 
-def _that_fit(network: _Input, sizes: list[Size]) -> Iterator[tuple[int, Size]]:
+def _that_fit(network: _NetworkInput, sizes: list[Size]) -> Iterator[tuple[int, Size]]:
     """Yield the sizes that the network takes, each with the first number of channels."""
     for size in dict.fromkeys(sizes):
         for channels in network.channels:
@@ -132,7 +132,7 @@ def _that_fit(network: _Input, sizes: list[Size]) -> Iterator[tuple[int, Size]]:
 
 
 @dataclass(frozen=True)
-class _Input:
+class _NetworkInput:
     """What a network says of its input without being run."""
 
     extractor: Any
@@ -156,7 +156,7 @@ class _Input:
         return [(fixed[0], fixed[1])] if len(fixed) == 2 else []
 
     def scale(self, channels: int) -> float:
-        """Return what pixels from 0 to 255 are divided by."""
+        """Return what the network wants pixels from 0 to 255 divided by."""
         if getattr(self.extractor, "takes_bytes", False):
             return 1.0
         first = next(_leaves(self.extractor), None)

@@ -15,6 +15,7 @@ from typica.scale._worker_jobs import Job
 
 _FAN = 8  # states that are merged at a time
 _MANY = 2  # tasks a thread; more of them Dask takes for roots, and deals out
+_LARGE = 2**20  # bytes of work that are not sent more often than they have to
 
 
 class DaskCluster:
@@ -32,15 +33,14 @@ class DaskCluster:
         return _merged(self._calls(work, tasks), merge, self.client)
 
     def _calls(self, work: Work, tasks: Sequence[bytes]) -> list[Any]:
-        """Return the tasks as calls of the work: of many tasks it is sent once, by itself.
+        """Return the tasks as calls of the work, which is sent by itself if they are many.
 
-        Many tasks Dask deals out. Few would all go to the worker that has the work already, where
-        it is not sent with each.
+        Many tasks Dask deals out. Few would all go to the worker that has the work already, so that
+        it is sent with each of them, unless it is large.
         """
         delayed = need("dask", "dask").delayed
-        sent: Any = work
-        if len(tasks) > _MANY * _threads(self.client):
-            sent = delayed(work, pure=False)
+        is_sent_once = len(tasks) > _MANY * _threads(self.client) or _is_large(work, self.client)
+        sent: Any = delayed(work, pure=False) if is_sent_once else work
         return [delayed(_call)(sent, task) for task in tasks]
 
 
@@ -75,6 +75,13 @@ def over_pieces(rows: Rows, client: Any) -> Reduce:
 def _threads(client: Any) -> int:
     """Return how many threads the workers have, all together."""
     return 1 if client is None else sum(client.nthreads().values())
+
+
+def _is_large(work: Work, client: Any) -> bool:
+    """Tell whether work takes long to send; to this process's own threads it is not sent."""
+    if client is None:
+        return False
+    return len(need("distributed.protocol.pickle", "dask").dumps(work)) > _LARGE
 
 
 def _state(job: Job, read: Read, *piece: Any) -> bytes:

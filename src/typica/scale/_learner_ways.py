@@ -147,7 +147,7 @@ class Coded(Way):
             batch.check()
 
     def merge(self, other: Self) -> None:
-        """Take in the codes of the rows in another part of the tables."""
+        """Take in what another has learnt of its part of the tables: codes of rows."""
         if hasattr(other.detector, "n_features_in_"):
             self.detector.merge(other.detector)
 
@@ -156,7 +156,7 @@ class Coded(Way):
         self.detector.train_index(sample.rows, n)
 
     def fresh(self) -> Self:
-        """Return one without codes of rows; what they are coded by stays known."""
+        """Return this way of learning without codes of rows; what they are coded by stays known."""
         made = type(self)(self.detector)
         if hasattr(self.detector, "quantiser_"):
             made.detector.quantiser_ = self.detector.quantiser_

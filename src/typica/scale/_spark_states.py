@@ -46,7 +46,7 @@ def outcome_of(row: Any) -> Outcome:
 
 
 def rows_of(records: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of record batches."""
+    """Yield the rows of record batches that Spark hands to a task."""
     for record in records:
         yield from record.to_pylist()
 

@@ -77,7 +77,7 @@ def write_demo(folder: str | os.PathLike[str]) -> Demo:
 
 
 def _write_images(folder: Path, images: NDArray[np.float32], labels: NDArray[np.int64]) -> None:
-    """Write each image to a file of its own, in the folder of its digit."""
+    """Write each image that the server's demonstration knows to the folder of its digit."""
     folder.mkdir(parents=True)
     for number, (image, label) in enumerate(zip(images, labels, strict=True)):
         place = folder / str(label)

@@ -32,7 +32,7 @@ _DIMENSIONS = 8
 
 
 def check_shape(shape: Sequence[Any], name: str) -> tuple[int, ...]:
-    """Return a shape as it was given; refuse what is none."""
+    """Return the shape of a tensor in a request; refuse what is none."""
     whole = all(isinstance(size, int) and not isinstance(size, bool) for size in shape)
     if not whole or len(shape) > _DIMENSIONS or any(size < 1 for size in shape):
         shown = str(list(shape)[:_DIMENSIONS])[:80]

@@ -56,7 +56,7 @@ class Ways:
         self._batches = Counter[int]()  # by size
 
     def wanted(self, size: int) -> Way:
-        """Return the way to run the next batch of this size."""
+        """Return the way in which the server's threads run the next batch of this size."""
         ways = self._to_try(size)
         tries = {way: self._seconds.get((size, way), deque[float]()) for way in ways}
         least_tried = min(ways, key=lambda way: len(tries[way]))
@@ -72,7 +72,7 @@ class Ways:
         self._seconds.setdefault((size, way), deque(maxlen=TRIES)).append(seconds)
 
     def _to_try(self, size: int) -> list[Way]:
-        """Return the ways to run a batch: all threads on a layer, one thread, one on each part."""
+        """Return the ways for the server's threads: all on a layer, one alone, one on each part."""
         parts = min(self._parts, size)
         found = [Way(1, self._threads), Way(1, 1), Way(parts, 1)]
         return list(dict.fromkeys(found))
@@ -129,7 +129,7 @@ class Crew:
 
 
 def in_parts(items: Sequence[Any], parts: int) -> list[Sequence[Any]]:
-    """Return the items of a batch in order, in parts of nearly one size, to be run side by side.
+    """Return the items of a batch in parts of nearly one size, for threads of the server.
 
     >>> in_parts("abcde", 2)
     ['abc', 'de']

@@ -134,6 +134,7 @@ class _Part:
         advance(len(chunk))
 
     def restart(self) -> None:
+        """Begin the download from its first byte."""
         advance(-self.done)
         self.done = 0
         self.taken_up = False

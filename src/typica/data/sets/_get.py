@@ -75,7 +75,7 @@ def _step(name: str, what: str, size: int | None) -> Iterator[None]:
 
 
 def size_text(size: int | None) -> str:
-    """Return a number of bytes as people say it.
+    """Return the bytes of a set to get as people say them.
 
     >>> size_text(170_498_071), size_text(4542), size_text(None)
     ('170 MB', '5 kB', '?')

@@ -138,7 +138,7 @@ class Scoring:
         return steps.finish(*shown, *self._verdict(), join=self._classes)
 
     def _check(self) -> None:
-        """Tell which rows can be scored, and put zeros in place of the others."""
+        """Let the SQL tell which rows can be scored, and put zeros in place of the others."""
         sql, width = self._sql, self._width()
         usable = f"{sql.width('z')} = {width} AND {sql.finite('z')} = {width}"
         self._steps.then("typica_checked", "z", f"{usable} AS usable")
