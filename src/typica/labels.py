@@ -60,12 +60,12 @@ def encode_labels(labels: Any, n_rows: int) -> tuple[AnyArray, NDArray[np.int32]
     if high - low > 4 * n_rows:
         classes, codes = np.unique(labels, return_inverse=True)
         return classes, codes.astype(np.int32)
-    places = np.empty(n_rows, np.int32)
-    np.subtract(labels, low, out=places, casting="unsafe")  # in one pass
-    seen = np.bincount(places) > 0
+    numbers = np.empty(n_rows, np.int32)
+    np.subtract(labels, low, out=numbers, casting="unsafe")  # in one pass
+    seen = np.bincount(numbers) > 0
     if not seen.all():
-        places = (np.cumsum(seen, dtype=np.int32) - 1)[places]
-    return np.flatnonzero(seen) + low, places
+        numbers = (np.cumsum(seen, dtype=np.int32) - 1)[numbers]
+    return np.flatnonzero(seen) + low, numbers
 
 
 def _check_labels(labels: Any, n_rows: int) -> NDArray[np.int64] | list[str]:
