@@ -285,7 +285,7 @@ class Estimator(BaseEstimator):
 
 @dataclass(frozen=True, eq=False)
 class HeldArray:
-    """A parameter of an estimator that is an array: one with the same content is equal to it."""
+    """What an estimator remembers of a parameter that is an array; equal if the content is."""
 
     value: Any
 
@@ -301,7 +301,7 @@ class HeldArray:
 
 
 def _held(value: Any) -> Any:
-    """Return a parameter, or a dict of them, whose arrays `==` can compare."""
+    """Return what an estimator remembers of a parameter, or a dict of them, to compare by `==`."""
     if isinstance(value, dict):
         return {name: _held(part) for name, part in value.items()}
     return HeldArray(value) if hasattr(value, "__array__") else value

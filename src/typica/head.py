@@ -122,7 +122,7 @@ def zero_logits(head: Head | None, m: int) -> Floats:
 
 
 def check_known(labels: Labels | None, head: Head) -> None:
-    """Raise if a label is not a class of the head."""
+    """Raise unless a `Head` has all labels among its classes."""
     unknown = np.setdiff1d(np.asarray(labels), head.classes)
     if len(unknown):
         raise InputError(

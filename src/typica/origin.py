@@ -121,9 +121,9 @@ _NEEDED = tuple(
 
 
 def check_origin(path: str | os.PathLike[str], found: Origin | None, wanted: Origin | None) -> None:
-    """Raise if data, read from a file of features or a bank, is of another network than `wanted`.
+    """Raise if the origin that was found is another than the wanted one; None is let through.
 
-    One whose network is not known is let through.
+    path: of the features that it was found with, for the message.
     """
     if wanted is not None:
         with about(os.fspath(path)):

@@ -45,7 +45,7 @@ def is_bank(folder: Path) -> bool:
 
 
 def is_ours(name: str) -> bool:
-    """Tell whether a file is one that an interrupted run may have left."""
+    """Tell whether a file in a bank's folder is one that an interrupted run may have left."""
     ours = (MANIFEST_NEXT, NAMES, OFFSETS, HEAD, "features.npy", "logits.npy", "labels.npy")
     layer = name.startswith("layer.") and name.endswith(".npy")
     return name in ours or layer or name.startswith(f".{HEAD}.")

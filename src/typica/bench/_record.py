@@ -158,7 +158,7 @@ class Stated:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Stated:
-        """Read what `to_dict` gave; what is not there is the default."""
+        """Read what a result's `to_dict` stated; what is not there is the default."""
         stated = document.get("tpr", 0.95)
         tpr = finite_number(stated)
         if tpr is None or not 0 < tpr <= 1:

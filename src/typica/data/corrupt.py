@@ -182,7 +182,7 @@ def corrupted_versions(pixels: Pixels, labels: AnyArray | None, seed: int = 0) -
 
 
 def _partners_to_mix(labels: AnyArray, seed: int) -> NDArray[np.int64]:
-    """Return for each image the index of its partner in `mixed`, an image with another label."""
+    """Return for each image that is corrupted by `mixed` its partner, one with another label."""
     order = np.argsort(labels, kind="stable")
     ordered = labels[order]
     first = np.searchsorted(ordered, labels, side="left")

@@ -175,7 +175,7 @@ class Decider(Calibrated):
 
 
 def _beside(numbers: NDArray[np.float64], Z: Array) -> Array:
-    """Return numbers in the backend and on the device of Z, still in float64."""
+    """Return numbers of a decision in the backend and on the device of Z, still in float64."""
     return namespace(Z).asarray(numbers, device=array_api_compat.device(Z))
 
 

@@ -426,7 +426,7 @@ def _side_by_side(
 
 
 def _counted(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return 0, 1, ... for each of the counts, so many numbers, one after the other.
+    """Return numbers from 0 on for each of a search's counts, so many, one after the other.
 
     >>> _counted(np.array([2, 0, 3]))
     array([0, 1, 0, 1, 2])

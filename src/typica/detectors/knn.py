@@ -269,6 +269,6 @@ class Cells:
 
 
 def _directed(Z: Rows) -> Rows:
-    """Return the rows at length 1 that are not zero."""
+    """Return the rows that KNN searches, at length 1; those that are zero are left out."""
     U, zero = units(as_floating(Z).astype(np.float64))
     return np.asarray(U[~zero])

@@ -165,7 +165,7 @@ def spread_of_means(white: Floats, counts: NDArray[np.int64]) -> tuple[Floats, F
 
 
 def turned(rows: Floats, leading: Floats) -> Floats:
-    """Return rows (n, m) times a rotation of which only the first columns (m, r) are given.
+    """Return Quorum's rows (n, m) times a rotation whose first columns (m, r) alone are given.
 
     It is the reflection I - Y G⁻¹ Yᵀ that takes these columns to the first r axes, but for a turn
     among them, which they themselves put right.

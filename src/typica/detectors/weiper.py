@@ -105,7 +105,7 @@ def divergence(Q: Array, p: Array, floor: float) -> Array:
 
 
 def _around(ranges: Floats, more: Floats) -> Floats:
-    """Return the ranges (low, high) that hold both."""
+    """Return the ranges (low, high) of WeiPer's histograms that hold both."""
     lows = np.minimum(ranges[:, 0], more[:, 0])
     highs = np.maximum(ranges[:, 1], more[:, 1])
     return np.stack([lows, highs], axis=1)

@@ -246,7 +246,7 @@ def _file(path: str, root: str) -> File:
 
 
 def _within(path: str, root: str) -> str:
-    """Return the path of a file from a folder on, with / between names on every system."""
+    """Return the path of a table's file within its data set, with / on every system."""
     if is_address(path):
         return path.removeprefix(root).lstrip("/")
     return Path(os.path.relpath(path, root)).as_posix()
