@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from typica.errors import FormatError, InputError, about
+from typica.errors import FormatError, InputError
 from typica.files import digest_of
 from typica.store import State, storable
 
@@ -118,13 +117,3 @@ _KEYS = tuple(field.name for field in dataclasses.fields(Origin))
 _NEEDED = tuple(
     field.name for field in dataclasses.fields(Origin) if field.default is dataclasses.MISSING
 )
-
-
-def check_origin(path: str | os.PathLike[str], found: Origin | None, wanted: Origin | None) -> None:
-    """Raise if the origin that was found is another than the wanted one; None is let through.
-
-    path: of the features that it was found with, for the message.
-    """
-    if wanted is not None:
-        with about(os.fspath(path)):
-            wanted.check_same(found)

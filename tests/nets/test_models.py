@@ -16,7 +16,7 @@ import typica
 from typica.bank import Bank, BankWriter
 from typica.data import Preprocessing
 from typica.nets import FeatureExtractor, GraphExtractor, OnnxExtractor, open_model, reopen, zoo
-from typica.origin import Origin, check_origin
+from typica.origin import Origin
 
 
 @pytest.fixture
@@ -241,13 +241,13 @@ def test_a_model_is_opened_again_with_its_head_and_its_code(here, monkeypatch):
         writer.write({"features": opened.extractor(x).features.numpy()})
         assert writer.finish().origin == origin
     found = Bank.open("rows").origin
-    check_origin("rows", found, origin)
+    origin.check_same(found)
     for key, other in (("head", "b"), ("code", "0" * 64)):
         with pytest.raises(
             typica.InputError,
-            match=rf"rows: features of another network, {key} '.*' in place of '{other}'",
+            match=rf"features of another network, {key} '.*' in place of '{other}'",
         ):
-            check_origin("rows", found, dataclasses.replace(origin, **{key: other}))
+            dataclasses.replace(origin, **{key: other}).check_same(found)
     (here / "twos.py").write_text(TWO_HEADS.replace("self.body(x)", "-self.body(x)"))
     monkeypatch.delitem(sys.modules, "twos")
     with pytest.raises(

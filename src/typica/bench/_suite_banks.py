@@ -45,7 +45,6 @@ from typica.nets import (
     open_model,
     transform_for,
 )
-from typica.origin import check_origin
 from typica.progress import note, work
 
 Arrays = dict[str, AnyArray]
@@ -237,7 +236,8 @@ class _SuiteJob:
         """Return a set's features: as they are in a bank or a feature file, else of its images."""
         if not place.holds_images:
             file = open_features(place.path)
-            check_origin(place.path, file.origin, self.opened.origin(self.transform))
+            with about(str(place.path)):
+                self.opened.origin(self.transform).check_same(file.origin)
             return _Set(file)
         images = self._images(name, place)
         folder = self._folder(name, images)

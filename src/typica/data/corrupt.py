@@ -1,4 +1,4 @@
-"""Strangers made of known images, to choose a detector where no others are at hand.
+"""Images that are corrupted or mixed: strangers made of known ones, to choose a detector by.
 
 Each function takes uint8 images, (n, h, w, 3) or greys (n, h, w, 1), and a seed, and returns as
 many: image i of the result depends on image i, the seed and i alone. The input is never written to.
@@ -182,7 +182,7 @@ def corrupted_versions(pixels: Pixels, labels: AnyArray | None, seed: int = 0) -
 
 
 def _partners_to_mix(labels: AnyArray, seed: int) -> NDArray[np.int64]:
-    """Return for each image that is corrupted by `mixed` its partner, one with another label."""
+    """Return which image each one is mixed with where it is corrupted so: of another label."""
     order = np.argsort(labels, kind="stable")
     ordered = labels[order]
     first = np.searchsorted(ordered, labels, side="left")

@@ -36,7 +36,7 @@ from typica.files import existing, reading
 from typica.head import Head
 from typica.kinds import STORED, Kind, check_kind, kind_of, wrong_kind
 from typica.labels import class_names
-from typica.origin import Origin, check_origin
+from typica.origin import Origin
 
 ENDINGS = (*ARRAY_READERS, ".parquet", ".csv")
 
@@ -93,7 +93,9 @@ class FeatureFile:
         self, origin: Origin | None = None, *, logits: bool = False, groups: str | None = None
     ) -> Features:
         """Read the features; see `read_features`."""
-        check_origin(self.path, self.origin, origin)
+        if origin is not None:
+            with about(os.fspath(self.path)):
+                origin.check_same(self.origin)
         with reading(self.path, "not a file of features that can be read"):
             found = _read_table(self.path, self.notes, groups)
             found.check(self.path)

@@ -177,7 +177,7 @@ def strangest(judged: JudgedStream, limit: int) -> Any:
 
 
 def _write_file(judged: JudgedStream, path: str) -> None:
-    """Write all verdicts on tables to one file, which appears when all is done."""
+    """Write what `scale.score` judges to one file, which appears when all is done."""
     if path.endswith(".parquet"):
         parquet = need("pyarrow.parquet", "parquet")
         with atomic_path(path) as temporary, parquet.ParquetWriter(temporary, judged.schema) as out:
