@@ -40,7 +40,7 @@ _LEAST_BYTES = 2**22  # of rows that are worth a thread
 _MOST_THREADS = 4  # more do not read memory faster
 _CENTRED_BYTES = 2**25
 _SAMPLE_ROWS = 2**10
-_SAMPLE_ROWS_AT_ONCE = 2**7  # few, so that memory is used again and not asked for
+_SAMPLE_ROWS_AT_ONCE = 2**5  # few, so that memory is used again and not asked for
 _BY_CLASS = ("_counts", "_sums", "_shift", "_squares", "_samples")  # arrays of one row per class
 
 
@@ -400,11 +400,14 @@ class Moments:
         sample = np.union1d(
             first_rows_of_classes(codes), np.arange(0, len(Z), -(-len(Z) // _SAMPLE_ROWS))
         )
-        norms = []
+        norms = np.empty(len(sample))
+        memory = np.empty((_SAMPLE_ROWS_AT_ONCE, Z.shape[1]))
         for start in range(0, len(sample), _SAMPLE_ROWS_AT_ONCE):
-            rows = Z[sample[start : start + _SAMPLE_ROWS_AT_ONCE]].astype(np.float64)
-            norms.append(np.vecdot(rows, rows))
-        squares: Any = np.bincount(codes[sample], weights=np.concatenate(norms))
+            some = slice(start, start + _SAMPLE_ROWS_AT_ONCE)
+            rows = memory[: len(sample[some])]
+            rows[:] = Z[sample[some]]
+            np.vecdot(rows, rows, out=norms[some])
+        squares: Any = np.bincount(codes[sample], weights=norms)
         self._squares = squares
         self._samples = np.bincount(codes[sample]).astype(np.int64)
 

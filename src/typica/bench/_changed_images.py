@@ -1,4 +1,4 @@
-"""Near-OOD inputs without OOD data: a bank's images, corrupted and mixed, by its own network."""
+"""Near-OOD features without OOD data: what a bank's own network makes of changed images of it."""
 
 from __future__ import annotations
 

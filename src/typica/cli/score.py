@@ -250,7 +250,7 @@ def _score_images(
 
 
 def _file_of(groups: str | None) -> AnyArray | None:
-    """Return the groups that the command's file lists, where its inputs have no columns."""
+    """Return the groups of `--groups FILE`, where the inputs have no columns."""
     return None if groups is None else read_labels(groups)
 
 
