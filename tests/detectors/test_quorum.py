@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 from helpers.data import Data, make_data
 from helpers.real import REAL
+from hypothesis import given
+from hypothesis import strategies as st
 
 import typica
 from typica import Head, Mahalanobis, Quorum
 from typica.bench import make_detectors
+from typica.detectors._kept_rows import _least_keys
 from typica.detectors.quorum import Geometry, turned, witnesses
 
 # The reference: nothing of it is Typica's.
@@ -370,3 +373,17 @@ def test_rows_are_turned_where_the_columns_are_axes_already(sign):
     rotation = turned(np.eye(5), leading)
     np.testing.assert_allclose(rotation.T @ rotation, np.eye(5), atol=1e-14)
     np.testing.assert_allclose(rotation[:, :2], leading, atol=0)
+
+
+@given(
+    st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 9), min_size=1, max_size=60),
+    st.integers(1, 40),
+)
+def test_the_least_keys_are_those_of_all_keys_sorted(given_keys, limit):
+    """However many are equal, where only the smallest are sorted."""
+    keys = np.array(given_keys, dtype=np.uint64)
+    wanted = sorted(set(given_keys))[:limit]
+    least, first, counts = _least_keys(keys, limit)
+    assert least.tolist() == wanted
+    assert first.tolist() == [given_keys.index(key) for key in wanted]
+    assert counts.tolist() == [given_keys.count(key) for key in wanted]

@@ -169,7 +169,7 @@ def _head_of_file(path: Path) -> Head:
 
 
 def find_head(path: Location | None, features: Source) -> Head | None:
-    """Read the head to some data from its file or, where none is given, from the bank it lies in.
+    """Read the head of features from its own file or, where none is given, from their bank.
 
     A bank's class names are the head's own where there are as many. None without either.
     """
@@ -187,7 +187,7 @@ def has_logits(path: Source) -> bool:
 
 
 def _notes(path: Path) -> Notes | None:
-    """Return the notes beside features: a bank, or what a .parquet file says of itself."""
+    """Return the notes beside features: a bank, a .parquet file's own; None for other files."""
     if path.is_dir():
         if kind_of(path) == Kind.RESULT:
             raise wrong_kind(path, "features", "pass a file of features, or a bank")
