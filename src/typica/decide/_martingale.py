@@ -93,29 +93,29 @@ class Wealth:
         bins = (p * BINS).astype(np.intp)  # p = 1 is clipped into the last bin
         table, logarithms = bet_table()
         self._look_for_start(np.cumsum(np.take(logarithms, bins, axis=1, mode="clip"), axis=1))
-        n, size = len(p), min(len(p), BLOCK)
-        blocks = -(-n // size)
-        factors = np.ones((len(BETS), blocks * size))
-        factors[:, :n] = np.take(table, bins, axis=1, mode="clip")
+        starts = range(0, len(p), BLOCK)
+        factors = np.take(table, bins, axis=1, mode="clip")
+        return np.concatenate([self._stake(factors[:, start : start + BLOCK]) for start in starts])
+
+    def _stake(self, factors: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Multiply the stakes by up to BLOCK factors of each bet; return the wealth after each.
+
+        stake_t = P_t (stake_0 + sum over s <= t of added_s / P_(s-1)), P the product of factors.
+        """
+        n = factors.shape[1]
         t = np.arange(self.steps + 1, self.steps + n + 1, dtype=np.float64)
         reserve = PATIENCE / (t + PATIENCE)
-        added = np.zeros(blocks * size)
-        added[:n] = reserve / (t - 1 + PATIENCE) / len(BETS)
-
-        # Within a block, stake_t = P_t (stake_0 + sum over s <= t of added_s / P_(s-1)), P the
-        # product of the factors.
-        shape = (len(BETS), blocks, size)
+        added = reserve / (t - 1 + PATIENCE) / len(BETS)
         with np.errstate(over="ignore"):
-            products = np.cumprod(factors.reshape(shape), axis=2)
-            sums = np.empty(shape)
-            sums[:, :, 0] = added[::size]
-            np.divide(added.reshape(blocks, size)[:, 1:], products[:, :, :-1], out=sums[:, :, 1:])
-            np.cumsum(sums, axis=2, out=sums)
-            for block in range(blocks):
-                sums[:, block] += self._stakes[:, None]
-                self._stakes = np.minimum(products[:, block, -1] * sums[:, block, -1], RICH)
-            sums *= products
-            path = reserve + sums.sum(axis=0).ravel()[:n]
+            products = np.cumprod(factors, axis=1)
+            stakes = np.empty(factors.shape)
+            stakes[:, 0] = added[0]
+            np.divide(added[1:], products[:, :-1], out=stakes[:, 1:])
+            np.cumsum(stakes, axis=1, out=stakes)
+            stakes += self._stakes[:, None]
+            stakes *= products
+            path = reserve + stakes.sum(axis=0)
+        self._stakes = np.minimum(stakes[:, -1], RICH)
         self.steps += n
         return np.asarray(np.minimum(path, RICH))
 

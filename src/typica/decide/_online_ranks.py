@@ -26,7 +26,8 @@ from typica.store import State, storable
 CHUNK = 1024  # scores ranked at a time
 CELLS = 2**13  # values kept
 BLOCK = 64  # of these, compared pair by pair
-_BEFORE = np.tri(BLOCK, k=-1, dtype=np.bool_)
+_WORD = np.uint64  # of BLOCK bits
+_EARLIER = np.packbits(np.tri(BLOCK, k=-1, dtype=np.bool_)).view(_WORD)  # bits of those before each
 
 
 @storable("online_ranks")
@@ -46,9 +47,8 @@ class OnlineRanks:
         self.cells = cells
         self.rng = np.random.default_rng(seed)
         self._values: NDArray[np.float64] = np.empty(0)
-        self._counts: NDArray[np.int64] = np.zeros(
-            1, dtype=np.int64
-        )  # gap, value, gap, ..., value, gap
+        # gap, value, gap, ..., value, gap
+        self._counts: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
         self.n = 0
         # In random order: which of many calibration scores are kept must not depend on their size.
         shuffled = self.rng.permutation(np.asarray(calibration, dtype=np.float64))
@@ -140,9 +140,8 @@ def earlier(keys: AnyArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     first = np.empty(n, dtype=np.int16)  # the rank of each key, equal for equal keys
     first[order] = first_of_group
     equal = np.empty(n, dtype=np.int64)
-    equal[order] = (
-        np.arange(n) - first_of_group
-    )  # a stable sort keeps equal keys in the order of arrival
+    # A stable sort keeps equal keys in the order of arrival.
+    equal[order] = np.arange(n) - first_of_group
 
     # Smaller keys in earlier blocks: table[b, r] counts those of rank below r in the blocks before
     # b.
@@ -155,6 +154,6 @@ def earlier(keys: AnyArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     padded = np.zeros(blocks * BLOCK, dtype=np.int16)
     padded[:n] = first
     rows = padded.reshape(blocks, BLOCK)
-    before = (rows[:, None, :] < rows[:, :, None]) & _BEFORE
-    smaller += before.view(np.uint8).sum(axis=2, dtype=np.uint8).ravel()[:n]
+    pairs = np.packbits(rows[:, None, :] < rows[:, :, None]).view(_WORD).reshape(blocks, BLOCK)
+    smaller += np.bitwise_count(pairs & _EARLIER).ravel()[:n]
     return smaller, equal
