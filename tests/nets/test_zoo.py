@@ -37,6 +37,8 @@ def random_model(name: str):
     torch.manual_seed(0)
     model = zoo.load(name, weights=None)
     for module in model.modules():
+        if isinstance(module, torch.nn.Conv2d):
+            torch.nn.init.kaiming_normal_(module.weight)  # or what is seen fades in a deep network
         if isinstance(module, torch.nn.BatchNorm2d):
             for tensor, low in (
                 (module.weight, 0.5),
@@ -68,13 +70,12 @@ def test_features_and_logits_come_out(name):
     side = min(transform.crop, 64)
     x = dataclasses.replace(transform, resize=side, crop=side)(photos)
     batch = FeatureExtractor(random_model(name))(x)
-    assert batch.features.shape == (2, PUBLISHED[name][1]) and batch.logits.shape == (
-        2,
-        PUBLISHED[name][2],
-    )
-    assert torch.isfinite(batch.logits).all() and not torch.allclose(
-        batch.features[0], batch.features[1]
-    )
+    _, width, classes = PUBLISHED[name]
+    assert batch.features.shape == (2, width)
+    assert batch.logits.shape == (2, classes)
+    assert torch.isfinite(batch.logits).all()
+    first, second = batch.features
+    assert (first - second).norm() > 0.01 * first.norm()
 
 
 # References: the same networks as plain functions of a state dict
