@@ -55,6 +55,27 @@ def is_traced(x: Array) -> bool:
     return x.shape[0] is None
 
 
+def surely_all(condition: Array) -> bool:
+    """Tell whether a condition holds everywhere, and False where it costs something to look.
+
+    So it does on another device, and there is nothing to look at while code is traced.
+
+    >>> surely_all(np.array([True, True]))
+    True
+    """
+    if is_numpy(condition):
+        return bool(condition.all())
+    if not array_api_compat.is_torch_array(condition) or condition.device.type != "cpu":
+        return False
+    torch = sys.modules["torch"]
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return False
+    try:
+        return bool(condition.all())
+    except RuntimeError:  # of vmap, which traces as well
+        return False
+
+
 def to_numpy(x: Any) -> AnyArray:
     """Return `x` as a NumPy array, without a copy where possible; gradients are left behind.
 

@@ -6,12 +6,13 @@ their input.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import AnyArray, Array, is_numpy, like, namespace
+from typica.arrays import AnyArray, Array, is_numpy, like, namespace, surely_all
 
 Floats = NDArray[np.float64]
 
@@ -99,24 +100,28 @@ def polar(X: Array) -> tuple[Array, Array]:
 def directed(Z: Array) -> tuple[Array, Array, Array]:
     """Return rows directed as those of Z, their lengths, and which are zero (of length 1 here).
 
-    A row whose squares overflow or underflow is rescaled, the others stay as they are. The lengths
-    are safe to divide by, and no NaN enters their gradient.
+    A row whose squares could overflow or underflow is rescaled, the others stay as they are. The
+    lengths are safe to divide by, and no NaN enters their gradient.
     """
     xp = namespace(Z)
     info = xp.finfo(Z.dtype)
+    least, most = info.smallest_normal / info.eps, info.max
     squares = _sum_of_squares(Z)
-    risky = ~((squares > info.smallest_normal / info.eps) & (squares < info.max))
-    if not is_numpy(Z) or risky.any():  # NumPy alone can tell for nothing that no row is
-        largest = xp.max(xp.abs(Z), axis=1)
-        Z = Z / xp.where(risky & (largest > 0), largest, xp.ones_like(largest))[:, None]
-        squares = _sum_of_squares(Z)
-    zero = squares == 0
-    return Z, xp.sqrt(xp.where(zero, xp.ones_like(squares), squares)), zero
+    if surely_all((squares > least) & (squares < most)):
+        return Z, xp.sqrt(squares), squares == 0
+    largest = xp.max(xp.abs(Z), axis=1)
+    zero = largest == 0
+    usual = (largest >= math.sqrt(least)) & (largest <= math.sqrt(most / Z.shape[1]))
+    one = xp.ones_like(largest)
+    Z = Z / xp.where(usual | zero, one, largest)[:, None]
+    return Z, xp.sqrt(xp.where(zero, one, _sum_of_squares(Z))), zero
 
 
 def _sum_of_squares(Z: Array) -> Array:
+    if not is_numpy(Z):  # whose vecdot is many small products, and slow, as PyTorch's is
+        return namespace(Z).sum(Z * Z, axis=1)
     with np.errstate(over="ignore", under="ignore"):
-        return namespace(Z).vecdot(Z, Z)
+        return np.vecdot(Z, Z)
 
 
 def row_max(S: Array) -> Array:

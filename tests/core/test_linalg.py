@@ -53,6 +53,43 @@ def test_a_row_that_overflows_leaves_the_others_as_they_are(make):
     assert np.isfinite(np.asarray(beside[1])).all()
 
 
+WAYS_TO_TRACE = {
+    "compile": lambda f, X: torch.compile(f, fullgraph=True, backend="eager")(X),
+    "jit": lambda f, X: torch.jit.trace(f, torch.ones(3, 4))(X),
+    "vmap": lambda f, X: torch.func.vmap(f)(X[None])[0],
+    "export": lambda f, X: torch.export.export(Called(f), (torch.ones(3, 4),)).module()(X),
+}
+
+
+class Called(torch.nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, X):
+        return self.function(X)
+
+
+@pytest.mark.parametrize("way", WAYS_TO_TRACE)
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore::UserWarning")
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_what_is_traced_on_usual_rows_holds_for_all_others(way):
+    rows = [[3.0, 4.0, 0.0, 0.0], [1e30, 1e30, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]
+    got = WAYS_TO_TRACE[way](lambda X: max_cosine(X, torch.eye(4)), torch.tensor(rows))
+    np.testing.assert_allclose(got, [0.8, 0.5**0.5, -1], rtol=1e-6)
+
+
+def test_the_gradient_is_one_whether_rows_are_usual_or_not():
+    calm = torch.tensor([[3.0, 4.0], [0.5, 1.5]], requires_grad=True)
+    mixed = torch.tensor([[3.0, 4.0], [0.5, 1.5], [0.0, 0.0]], requires_grad=True)
+    for rows in (calm, mixed):
+        max_cosine(rows, torch.eye(2)).sum().backward()
+    np.testing.assert_allclose(mixed.grad[:2], calm.grad, rtol=1e-6)
+    assert mixed.grad[2].tolist() == [0, 0]
+
+
 def test_principal_axes_leave_out_what_rounding_leaves():
     rng = np.random.default_rng(0)
     flat = rng.normal(size=(50, 2)) @ rng.normal(size=(2, 5))

@@ -278,7 +278,7 @@ class FeatureExtractor:
         if self._from_head:
             if call is None:
                 raise self._no_head(ran)
-            found[PENULTIMATE] = self._reduced(as_tokens(call.input), PENULTIMATE)
+            found[PENULTIMATE] = self._head_input(call)
         for name in self.layers:
             if name not in found:
                 raise InputError(
@@ -287,6 +287,12 @@ class FeatureExtractor:
                 )
         layers = {name: found[name] for name in self.layers}
         return Extraction(layers[self.layers[-1]], self._logits(call, output), layers)
+
+    def _head_input(self, call: Call) -> Tensor:
+        """Return what the head was given, one row per input."""
+        if call.input.ndim == 2:  # a copy already
+            return call.input
+        return self._reduced(as_tokens(call.input), PENULTIMATE)
 
     def _logits(self, call: Call | None, output: Any) -> Tensor | None:
         """Return what the head gave, one row per input, or the model's own logits without one."""
