@@ -31,6 +31,8 @@ from sklearn.preprocessing import (
 import typica
 from typica import CTM, CW, InputError, store
 from typica.detectors import final_detector
+from typica.store._decoder import Decoder
+from typica.store._encoder import Encoder
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -293,8 +295,8 @@ def test_values_of_every_kind_round_trip():
         "list": [1, [np.inf]], "array": np.arange(6.0).reshape(2, 3).T, "big": np.arange(3, dtype=">f4"),
         "strings": np.array(["a", "longer"]), "scalar": np.float32(0.5), "empty": np.zeros((0, 3)), "zero-d": np.array(3.0),
     }  # fmt: skip
-    encoder = store._Encoder()
-    back = store._Decoder(encoder.tensors, 0).value(json.loads(json.dumps(encoder.node(values))))
+    encoder = Encoder()
+    back = Decoder(encoder.tensors, 0).value(json.loads(json.dumps(encoder.node(values))))
     assert list(back) == list(values)
     for key, value in values.items():
         if isinstance(value, np.ndarray):
@@ -359,7 +361,7 @@ def test_a_failed_write_leaves_the_old_file(data: Data, tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(store, "save_file", full)
+    monkeypatch.setattr("typica.store._file.save_file", full)
     with pytest.raises(typica.InputError, match=r"ctm\.safetensors: the disk is full \(No space"):
         detector.save(path)
     assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]

@@ -20,8 +20,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import typica
-from typica.detectors import KNN, LOF, Ensemble, IsolationForest, NNGuide, _search
-from typica.detectors._search import Search, kth_by_product
+from typica.detectors import (
+    KNN,
+    LOF,
+    Ensemble,
+    IsolationForest,
+    NNGuide,
+    _search,
+    _search_bound,
+    _search_on_device,
+)
+from typica.detectors._search import Search
+from typica.detectors._search_on_device import kth_by_product
 from typica.head import Head
 from typica.threads import blas
 
@@ -178,8 +188,10 @@ def test_knn_properties(train, Z, k, scale):
 @pytest.fixture
 def small_steps(monkeypatch):
     """Make small data cross many blocks, tiles, samples and threads."""
-    for name, value in {"QUERIES": 16, "TILE": 64, "SAMPLE": 100, "FEW": 8}.items():
-        monkeypatch.setattr(_search, name, value)
+    monkeypatch.setattr(_search, "QUERIES", 16)
+    monkeypatch.setattr(_search, "FEW", 8)
+    monkeypatch.setattr(_search_bound, "TILE", 64)
+    monkeypatch.setattr(_search_bound, "SAMPLE", 100)
     monkeypatch.setattr(_search, "blas_threads", lambda: 2)
 
 
@@ -339,10 +351,10 @@ def test_blas_has_its_threads_back_after_a_search(small_steps):
     assert [library["num_threads"] for library in blas().info()] == before
 
 
-@pytest.mark.parametrize("tile", [8, 2048])
+@pytest.mark.parametrize("rows", [64, 2**14])
 @pytest.mark.parametrize("xp", [np, torch, array_api_strict])
-def test_search_on_other_devices(xp, tile, monkeypatch):
-    monkeypatch.setattr(_search, "TILE", tile)
+def test_search_on_other_devices(xp, rows, monkeypatch):
+    monkeypatch.setattr(_search_on_device, "ROWS", rows)
     rng = np.random.default_rng(0)
     bank, Q = (
         rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in rng.normal(size=(2, 300, 5))

@@ -42,7 +42,8 @@ from typica.detectors._bases import SUBSAMPLE, RowsDetector, check_k, in_blocks
 from typica.detectors._index import LEAST_ROWS
 from typica.detectors._ivfpq import INDEX as CODED
 from typica.detectors._ivfpq import Codes, Quantiser
-from typica.detectors._search import Search, kth_by_product
+from typica.detectors._search import Search
+from typica.detectors._search_on_device import kth_by_product
 from typica.errors import InputError, InputWarning, border, warn
 from typica.extras import need
 from typica.linalg import paired_distances, units
