@@ -126,7 +126,7 @@ def closest(name: str, names: Iterable[str], most: int = 3, cutoff: float = 0.5)
 
 @contextlib.contextmanager
 def in_shell() -> Iterator[None]:
-    """Let errors within the block name the options of the command line."""
+    """Let the text of errors within the block name options of the command line: `argument`."""
     token = _typed.set(True)
     try:
         yield

@@ -155,6 +155,7 @@ def read_head(path: Location) -> Head:
 
 
 def _head_of_file(path: Path) -> Head:
+    """Return the head that a file of data holds, `read_head`'s: a weight and maybe a bias."""
     _check_readable(path, Kind.HEAD, "a head")
     found = read_arrays(path) if path.suffix.lower() in ARRAY_READERS else {}
     arrays = {name.rpartition(".")[2]: array for name, array in found.items()}

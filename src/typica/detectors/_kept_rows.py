@@ -129,4 +129,5 @@ def _least_keys(keys: Keys, limit: int) -> tuple[Keys, NDArray[np.int64], NDArra
 
 
 def _class_keys(classes: Labels) -> Keys:
+    """Return keys of classes, by which it is drawn which of Quorum's rows are kept."""
     return text_keys(str(name) for name in classes)

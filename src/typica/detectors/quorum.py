@@ -120,7 +120,7 @@ class Terms(NamedTuple):
 
 
 def shrunk_covariance(moments: Moments) -> Floats:
-    """Return S = 0.9 Sw + 0.1 tr(Sw)/m I, or say that the rows have no covariance.
+    """Return Quorum's S = 0.9 Sw + 0.1 tr(Sw)/m I, or say that the rows have no covariance.
 
     >>> shrunk_covariance(Moments(scatter=True).add([[0.0, 0.0], [2.0, 0.0]]))
     array([[1.9, 0. ],

@@ -15,8 +15,8 @@ from typica.errors import InputError, about
 from typica.extras import need
 from typica.keys import row_keys
 from typica.scale._columns import Columns, take
-from typica.scale._files import IPC, IPC_STREAM, NO_VALUE, PARQUET, open_file
-from typica.scale._parts import Part, reading_table
+from typica.scale._files import IPC, IPC_STREAM, NO_VALUE, PARQUET, open_file, reading_table
+from typica.scale._parts import Part
 
 BATCH_BYTES = 2**25  # of features that are read and worked on at a time
 _MOST_ROWS = 2**16

@@ -16,6 +16,7 @@ from typica.bank import Bank
 from typica.data import holds_images
 from typica.errors import InputError, reason_of
 from typica.extras import need
+from typica.files import reading
 
 PARQUET, IPC, IPC_STREAM = "parquet", "ipc", "ipc stream"
 FORMATS = {
@@ -89,6 +90,14 @@ def _holds_tables(folder: Path) -> bool:
     if first is None:
         return False
     return FORMATS[first.suffix.lower()] != PARQUET or not holds_images(first)
+
+
+def reading_table(file: File) -> Any:
+    """Say that a file of a table is at fault, by its path, where it cannot be read."""
+    what = "not a whole Parquet file" if file.format == PARQUET else "not a whole Arrow file"
+    if is_address(file.path):
+        what += " that can be reached"
+    return reading(file.path, what)
 
 
 def open_file(path: str) -> Any:

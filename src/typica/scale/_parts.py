@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from typica.errors import InputError, about
 from typica.extras import need
-from typica.files import reading
-from typica.scale._files import IPC, IPC_STREAM, PARQUET, File, is_address, open_file
+from typica.scale._files import IPC, IPC_STREAM, PARQUET, File, open_file, reading_table
 from typica.threads import in_threads
 
 PART_BYTES = 2**28  # of the columns that are read, unpacked; a larger row group is a part by itself
@@ -67,14 +66,6 @@ def outline_files(files: Sequence[File]) -> list[Outline]:
 def _outline(file: File) -> Outline:
     with reading_table(file):
         return _OUTLINES[file.format](file)
-
-
-def reading_table(file: File) -> Any:
-    """Say that a file is at fault, by its path, where it cannot be read."""
-    what = "not a whole Parquet file" if file.format == PARQUET else "not a whole Arrow file"
-    if is_address(file.path):
-        what += " that can be reached"
-    return reading(file.path, what)
 
 
 def _outline_parquet(file: File) -> Outline:

@@ -194,6 +194,7 @@ def _given_labels(labels: Any, columns: set[str]) -> AnyArray | None:
 
 
 def _constants(outline: Outline) -> list[str]:
+    """Return the columns of a table that stand in the path of its file."""
     return [name for name, _ in outline.file.constants]
 
 

@@ -149,7 +149,8 @@ def read_served(name: str, path: Path, network: Network, before: Served | None =
     served = partial(Served, name, path, estimator, digest)
     origin = origin_of(estimator)
     if before is not None and before.network is not None:
-        if origin == origin_of(before.estimator) and _same_layers(before.estimator, estimator):
+        same_layers = reads_layers(before.estimator) == reads_layers(estimator)
+        if origin == origin_of(before.estimator) and same_layers:
             return served(before.network)
         if origin is None:
             raise InputError("it was fitted on features, and images are taken; start anew for it.")
@@ -181,7 +182,3 @@ def _servers_copy(path: Path) -> Iterator[Path]:
         copy = Path(folder) / path.name
         shutil.copyfile(path, copy)
         yield copy
-
-
-def _same_layers(one: Any, other: Any) -> bool:
-    return reads_layers(one) == reads_layers(other)

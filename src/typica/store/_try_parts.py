@@ -45,6 +45,7 @@ def _check_stored_pipeline(pipeline: Any) -> None:
 
 
 def _width(step: Any) -> int | None:
+    """Return how many features a stored step takes, if it says so."""
     width: int | None = getattr(step, "n_features", None)
     return getattr(step, "n_features_in_", None) if width is None else width
 

@@ -139,6 +139,8 @@ def _largest(sql: Dialect) -> str:
 
 
 def _msp(temperature: float) -> Score:
+    """Return MSP as SQL."""
+
     def score(sql: Dialect) -> str:
         return f"1 / {_exponentials(sql, temperature)}"
 
@@ -146,6 +148,8 @@ def _msp(temperature: float) -> Score:
 
 
 def _energy(temperature: float) -> Score:
+    """Return Energy as SQL."""
+
     def score(sql: Dialect) -> str:
         logarithm = f"ln({_exponentials(sql, temperature)})"
         return f"top + {sql.number(temperature)} * {logarithm}"
@@ -154,6 +158,7 @@ def _energy(temperature: float) -> Score:
 
 
 def _max_logit(temperature: float) -> Score:
+    """Return MaxLogit as SQL."""
     return _largest
 
 
