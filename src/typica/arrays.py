@@ -97,7 +97,7 @@ def array_text(value: Any) -> str | None:
     ('array of 150 x 384', None)
     """
     shape = getattr(value, "shape", None)
-    return None if shape is None else f"array of {' x '.join(map(str, shape))}"
+    return None if not shape else f"array of {' x '.join(map(str, shape))}"
 
 
 def like(a: AnyArray, Z: Array) -> Array:

@@ -2,9 +2,9 @@
 
 import warnings
 
-from typica.decide import ConformalDetector, Judgement
+from typica.decide import ConformalDetector, Judgement, fingerprint
 
-__all__ = ["ConformalDetector", "Judgement"]
+__all__ = ["ConformalDetector", "Judgement", "fingerprint"]
 
 warnings.warn(
     "typica.conformal is now typica.decide; the old name goes with version 0.3.",

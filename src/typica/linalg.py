@@ -151,16 +151,35 @@ def squares_to_nearest(U: Array, V: Array) -> Array:
     >>> squares_to_nearest(np.array([[3.0, 4.0], [9.0, 9.0]]), np.array([[0.0, 0.0], [9.0, 8.0]]))
     array([25.,  1.])
     """
-    xp = namespace(U)
-    closest = xp.argmax(U @ V.T - xp.vecdot(V, V) / 2, axis=1)
-    D = U - xp.take(V, closest, axis=0)
-    return xp.vecdot(D, D)
+    return _square_to_largest(U, V, _reaches(U, V))
 
 
 def half_squares(U: Array, V: Array) -> Array:
     """Return minus half the squared distances (n, C) between rows of U (n, r) and V (C, r)."""
+    return _halves(U, _reaches(U, V))
+
+
+def squares_and_halves(U: Array, V: Array) -> tuple[Array, Array]:
+    """Return what `squares_to_nearest` and `half_squares` do, from one product."""
+    reaches = _reaches(U, V)
+    return _square_to_largest(U, V, reaches), _halves(U, reaches)
+
+
+def _reaches(U: Array, V: Array) -> Array:
+    """Return u·v - |v|²/2, which is larger the nearer v is to u."""
+    return U @ V.T - namespace(U).vecdot(V, V) / 2
+
+
+def _square_to_largest(U: Array, V: Array, reaches: Array) -> Array:
+    """Return |u - v|² to the v of largest reach, from the difference: nothing cancels."""
     xp = namespace(U)
-    halves = U @ V.T - xp.vecdot(V, V) / 2 - (xp.vecdot(U, U) / 2)[:, None]
+    D = U - xp.take(V, xp.argmax(reaches, axis=1), axis=0)
+    return xp.vecdot(D, D)
+
+
+def _halves(U: Array, reaches: Array) -> Array:
+    xp = namespace(U)
+    halves = reaches - (xp.vecdot(U, U) / 2)[:, None]
     return xp.where(halves > 0, xp.zeros_like(halves), halves)
 
 

@@ -2,9 +2,9 @@
 
 import warnings
 
-from typica.decide import Monitor
+from typica.decide import Monitor, Rate
 
-__all__ = ["Monitor"]
+__all__ = ["Monitor", "Rate"]
 
 warnings.warn(
     "typica.monitor is now typica.decide; the old name goes with version 0.3.",

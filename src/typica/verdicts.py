@@ -199,10 +199,15 @@ class Verdicts:
 
     @property
     def n_atypical(self) -> int:
-        """How many inputs are rejected."""
+        """How many inputs are rejected; see `n_rejected` where there may be no threshold."""
         if self.typical is None:
             return 0
         return int(np.count_nonzero(~self.typical))
+
+    @property
+    def n_rejected(self) -> int | None:
+        """How many inputs are rejected, None where there is no threshold to judge them by."""
+        return None if self.typical is None else self.n_atypical
 
     def columns(self, names: Sequence[str] = COLUMNS) -> dict[str, AnyArray]:
         """Return those of the named columns that are known, by name."""
@@ -239,8 +244,8 @@ class Verdicts:
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks, what was rejected in colour."""
-        names = list(self.columns())
         few = self[:SHOWN]
+        names = list(few.columns())
         rows = [[getattr(one, name) for name in names] for one in few]
         marked = [i for i, one in enumerate(few) if one.verdict == WORDS[False]]
         left = len(self) - len(few)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import warnings
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -722,23 +723,125 @@ def test_scoring_leaves_the_fingerprint_as_it_was(data: Data):
     assert detector.fingerprint() == before
 
 
+@pytest.fixture
+def stale(data: Data) -> KNN:
+    """A detector whose calibration is that of other parameters."""
+    return KNN(k=5).fit(data.train).calibrate(data.held_out).set_params(k=50)
+
+
+def test_a_stale_calibration_is_neither_stored_nor_told_of(data: Data, stale, tmp_path):
+    stale.save(tmp_path / "d.safetensors")
+    loaded = typica.load(tmp_path / "d.safetensors")
+    for detector in (loaded, stale):
+        with pytest.raises(NotFittedError, match="there is no threshold yet"):
+            detector.predict(data.test)
+        assert "no threshold" in repr(detector) and "no threshold" in detector._repr_html_()
+        assert "threshold" not in typica.decide.describe(detector)
+
+
+def test_a_stale_calibration_says_nothing(data: Data, stale):
+    assert "no threshold" in repr(stale)
+    stale.calibrate(data.held_out).set_params(k=5)
+    with pytest.raises(InputError, match="Monitor: a detector without calibration scores"):
+        typica.Monitor(stale)
+
+
+def test_a_monitor_keeps_the_calibration_that_it_began_with(data: Data):
+    detector = CTM().fit(data.train, data.labels).calibrate(data.held_out)
+    monitor = typica.Monitor(detector)
+    before = monitor.calibration.threshold
+    detector.partial_calibrate(data.ood)
+    assert monitor.calibration.threshold == before != detector.offset_
+
+
+def test_a_calibration_of_another_fit_is_refused(data: Data):
+    one, other = (CTM().fit(data.train + shift, data.labels) for shift in (0.0, 1.0))
+    other.calibrate(data.held_out)
+    with pytest.raises(InputError, match="holds the scores of another fit"):
+        one.set_calibration(other.calibration_)
+    with pytest.raises(InputError, match="holds the scores of another fit"):
+        typica.decide.set_calibration(make_pipeline(one), other.calibration_)
+
+
+def test_the_same_rows_do_not_merge_with_themselves(data: Data):
+    one, other = (CTM().fit(data.train, data.labels).calibrate(data.held_out) for _ in range(2))
+    with pytest.raises(InputError, match="both hold the same scores"):
+        one.calibration_.merge(other.calibration_)
+
+
+@pytest.mark.parametrize("limit", [0, -5, 2.5, "a", True])
+def test_a_limit_of_scores_is_a_count(data: Data, limit):
+    detector = CTM().fit(data.train, data.labels).calibrate(data.held_out)
+    with pytest.raises(InputError, match=r"Calibration\.limit_to: limit=.*; pass an integer of 1"):
+        detector.calibration_.limit_to(limit)
+
+
+def test_predicted_classes_may_be_whole_floats(data: Data):
+    detector = CTM().fit(data.train, data.labels)
+    predicted = np.arange(len(data.held_out)) % 2
+    groups = {name: str(name) for name in range(4)}
+    detector.calibrate(data.held_out, by_class=True, predicted=predicted, groups=groups)
+    classes = np.arange(len(data.ood)) % 2
+    as_floats = detector.p_values(data.ood, predicted=classes.astype(float))
+    np.testing.assert_array_equal(as_floats, detector.p_values(data.ood, predicted=classes))
+    assert (as_floats < 1).any()
+
+
+def test_quantiles_alone_take_in_no_more_scores():
+    detector = typica.load(Path(__file__).parents[1] / "golden" / "quantiles-1.safetensors")
+    with pytest.raises(InputError, match="calibrate again"):
+        detector.partial_calibrate(np.ones((10, detector.n_features)))
+
+
 def test_the_names_of_version_0_1_still_work(data: Data, tmp_path):
     detector = CTM().fit(data.train, data.labels)
     with pytest.deprecated_call(match=r"ConformalDetector is deprecated; call calibrate, p_values"):
         old = typica.ConformalDetector(detector, alpha="0.1", max_scores=64)
     old.calibrate(data.held_out)
+    assert not hasattr(detector, "calibration_")  # which stays as it is
+    assert (old.alpha, old.by_class, old.groups, old.confidence) == ("0.1", False, None, None)
+    detector.calibrate(data.held_out, alpha="0.1").calibration_.limit_to(64)
     assert old.n == len(data.held_out) and old.calibration.samples["all"].kept == 64
     np.testing.assert_array_equal(old.p_values(data.test), detector.p_values(data.test))
     np.testing.assert_array_equal(old.predict(data.test), detector.predict(data.test))
     scores, p, typical = old.judge(data.test)
     np.testing.assert_array_equal(typical, p > 0.1)
     np.testing.assert_array_equal(scores, detector.score_samples(data.test))
-    assert old.discoveries(data.ood, 0.2).any() and old.summary()["detector"] == "ctm"
-    assert old.explain(data.test[:1], bank=data.held_out)[0].examples
+    assert old.discoveries(data.ood, 0.2, "storey").any() and old.summary()["detector"] == "ctm"
+    assert old.summary(0.2, 0.5)["confidence"] == 0.5
+    assert (old.p_values(data.test, True, 0) <= old.p_values(data.test)).all()
+    assert old.explain(data.test[:1], 0.2, bank=data.held_out)[0].examples
+    assert repr(typica.Monitor(old)).startswith("Monitor: 0 inputs")
     old.partial_calibrate(data.held_out)
     assert old.n == 2 * len(data.held_out)
+    typica.save(old, tmp_path / "d.safetensors")
+    assert type(typica.load(tmp_path / "d.safetensors")) is CTM
     old.save(tmp_path / "d.safetensors")
     assert type(typica.load(tmp_path / "d.safetensors")) is CTM
+
+
+@pytest.mark.filterwarnings("ignore:ConformalDetector is deprecated")
+def test_an_alpha_of_version_0_1_leaves_the_confidence_behind(data: Data):
+    detector = CTM().fit(data.train, data.labels)
+    old = typica.ConformalDetector(detector, alpha=0.3, confidence=0.9).calibrate(data.held_out)
+    plain = typica.ConformalDetector(detector, alpha=0.2).calibrate(data.held_out)
+    np.testing.assert_array_equal(old.predict(data.test, 0.2), plain.predict(data.test))
+    assert (old.predict(data.test, 0.2, 0.9) >= plain.predict(data.test)).all()
+    assert old.alpha == 0.3  # two of one detector are two
+
+
+@pytest.mark.filterwarnings("ignore:ConformalDetector is deprecated")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"alpha": 7}, "ConformalDetector: alpha=7"),
+        ({"groups": {0: "a"}}, "ConformalDetector: groups without by_class"),
+        ({"max_scores": 0}, "ConformalDetector: max_scores=0"),
+    ],
+)
+def test_wrong_options_of_version_0_1_are_named(data: Data, options, message):
+    with pytest.raises(InputError, match=message):
+        typica.ConformalDetector(CTM().fit(data.train, data.labels), **options)
 
 
 @pytest.mark.parametrize(

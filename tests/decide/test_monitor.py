@@ -298,7 +298,8 @@ def test_report_and_prometheus():
 def test_bad_input(data: Data):
     detector = CTM().fit(data.train, data.labels)
     with pytest.raises(
-        InputError, match=r"Monitor: a detector without calibration scores; pass held_out inputs"
+        InputError,
+        match=r"Monitor: a detector without calibration scores; calibrate it, or pass held_out",
     ):
         Monitor(detector)
     with pytest.raises(InputError, match=r"Monitor: no calibration scores; pass those of held-out"):

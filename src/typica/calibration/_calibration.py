@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray, to_numpy
 from typica.as_json import json_number
-from typica.calibration._groups import EVERYTHING, Classes, group_rows
+from typica.calibration._groups import EVERYTHING, Classes, class_text, group_rows
 from typica.calibration._levels import Levels
 from typica.calibration._sample import LIMIT, ScoreSample
 from typica.calibration._scores import check_scores
@@ -65,7 +65,7 @@ class Calibration:
             raise InputError("groups without by_class; pass by_class=True as well.")
         self.levels = levels or Levels.of()
         self.by_class = by_class
-        self.taxonomy = {str(name): str(group) for name, group in (groups or {}).items()}
+        self.taxonomy = {class_text(name): str(group) for name, group in (groups or {}).items()}
         self.limit = limit
         self.fingerprint = fingerprint
         self.samples: dict[str, ScoreSample] = {}
@@ -78,6 +78,7 @@ class Calibration:
     ) -> Self:
         """Take in a batch of scores: the rows of `source` from `start` on, else its next ones."""
         scores, classes = self._checked(scores, classes)
+        self._check_complete()
         seen = self.sources.get(source, SeenRows())
         first = seen.end if start is None else start
         spans = joined_rows(source, seen, SeenRows.of(Span(first, first + len(scores))))
@@ -109,17 +110,40 @@ class Calibration:
             raise InputError("by_class or groups differ; calibrate both with the same.")
         if self.limit != other.limit:
             raise InputError(f"limits of {self.limit} and {other.limit} scores; use one limit.")
-        for sample in (*self.samples.values(), *other.samples.values()):
-            sample.check_complete()
+        self._check_complete()
+        other._check_complete()
         if not self.fingerprint or self.fingerprint != other.fingerprint:
             raise InputError(
                 "the two detectors are not known to be equal; calibrate copies of one fitted "
-                "detector."
+                "detector. An Ensemble, which learns from the rows that it is calibrated on, and "
+                "scikit-learn's detectors take all rows in one, by partial_calibrate."
+            )
+        if "" in self.sources and "" in other.sources and self._has_equal_scores(other):
+            raise InputError(
+                "both hold the same scores, and a row that counts twice breaks every guarantee; "
+                "merge calibrations on other rows, or name their data by source."
             )
 
+    def _has_equal_scores(self, other: Calibration) -> bool:
+        """Tell whether another calibration holds the very same scores, several in each group."""
+        if self.samples.keys() != other.samples.keys():
+            return False
+        for group, sample in self.samples.items():
+            if not np.array_equal(sample.ordered, other.samples[group].ordered):
+                return False
+        return any(sample.kept > 1 for sample in self.samples.values())
+
+    def _check_complete(self) -> None:
+        """Refuse quantiles alone, which are all that some files of format 1 have."""
+        for sample in self.samples.values():
+            sample.check_complete()
+
+    @border
     def limit_to(self, limit: int) -> Self:
-        """Keep at most `limit` scores per group from now on."""
-        self.limit = limit
+        """Keep at most `limit` scores per group from now on, 1 or more."""
+        if not isinstance(limit, int | np.integer) or isinstance(limit, bool) or limit < 1:
+            raise InputError(f"limit={limit!r}; pass an integer of 1 or more.")
+        self.limit = int(limit)
         for sample in self.samples.values():
             sample.limit_to(limit)
         self._thresholds = None
@@ -161,8 +185,7 @@ class Calibration:
     @property
     def scores(self) -> NDArray[np.float64]:
         """All the scores that are kept, group after group, each ascending."""
-        for sample in self.samples.values():
-            sample.check_complete()
+        self._check_complete()
         return np.concatenate([sample.ordered for sample in self.samples.values()])
 
     def to_dict(self, levels: Levels | None = None) -> dict[str, Any]:

@@ -55,6 +55,17 @@ def warn_of_pool(rare: Mapping[Any, str], counts: AnyArray, n: int) -> None:
     )
 
 
+def class_text(name: Any) -> str:
+    """Return the name of a class by which it is known, whole numbers as such.
+
+    >>> class_text(3), class_text(3.0), class_text("cat")
+    ('3', '3', 'cat')
+    """
+    if isinstance(name, float) and name.is_integer():
+        return str(int(name))
+    return str(name)
+
+
 def group_rows(classes: Classes, taxonomy: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
     """Yield each group that occurs, and an index of its rows.
 
@@ -70,6 +81,7 @@ def group_rows(classes: Classes, taxonomy: Mapping[str, str]) -> Iterator[tuple[
         yield EVERYTHING, slice(None)
         return
     names, codes = np.unique(classes, return_inverse=True)
-    group_of = np.array([taxonomy.get(str(name), str(name)) for name in names])
+    texts = [class_text(name) for name in names.tolist()]
+    group_of = np.array([taxonomy.get(text, text) for text in texts])
     for group in np.unique(group_of):
         yield str(group), (group_of == group)[codes]

@@ -10,7 +10,7 @@ from typica.cli._option_checks import prints
 from typica.cli._show import complain, console, error_console, write_json
 from typica.cli._verdict_table import atypical_line, more_rows, verdict_table
 from typica.data import RowPrinter
-from typica.decide import describe
+from typica.decide import describe, has_threshold
 from typica.errors import InputError
 from typica.progress import work
 
@@ -53,12 +53,16 @@ def score_tables(wanted: TableScoring, limit: int, json_file: str | None) -> Non
 
 
 def _judged(wanted: TableScoring, limit: int) -> dict[str, Any]:
-    """Judge the rows; return how many, how many of them are atypical, and where or which."""
+    """Judge the rows; return how many, how many of them are atypical, and where or which.
+
+    How many is None where there is no threshold.
+    """
+    decided = has_threshold(wanted.estimator)
     options = {**wanted.columns, **wanted.levels, "only": wanted.only}
     if wanted.output not in (None, "-"):
         done = scale.score(wanted.estimator, wanted.inputs, wanted.output, **options)
         error_console.print(f"wrote {done.path}", markup=False)
-        return {"n": done.n, "rejected": done.rejected, "output": done.path}
+        return {"n": done.n, "rejected": done.rejected if decided else None, "output": done.path}
     with work("scoring", None, "rows/s"):
         judged = scale.judge_stream(wanted.estimator, wanted.inputs, **options)
         if wanted.output is None:
@@ -68,7 +72,7 @@ def _judged(wanted: TableScoring, limit: int) -> dict[str, Any]:
             printer = RowPrinter()
             for batch in judged:
                 printer.write(batch.to_pydict())
-    found = {"n": judged.n, "rejected": judged.rejected}
+    found = {"n": judged.n, "rejected": judged.rejected if decided else None}
     return found if rows is None else found | {"rows": rows.to_pylist()}
 
 

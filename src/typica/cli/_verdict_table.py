@@ -26,8 +26,14 @@ def verdict_table(columns: dict[str, list[Any]]) -> NarrowTable:
     return NarrowTable(made)
 
 
-def atypical_line(rejected: int, total: int, what: str) -> str:
-    """Return the line that a command prints on its verdicts: how many of so many are atypical."""
+def atypical_line(rejected: int | None, total: int, what: str) -> str:
+    """Return the line that a command prints on its verdicts: how many of so many are atypical.
+
+    rejected: None where there is no threshold.
+    """
+    if rejected is None:
+        scored = f"{total} {what} are scored and not judged, as there is no threshold"
+        return f"{scored}; run `typica calibrate` with held-out inputs"
     return f"{rejected} of {total} {what} are atypical, {percent(rejected / total)} %"
 
 

@@ -202,11 +202,13 @@ def _say_written(output: str) -> None:
 def _pipe(judged: Callable[[AnyArray], Verdicts], only: str | None) -> None:
     """Judge the rows of standard input as they arrive, and print each verdict at once."""
     printer = RowPrinter()
-    seen = rejected = 0
+    seen = 0
+    rejected: int | None = 0
     for rows in read_arriving(cast(io.BufferedReader, sys.stdin.buffer)):
         verdicts = replace(judged(rows), row=np.arange(seen, seen + len(rows)))
         seen += len(rows)
-        rejected += verdicts.n_atypical
+        found = verdicts.n_rejected
+        rejected = None if rejected is None or found is None else rejected + found
         printer.write((verdicts if only is None else verdicts.only(only)).table())
     complain(atypical_line(rejected, seen, "rows"), style="")
 
@@ -278,14 +280,14 @@ class _Shown:
         self._show_rows(self.chosen.sort(self.sort))
         if found.groups is not None:
             self._show_groups(found.groups)
-        console.print(atypical_line(found.n_atypical, len(found), self.what))
+        console.print(atypical_line(found.n_rejected, len(found), self.what))
 
     def to_dict(self) -> dict[str, Any]:
         """Return rows and groups as JSON values, with how many there are."""
         listed = self.chosen if self.sort is None else self.chosen.sort(self.sort)
         columns, found = listed.table(), self.verdicts
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        told = {"n": len(found), "rejected": found.n_atypical, "rows": rows}
+        told = {"n": len(found), "rejected": found.n_rejected, "rows": rows}
         if found.groups is None:
             return told
         return told | {"groups": [one._asdict() for one in found.groups]}

@@ -14,7 +14,7 @@ from typica.decide._monitor import Monitor, Rate
 from typica.decide._old_names import ConformalDetector, Judgement
 from typica.decide._open_set import OpenSetClassifier
 from typica.decide._score_lines import read_scores
-from typica.detectors import load_detector, origin_of
+from typica.detectors import has_threshold, load_detector, origin_of
 
 __all__ = [
     "ConformalDetector",
@@ -31,6 +31,7 @@ __all__ = [
     "discoveries",
     "explain",
     "fingerprint",
+    "has_threshold",
     "judge",
     "load_detector",
     "origin_of",

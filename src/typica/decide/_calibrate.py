@@ -63,5 +63,6 @@ def add_scores(estimator: Any, calibration: Calibration, X: Any, **options: Any)
 @border
 def set_calibration(estimator: Any, calibration: Calibration) -> Any:
     """Give a detector or a Pipeline a calibration that was filled elsewhere, and return it."""
-    final_detector(estimator).set_calibration(calibration)
+    detector = final_detector(estimator)
+    detector.set_calibration(calibration, fingerprint=fingerprint(estimator))
     return estimator

@@ -27,7 +27,7 @@ from typica.decide._calibrate import calibrate
 from typica.decide._judge import judge
 from typica.decide._martingale import Wealth
 from typica.decide._online_ranks import CELLS, CHUNK, OnlineRanks
-from typica.detectors import calibration_of, is_pipeline
+from typica.detectors import calibration_of, copy_to_calibrate, final_detector
 from typica.errors import InputError, border
 from typica.metrics import rate_interval
 from typica.store import State, storable
@@ -305,23 +305,20 @@ class Monitor:
 
 def _calibrated(source: Any, held_out: Any) -> tuple[Any, Calibration]:
     """Return the estimator, if there is one, and the scores to begin with."""
+    source = getattr(source, "stored_as", source)  # of an old name, the detector
     if not hasattr(source, "score_samples"):
         return None, _checked(_of_scores(source))
+    source = copy_to_calibrate(source)
     if held_out is not None:
-        source = calibrate(_copy_for_monitor(source), held_out)
+        source = calibrate(source, held_out)
     found = calibration_of(source)
     if found is None:
-        raise InputError("a detector without calibration scores; pass held_out inputs as well.")
-    return source, _checked(found)
-
-
-def _copy_for_monitor(estimator: Any) -> Any:
-    """Return a copy of a detector or Pipeline that a monitor can calibrate without changing it."""
-    copied = copy.copy(estimator)
-    if is_pipeline(estimator):
-        *before, (name, last) = estimator.steps
-        copied.steps = [*before, (name, copy.copy(last))]
-    return copied
+        raise InputError(
+            "a detector without calibration scores; calibrate it, or pass held_out inputs as well."
+        )
+    own = copy.deepcopy(found)  # so that more calibration rows leave the monitor as it is
+    final_detector(source).calibration_ = own
+    return source, _checked(own)
 
 
 def _of_scores(source: Any) -> Calibration:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from typica import store
-from typica.arrays import AnyArray, Array
-from typica.calibration import Calibration
+from typica.arrays import AnyArray, Array, to_numpy
+from typica.calibration import Calibration, Levels
 from typica.decide import _calibrate, _judge
-from typica.detectors import calibration_of, final_detector
-from typica.errors import InputError
+from typica.detectors import calibration_of, copy_to_calibrate, final_detector
+from typica.errors import InputError, border
 from typica.explanation import Explanation
 
 
@@ -34,6 +34,7 @@ class ConformalDetector:
     `Calibration`.
     """
 
+    @border
     def __init__(
         self,
         detector: Any,
@@ -47,28 +48,35 @@ class ConformalDetector:
         warnings.warn(
             "ConformalDetector is deprecated; call calibrate, p_values and judge of the detector.",
             DeprecationWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
-        final_detector(detector)
         if max_scores is not None and (not isinstance(max_scores, int) or max_scores < 1):
             raise InputError(f"max_scores={max_scores!r}; pass an integer of 1 or more, or None.")
-        self.detector = detector
+        if groups is not None and not by_class:
+            raise InputError("groups without by_class; pass by_class=True as well.")
+        Levels.of(alpha, confidence=confidence)  # says what is wrong with them
+        self.detector = copy_to_calibrate(detector)  # as in 0.1, that one stays as it is
+        self.by_class = by_class
+        self.groups = groups
         self.max_scores = max_scores
-        self._options = {"by_class": by_class, "groups": groups}
-        self._options |= {"alpha": alpha, "confidence": confidence}
+        self.alpha = alpha
+        self.confidence = confidence
 
+    @border
     def calibrate(self, X: Any, predicted: Any = None) -> Self:
         """Calibrate the detector; see `Detector.calibrate`."""
-        _calibrate.calibrate(self.detector, X, predicted=predicted, **self._options)
+        _calibrate.calibrate(self.detector, X, predicted=predicted, **self._options())
         return self._limited()
 
+    @border
     def partial_calibrate(self, X: Any, predicted: Any = None) -> Self:
         """Take in one more batch; see `Detector.partial_calibrate`."""
         first = calibration_of(self.detector) is None
-        options = self._options if first else {}
+        options = self._options() if first else {}
         _calibrate.partial_calibrate(self.detector, X, predicted=predicted, **options)
         return self._limited()
 
+    @border
     def merge(self, other: ConformalDetector) -> Self:
         """Take in the calibration of another one; see `Calibration.merge`."""
         self.calibration.merge(other.calibration)
@@ -84,37 +92,85 @@ class ConformalDetector:
         """The number of calibration inputs."""
         return self.calibration.n
 
-    def p_values(self, X: Any, **options: Any) -> Array:
+    @property
+    def stored_as(self) -> Any:
+        """The detector, as which this is stored."""
+        return self.detector
+
+    @border
+    def p_values(
+        self, X: Any, randomised: bool = False, seed: Any = None, predicted: Any = None
+    ) -> Array:
         """Return the p-value of each row; see `Detector.p_values`."""
+        options = {"randomised": randomised, "seed": seed, "predicted": predicted}
         return _judge.p_values(self.detector, X, **options)
 
-    def discoveries(self, X: Any, fdr: Any = 0.1, **options: Any) -> NDArray[np.bool_]:
+    @border
+    def discoveries(
+        self,
+        X: Any,
+        fdr: Any = 0.1,
+        method: Literal["bh", "storey"] = "bh",
+        lam: Any = 0.5,
+        predicted: Any = None,
+    ) -> NDArray[np.bool_]:
         """Return the rows out of distribution; see `Detector.discoveries`."""
-        return _judge.discoveries(self.detector, X, fdr=fdr, **options)
+        options = {"fdr": fdr, "method": method, "lam": lam, "predicted": predicted}
+        return _judge.discoveries(self.detector, X, **options)
 
-    def predict(self, X: Any, alpha: Any = None, **options: Any) -> NDArray[np.int64]:
+    @border
+    def predict(
+        self, X: Any, alpha: Any = None, confidence: Any = None, predicted: Any = None
+    ) -> NDArray[np.int64]:
         """Return +1 where p > alpha and -1 where not."""
-        return np.where(self.judge(X, alpha, **options).typical, 1, -1)
+        return np.where(self.judge(X, alpha, confidence, predicted).typical, 1, -1)
 
-    def judge(self, X: Any, alpha: Any = None, **options: Any) -> Judgement:
+    @border
+    def judge(
+        self, X: Any, alpha: Any = None, confidence: Any = None, predicted: Any = None
+    ) -> Judgement:
         """Return score, p-value and verdict of each row; see `Detector.judge`."""
-        found = _judge.judge(self.detector, X, alpha, **options)
-        if found.p_value is None or found.typical is None:
-            raise InputError("not calibrated; call calibrate with held-out inputs.")
-        return Judgement(found.score, found.p_value, found.typical)
+        calibration, levels = self.calibration, self._levels(alpha, confidence)
+        found = _judge.judge(self.detector, X, predicted=predicted)
+        classes = found.nearest if predicted is None else to_numpy(predicted)
+        offsets = calibration.offsets(found.score, classes if self.by_class else None, levels)
+        p = calibration.p_values(found.score, classes if self.by_class else None)
+        return Judgement(found.score, p, found.score >= offsets)
 
-    def explain(self, X: Any, **options: Any) -> list[Explanation]:
+    @border
+    def explain(
+        self,
+        X: Any,
+        alpha: Any = None,
+        confidence: Any = None,
+        predicted: Any = None,
+        bank: Any = None,
+    ) -> list[Explanation]:
         """Say for each row why it is accepted or rejected; see `Detector.explain`."""
-        return _judge.explain(self.detector, X, **options)
+        options = {"alpha": alpha, "confidence": confidence, "predicted": predicted}
+        return _judge.explain(self.detector, X, bank, **options)
 
-    def summary(self) -> dict[str, Any]:
+    @border
+    def summary(self, alpha: Any = None, confidence: Any = None) -> dict[str, Any]:
         """Return what the calibration amounts to; see `Calibration.to_dict`."""
         final = final_detector(self.detector)
-        return {"detector": final.kind, **self.calibration.to_dict()}
+        told = self.calibration.to_dict(self._levels(alpha, confidence))
+        return {"detector": final.kind, **told}
 
     def save(self, path: Any) -> None:
         """Write the calibrated detector to one file; it loads as that detector."""
         store.save(self.detector, path)
+
+    def _options(self) -> dict[str, Any]:
+        """Return what `calibrate` is told."""
+        levels = {"alpha": self.alpha, "confidence": self.confidence}
+        return {"by_class": self.by_class, "groups": self.groups, **levels}
+
+    def _levels(self, alpha: Any, confidence: Any) -> Levels:
+        """Return the levels asked for; those of the constructor without an alpha."""
+        if alpha is None:
+            return Levels.of(self.alpha, confidence=self.confidence)
+        return Levels.of(alpha, confidence=confidence)
 
     def _limited(self) -> Self:
         if self.max_scores is not None:

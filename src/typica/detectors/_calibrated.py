@@ -88,7 +88,7 @@ class Calibrated(Provisional):
             made.add(check_scores(scored.scores), scored.classes, source)
             made.thresholds()  # says what is wrong with them
             made.fingerprint = self.fingerprint()
-        return self.set_calibration(made)
+        return self._decide_by(made)
 
     @border
     def begin_calibration(
@@ -133,10 +133,19 @@ class Calibrated(Provisional):
         return calibration.add(check_scores(scored.scores), scored.classes, source, start)
 
     @border
-    def set_calibration(self, calibration: Calibration) -> Self:
-        """Decide by a calibration that was filled elsewhere."""
+    def set_calibration(self, calibration: Calibration, *, fingerprint: str | None = None) -> Self:
+        """Decide by a calibration that was filled elsewhere, with scores of this very fit.
+
+        fingerprint: of the Pipeline that ends in this detector, where it does.
+        """
         if not calibration.n:
             raise InputError("there are no held-out rows; pass some.")
+        scored_by = self.fingerprint() if fingerprint is None else fingerprint
+        if calibration.fingerprint not in ("", scored_by):
+            raise InputError(
+                "the calibration holds the scores of another fit; fill one of this detector, by "
+                "begin_calibration and add_scores."
+            )
         calibration.thresholds()  # says what is wrong with them
         return self._decide_by(calibration)
 
@@ -157,7 +166,7 @@ class Calibrated(Provisional):
 
         The length of a stream is not known: only `groups` says which classes are joined.
         """
-        Z = self._ready(X)
+        Z = self._ready(X)  # without what is stale
         made = getattr(self, "calibration_", None)
         if made is None:
             levels = Levels.of(alpha, tpr, confidence)
@@ -266,6 +275,11 @@ class Calibrated(Provisional):
     def _learnt_more(self) -> None:
         for name in (*_DECISIONS, "_decided_with"):
             self.__dict__.pop(name, None)
+
+    def state(self) -> State:
+        """Return what is to be stored: no threshold that other parameters than these gave."""
+        self._drop_stale_decisions()
+        return super().state()
 
     @classmethod
     def from_state(cls, state: State) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from pathlib import Path
 from typing import Any
@@ -63,8 +64,30 @@ def input_head(estimator: Any) -> Head | None:
 
 
 def calibration_of(estimator: Any) -> Calibration | None:
-    """Return the `calibration_` of a Pipeline's detector, or of a detector; None without."""
-    return getattr(final_detector(estimator), "calibration_", None)
+    """Return the `calibration_` of a Pipeline's detector, or of a detector; None without.
+
+    One that was made with other parameters is none.
+    """
+    detector = final_detector(estimator)
+    detector._drop_stale_decisions()
+    return getattr(detector, "calibration_", None)
+
+
+def has_threshold(estimator: Any) -> bool:
+    """Tell whether a fitted detector or Pipeline has a threshold: of `calibrate`, or of `fit`."""
+    detector = final_detector(estimator)
+    calibrated = calibration_of(detector) is not None
+    return calibrated or hasattr(detector, "training_offset_")
+
+
+def copy_to_calibrate(estimator: Any) -> Any:
+    """Return a copy of a detector or Pipeline that can be calibrated while that one stays."""
+    final_detector(estimator)  # says what else it is
+    copied = copy.copy(estimator)
+    if is_pipeline(estimator):
+        *before, (name, last) = estimator.steps
+        copied.steps = [*before, (name, copy.copy(last))]
+    return copied
 
 
 def origin_of(estimator: Any) -> Origin | None:

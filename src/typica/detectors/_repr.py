@@ -22,6 +22,7 @@ PROVISIONAL = (
 
 def summary(detector: Detector) -> str:
     """Return the repr of a fitted detector, as `CTM: 7 classes, 64 features, threshold 0.888`."""
+    detector._drop_stale_decisions()
     classes = getattr(detector, "classes_", None)
     parts = [] if classes is None else [_counted(len(classes), "class", "classes")]
     if detector.n_features is not None:
@@ -31,6 +32,7 @@ def summary(detector: Detector) -> str:
 
 def fitted_card(detector: Detector) -> str:
     """Return what a fitted detector knows and was made with, as HTML."""
+    detector._drop_stale_decisions()
     rows: list[list[object]] = []
     classes = getattr(detector, "classes_", None)
     if classes is not None:

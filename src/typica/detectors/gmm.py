@@ -13,7 +13,6 @@ from __future__ import annotations
 import numpy as np
 
 from typica.arrays import Array, like
-from typica.detectors._bases import overflow_as_minus_infinity
 from typica.detectors.mahalanobis import Mahalanobis
 from typica.linalg import Floats, half_squares, logsumexp
 from typica.store import storable
@@ -51,11 +50,12 @@ class GMM(Mahalanobis):
         self._log_shares = np.log(self.moments_.counts / self.moments_.n)
 
     def _typicality(self, Z: Array) -> Array:
-        return logsumexp(self._log_joint(Z))
+        return logsumexp(self._log_joint(half_squares(self._whitened(Z), like(self._means, Z))))
 
-    def _similarities(self, Z: Array) -> Array:
-        return overflow_as_minus_infinity(self._log_joint, Z)
+    def _of_distances(self, W: Array, squares: Array, halves: Array) -> tuple[Array, Array]:
+        joint = self._log_joint(halves)
+        return logsumexp(joint), joint
 
-    def _log_joint(self, Z: Array) -> Array:
-        """Return log(pi_k exp(-d_k / 2)) for each class, (n, C)."""
-        return half_squares(self._whitened(Z), like(self._means, Z)) + like(self._log_shares, Z)
+    def _log_joint(self, halves: Array) -> Array:
+        """Return log(pi_k exp(-d_k / 2)) for each class, (n, C), by minus half of the d_k."""
+        return halves + like(self._log_shares, halves)

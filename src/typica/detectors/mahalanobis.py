@@ -19,11 +19,13 @@ from __future__ import annotations
 
 from typing import Self
 
+import numpy as np
+
 from typica.arrays import Array, Labels, Rows, like
-from typica.detectors._bases import LearnsClassMeans, ScatterDetector, overflow_as_minus_infinity
+from typica.detectors._bases import LearnsClassMeans, ScatterDetector, nan_as_minus_infinity
 from typica.detectors._shrinkage import SHRINKAGE, fourth_powers, ledoit_wolf, oas
 from typica.errors import InputError
-from typica.linalg import Floats, anchor, half_squares, shrunk_factor, squares_to_nearest
+from typica.linalg import Floats, anchor, shrunk_factor, squares_and_halves, squares_to_nearest
 from typica.store import storable
 from typica.tags import Tags
 
@@ -118,9 +120,18 @@ class Mahalanobis(LearnsClassMeans, ScatterDetector):
         return squares_to_nearest(self._whitened(Z), like(self._means, Z)) / -2
 
     def _similarities(self, Z: Array) -> Array:
-        return overflow_as_minus_infinity(
-            lambda Z: half_squares(self._whitened(Z), like(self._means, Z)), Z
-        )
+        return self._score_and_similarities(Z)[1]
+
+    def _score_and_similarities(self, Z: Array) -> tuple[Array, Array]:
+        with np.errstate(over="ignore", invalid="ignore"):
+            W = self._whitened(Z)
+            squares, halves = squares_and_halves(W, like(self._means, W))
+            scores, similarities = self._of_distances(W, squares, halves)
+        return nan_as_minus_infinity(scores), nan_as_minus_infinity(similarities)
+
+    def _of_distances(self, W: Array, squares: Array, halves: Array) -> tuple[Array, Array]:
+        """Return scores and similarities by distances of whitened rows W to the means."""
+        return squares / -2, halves
 
     def _score_width(self) -> int:
         return int(max(self._means.shape))

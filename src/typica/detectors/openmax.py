@@ -128,7 +128,18 @@ def unknown_probability(
 ) -> Array:
     """Return P(unknown) for each row of the logits L (n, C), from models in its backend."""
     _, revised, unknown = revise(L, models, alpha, kind)
-    return softmax(namespace(L).concat([revised, unknown[:, None]], axis=1))[:, -1]
+    return unknown_share(revised, unknown)
+
+
+def unknown_share(revised: Array, unknown: Array) -> Array:
+    """Return the softmax of u beside OpenMax's revised logits (n, C)."""
+    return softmax(namespace(revised).concat([revised, unknown[:, None]], axis=1))[:, -1]
+
+
+def in_order_of_classes(order: Array, revised: Array) -> Array:
+    """Return OpenMax's revised logits (n, C) in the order of classes, from that of `order`."""
+    xp = namespace(revised)
+    return xp.take_along_axis(revised, xp.argsort(order, axis=1), axis=1)
 
 
 @storable("openmax")
@@ -247,9 +258,15 @@ class OpenMax(LogitDetector):
         return -unknown_probability(L, self._models_like(L), int(self.alpha), self.distance)
 
     def _match_logits(self, L: Array) -> Array:
-        order, revised, _ = revise(L, self._models_like(L), int(self.alpha), self.distance)
-        xp = namespace(L)
-        return xp.take_along_axis(revised, xp.argsort(order, axis=1), axis=1)
+        order, revised, _ = self._revised(L)
+        return in_order_of_classes(order, revised)
+
+    def _score_and_similarities(self, Z: Array) -> tuple[Array, Array]:
+        order, revised, unknown = self._revised(self._logits(Z))
+        return -unknown_share(revised, unknown), in_order_of_classes(order, revised)
+
+    def _revised(self, L: Array) -> tuple[Array, Array, Array]:
+        return revise(L, self._models_like(L), int(self.alpha), self.distance)
 
     def _score_width(self) -> int:
         C = len(self.classes_)

@@ -48,8 +48,11 @@ class Projection(LearnsMoments, Detector):
         self._directions = mean_directions(self.moments_)
 
     def _score(self, Z: Array) -> Array:
+        return self._score_and_similarities(Z)[0]
+
+    def _score_and_similarities(self, Z: Array) -> tuple[Array, Array]:
         reaches = self._similarities(Z)
-        return namespace(reaches).max(reaches, axis=1)
+        return namespace(reaches).max(reaches, axis=1), reaches
 
     def _similarities(self, Z: Array) -> Array:
         return Z @ self._like("_directions", Z).T

@@ -37,14 +37,14 @@ from typica.detectors._bases import (
     LearnsClassMeans,
     ScatterDetector,
     mean_directions,
-    overflow_as_minus_infinity,
+    nan_as_minus_infinity,
 )
 from typica.detectors._kept_rows import KeptRows, quantile_of_kept
 from typica.detectors.base import Tags
 from typica.errors import InputError
 from typica.explanation import Term
 from typica.head import HEAD, Head
-from typica.linalg import Floats, anchor, inverse_of_triangle, logsumexp, units
+from typica.linalg import Floats, anchor, inverse_of_triangle, logsumexp, row_max, units
 from typica.moments import Moments
 from typica.store import storable
 
@@ -204,16 +204,38 @@ def distance(X: Array, geometry: Geometry) -> Array:
 
 def witnesses(Z: Array, geometry: Geometry, head: Head | None) -> Witnesses:
     """Return what the witnesses say of the rows Z (n, m), in their backend and dtype."""
-    xp = namespace(Z)
     X = whitened(Z, geometry)
+    several = geometry.directions.shape[0] > 1
+    angle = max_cosine(X, geometry.directions) if several else None
+    return _with_angle(angle, Z, X, geometry, head)
+
+
+def witnesses_and_cosines(
+    Z: Array, geometry: Geometry, head: Head | None
+) -> tuple[Witnesses, Array]:
+    """Return what the witnesses say, and the cosines (n, C) that the first takes the largest of.
+
+    Of one class, whose whitened mean is the centre, they are the cosines to its mean itself.
+    """
+    X = whitened(Z, geometry)
+    if geometry.directions.shape[0] > 1:
+        similarities = cosines(X, geometry.directions)
+        return _with_angle(row_max(similarities), Z, X, geometry, head), similarities
+    return _with_angle(None, Z, X, geometry, head), cosines(Z, geometry.raw)
+
+
+def _with_angle(
+    angle: Array | None, Z: Array, X: Array, geometry: Geometry, head: Head | None
+) -> Witnesses:
+    """Return what the witnesses say of rows Z, of whitened rows X and their angle to the means."""
+    xp = namespace(Z)
     if head is None:
         energy = logsumexp(X @ geometry.means.T - geometry.halves)
     else:
         logits = head.logits(Z)
         energy = logsumexp(logits) - xp.mean(logits, axis=1)
-    several = geometry.directions.shape[0] > 1
     return Witnesses(
-        c=max_cosine(X, geometry.directions) if several else None,
+        c=angle,
         r=max_cosine(Z, geometry.raw),
         e=energy,
         d=-distance(X, geometry),
@@ -312,26 +334,31 @@ class Quorum(LearnsClassMeans, ScatterDetector):
                     said[witness, chosen] = values
         return said
 
-    def _in_tails(self, Z: Array) -> Terms:
-        said = witnesses(Z, self._like("_geometry", Z), self.head)
+    def _in_tails(self, said: Witnesses) -> Terms:
+        """Return the terms of the score, in units of the tails."""
         scaled = []
         for value, median, tail in zip(said, self._medians, self._tails, strict=True):
             scaled.append(None if value is None else (value - median) / tail)
         c, r, e, d = scaled
-        angle = r if c is None else namespace(Z).minimum(c, r)
+        angle = r if c is None else namespace(r).minimum(c, r)
         return Terms(angle=angle, energy=e, distance=d)
 
     def _typicality(self, Z: Array) -> Array:
-        terms = self._in_tails(Z)
+        return self._together(witnesses(Z, self._like("_geometry", Z), self.head))
+
+    def _together(self, said: Witnesses) -> Array:
+        terms = self._in_tails(said)
         return terms.angle + saturated(terms.energy) + penalty(terms.distance)
 
     def _similarities(self, Z: Array) -> Array:
+        return self._score_and_similarities(Z)[1]
+
+    def _score_and_similarities(self, Z: Array) -> tuple[Array, Array]:
         geometry = self._like("_geometry", Z)
-        if len(self.classes_) == 1:
-            return cosines(Z, geometry.raw)
-        return overflow_as_minus_infinity(
-            lambda Z: cosines(whitened(Z, geometry), geometry.directions), Z
-        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            said, similarities = witnesses_and_cosines(Z, geometry, self.head)
+            scores = self._together(said)
+        return nan_as_minus_infinity(scores), nan_as_minus_infinity(similarities)
 
     def _score_width(self) -> int:
         width = max(self._geometry.means.shape)
@@ -340,7 +367,8 @@ class Quorum(LearnsClassMeans, ScatterDetector):
         return ARRAYS * int(width)
 
     def _terms(self, z: AnyArray) -> tuple[Term, ...]:
-        angle, energy, distance = self._in_tails(z[None])
+        said = witnesses(z[None], self._like("_geometry", z[None]), self.head)
+        angle, energy, distance = self._in_tails(said)
         return (
             _term("angle", angle, angle, "low"),
             _term("energy", energy, saturated(energy), "low"),

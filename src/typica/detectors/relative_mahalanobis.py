@@ -23,10 +23,9 @@ from __future__ import annotations
 import numpy as np
 
 from typica.arrays import Array, like, namespace
-from typica.detectors._bases import overflow_as_minus_infinity
 from typica.detectors.mahalanobis import Mahalanobis
 from typica.errors import InputError
-from typica.linalg import Floats, half_squares, squares_to_nearest
+from typica.linalg import Floats, squares_to_nearest
 from typica.store import storable
 from typica.tags import Tags
 
@@ -90,9 +89,6 @@ class RelativeMahalanobis(Mahalanobis):
         W = self._whitened(Z)
         return self._overall(W) - squares_to_nearest(W, like(self._means, W))
 
-    def _similarities(self, Z: Array) -> Array:
-        def relative(Z: Array) -> Array:
-            W = self._whitened(Z)
-            return self._overall(W)[:, None] + 2 * half_squares(W, like(self._means, W))
-
-        return overflow_as_minus_infinity(relative, Z)
+    def _of_distances(self, W: Array, squares: Array, halves: Array) -> tuple[Array, Array]:
+        overall = self._overall(W)
+        return overall - squares, overall[:, None] + 2 * halves

@@ -75,8 +75,15 @@ class SHE(MomentsDetector):
         self._patterns = patterns[order]
 
     def _score(self, Z: Array) -> Array:
+        return self._score_and_similarities(Z)[0]
+
+    def _score_and_similarities(self, Z: Array) -> tuple[Array, Array]:
+        logits = self._head.logits(Z)
+        return self._by_class(Z, namespace(Z).argmax(logits, axis=1)), logits
+
+    def _by_class(self, Z: Array, predicted: Array) -> Array:
+        """Return how alike each row is to the pattern of its predicted class."""
         xp = namespace(Z)
-        predicted = xp.argmax(self._head.logits(Z), axis=1)
         patterns = xp.take(like(self._patterns, Z), predicted, axis=0)
         if self.metric == "inner":
             return xp.vecdot(Z, patterns)

@@ -9,6 +9,7 @@ from typica.detectors._bases.scatter import (
     PrincipalDetector,
     ResidualDetector,
     ScatterDetector,
+    nan_as_minus_infinity,
     overflow_as_minus_infinity,
     principal_dim,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "check_k",
     "in_blocks",
     "mean_directions",
+    "nan_as_minus_infinity",
     "overflow_as_minus_infinity",
     "principal_dim",
 ]

@@ -44,7 +44,11 @@ DIM = optional(
 def overflow_as_minus_infinity(score: Callable[[Array], Array], Z: Array) -> Array:
     """Return a detector's score(Z) with -inf for NaN, which rows too far for their dtype give."""
     with np.errstate(over="ignore", invalid="ignore"):
-        scores = score(Z)
+        return nan_as_minus_infinity(score(Z))
+
+
+def nan_as_minus_infinity(scores: Array) -> Array:
+    """Return a detector's scores or similarities with -inf for NaN."""
     xp = namespace(scores)
     return xp.where(xp.isnan(scores), xp.full_like(scores, -xp.inf), scores)
 

@@ -1,0 +1,47 @@
+"""`judge` makes scores and matches of the same products: what is dear is done once per block."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers.data import Data
+
+from typica import detectors
+from typica.detectors import openmax, quorum
+from typica.head import Head
+
+DEAR = {  # by detector: where its dearest step lies
+    "GMM": (detectors.Mahalanobis, "_whitened"),
+    "Mahalanobis": (detectors.Mahalanobis, "_whitened"),
+    "MDSpp": (detectors.Mahalanobis, "_whitened"),
+    "OpenMax": (openmax, "revise"),
+    "Projection": (detectors.Projection, "_similarities"),
+    "Quorum": (quorum, "whitened"),
+    "RelativeMahalanobis": (detectors.Mahalanobis, "_whitened"),
+    "RMDSpp": (detectors.Mahalanobis, "_whitened"),
+    "SHE": (Head, "logits"),
+}
+
+
+@pytest.mark.parametrize("name", DEAR)
+def test_judge_does_what_is_dear_once(name, data: Data, monkeypatch):
+    made = getattr(detectors, name)()
+    if "head" in made.get_params():
+        made.set_params(head=data.head)
+    made.fit(data.train, data.labels)
+    scores = made.score_samples(data.test)
+    matches = made.match(data.test)
+    calls = []
+    home, step = DEAR[name]
+    dear = getattr(home, step)
+
+    def counted(*args, **options):
+        calls.append(step)
+        return dear(*args, **options)
+
+    monkeypatch.setattr(home, step, counted)
+    verdicts = made.judge(data.test)
+    assert calls == [step]
+    np.testing.assert_array_equal(verdicts.score, scores)
+    np.testing.assert_array_equal(verdicts.nearest, made.classes_[matches.nearest])
+    np.testing.assert_array_equal(verdicts.similarity, matches.similarity)
