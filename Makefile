@@ -8,7 +8,7 @@ BIN = .venv/bin
 
 help:
 	@echo "make demo       install and run the demonstration (offline after the install)"
-	@echo "make test       install and run every check; as root it installs Chromium too, BROWSER=none does not"
+	@echo "make test       install and run every check; as root it installs Chromium too, BROWSER= does not"
 	@echo "make test-all   the same, 100,000 mutated files, and other people's code in an environment of its own"
 	@echo "make test-serve the tests of the server, in an environment of its own"
 	@echo "make fuzz-serve 10,000 broken bodies sent to the server; make bench-serve a load test of it"
@@ -45,10 +45,11 @@ test: lint test-bare browser web
 SKIPPED = the tests that need a browser will be skipped
 browser:
 	@if { command -v chromium && command -v chromedriver; } >/dev/null; then :; \
-	elif [ "$(BROWSER)" = none ]; then echo "BROWSER=none: nothing is installed, $(SKIPPED)"; \
+	elif [ "$(BROWSER)" = none ] || [ "$(origin BROWSER):$(BROWSER)" = "command line:" ]; then \
+		echo "BROWSER=$(BROWSER): nothing is installed, $(SKIPPED)"; \
 	elif ! command -v apt-get >/dev/null; then echo "no Chromium and no apt-get: $(SKIPPED)"; \
 	elif [ "$$(id -u)" != 0 ]; then echo "no Chromium, and only root may install it: $(SKIPPED)"; \
-	else echo "installing system packages as root: chromium chromium-driver (BROWSER=none leaves them out)"; \
+	else echo "installing system packages as root: chromium chromium-driver (BROWSER= leaves them out)"; \
 		{ apt-get update -qq && apt-get install -y -qq chromium chromium-driver; } >/dev/null 2>&1 \
 			|| echo "Chromium could not be installed: $(SKIPPED)"; \
 	fi

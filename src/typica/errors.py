@@ -146,7 +146,8 @@ def about(thing: str) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        error.args = (f"{thing}: {error.args[0]}",)
+        if not str(error.args[0]).startswith(thing):  # or it says so already
+            error.args = (f"{thing}: {error.args[0]}",)
         raise
 
 

@@ -65,6 +65,11 @@ class Head:
 
     def logits(self, Z: Array) -> Array:
         """Return the logits (n, C) of the features Z (n, m), in their backend and dtype."""
+        if Z.shape[1] != self.n_features:
+            raise InputError(
+                f"the head takes {self.n_features} features per row, and these have {Z.shape[1]}; "
+                "pass the features that it reads in the network."
+            )
         return Z @ like(self.weight, Z).T + like(self.bias, Z)
 
     def predict(self, Z: Array) -> AnyArray:

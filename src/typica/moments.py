@@ -216,7 +216,7 @@ class Moments:
         """Give the scatter (m, m) of the rows about their class means, which must be there."""
         scatter: NDArray[np.float64] | None = self.scatter
         if scatter is None:
-            raise InputError("Moments: no scatter was gathered; use Moments(scatter=True).")
+            raise InputError("no scatter was gathered; use Moments(scatter=True).")
         return scatter
 
     def scatter_about(self, point: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -15,6 +15,19 @@ PENULTIMATE = "penultimate"  # the layer whose output is the head's input, by an
 _PLACES = ("model_file", "weights_file")  # where things lie, which changes no feature
 
 
+class _Frozen(dict[str, Any]):
+    """The transform of an origin, which banks and detectors share: it cannot be changed."""
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("an origin cannot be changed; make another by dataclasses.replace")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Frozen, (dict(self),)
+
+
 @storable("origin")
 @dataclass(frozen=True)
 class Origin:
@@ -46,6 +59,7 @@ class Origin:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "layer", feature_layer(self.layer))
+        object.__setattr__(self, "transform", _Frozen(self.transform))
 
     @classmethod
     def known_in(cls, values: Mapping[str, Any]) -> bool:
@@ -62,7 +76,8 @@ class Origin:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the origin as JSON values."""
-        return dataclasses.asdict(self)
+        values = {name: getattr(self, name) for name in _KEYS}
+        return {**values, "transform": dict(self.transform)}
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of what makes the features: equal for equal networks."""

@@ -165,6 +165,27 @@ def test_score_as_json(folder, capsys):
     assert document["threshold"] == typica.load("ctm.safetensors").offset_
 
 
+def test_score_without_a_threshold_judges_nothing(folder, capsys, data):
+    typica.CTM().partial_fit(data.train, data.labels).save("bare.safetensors")
+    score = ("score", "bare.safetensors", "test.npy")
+    said = " ".join(run(capsys, *score).split())
+    assert "120 rows are scored and not judged, as there is no threshold; run `typica cal" in said
+    assert json.loads(run(capsys, *score, "--json", "-"))["rejected"] is None
+    table = pa.table({"features": list(data.test), "id": range(len(data.test))})
+    pq.write_table(table, "test.parquet")
+    tables = ("score", "bare.safetensors", "test.parquet", "--features", "features")
+    assert "are scored and not judged" in " ".join(run(capsys, *tables).split())
+    assert json.loads(run(capsys, *tables, "--json", "-"))["rejected"] is None
+
+
+@pytest.mark.parametrize("command", ["score", "calibrate", "explain"])
+def test_a_file_of_another_width_is_named(folder, capsys, command):
+    fit(capsys)
+    np.save("narrow.npy", np.ones((5, 3)))
+    said = run(capsys, command, "ctm.safetensors", "narrow.npy", code=2)
+    assert "narrow.npy: 3 features per row instead of 12; take them from the same layer" in said
+
+
 def test_score_says_what_decides(folder, capsys):
     run(capsys, "fit", "train.npy", "--labels", "labels.npy", "-o", "ctm.safetensors")
     score = ("score", "ctm.safetensors", "test.npy")

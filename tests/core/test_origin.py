@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
+import pickle
 import subprocess
 import sys
 
@@ -44,6 +46,17 @@ def test_of_several_layers_the_last_gives_the_features() -> None:
 def test_cannot_be_changed() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         ORIGIN.model = "other"
+
+
+@pytest.mark.parametrize("change", [lambda t: t.update(resize=1), lambda t: t.pop("resize")])
+def test_its_transform_cannot_be_changed_either(change) -> None:
+    origin = Origin("net", "5f1c", None, "mean", {"resize": 32})
+    for shared in (origin, copy.deepcopy(origin), pickle.loads(pickle.dumps(origin))):
+        with pytest.raises(TypeError, match="an origin cannot be changed"):
+            change(shared.transform)
+        assert shared == origin
+    change(origin.to_dict()["transform"])  # which is a copy
+    assert origin.transform == {"resize": 32}
 
 
 def test_a_moved_file_is_the_same_network() -> None:

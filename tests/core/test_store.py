@@ -404,3 +404,10 @@ def test_a_folder_is_named_for_what_it_is(tmp_path, data):
     typica.write_bank(tmp_path / "x.bank", data.train)
     with pytest.raises(typica.InputError, match=r"x\.bank is a bank, not a detector; .*Bank\.open"):
         typica.load(tmp_path / "x.bank")
+
+
+@pytest.mark.parametrize("plain", [3, [1, 2], {"a": 1}, np.ones(2), None, "ctm"])
+def test_what_is_not_a_detector_is_not_written(plain, tmp_path):
+    with pytest.raises(InputError, match="is not a detector; pass a detector or a Pipeline"):
+        typica.save(plain, tmp_path / "x.safetensors")
+    assert not list(tmp_path.iterdir())

@@ -954,3 +954,17 @@ def test_fingerprint_of_a_large_zip_covers_members_whose_entries_lie_far_from_it
                 archive.writestr(zipfile.ZipInfo(f"{k:03d}.png"), content)
         prints.add(open_images(tmp_path / "a.zip").fingerprint())
     assert len(prints) == 3
+
+
+def test_what_is_no_image_yet_or_no_more_is_named(tmp_path):
+    torch = pytest.importorskip("torch")
+    with pytest.raises(
+        typica.InputError, match=r"a tensor of shape \(1, 3, 8, 8\); pass images before"
+    ):
+        open_images(torch.zeros(1, 3, 8, 8))
+    (tmp_path / "a.png").write_bytes(b"")
+    with (
+        (tmp_path / "a.png").open("rb") as file,
+        pytest.raises(typica.InputError, match=r"an open file \(BufferedReader\); pass its path"),
+    ):
+        open_images(file)

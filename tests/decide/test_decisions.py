@@ -855,6 +855,15 @@ def test_the_modules_of_version_0_1_still_work(module, name):
     assert f"DeprecationWarning: typica.{module} is now typica.decide" in done.stderr
 
 
+def test_a_pipeline_takes_a_bank_for_its_features(data: Data, tmp_path):
+    bank = typica.write_bank(tmp_path / "held_out", data.held_out)
+    pipeline = make_pipeline(StandardScaler(), CTM()).fit(data.train, data.labels)
+    of_bank = typica.judge(typica.calibrate(pipeline, bank), bank)
+    of_rows = typica.judge(typica.calibrate(pipeline, bank.features), bank.features)
+    np.testing.assert_array_equal(of_bank.p_value, of_rows.p_value)
+    np.testing.assert_array_equal(typica.p_values(pipeline, bank), of_rows.p_value)
+
+
 def test_a_pipeline_is_explained_by_the_names_of_its_columns(data: Data):
     columns = [f"petal_{i}" for i in range(data.train.shape[1])]
     frames = [pd.DataFrame(part, columns=columns) for part in (data.train, data.held_out, data.ood)]

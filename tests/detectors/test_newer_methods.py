@@ -195,7 +195,7 @@ def test_relation_of_a_sample_and_of_a_zero_row(data: Data, head):
     detector = Relation(head, subsample=50).fit(data.train)
     assert len(detector.rows_) == 50
     assert detector.score_samples(np.zeros((1, 12)))[0] == 0
-    with pytest.raises(typica.InputError, match=r"cut=1 is no relation; pass a number from 0"):
+    with pytest.raises(typica.InputError, match=r"cut=1 is not a relation; pass a number from 0"):
         Relation(head, cut=1).fit(data.train)
 
 

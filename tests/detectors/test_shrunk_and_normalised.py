@@ -120,7 +120,7 @@ def test_what_was_fitted_otherwise_is_fitted_again(data: Data, tmp_path):
 
 @pytest.mark.parametrize("value", [-0.1, 1.5, "auto", True, np.nan])
 def test_no_other_shrinkage(data: Data, value):
-    with pytest.raises(typica.InputError, match=r"is no shrinkage; pass a number from 0 to 1"):
+    with pytest.raises(typica.InputError, match=r"is not a shrinkage; pass a number from 0 to 1"):
         Mahalanobis(shrinkage=value).fit(data.train, data.labels)
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import sys
 from functools import cache
-from pathlib import Path
 
 import pytest
+from helpers.pages import DOCS
 
 from typica.bench import digits
 
-ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs"
 sys.path[:0] = [str(DOCS), str(DOCS / "tools")]
 
 

@@ -8,7 +8,7 @@ import charts
 import measure_costs
 import measure_methods
 import pytest
-from conftest import DOCS, ROOT
+from helpers.pages import DOCS, ROOT
 
 import typica
 

@@ -6,7 +6,7 @@ import re
 import unicodedata
 
 import pytest
-from conftest import DOCS, ROOT
+from helpers.pages import DOCS, ROOT
 
 GENERATED = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md"}
 PAGES = {path.relative_to(DOCS).as_posix(): path for path in sorted(DOCS.rglob("*.md"))}

@@ -9,7 +9,7 @@ import tomllib
 
 import make_methods
 import pytest
-from conftest import DOCS
+from helpers.pages import DOCS
 
 import typica
 

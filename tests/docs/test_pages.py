@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pages
 import pytest
-from conftest import DOCS
+from helpers.pages import DOCS
 from helpers.snippets import write_features, write_photos
 
 # Languages that are shown and not run, and blocks that are run elsewhere, by page and first words.

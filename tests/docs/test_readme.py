@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pages
-from conftest import ROOT
+from helpers.pages import ROOT
 from helpers.snippets import write_features, write_photos
 
 README = pages.read((ROOT / "README.md").read_text(encoding="utf-8"))

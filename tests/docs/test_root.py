@@ -6,7 +6,7 @@ import re
 import tomllib
 
 import pytest
-from conftest import DOCS, ROOT
+from helpers.pages import DOCS, ROOT
 
 import typica
 

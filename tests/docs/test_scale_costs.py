@@ -8,8 +8,8 @@ import re
 import make_scale_costs
 import numpy as np
 import pytest
-from conftest import DOCS
 from cost_model import Constants, Fit, formula, simulate
+from helpers.pages import DOCS
 
 from typica import CTM
 from typica.scale import Batch, Learner

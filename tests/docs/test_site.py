@@ -10,7 +10,7 @@ import api
 import make_cli
 import navigation
 import pytest
-from conftest import DOCS
+from helpers.pages import DOCS
 from typer.main import get_command
 
 import typica

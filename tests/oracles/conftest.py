@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from helpers.cases import Case
 from numpy.typing import NDArray
 
 from typica import Head
@@ -18,29 +19,6 @@ from typica import Head
 _OPERATORS = torch.library.Library("torchvision", "DEF")
 for _name in ("nms", "qnms"):
     _OPERATORS.define(f"{_name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-
-
-class Case(NamedTuple):
-    """Training features with labels, features to be scored, and the head: all float64."""
-
-    train: NDArray[np.float64]
-    labels: NDArray[np.int64]
-    queries: NDArray[np.float64]
-    head: Head
-
-    @property
-    def logits(self) -> NDArray[np.float64]:
-        """The logits of the features to be scored."""
-        return np.asarray(self.head.logits(self.queries))
-
-    @property
-    def linear(self) -> torch.nn.Linear:
-        """The head as a module."""
-        layer = torch.nn.Linear(self.head.n_features, len(self.head.classes), dtype=torch.float64)
-        layer.load_state_dict(
-            {"weight": torch.tensor(self.head.weight), "bias": torch.tensor(self.head.bias)}
-        )
-        return layer.requires_grad_(False)
 
 
 def random_case(n: int, m: int, C: int, seed: int = 0) -> Case:

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import pytorch_ood.detector as theirs
 import torch
-from conftest import Case
+from helpers.cases import Case
 from numpy.typing import NDArray
 from pytorch_ood.detector.openmax.libnotmr import LibNotMR
 from pytorch_ood.metrics import OODMetrics, functional

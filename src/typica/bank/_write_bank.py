@@ -16,12 +16,13 @@ from typica.bank._files import column_bytes
 from typica.bank._names import encode_names
 from typica.bank._reader import Bank
 from typica.bank._writer import BankWriter
-from typica.errors import InputError, about
+from typica.errors import InputError, border
 from typica.head import Head
 
 _STEP = 4096  # rows in a batch
 
 
+@border
 def write_bank(
     path: str | os.PathLike[str],
     features: Any,
@@ -45,9 +46,8 @@ def write_bank(
     """
     given = {"features": features, "logits": logits, "labels": labels}
     columns = {name: np.asarray(column) for name, column in given.items() if column is not None}
-    with about("write_bank"):
-        _check_lengths(columns, names)
-        settings = {"content": _content(columns, names, head, classes)}
+    _check_lengths(columns, names)
+    settings = {"content": _content(columns, names, head, classes)}
     dtype = str(columns["features"].dtype.newbyteorder("="))
     stored = dtype if dtype in DTYPES else "float32"
     with BankWriter(path, identity or {}, settings=settings, dtype=stored) as writer:

@@ -35,7 +35,7 @@ from typica.bank._manifest import (
 )
 from typica.bank._names import encode_names
 from typica.bank._reader import Bank
-from typica.errors import FormatError, InputError, about, argument, by_caller
+from typica.errors import FormatError, InputError, argument, border, by_caller
 from typica.files import DELETES_OPEN_FILES, FULL, LOCK, check_lock, is_locked, lock_folder
 from typica.head import Head
 
@@ -65,6 +65,7 @@ class BankWriter:
     ((3, 3), 'z')
     """
 
+    @border
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -75,8 +76,7 @@ class BankWriter:
         shard_rows: int = 4096,
     ) -> None:
         self.path = Path(path)
-        with about("BankWriter"):
-            wanted = _new_manifest(identity, dtype, shard_rows)
+        wanted = _new_manifest(identity, dtype, shard_rows)
         self._files: dict[str, Growing] = {}
         self._pending = 0  # source rows since the last shard ended
         self._lock: int | None = None
@@ -114,8 +114,7 @@ class BankWriter:
         if not found:
             self._found_empty = True
             given = settings() if callable(settings) else settings
-            with about("BankWriter"):
-                wanted.settings = checked_json(given, "settings")
+            wanted.settings = checked_json(given, "settings")
             wanted.write(self.path, self._lock)
             return wanted
         if MANIFEST not in found:
@@ -152,6 +151,7 @@ class BankWriter:
         for name, size in sizes.items():
             self._files[name] = Growing(self.path / name, size=size)
 
+    @border
     def write(
         self,
         columns: Mapping[str, Any],
@@ -167,15 +167,12 @@ class BankWriter:
         those and the skipped ones if None. skipped: (name, reason) pairs.
         """
         self._check_open()
-        with about("BankWriter.write"):
-            prepared = prepared_columns(columns, self._manifest)
-            rows = len(next(iter(prepared.values()), ()))
-            source_rows = rows + len(skipped) if source_rows is None else source_rows
-            if source_rows < rows:
-                raise InputError(
-                    f"{rows} rows from source_rows={source_rows}; pass at least as many."
-                )
-            encoded = self._prepared_names(names, rows) if rows else None
+        prepared = prepared_columns(columns, self._manifest)
+        rows = len(next(iter(prepared.values()), ()))
+        source_rows = rows + len(skipped) if source_rows is None else source_rows
+        if source_rows < rows:
+            raise InputError(f"{rows} rows from source_rows={source_rows}; pass at least as many.")
+        encoded = self._prepared_names(names, rows) if rows else None
         with self._or_close():
             if rows:
                 self._append(prepared, encoded)

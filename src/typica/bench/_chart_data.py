@@ -118,7 +118,7 @@ def _at_depths(record: Record, metric: str) -> tuple[list[float], list[float]]:
 
 
 def _chart_numbers(values: Any) -> list[float] | None:
-    """Return the numbers along an axis of a chart; None for what is no list of finite ones."""
+    """Return the numbers along an axis of a chart; None for what is not a list of finite ones."""
     if not isinstance(values, list):
         return None
     found = [finite_number(value) for value in values]

@@ -76,11 +76,13 @@ def adapted(suite: Suite, *, seed: int | None = None, methods: str | None = None
 def named_detectors(names: str | Iterable[str]) -> Iterable[str]:
     """Return the detectors that are meant by names, or by "all", "paper", or names with commas.
 
-    >>> named_detectors("ctm,msp"), "knn" in named_detectors("paper")
+    >>> named_detectors("ctm, msp"), "knn" in named_detectors("paper")
     (['ctm', 'msp'], True)
     """
     if not isinstance(names, str):
         return names
     if names == "all":
         return bench_methods_of_features()
-    return PAPER if names == "paper" else names.split(",")
+    if names == "paper":
+        return PAPER
+    return [name.strip() for name in names.split(",")]

@@ -19,7 +19,7 @@ from typing import Any
 from typica import plugins
 from typica.bench._schema import Problems, read_suite
 from typica.bench.published import PAPER
-from typica.errors import InputError, argument
+from typica.errors import InputError, argument, border
 from typica.files import read_text, reading
 from typica.kinds import Kind, check_kind
 
@@ -147,6 +147,7 @@ def suite_text(name: str) -> str:
     return read_text(path)
 
 
+@border
 def load_suite(
     source: str | Path, *, data: str | Path | None = None, check_paths: bool = False
 ) -> Suite:

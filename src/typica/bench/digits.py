@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 
 from typica.arrays import AnyArray
 from typica.bench._feature_suite import FeatureSuite
-from typica.errors import InputError
+from typica.errors import InputError, border
 
 HELD_OUT = (7, 8, 9)
 NEAR = frozenset({"held-out-digits", "rotated"})
@@ -94,6 +94,7 @@ def images(seed: int = 0) -> dict[str, NDArray[np.float32]]:
     return {"test": test, **_ood(test, test_labels, seed)}
 
 
+@border
 def ascii_art(image: AnyArray) -> str:
     """Draw an image of the suite `digits` for a terminal: 8x8 pixels, ink from 0 to 16.
 
@@ -107,9 +108,9 @@ def ascii_art(image: AnyArray) -> str:
     """
     image = np.asarray(image)
     if image.shape != (8, 8):
-        raise InputError(f"ascii_art: the image has shape {image.shape}; pass one of shape (8, 8).")
+        raise InputError(f"the image has shape {image.shape}; pass one of shape (8, 8).")
     if not ((image >= 0) & (image <= INK)).all():
-        raise InputError(f"ascii_art: pixels lie outside 0..{INK}; scale the image to that range.")
+        raise InputError(f"pixels lie outside 0..{INK}; scale the image to that range.")
     shades = np.array(list(" ░▒▓█"))
     # A character is about twice as high as wide, so each pixel is drawn twice.
     drawn = np.repeat(shades[np.ceil(image / INK * 4).astype(int)], 2, axis=1)

@@ -27,7 +27,7 @@ from typica.calibration._sample import LIMIT, ScoreSample
 from typica.calibration._scores import check_scores
 from typica.calibration._sources import SeenRows, Span, joined_rows, joined_sources, read_seen
 from typica.calibration._threshold import calibration_size, guaranteed_rank
-from typica.checks import check_share
+from typica.checks import check_share, is_whole
 from typica.errors import CalibrationWarning, InputError, border, warn
 from typica.fdr import benjamini_hochberg, storey
 from typica.keys import row_keys
@@ -104,8 +104,10 @@ class Calibration:
         return self
 
     def _check_mergeable(self, other: Calibration) -> None:
-        if not isinstance(other, Calibration) or other is self:
-            raise InputError(f"got {type(other).__name__} or itself; pass another Calibration.")
+        if not isinstance(other, Calibration):
+            raise InputError(f"got {type(other).__name__}; pass another Calibration.")
+        if other is self:
+            raise InputError("a calibration with itself; pass another Calibration.")
         if (self.by_class, self.taxonomy) != (other.by_class, other.taxonomy):
             raise InputError("by_class or groups differ; calibrate both with the same.")
         if self.limit != other.limit:
@@ -141,7 +143,7 @@ class Calibration:
     @border
     def limit_to(self, limit: int) -> Self:
         """Keep at most `limit` scores per group from now on, 1 or more."""
-        if not isinstance(limit, int | np.integer) or isinstance(limit, bool) or limit < 1:
+        if not is_whole(limit) or limit < 1:
             raise InputError(f"limit={limit!r}; pass an integer of 1 or more.")
         self.limit = int(limit)
         for sample in self.samples.values():

@@ -8,8 +8,9 @@
 | several frames             | the first                                                           |
 | EXIF orientation           | applied when asked, else left; Pillow itself applies that of a TIFF |
 
-What cannot be decoded is an ImageError. Decoding does not warn, and leaves Python's filters of
-warnings alone: they are the process's own, and images are decoded by several threads.
+What cannot be decoded is an ImageError. Decoding does not warn: one filter, set when this module is
+loaded, hides what three of Pillow's modules say of broken metadata. Filters are the process's own,
+and images are decoded by several threads, so that none is set for a while.
 """
 
 from __future__ import annotations

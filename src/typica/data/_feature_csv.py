@@ -23,7 +23,7 @@ _INT64 = np.iinfo(np.int64)
 def read_csv(path: Path, groups: str | None = None) -> Features:
     """Read numbers, one row per line, with an optional header and an optional column of labels.
 
-    groups: the name of a column that is no feature either.
+    groups: the name of a column that is not a feature either.
     """
     header, rows = split_header(read_lines(path))
     check_widths(rows, len(header), path)

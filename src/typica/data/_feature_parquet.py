@@ -18,7 +18,7 @@ from typica.files import reading
 def read_parquet(path: Path, groups: str | None = None, *, of_bank: bool = False) -> Features:
     """Read the list column `features`, or all numeric columns, and the labels if there are any.
 
-    groups: the name of a column that is no feature either. of_bank: the file was written from a
+    groups: the name of a column that is not a feature either. of_bank: the file was written from a
     bank, whose column `logits` is then read as well.
     """
     columns = _read_columns(path)

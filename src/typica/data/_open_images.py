@@ -24,6 +24,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import array_api_compat
 import numpy as np
 from PIL import Image
 
@@ -64,11 +65,12 @@ def open_images(
 ) -> Images:
     """Return the images of a path, of a list of paths, of a uint8 array, or of Pillow images.
 
-    source: an array is (n, h, w, 3) or (n, h, w); a list may also hold Pillow images and arrays
-    (h, w, 3) or (h, w), one per image. labels: one per image, integers or names, or a
-    file of them; in place of the source's own. split: "train", "test" or "val" of a source that has
-    them (CIFAR, SVHN, folders and archives with folders of that name); None is all. listing: a text
-    file with a line "path label" for each image of the folder `source` that is wanted.
+    source: an array is (n, h, w, 3) or (n, h, w); a list may also hold
+    Pillow images and arrays (h, w, 3) or (h, w), one per image. labels: one per image, integers or
+    names, or a file of them; in place of the source's own. split: "train", "test" or "val" of a
+    source that has them (CIFAR, SVHN, folders and archives with folders of that name); None is all.
+    listing: a text file with a line "path label" for each image of the folder `source` that is
+    wanted.
 
     What lies among images and is not one is left out and listed in `ignored`. Images are read, and
     found damaged, when `read` asks for them.
@@ -111,6 +113,14 @@ def _open(source: Any, split: str | None) -> Images:
         return copy.copy(source)
     if isinstance(source, np.ndarray):
         return ArrayImages(source, "images")
+    if array_api_compat.is_torch_array(source):
+        raise InputError(
+            f"a tensor of shape {tuple(source.shape)}; pass images before they are preprocessed: "
+            "paths, Pillow images, or a uint8 array (n, h, w, 3). Of what a network makes of a "
+            "tensor, use judge."
+        )
+    if hasattr(source, "read"):
+        raise InputError(f"an open file ({type(source).__name__}); pass its path.")
     if isinstance(source, Image.Image):
         return LooseImages([source])
     if isinstance(source, Iterable) and not isinstance(source, bytes):

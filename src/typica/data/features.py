@@ -125,7 +125,7 @@ def read_features(
     origin: the network that the features should come from; a bank of another one is refused.
     logits: read a bank's logits in place of its features, where it has them, with labels that index
     them; other files hold one matrix anyway. groups: the name of a column, or array, that says
-    what each row belongs to, and is no feature.
+    what each row belongs to, and is not a feature.
     """
     return open_features(path).read(origin, logits=logits, groups=groups)
 

@@ -22,7 +22,7 @@ from typica.arrays import AnyArray, to_numpy
 from typica.as_json import json_number
 from typica.calibration import EVERYTHING, Calibration, Levels, check_scores
 from typica.calibration.format_1 import OldGroups
-from typica.checks import check_share
+from typica.checks import check_share, is_whole
 from typica.decide._calibrate import calibrate
 from typica.decide._judge import judge
 from typica.decide._martingale import Wealth
@@ -94,11 +94,11 @@ class Monitor:
         cells: int = CELLS,
         seed: Any = 0,
     ) -> None:
-        if isinstance(window, bool) or not isinstance(window, int) or window < 1:
+        if not is_whole(window) or window < 1:
             raise InputError(f"window={window!r}; pass an integer of 1 or more.")
         self.alpha = float(check_share(alpha, "alpha"))
         self.reject_alpha = float(check_share(reject_alpha, "reject_alpha"))
-        self.window = window
+        self.window = int(window)
         self.source, self.calibration = _calibrated(source, held_out)
         self._levels = Levels.of(self.reject_alpha)
         self.calibration.thresholds(self._levels)  # says what is wrong with them

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from typica import store
 from typica.arrays import AnyArray, Array, to_numpy
 from typica.calibration import Calibration, Levels
+from typica.checks import is_whole
 from typica.decide import _calibrate, _judge
 from typica.detectors import calibration_of, copy_to_calibrate, final_detector
 from typica.errors import InputError, border
@@ -50,7 +51,7 @@ class ConformalDetector:
             DeprecationWarning,
             stacklevel=3,
         )
-        if max_scores is not None and (not isinstance(max_scores, int) or max_scores < 1):
+        if max_scores is not None and (not is_whole(max_scores) or max_scores < 1):
             raise InputError(f"max_scores={max_scores!r}; pass an integer of 1 or more, or None.")
         if groups is not None and not by_class:
             raise InputError("groups without by_class; pass by_class=True as well.")

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
+from typica.checks import is_whole
 from typica.errors import InputError
 from typica.store import State, storable
 
@@ -42,9 +43,9 @@ class OnlineRanks:
     """
 
     def __init__(self, calibration: AnyArray, cells: int = CELLS, seed: Any = 0) -> None:
-        if not isinstance(cells, int) or cells < 1:
+        if not is_whole(cells) or cells < 1:
             raise InputError(f"cells={cells!r}; pass an integer of 1 or more.")
-        self.cells = cells
+        self.cells = int(cells)
         self.rng = np.random.default_rng(seed)
         self._values: NDArray[np.float64] = np.empty(0)
         # gap, value, gap, ..., value, gap

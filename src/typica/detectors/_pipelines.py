@@ -106,9 +106,12 @@ def load_detector(path: str | Path) -> Any:
 
 
 def detector_input(estimator: Any, X: Any) -> Any:
-    """Return X as the detector sees it: after all the steps of a Pipeline that stand before it."""
+    """Return X as the detector sees it: after all the steps of a Pipeline that stand before it.
+
+    Of a bank, a Pipeline takes the features.
+    """
     if is_pipeline(estimator) and len(estimator.steps) > 1:
-        return estimator[:-1].transform(X)
+        return estimator[:-1].transform(X.features if is_bank(X) else X)
     return X
 
 
@@ -118,7 +121,7 @@ def known_rows(estimator: Any, bank: Any) -> Any:
         return detector_input(estimator, bank)
     if not is_pipeline(estimator):
         return bank
-    rows = detector_input(estimator, bank.features)
+    rows = detector_input(estimator, bank)
     return KnownRows(rows, bank_labels(bank), getattr(bank, "names", None), bank.origin)
 
 

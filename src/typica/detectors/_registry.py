@@ -7,6 +7,7 @@ from typing import Any
 
 from typica.detectors._describe_method import describe_class
 from typica.detectors.base import Detector
+from typica.errors import border
 from typica.registry import Registry
 
 _REGISTRY: Registry[Detector] = Registry("typica.detectors", "detector")
@@ -21,6 +22,7 @@ def list_detectors() -> list[str]:
     return _REGISTRY.names()
 
 
+@border
 def detector_class(name: str) -> type[Detector]:
     """Return the class of a detector by its name, in any case and with - for _.
 
@@ -30,6 +32,7 @@ def detector_class(name: str) -> type[Detector]:
     return _REGISTRY.find(name)
 
 
+@border
 def make_detector(name: str, **params: Any) -> Detector:
     """Make an unfitted detector by its name.
 

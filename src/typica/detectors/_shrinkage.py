@@ -36,7 +36,7 @@ def _is_shrinkage(value: Any) -> bool:
 SHRINKAGE = Parameter(
     _is_shrinkage,
     "a number from 0 to 1, 'ledoit_wolf', 'oas', or None",
-    "{name}={value!r} is no shrinkage; pass a number from 0 to 1, 'ledoit_wolf', 'oas' or None.",
+    "{name}={value!r} is not a shrinkage; pass a number from 0 to 1, 'ledoit_wolf', 'oas' or None.",
 )
 
 

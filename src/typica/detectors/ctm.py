@@ -46,7 +46,7 @@ class CTM(LearnsClassMeans, CosineDetector):
     head must occur in the training data. correct_only: average only the training rows that the head
     classifies correctly. Without labels all rows count as one class, and the score is the cosine to
     their common mean. index: "hnsw" or "ivf" searches the class means approximately, by faiss; the
-    index is built from the means when it is first needed, and is no part of the file.
+    index is built from the means when it is first needed, and is not a part of the file.
 
     >>> import numpy as np
     >>> train = np.array([[2.0, 0.1], [0.1, 3.0]] * 10)

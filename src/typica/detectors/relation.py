@@ -52,7 +52,7 @@ class Relation(HeadedDetector, RowsDetector):
         "cut": number(
             lambda value: 0 <= value < 1,
             "a number from 0, below 1",
-            "{name}={value!r} is no relation; pass a number from 0, below 1.",
+            "{name}={value!r} is not a relation; pass a number from 0, below 1.",
         ),
         "subsample": SUBSAMPLE,
         "seed": count(0),

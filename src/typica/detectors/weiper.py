@@ -49,7 +49,7 @@ FLOORS = (0.01, 0.025)  # added to every bin: of activations, of perturbed logit
 WEIGHT = number(
     lambda value: 0 <= value < np.inf,
     "a number from 0 on",
-    "{name}={value!r} is no weight; pass a number >= 0.",
+    "{name}={value!r} is not a weight; pass a number >= 0.",
 )
 
 

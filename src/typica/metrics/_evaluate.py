@@ -94,6 +94,7 @@ def evaluate_many(
     return Evaluation(detector, float(checked.tpr), len(sorted_id), results, checked.convention)
 
 
+@border
 def ood_scorer(ood: Any, metric: str = "auroc") -> Callable[..., float]:
     """Return a scorer for `GridSearchCV`: how well a detector tells the held-out fold from `ood`.
 
@@ -111,9 +112,7 @@ def ood_scorer(ood: Any, metric: str = "auroc") -> Callable[..., float]:
     True
     """
     if metric not in METRICS:
-        raise InputError(
-            f"ood_scorer: metric {metric!r} is unknown; choose one of {', '.join(METRICS)}."
-        )
+        raise InputError(f"metric {metric!r} is unknown; choose one of {', '.join(METRICS)}.")
     sign = 1.0 if METRICS[metric].better == "higher" else -1.0
 
     def scorer(estimator: Any, X: Any, y: Any = None) -> float:

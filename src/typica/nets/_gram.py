@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from typica.checks import is_whole
 from typica.errors import InputError, border
 from typica.nets._torch import Tensor, torch
 from typica.nets.extractors.torch import FeatureExtractor
@@ -61,7 +62,7 @@ class Gram:
 
     @border
     def __init__(self, model: Any, layers: Sequence[str], powers: Sequence[int] = POWERS) -> None:
-        if not powers or not all(isinstance(p, int) and p >= 1 for p in powers):
+        if not powers or not all(is_whole(p) and p >= 1 for p in powers):
             raise InputError(f"powers={powers!r}; pass whole numbers of at least 1.")
         self.powers = tuple(powers)
         self.extractor = FeatureExtractor(model, layers=list(layers), reduce=self._sums)

@@ -21,7 +21,7 @@ from typica.data import (
     read_rows,
 )
 from typica.decide import origin_of
-from typica.detectors import final_detector, reads_layers, reads_logits
+from typica.detectors import final_detector, input_width, reads_layers, reads_logits
 from typica.errors import InputError, about
 from typica.nets._left_out import note_left_out, note_skipped
 from typica.nets._settings import Settings
@@ -43,15 +43,16 @@ class InputReader:
     The network is opened for the first images; all that are read at once go through one backend.
 
     origin: the network that made the features, None where it is not known. logits: whether logits
-    are wanted in place of features. layers: those that are wanted side by side. model,
-    weights, trust: as `reopen` takes them. transform: as
-    `extract` takes it; a network that the detector remembers has its own. whose: the name that
-    errors begin with.
+    are wanted in place of features. layers: those that are wanted side by side. width: how many
+    numbers a row must have, where that is known. model, weights, trust: as `reopen` takes them.
+    transform: as `extract` takes it; a network that the detector remembers has its own. whose: the
+    name that errors begin with.
     """
 
     origin: Origin | None
     logits: bool = False
     layers: list[str] | None = None
+    width: int | None = None
     model: Any = None
     weights: Any = None
     transform: Any = None
@@ -65,8 +66,8 @@ class InputReader:
         """Return a reader for a detector, or for a Pipeline that ends in one."""
         whose = type(final_detector(estimator)).__name__
         origin = origin_of(estimator)
-        layers = reads_layers(estimator)
-        return cls(origin, reads_logits(estimator), layers, **network, whose=whose)
+        layers, width = reads_layers(estimator), input_width(estimator)
+        return cls(origin, reads_logits(estimator), layers, width, **network, whose=whose)
 
     @property
     def opened_origin(self) -> Origin | None:
@@ -111,7 +112,7 @@ class InputReader:
                 images[name] = open_images(source)
         look = self._look(images) if images else None
         rows: dict[str, AnyArray] = {}
-        width = None
+        width = self.width
         for name, source in sources.items():
             if look is not None and name in images:
                 rows[name] = _seen(look, images[name]).rows

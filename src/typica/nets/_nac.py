@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
+from typica.checks import is_whole
 from typica.detectors.nac import places, squashed
 from typica.errors import InputError, border
 from typica.nets._hooks import first_tensor
@@ -54,9 +55,9 @@ class LayerNAC:
         bins: int = 50,
         enough: int = 50,
     ) -> None:
-        if isinstance(bins, bool) or not isinstance(bins, int) or bins < 2:
+        if not is_whole(bins) or bins < 2:
             raise InputError(f"bins={bins!r}; pass a whole number of at least 2.")
-        if isinstance(enough, bool) or not isinstance(enough, int) or enough < 1:
+        if not is_whole(enough) or enough < 1:
             raise InputError(f"enough={enough!r}; pass a whole number of at least 1.")
         self.extractor = FeatureExtractor(model, layers=list(layers))
         self.layers = list(self.extractor.layers)

@@ -188,7 +188,7 @@ def _open_function(spec: str, weights: Any, asked: _Asked) -> Opened:
 
 
 def _no_model(spec: str) -> FormatError:
-    """Return the error about what is no model, by what it is instead."""
+    """Return the error about what is not a model, by what it is instead."""
     path = Path(spec)
     if path.suffix == ".py" and path.is_file():
         return _python_file(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from typica.errors import border
 from typica.rectify.base import Rectifier
 from typica.registry import Registry
 
@@ -28,6 +29,7 @@ def rectifier_class(name: str) -> type[Rectifier]:
     return _REGISTRY.find(name)
 
 
+@border
 def make_rectifier(name: str, **params: Any) -> Rectifier:
     """Make an unfitted rectifier by its name.
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from typica.errors import InputError, about
 from typica.extras import need
 from typica.scale._files import IPC, IPC_STREAM, PARQUET, File, open_file, reading_table
 from typica.threads import in_threads
@@ -146,12 +145,3 @@ def _runs(groups: Sequence[Group], size: int) -> Iterator[tuple[int, int]]:
         held += group.size
     if begin < len(groups):
         yield begin, len(groups)
-
-
-def check_rows_known(parts: Sequence[Part], why: str) -> int:
-    """Return how many rows all parts have; refuse where a file does not tell."""
-    for part in parts:
-        if part.rows is None:
-            with about(part.file.path):
-                raise InputError(f"does not say how many rows it has, {why}; write it as Parquet.")
-    return sum(part.rows or 0 for part in parts)

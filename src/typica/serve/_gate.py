@@ -45,7 +45,7 @@ class Gate:
     _held: int = 0  # bytes of bodies that are in memory
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; what is no request of HTTP has nobody to answer it."""
+        """Answer one request; what is not a request of HTTP has nobody to answer it."""
         if scope["type"] != "http":
             return
         answer = _Answer(send)
@@ -115,7 +115,7 @@ class _Body:
     async def read(self, headers: Headers, receive: Receive) -> None:
         """Read the whole body; refuse one that is too long before it is in memory."""
         most = self._gate.options.limits.body
-        told = headers.get("content-length", "0")  # HTTP itself refuses what is no number
+        told = headers.get("content-length", "0")  # HTTP itself refuses what is not a number
         if len(told) > 18 or int(told) > most:
             raise RefusedError(413, f"a body of {told[:20]} bytes; send at most {most:,}")
         more = True

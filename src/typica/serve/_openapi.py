@@ -94,7 +94,7 @@ _FLAGS: list[Schema] = [
     {"name": name, "in": "query", "description": what, "schema": {"enum": ["0", "1"]}}
     for name, what in {
         "explain": "1 adds why.",
-        "preview": "1 judges what is no part of the stream: no metric counts it.",
+        "preview": "1 judges what is not a part of the stream: no metric counts it.",
     }.items()
 ]
 

@@ -1,7 +1,7 @@
 """`POST /score`: images as a browser or curl sends them, or rows of features; verdicts in rows.
 
-`?explain=1` adds why; `?preview=1` judges what is no part of the stream, such as a drawing that is
-not finished: neither the monitor nor the metrics count it.
+`?explain=1` adds why; `?preview=1` judges what is not a part of the stream, such as a drawing that
+is not finished: neither the monitor nor the metrics count it.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from typica.files import atomic_path, existing, reading
 from typica.kinds import kind_of, wrong_kind
 from typica.store._decoder import Decoder
 from typica.store._encoder import Encoder, Tensors
-from typica.store._try_parts import check_parts
+from typica.store._try_parts import PLAIN, check_parts
 
 FORMAT = 2
 _ZEROS = "0" * 64
@@ -32,6 +32,11 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     The file appears whole or not at all: killed at any moment, the old file or the new one is
     there.
     """
+    if isinstance(estimator, PLAIN):
+        raise InputError(
+            f"{type(estimator).__name__} is not a detector; pass a detector or a Pipeline that "
+            "ends in one."
+        )
     tensors, metadata = _encoded(estimator)
     with atomic_path(path) as temporary:
         try:
@@ -157,7 +162,7 @@ def _document_with_digest(text: str, digest: str) -> str:
 
 
 def _parse_document(text: str) -> dict[str, Any]:
-    """Return what a detector's file says in its metadata, or nothing for a text that is no JSON."""
+    """Return what a detector's file says in its metadata, nothing of a text that is not JSON."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):

@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from typica.errors import FormatError, InputError
 
-_PLAIN = (type(None), bool, int, float, str, list, dict, tuple, np.ndarray)
+PLAIN = (type(None), bool, int, float, str, list, dict, tuple, np.ndarray)
 _PASSES = (None, "passthrough")  # steps of a pipeline that do nothing
 _WIDEST = 2**24  # features in a row
 
 
 def check_parts(loaded: Any) -> None:
     """Refuse a file of plain data, and let an estimator that was read try its parts."""
-    if isinstance(loaded, _PLAIN):
+    if isinstance(loaded, PLAIN):
         raise FormatError(f"a {type(loaded).__name__} and not a detector")
     if hasattr(loaded, "try_parts"):
         loaded.try_parts()

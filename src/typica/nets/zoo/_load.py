@@ -6,10 +6,11 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from typica.errors import InputError, about, argument, by_caller
+from typica.errors import InputError, about, argument, border, by_caller
 from typica.nets.zoo._table import ENTRIES, Entry, known_name
 
 
+@border
 def load(name: str, weights: Any = "bundled", num_classes: int | None = None) -> Any:
     """Return an architecture in eval mode, with weights.
 
@@ -22,9 +23,8 @@ def load(name: str, weights: Any = "bundled", num_classes: int | None = None) ->
     >>> model.fc
     Linear(in_features=128, out_features=100, bias=True)
     """
-    with about("zoo.load"):
-        name = known_name(name)
-    with about(f"zoo.load({name!r})"):
+    name = known_name(name)
+    with about(name):
         return _load(ENTRIES[name], weights, num_classes)
 
 

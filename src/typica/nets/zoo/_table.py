@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from typica.data import Preprocessing
-from typica.errors import InputError, about
+from typica.errors import InputError, border
 
 _CIFAR = Preprocessing(32, 32, mean=(0.4914, 0.4822, 0.4465), std=(0.2023, 0.1994, 0.2010))
 _CIFAR_WRN = Preprocessing(32, 32, mean=(0.4914, 0.4824, 0.4467), std=(0.2471, 0.2435, 0.2616))
@@ -60,6 +60,7 @@ def names() -> list[str]:
     return sorted(ENTRIES)
 
 
+@border
 def transform(name: str) -> Preprocessing:
     """Return the preprocessing of an architecture's public checkpoints.
 
@@ -70,8 +71,7 @@ def transform(name: str) -> Preprocessing:
     >>> transform("resnet-50").crop
     224
     """
-    with about("zoo.transform"):
-        return ENTRIES[known_name(name)].transform
+    return ENTRIES[known_name(name)].transform
 
 
 def has_weights(name: str) -> bool:
