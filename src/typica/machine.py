@@ -1,8 +1,13 @@
-"""What this machine has: processors that may be used, and memory that is free."""
+"""What this machine has, and what only some systems have: processors, free memory, signals."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import platform
+import signal
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -24,3 +29,34 @@ def free_memory() -> int | None:
         if name == "MemAvailable":
             return 1024 * int(value.split()[0])
     return None
+
+
+def processor() -> str:
+    """Return the name of the processor's model, where the system tells."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+@contextlib.contextmanager
+def unheard_interrupts() -> Iterator[None]:
+    """Let processes that are started in the block not hear a Ctrl-C: this one ends them in order.
+
+    One that is pressed meanwhile is heard when the block ends.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    from multiprocessing import resource_tracker  # noqa: PLC0415 (costs time, and few need it)
+
+    resource_tracker.ensure_running()  # Python's own, whose start would let Ctrl-C through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)  # an engine may have set its own
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -9,12 +9,10 @@ changed, does.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import importlib
 import json
 import os
-import stat
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,14 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from typica.errors import InputError, argument
-from typica.files import atomic_path, sha256
+from typica.files import atomic_path, is_ours, make_private, sha256
 from typica.nets import zoo
 from typica.progress import note
 
 # Of models; never functions.
 FILES = (".onnx", ".safetensors", ".pt", ".pth", ".torchscript", ".ts", ".pt2")
 _LARGEST = 2**24  # bytes of agreements; more are none of ours
-_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 @dataclass(frozen=True)
@@ -152,7 +149,7 @@ def _agreements() -> list[dict[str, Any]]:
     try:
         with agreements_file().open("rb") as file:
             status = os.fstat(file.fileno())
-            if not _is_ours(status) or status.st_size > _LARGEST:
+            if not is_ours(status) or status.st_size > _LARGEST:
                 return []
             entries = json.loads(file.read())
     except (OSError, ValueError, RecursionError):
@@ -160,19 +157,12 @@ def _agreements() -> list[dict[str, Any]]:
     return entries if isinstance(entries, list) else []
 
 
-def _is_ours(status: os.stat_result) -> bool:
-    if os.name != "posix":  # where modes say nothing
-        return True
-    return status.st_uid == os.getuid() and not status.st_mode & _OTHERS_WRITE
-
-
 def _write(entries: list[dict[str, Any]]) -> None:
     path = agreements_file()
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if path.exists() and not _is_ours(path.stat()):
+    if path.exists() and not is_ours(path.stat()):
         raise InputError(f"{path} can be written by others; delete it, or take their right away")
-    with contextlib.suppress(FileExistsError):  # whose mode is kept
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    make_private(path)  # the mode is kept
     with atomic_path(path) as temporary:
-        temporary.chmod(0o600)
+        make_private(temporary)
         temporary.write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")

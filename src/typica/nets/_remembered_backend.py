@@ -18,7 +18,7 @@ from typing import Any
 
 from typica.errors import InputError
 from typica.files import atomic_path, home
-from typica.machine import cores
+from typica.machine import cores, processor
 from typica.nets._settings import Settings
 
 _PACKAGES = ("typica", "numpy", "torch", "onnx", "onnxruntime", "openvino", "MNN")
@@ -81,13 +81,7 @@ def _is_count(value: Any) -> bool:
 
 def _machine() -> list[Any]:
     """Return what tells one kind of machine from another."""
-    model = platform.processor()
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                model = line.partition(":")[2].strip()
-                break
-    return [platform.system(), platform.machine(), model, cores()]
+    return [platform.system(), platform.machine(), processor(), cores()]
 
 
 def _versions() -> dict[str, str]:

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from typica.extras import need
+from typica.machine import unheard_interrupts
 from typica.scale._dask_rows import Read, Rows
-from typica.scale._engines import PATIENCE, Merge, Work, no_answer, unheard_interrupts
+from typica.scale._engines import PATIENCE, Merge, Work, no_answer
 from typica.scale._on_cluster import Reduce
 from typica.scale._worker_jobs import Job
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-import signal
 import socket
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
-from multiprocessing import resource_tracker
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from typica.errors import InputError, argument, given, listed, reason_of
@@ -91,26 +88,6 @@ def no_answer(address: str | None, error: Exception) -> InputError:
         f"{given('address', address)}: does not answer ({reason_of(error)}); check the address, "
         "and that the cluster runs."
     )
-
-
-@contextlib.contextmanager
-def unheard_interrupts() -> Iterator[None]:
-    """Let processes that are started in the block not hear a Ctrl-C: this one ends them in order.
-
-    One that is pressed meanwhile is heard when the block ends.
-    """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    resource_tracker.ensure_running()  # Python's own, whose start would let Ctrl-C through again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    handler = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, handler)  # an engine may have set its own
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class LateCluster:

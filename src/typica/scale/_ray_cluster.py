@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any
 
 from typica.extras import need
-from typica.scale._engines import Merge, Work, no_answer, unheard_interrupts
+from typica.machine import unheard_interrupts
+from typica.scale._engines import Merge, Work, no_answer
 from typica.scale._ray_states import merge_on_workers, outcomes_of, states_of
 from typica.scale._worker_jobs import Outcome, attempt, merge_outcomes
 

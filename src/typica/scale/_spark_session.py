@@ -12,7 +12,8 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from typica.extras import need
-from typica.scale._engines import Merge, Work, no_answer, unheard_interrupts
+from typica.machine import unheard_interrupts
+from typica.scale._engines import Merge, Work, no_answer
 from typica.scale._spark_cluster import SparkCluster, cluster_of
 
 T = TypeVar("T")
