@@ -55,6 +55,15 @@ def is_traced(x: Array) -> bool:
     return x.shape[0] is None
 
 
+def is_at_hand(x: Array) -> bool:
+    """Tell whether the values of `x` lie in this machine's memory and are known by now.
+
+    >>> is_at_hand(np.zeros((1, 2)))
+    True
+    """
+    return not is_traced(x) and "cpu" in str(array_api_compat.device(x)).lower()
+
+
 def surely_all(condition: Array) -> bool:
     """Tell whether a condition holds everywhere, and False where it costs something to look.
 

@@ -101,6 +101,10 @@ class Origin:
                     "extract them with the same model, layer and transform."
                 )
 
+    def without_places(self) -> Origin:
+        """Return the origin of the same features, wherever model and weights lie."""
+        return dataclasses.replace(self, model_file=None, weights_file=None)
+
     def _network(self) -> dict[str, Any]:
         """Return what makes the features what they are."""
         return {key: value for key, value in self.to_dict().items() if key not in _PLACES}

@@ -25,11 +25,11 @@ def test_every_number_of_the_file_is_reached():
         if row["table"] == "cosine-ablation":
             found = paper.ablation(*key)[row["method"].lower()][row["metric"].lower()]
         elif row["table"] == "cifar-layers":
-            found = paper.layers(*key)[paper.LAYERS[row["method"]]][paper.METRICS[row["metric"]]]
+            found = paper.layers(*key)[paper.LAYERS[row["method"]]][paper.HEADINGS[row["metric"]]]
         else:
             method = paper.publications()["paper"].methods[row["method"]]
             found = paper.published(*key)[method][paper.canonical(row["ood_set"])][
-                paper.METRICS[row["metric"]]
+                paper.HEADINGS[row["metric"]]
             ]
         assert round(100 * found, 2) == percent, row
         reached += 1

@@ -158,9 +158,9 @@ def test_merges_in_any_order_are_equal(order):
     parts = [rng.normal(size=30) for _ in order]
 
     def merged(names):
-        made = Calibration(limit=50, fingerprint="f")
+        made = Calibration(limit=50, scored_by="f")
         for i in names:
-            part = Calibration(limit=50, fingerprint="f").add(parts[i], source=f"part-{i}")
+            part = Calibration(limit=50, scored_by="f").add(parts[i], source=f"part-{i}")
             made.merge(part)
         return made
 
@@ -171,26 +171,26 @@ def test_merges_in_any_order_are_equal(order):
 def test_what_is_merged_equals_one_stream_over_the_same_files():
     rng = np.random.default_rng(1)
     files = {f"{i}.npy": rng.normal(size=200).round(1) for i in range(3)}
-    stream = Calibration(limit=100, fingerprint="f")
+    stream = Calibration(limit=100, scored_by="f")
     for name, scores in files.items():
         for batch in np.array_split(scores, 4):
             stream.add(batch, source=name)
-    merged = Calibration(limit=100, fingerprint="f")
+    merged = Calibration(limit=100, scored_by="f")
     for name, scores in reversed(files.items()):
-        merged.merge(Calibration(limit=100, fingerprint="f").add(scores, source=name))
+        merged.merge(Calibration(limit=100, scored_by="f").add(scores, source=name))
     np.testing.assert_array_equal(stream.scores, merged.scores)
 
 
 def test_merge_refuses_what_does_not_belong_together():
-    one = Calibration(fingerprint="f").add(np.arange(5.0), source="a.npy")
+    one = Calibration(scored_by="f").add(np.arange(5.0), source="a.npy")
     for other, message in [
-        (one, r"merge: got Calibration or itself; pass another Calibration"),
-        ("scores", r"merge: got str or itself"),
-        (Calibration(by_class=True, fingerprint="f"), r"merge: by_class or groups differ"),
-        (Calibration(limit=9, fingerprint="f"), r"merge: limits of 1048576 and 9 scores"),
-        (Calibration(fingerprint="g"), r"merge: the two detectors are not known to be equal"),
+        (one, r"merge: a calibration with itself; pass another Calibration"),
+        ("scores", r"merge: got str; pass another Calibration"),
+        (Calibration(by_class=True, scored_by="f"), r"merge: by_class or groups differ"),
+        (Calibration(limit=9, scored_by="f"), r"merge: limits of 1048576 and 9 scores"),
+        (Calibration(scored_by="g"), r"merge: the two detectors are not known to be equal"),
         (
-            Calibration(fingerprint="f").add(np.arange(5.0), source="a.npy"),
+            Calibration(scored_by="f").add(np.arange(5.0), source="a.npy"),
             r"merge: row 0 of 'a.npy' comes twice; take in each row once",
         ),
     ]:
@@ -259,8 +259,8 @@ def test_bad_input_of_the_record_itself():
 
 
 def test_a_refused_merge_changes_nothing():
-    whole = Calibration(by_class=True, fingerprint="f").add([1.0, 2.0], ["a", "b"])
-    other = Calibration(by_class=True, fingerprint="f").add([3.0, 4.0], ["a", "b"], "x.npy")
+    whole = Calibration(by_class=True, scored_by="f").add([1.0, 2.0], ["a", "b"])
+    other = Calibration(by_class=True, scored_by="f").add([3.0, 4.0], ["a", "b"], "x.npy")
     other.samples["b"].fixed = 0.0
     with pytest.raises(InputError, match=r"calibrate again"):
         whole.merge(other)

@@ -12,7 +12,7 @@ import sys
 import numpy as np
 import pytest
 
-from typica import store
+from typica import CTM, store
 from typica.bank import write_bank
 from typica.errors import FormatError, InputError
 from typica.origin import Origin
@@ -101,3 +101,16 @@ def test_a_bank_knows_its_origin(tmp_path) -> None:
     bank = write_bank(tmp_path / "a", np.eye(3), identity=identity)
     assert bank.origin == ORIGIN
     assert write_bank(tmp_path / "b", np.eye(3)).origin is None
+
+
+def test_a_detectors_fingerprint_is_the_same_wherever_its_network_lies() -> None:
+    rows = np.random.default_rng(0).normal(size=(40, 3))
+    fitted = []
+    for place in ("/here/net.pth", "/there/net.pth", None):
+        detector = CTM().fit(rows, np.arange(40) % 2)
+        detector.origin_ = dataclasses.replace(ORIGIN, weights_file=place)
+        fitted.append(detector.fingerprint())
+        assert detector.origin_.weights_file == place
+    assert len(set(fitted)) == 1
+    detector.origin_ = dataclasses.replace(ORIGIN, weights="77aa")
+    assert detector.fingerprint() not in fitted

@@ -7,6 +7,7 @@ from typing import Any
 
 from typica.bench._compare import Comparison
 from typica.bench._table import Table
+from typica.metrics import METRICS
 
 
 def comparison_table(compared: Mapping[str, Comparison], title: str = "") -> Table:
@@ -29,9 +30,10 @@ def comparison_table(compared: Mapping[str, Comparison], title: str = "") -> Tab
 
 def _add_results(table: Table, evaluations: Sequence[Any]) -> None:
     """Add AUROC on each OOD set, their mean, and the mean FPR."""
+    auroc, fpr = METRICS["auroc"], METRICS["fpr"]
     sets = evaluations[0].ood if evaluations else {}
     for name in sets:
-        table.add(name, [each.ood[name].auroc for each in evaluations], better="higher")
+        table.add(name, [each.ood[name].auroc for each in evaluations], better=auroc.better)
     averages = [each.average for each in evaluations]
-    table.add("mean", [average["auroc"] for average in averages], better="higher")
-    table.add("FPR", [average["fpr"] for average in averages], better="lower")
+    table.add("mean", [average[auroc.name] for average in averages], better=auroc.better)
+    table.add(fpr.heading, [average[fpr.name] for average in averages], better=fpr.better)

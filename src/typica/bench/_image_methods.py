@@ -37,7 +37,7 @@ class TrainImages:
 
     images: Any  # gives (name, image) for the number of a row
     bank: Bank
-    fingerprint: Any
+    digest: str
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Moved:
                 learnt_from: dict[str, Any] = {}
             elif known is not None and known.bank.layers:
                 make = cache(lambda params=params: self._layers(params, known))
-                learnt_from = {"train": known.fingerprint}
+                learnt_from = {"train": known.digest}
             else:
                 continue
             identity = {"method": method, **self._step(params), **learnt_from}

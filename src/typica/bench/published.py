@@ -20,7 +20,7 @@ from typing import Any
 Numbers = dict[str, dict[str, dict[str, float]]]
 
 PAPER = "paper"
-METRICS = {"FPR95": "fpr", "AUROC": "auroc"}
+HEADINGS = {"FPR95": "fpr", "AUROC": "auroc"}  # those of the published tables
 LAYERS = {
     "CTM before dense blocks": "conv1",
     "CTM after 1st Transition Block": "trans1",
@@ -111,7 +111,7 @@ def published(model: str, id_set: str, by: str = PAPER) -> Numbers:
         if (row["model"], row["id_set"]) == (model, id_set) and row["method"] in names:
             of_method = numbers.setdefault(names[row["method"]], {})
             of_set = of_method.setdefault(canonical(row["ood_set"]), {})
-            of_set[METRICS[row["metric"]]] = _share(row)
+            of_set[HEADINGS[row["metric"]]] = _share(row)
     ordered = {method: numbers[method] for method in names.values() if method in numbers}
     for method, stands_for in publications()[by].same.get(id_set, {}).items():
         if stands_for in ordered:
@@ -179,7 +179,7 @@ def _comparable(
     if not common or not names <= set(by_set):
         return {"sets": []}
     means: dict[str, Any] = {"sets": list(common)}
-    for metric in METRICS.values():
+    for metric in HEADINGS.values():
         values = [by_set[canonical(name)][metric] for name in common]
         means[metric] = sum(values) / len(values)
     return means
@@ -230,7 +230,7 @@ def layers(model: str, id_set: str) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for row in _rows():
         if row["table"] == "cifar-layers" and (row["model"], row["id_set"]) == (model, id_set):
-            found.setdefault(LAYERS[row["method"]], {})[METRICS[row["metric"]]] = _share(row)
+            found.setdefault(LAYERS[row["method"]], {})[HEADINGS[row["metric"]]] = _share(row)
     return found
 
 

@@ -40,8 +40,8 @@ class Calibration:
 
     levels: the alpha and confidence that thresholds go by. by_class: an input is compared only with
     calibration inputs of the same group of predicted classes. groups: {class: group}; classes that
-    it lacks are groups of their own. limit: how many scores a group keeps at most. fingerprint: of
-    the estimator whose scores these are.
+    it lacks are groups of their own. limit: how many scores a group keeps at most. scored_by: the
+    fingerprint of the estimator whose scores these are.
 
     Methods take `classes`, the predicted class of each score, or None where all are of one group.
 
@@ -59,7 +59,7 @@ class Calibration:
         by_class: bool = False,
         groups: Mapping[Any, str] | None = None,
         limit: int = LIMIT,
-        fingerprint: str = "",
+        scored_by: str = "",
     ) -> None:
         if groups is not None and not by_class:
             raise InputError("groups without by_class; pass by_class=True as well.")
@@ -67,7 +67,7 @@ class Calibration:
         self.by_class = by_class
         self.taxonomy = {class_text(name): str(group) for name, group in (groups or {}).items()}
         self.limit = limit
-        self.fingerprint = fingerprint
+        self.scored_by = scored_by
         self.samples: dict[str, ScoreSample] = {}
         self.sources: dict[str, SeenRows] = {}  # which rows were seen of each
         self._thresholds: dict[str, float] | None = None
@@ -114,7 +114,7 @@ class Calibration:
             raise InputError(f"limits of {self.limit} and {other.limit} scores; use one limit.")
         self._check_complete()
         other._check_complete()
-        if not self.fingerprint or self.fingerprint != other.fingerprint:
+        if not self.scored_by or self.scored_by != other.scored_by:
             raise InputError(
                 "the two detectors are not known to be equal; calibrate copies of one fitted "
                 "detector. An Ensemble, which learns from the rows that it is calibrated on, and "
@@ -361,7 +361,7 @@ class Calibration:
             "by_class": self.by_class,
             "taxonomy": [list(pair) for pair in self.taxonomy.items()],
             "limit": self.limit,
-            "fingerprint": self.fingerprint,
+            "fingerprint": self.scored_by,
             "sources": [[source, spans.state()] for source, spans in self.sources.items()],
             "samples": [list(pair) for pair in self.samples.items()],
         }
@@ -374,7 +374,7 @@ class Calibration:
             by_class=state["by_class"],
             groups=dict(state["taxonomy"]) if state["by_class"] else None,
             limit=state["limit"],
-            fingerprint=state["fingerprint"],
+            scored_by=state["fingerprint"],
         )
         made.sources = {source: read_seen(spans) for source, spans in state["sources"]}
         made.samples = dict(state["samples"])

@@ -16,6 +16,7 @@ from typica.cli._option_values import read_transform
 from typica.cli._options import Classes, Detectors, Json, Split, Transform, Trust
 from typica.cli._show import dim, failures, present, table
 from typica.data import read_classes
+from typica.metrics import METRICS
 from typica.written_numbers import percent
 
 app = new_app()
@@ -84,9 +85,10 @@ def choose(
 
 def shown_choice(choice: Choice) -> list[RenderableType]:
     """Return what `typica choose` prints: its verdict, a row per detector, and how to read them."""
-    columns = ["detector", "AUROC ↑", *choice.kinds, "best in %", "ahead in %"]
+    auroc = METRICS["auroc"].label()
+    columns = ["detector", auroc, *choice.kinds, "best in %", "ahead in %"]
     rows = [_row(choice, name) for name in choice.means]
-    shown = table("", columns, rows, keep=("AUROC ↑", *choice.kinds))
+    shown = table("", columns, rows, keep=(auroc, *choice.kinds))
     parts = [Text(choice.verdict, style="bold"), Text(), shown]
     parts += failures(choice.failed)
     parts.append(dim(choice.reading))

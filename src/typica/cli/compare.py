@@ -24,6 +24,7 @@ from typica.cli._options import (
 )
 from typica.cli._show import failures, footnote, present
 from typica.errors import InputError
+from typica.metrics import METRICS
 from typica.written_numbers import percent
 
 app = new_app()
@@ -59,8 +60,8 @@ def compare(
         alpha=alpha,
         tpr=tpr,
     )
-    made = comparison_table(compared, f"AUROC ↑ on {known.name}, best in bold")
-    parts = [to_terminal(made, keep=("mean", "FPR"))]
+    made = comparison_table(compared, f"{METRICS['auroc'].label()} on {known.name}, best in bold")
+    parts = [to_terminal(made, keep=("mean", METRICS["fpr"].heading))]
     done = [row.evaluation for row in compared.values() if row.evaluation is not None]
     if done:
         parts.append(footnote(next(iter(done[0].ood.values()))))

@@ -14,6 +14,7 @@ from typica.cli._app import new_app
 from typica.cli._options import Json
 from typica.cli._show import console, failures, footnote, table, write_json
 from typica.detectors import Detector
+from typica.metrics import METRICS
 from typica.written_numbers import percent
 
 TPR = 0.95
@@ -73,9 +74,9 @@ def _compare(suite: FeatureSuite, compared: dict[str, Comparison]) -> None:
         shares = [result.auroc for result in evaluation.ood.values()]
         shares += [evaluation.average["auroc"], evaluation.average["fpr"]]
         rows.append([_name_in_table(evaluation.detector, compared), *map(percent, shares)])
-    console.print("AUROC ↑ of each detector on what the network has never met", style="bold")
-    columns = ["detector", *sets, "mean", "FPR ↓"]
-    console.print(table("", columns, rows, keep=("mean", "FPR ↓")))
+    auroc, fpr = METRICS["auroc"].label(), METRICS["fpr"].label()
+    console.print(f"{auroc} of each detector on what the network has never met", style="bold")
+    console.print(table("", ["detector", *sets, "mean", fpr], rows, keep=("mean", fpr)))
     errors = {name: row.error for name, row in compared.items() if row.error}
     for line in failures(errors):
         console.print(line)

@@ -30,7 +30,7 @@ def calibrate(estimator: Any, X: Any, **options: Any) -> Any:
     """
     detector = final_detector(estimator)
     detector.calibrate(detector_input(estimator, X), **options)
-    detector.calibration_.fingerprint = fingerprint(estimator)
+    detector.calibration_.scored_by = fingerprint(estimator)
     return estimator
 
 
@@ -41,7 +41,7 @@ def partial_calibrate(estimator: Any, X: Any, **options: Any) -> Any:
     begun = calibration_of(detector)
     detector.partial_calibrate(detector_input(estimator, X), **options)
     if detector.calibration_ is not begun:
-        detector.calibration_.fingerprint = fingerprint(estimator)
+        detector.calibration_.scored_by = fingerprint(estimator)
     return estimator
 
 
@@ -49,7 +49,7 @@ def partial_calibrate(estimator: Any, X: Any, **options: Any) -> Any:
 def begin_calibration(estimator: Any, n: int | None = None, **options: Any) -> Calibration:
     """Return a calibration without scores; see `Detector.begin_calibration`."""
     begun = final_detector(estimator).begin_calibration(n, **options)
-    begun.fingerprint = fingerprint(estimator)
+    begun.scored_by = fingerprint(estimator)
     return begun
 
 

@@ -17,6 +17,6 @@ def _conformal_detector(state: dict[str, Any]) -> Any:
     if old is not None:
         levels = Levels.of(state["alpha"], confidence=state["confidence"])
         made = old.calibration(levels, state["by_class"])
-        made.fingerprint = fingerprint(estimator)
+        made.scored_by = fingerprint(estimator)
         final_detector(estimator).calibration_ = made
     return estimator

@@ -87,7 +87,7 @@ class Calibrated(Provisional):
             scored = self._scored(Z, by_class, predicted)
             made.add(check_scores(scored.scores), scored.classes, source)
             made.thresholds()  # says what is wrong with them
-            made.fingerprint = self.fingerprint()
+            made.scored_by = self.fingerprint()
         return self._decide_by(made)
 
     @border
@@ -111,8 +111,8 @@ class Calibrated(Provisional):
         self._prepare()
         if by_class and groups is None and n is not None:
             groups = self._rare_classes(n)
-        fingerprint = self.fingerprint()
-        return Calibration(levels, by_class=by_class, groups=groups, fingerprint=fingerprint)
+        scored_by = self.fingerprint()
+        return Calibration(levels, by_class=by_class, groups=groups, scored_by=scored_by)
 
     @border
     def add_scores(
@@ -141,7 +141,7 @@ class Calibrated(Provisional):
         if not calibration.n:
             raise InputError("there are no held-out rows; pass some.")
         scored_by = self.fingerprint() if fingerprint is None else fingerprint
-        if calibration.fingerprint not in ("", scored_by):
+        if calibration.scored_by not in ("", scored_by):
             raise InputError(
                 "the calibration holds the scores of another fit; fill one of this detector, by "
                 "begin_calibration and add_scores."
@@ -171,7 +171,7 @@ class Calibrated(Provisional):
         if made is None:
             levels = Levels.of(alpha, tpr, confidence)
             made = Calibration(levels, by_class=bool(by_class), groups=groups)
-            made.fingerprint = self.fingerprint()
+            made.scored_by = self.fingerprint()
         elif any(given is not None for given in (alpha, tpr, confidence, by_class, groups)):
             raise InputError("the first batch decided alpha, by_class and groups; leave them out.")
         scored = self._scored(Z, made.by_class, predicted)
@@ -225,6 +225,8 @@ class Calibrated(Provisional):
         scoring = type(self).__new__(type(self))
         known = vars(self)
         scoring.__dict__.update({name: known[name] for name in known if name not in _DECISIONS})
+        if hasattr(scoring, "origin_"):
+            scoring.origin_ = scoring.origin_.without_places()
         try:
             return store.fingerprint(scoring)
         except InputError:

@@ -31,6 +31,7 @@ from typica.arrays import (
     as_features,
     as_floating,
     check_rows,
+    is_at_hand,
     is_traced,
     like,
     namespace,
@@ -208,7 +209,7 @@ class KNN(RowsDetector):
             return self._score_coded(Z)
         if len(self._directions) < self.k:
             return xp.full_like(Z[:, 0], -FARTHEST)
-        near = "cpu" in str(array_api_compat.device(Z)).lower() and not is_traced(Z)
+        near = is_at_hand(Z)
         narrow = xp.float32 if self._directions.dtype == np.float32 else Z.dtype
         # In float64, so that a row has the same direction, to the last bit, kept and as a query.
         U, zero = units(xp.astype(Z, xp.float64) if near else Z)

@@ -28,7 +28,7 @@ from typica.bench.report._page_tables import (
 )
 from typica.bench.report._payload import EXACT_UP_TO, payload, script_json
 from typica.files import atomic_path
-from typica.metrics import CONVENTIONS
+from typica.metrics import CONVENTIONS, METRICS
 from typica.written_numbers import percent
 
 ACCURACY: Final = {  # what the accuracies of a record are those of
@@ -148,7 +148,8 @@ def _tiles(record: Record, sets: Sequence[str]) -> Iterator[Tile]:
     """Yield the best means over these OOD sets, the accuracy, and how much was measured."""
     count = len(record.sets)
     covered = coverage(sets, record.sets).partition(" (")[0]
-    for metric, label in {"auroc": "Best AUROC", "fpr": f"Lowest {record.fpr_name}"}.items():
+    labels = {"auroc": f"Best {METRICS['auroc'].heading}", "fpr": f"Lowest {record.fpr_name}"}
+    for metric, label in labels.items():
         if found := best_row(record, metric, sets):
             row, value = found
             yield Tile(label, f"{percent(value)} %", f"{row}, {covered}")

@@ -6,7 +6,7 @@ import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import AnyArray, Array, is_traced, like, namespace, to_numpy
+from typica.arrays import AnyArray, Array, is_at_hand, like, namespace, to_numpy
 from typica.cosines import NO_DIRECTION, TILE, cosines, max_cosine, tiles
 from typica.detectors._index import DirectionIndex
 from typica.detectors._matches import Matches, better_two, top_two
@@ -80,9 +80,7 @@ class CosineDetector(DirectedDetector):
 
     def _is_indexed(self, Z: Array) -> bool:
         """Tell whether an index finds the matches: it reads the memory of this machine alone."""
-        if not hasattr(self, "_index") or is_traced(Z):
-            return False
-        return "cpu" in str(array_api_compat.device(Z)).lower()
+        return hasattr(self, "_index") and is_at_hand(Z)
 
     def _found(self, Z: Array) -> Matches:
         """Return the two best matches of each row among those that the index finds."""
