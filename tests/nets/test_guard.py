@@ -320,11 +320,40 @@ def test_what_cannot_be(data):
         Guard(model, fitted("mahalanobis", make_data(m=8)))(rows(data))
 
 
-def test_a_detector_calibrated_by_class_is_refused(data):
-    with pytest.warns(typica.CalibrationWarning, match="share one threshold"):
-        detector = fitted("ctm", data).calibrate(data.held_out, by_class=True)
-    with pytest.raises(typica.InputError, match="Guard: CTM is calibrated by class, and a guard"):
+@pytest.mark.filterwarnings("ignore::typica.CalibrationWarning")
+@pytest.mark.parametrize("name", ["ctm", "mahalanobis", "energy", "pipeline"])
+def test_by_class_each_row_has_the_threshold_of_its_nearest_class(name, data):
+    groups = {0: "a", 1: "a", 2: "b", 3: "c"}
+    detector = fitted("ctm" if name == "pipeline" else name, data)
+    if name == "pipeline":
+        detector = make_pipeline(ReAct(), typica.CTM()).fit(data.train, data.labels)
+    typica.calibrate(detector, data.held_out, by_class=True, groups=groups, alpha=0.2)
+    guard = Guard(classifier(data, torch.float64), detector)
+    guarded = guard(rows(data, torch.float64))
+    wanted = typica.judge(detector, rows(data, torch.float64).numpy())
+    far = np.abs(wanted.score - wanted.threshold) > 1e-9  # from where rounding decides
+    np.testing.assert_array_equal(guarded.verdict[far] == 1, wanted.typical[far])
+    assert far.mean() > 0.9 and 0 < np.mean(wanted.typical) < 1
+    thresholds = typica.detectors.final_detector(detector).offsets_
+    assert len(set(thresholds.values())) == 3 and guarded.p_value is None
+    assert guard.state_dict()["threshold"].shape == (4,)
+
+
+@pytest.mark.filterwarnings("ignore::typica.CalibrationWarning")
+def test_by_class_without_classes_of_its_own_is_refused(data):
+    detector = fitted("knn", data)
+    predicted = np.arange(len(data.held_out)) % 4
+    detector.calibrate(data.held_out, by_class=True, predicted=predicted)
+    with pytest.raises(typica.InputError, match="Guard: KNN is calibrated by class, and matches"):
         Guard(classifier(data), detector)
+
+
+@pytest.mark.filterwarnings("ignore::typica.CalibrationWarning")
+def test_a_guard_by_class_is_exported(data):
+    detector = fitted("ctm", data).calibrate(data.held_out, by_class=True)
+    guard = Guard(classifier(data), detector)
+    program = torch.export.export(guard, (rows(data)[:4],)).module()
+    np.testing.assert_array_equal(program(rows(data)[:4]).verdict, guard(rows(data)[:4]).verdict)
 
 
 def test_keywords_are_passed_on(data):

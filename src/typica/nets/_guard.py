@@ -7,10 +7,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from typica.arrays import is_traced
-from typica.cosines import max_cosine
-from typica.detectors import CosineDetector, calibration_of, final_detector, reads_logits
+from typica.cosines import cosines, max_cosine
+from typica.detectors import (
+    CosineDetector,
+    calibration_of,
+    detector_input,
+    final_detector,
+    has_threshold,
+    reads_logits,
+)
 from typica.errors import InputError, border, reason_of
+from typica.linalg import row_max
 from typica.nets._detector_input import as_extractor, chosen
 from typica.nets._extracted_batch import Extraction, batch_of
 from typica.nets._torch import Tensor, nn, torch
@@ -21,8 +31,8 @@ from typica.nets.extractors.torch import FeatureExtractor
 class Guarded:
     """What a guarded model gives: logits (n, C), scores (n,), and +1 (typical) or -1, (n,).
 
-    p_value (n,): conformal, as `detector.p_values` gives them; None without a calibration. It
-    unpacks as `logits, score, verdict`.
+    p_value (n,): conformal, as `detector.p_values` gives them; None without a calibration, and with
+    one by class. It unpacks as `logits, score, verdict`.
     """
 
     logits: Tensor
@@ -44,7 +54,8 @@ class Guard(nn.Module):
     model: an `nn.Module`, or a FeatureExtractor where the features are not the head's input.
     detector: calibrated; a detector of features or logits, or a Pipeline that ends in one. The
     model is put in eval mode. The verdict is `detector.predict`'s: +1 where the score is at least
-    the threshold at the time of making the guard.
+    the threshold at the time of making the guard; that of the nearest class, where the detector was
+    calibrated by class.
 
     CTM and CW are copied into buffers, so that a guard with one of them moves between devices whole
     and is saved with `state_dict`. Other detectors are called as they are. `torch.export` takes a
@@ -64,17 +75,13 @@ class Guard(nn.Module):
     def __init__(self, model: FeatureExtractor | Any, detector: Any) -> None:
         super().__init__()
         final = final_detector(detector)
-        calibration = calibration_of(final)
-        if calibration is not None and calibration.by_class:
-            raise InputError(
-                f"{type(final).__name__} is calibrated by class, and a guard has one threshold; "
-                "calibrate it without by_class."
-            )
-        if not hasattr(final, "offset_"):
+        if not has_threshold(final):
             raise InputError(
                 f"{type(final).__name__} has no threshold yet; "
                 "call its calibrate with held-out inputs."
             )
+        calibration = calibration_of(final)
+        self._by_class = calibration is not None and calibration.by_class
         self.extractor = as_extractor(model)
         self.model = self.extractor.model
         self.detector = detector
@@ -82,9 +89,8 @@ class Guard(nn.Module):
         weight = next((p for p in self.model.parameters() if p.is_floating_point()), torch.empty(0))
         # Double beside a model in double alone: some devices lack it.
         dtype = torch.float64 if weight.dtype == torch.float64 else torch.float32
-        threshold = torch.tensor(final.offset_, dtype=torch.float64)
         buffers = {
-            "threshold": threshold,
+            "threshold": torch.tensor(_thresholds(final), dtype=torch.float64),
             "directions": _directions(detector),
             "known_scores": _known_scores(final),
         }
@@ -98,8 +104,8 @@ class Guard(nn.Module):
 
     def judge(self, extraction: Extraction) -> Guarded:
         """Return the verdict on what the model has given: all that the guard adds to its pass."""
-        score = self._score(chosen(extraction, self._logits))
-        verdict = 2 * (score >= self.threshold).long() - 1
+        score, threshold = self._assessed(chosen(extraction, self._logits))
+        verdict = 2 * (score >= threshold).long() - 1
         return Guarded(extraction.logits, score, verdict, self._p_value(score))
 
     def _p_value(self, score: Tensor) -> Tensor | None:
@@ -110,23 +116,48 @@ class Guard(nn.Module):
         at_most = torch.searchsorted(known, score.detach(), right=True)
         return (at_most + 1).to(score.dtype) / (len(known) + 1)
 
+    def _assessed(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the scores and the threshold: one, or that of each row's nearest class."""
+        if not self._by_class:
+            return self._score(rows), self.threshold
+        if self.directions is None:
+            scores, nearest = self._called(rows, self._matched)
+            return scores, self.threshold[nearest]
+        rows = self._fitting(rows)
+        found = cosines(rows, self.directions.to(rows.dtype))
+        return row_max(found), self.threshold[found.argmax(1)]
+
+    def _matched(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what a detector as it is says of rows: scores, and numbers of nearest classes."""
+        final = final_detector(self.detector)
+        scores, matches = final.score_and_match(detector_input(self.detector, rows))
+        assert matches is not None  # as it has classes
+        return scores, torch.as_tensor(matches.nearest, device=scores.device)
+
     def _score(self, rows: Tensor) -> Tensor:
         if self.directions is None:
-            return self._scored(rows)
+            return self._called(rows, lambda rows: (self.detector.score_samples(rows), None))[0]
+        rows = self._fitting(rows)
+        return max_cosine(rows, self.directions.to(rows.dtype))
+
+    def _fitting(self, rows: Tensor) -> Tensor:
+        """Return rows in single or double precision, as wide as the directions."""
         rows = rows if rows.dtype == torch.float64 else rows.float()
         if rows.shape[1] != self.directions.shape[1]:
             raise InputError(
                 f"Guard: the detector is expecting {self.directions.shape[1]} features, the model "
                 f"gives {rows.shape[1]}; fit it on features of this model and layer."
             )
-        return max_cosine(rows, self.directions.to(rows.dtype))
+        return rows
 
-    def _scored(self, rows: Tensor) -> Tensor:
-        """Return the scores of a detector as it is; say so if it cannot be exported."""
+    def _called(
+        self, rows: Tensor, says: Callable[[Tensor], tuple[Tensor, Any]]
+    ) -> tuple[Tensor, Any]:
+        """Return what a detector as it is says: scores and more; say so if it is not exported."""
         if not is_traced(rows):
-            return self.detector.score_samples(rows)
+            return says(rows)
         try:
-            scores = self.detector.score_samples(rows)
+            scores, more = says(rows)
         except Exception as error:  # of every kind: scikit-learn, NumPy and torch have their own
             name = type(final_detector(self.detector)).__name__
             raise InputError(
@@ -135,7 +166,7 @@ class Guard(nn.Module):
             ) from error
         # A row that would be refused here is not typical there.
         sound = torch.isfinite(rows).all(1) & (scores < torch.inf)
-        return torch.where(sound, scores, torch.nan)
+        return torch.where(sound, scores, torch.nan), more
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Guard:
         """Move or convert the guard; beside a model in half its buffers stay in single."""
@@ -156,9 +187,23 @@ class Guard(nn.Module):
 def _known_scores(final: Any) -> Any:
     """Return the calibration scores in ascending order as a tensor, or None where none are kept."""
     calibration = calibration_of(final)
-    if calibration is None or not calibration.has_scores:
+    if calibration is None or calibration.by_class or not calibration.has_scores:
         return None
     return torch.tensor(calibration.scores)
+
+
+def _thresholds(final: Any) -> Any:
+    """Return the guard's threshold, or that of each class, in the order of `classes_`."""
+    calibration = calibration_of(final)
+    if calibration is None or not calibration.by_class:
+        return final.offset_
+    classes = getattr(final, "classes_", None)
+    if classes is None:
+        raise InputError(
+            f"{type(final).__name__} is calibrated by class, and matches none by itself; "
+            "calibrate it without by_class."
+        )
+    return calibration.offsets(np.zeros(len(classes)), classes)
 
 
 def _directions(detector: Any) -> Any:
