@@ -117,6 +117,17 @@ def finite() -> Parameter:
     return number(lambda value: -np.inf < value < np.inf, "a finite number", complaint)
 
 
+def step_size() -> Parameter:
+    """Declare the size of a step on the input: a finite number of at least 0.
+
+    >>> step_size().check("epsilon", -1)
+    Traceback (most recent call last):
+    typica.errors.InputError: epsilon=-1 is not a step; pass a number of at least 0.
+    """
+    complaint = "{name}={value!r} is not a step; pass a number of at least 0."
+    return number(lambda value: 0 <= value < np.inf, "a number of at least 0", complaint)
+
+
 def percentile() -> Parameter:
     """Declare a number from 0 to 100."""
     complaint = "{name}={value!r} is not a percentile; pass a number from 0 to 100."

@@ -89,7 +89,8 @@ def test_with_one_percentile_it_is_scale(one_thread):
 def test_what_cannot_be_is_refused(one_thread):
     model = network()
     for how, message in (
-        ({"variant": "x"}, r"AdaSCALE: variant='x' is unknown; choose 'a' or 'l'"),
+        ({"variant": "x"}, r"AdaSCALE: variant='x' is unknown; choose one of a, l"),
+        ({"low": "a"}, r"AdaSCALE: low='a' is not a percentile; pass a number from 0 to 100"),
         ({"low": 90, "high": 80}, r"AdaSCALE: low=90, high=80; pass percentiles"),
         ({"k1": 0}, r"AdaSCALE: k1=0, k2=1.0; pass percentages"),
     ):

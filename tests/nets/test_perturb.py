@@ -240,3 +240,11 @@ def test_odin_improves_on_msp_for_svhn(checkpoint, one_thread):
         msp.append(typica.MSP().score_samples(extractor(x).logits).numpy())
         moved.append(odin.score_samples(x, batch_size=20).numpy())
     assert typica.evaluate(*moved).fpr < typica.evaluate(*msp).fpr
+
+
+def test_a_batch_and_a_divisor_are_numbers():
+    odin = ODIN(torch.nn.Linear(2, 2), epsilon=np.float32(0.1))
+    with pytest.raises(typica.InputError, match="score_samples: batch_size=0 is not an integer of"):
+        odin.score_samples(torch.ones(3, 2), batch_size=0)
+    with pytest.raises(typica.InputError, match="ODIN: std='x'; pass one positive number"):
+        ODIN(torch.nn.Linear(2, 2), std="x")

@@ -9,7 +9,7 @@ from typing import Any
 from typica.bench._feature_suite import RESERVED
 from typica.bench._methods import declared_params, default_params, is_method
 from typica.bench.published import PAPER, printed_keys, publications, title_of
-from typica.checks import Parameter, count, number, optional, positive
+from typica.checks import Parameter, count, is_number, optional, positive, step_size
 from typica.data.sets import list_sets
 from typica.detectors import list_detectors
 from typica.errors import InputError, closest
@@ -47,21 +47,17 @@ def _texts(value: object) -> bool:
     return isinstance(value, list) and all(map(_text, value))
 
 
-def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _channel_numbers(value: object) -> bool:
     """Tell whether a value of a suite's file lists a number per channel, of colours or of grey."""
-    return isinstance(value, list) and len(value) in (1, 3) and all(map(_number, value))
+    return isinstance(value, list) and len(value) in (1, 3) and all(map(is_number, value))
 
 
 def _per_channel(value: object) -> bool:
-    return _channel_numbers(value) or _number(value)
+    return _channel_numbers(value) or is_number(value)
 
 
 def _count(least: int) -> Check:
-    return lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= least
+    return count(least).accepts
 
 
 def _size(value: Any) -> bool:
@@ -78,23 +74,18 @@ def _divisor(value: Any) -> bool:
     if value == OF_TRANSFORM:
         return True
     numbers = value if _channel_numbers(value) else [value]
-    return all(_number(entry) and 0 < entry < math.inf for entry in numbers)
+    return all(is_number(entry) and 0 < entry < math.inf for entry in numbers)
 
 
-_SIZE = number(
-    lambda value: 0 <= value < math.inf,
-    "a number of at least 0",
-    "{name}={value!r} is not a step; pass a number of at least 0.",
-)
 _STEP = {
     "T": positive(),
-    "epsilon": _SIZE,
+    "epsilon": step_size(),
     "std": Parameter(
         _divisor,
         f"a positive number, three of them, or {OF_TRANSFORM!r}",
         f"{{name}}={{value!r}} cannot divide a step; pass 1, three numbers, or {OF_TRANSFORM!r}.",
     ),
-    "misleading": _SIZE,
+    "misleading": step_size(),
     "images": count(20),
     "layers": optional(
         Parameter(_texts, "a list of texts", "{name}={value!r} is not a list of layers' names.")
@@ -117,7 +108,7 @@ _TRANSFORM: dict[str, tuple[Check, str]] = {
     **dict.fromkeys(("mean", "std"), (_per_channel, "three numbers, or one for all")),
     "mode": (_text, "a text"),
     "interpolation": (_text, "a text"),
-    "scale": (_number, "a number"),
+    "scale": (is_number, "a number"),
     "exif": (lambda value: isinstance(value, bool), "true or false"),
 }
 _SOURCE: dict[str, tuple[Check, str]] = dict.fromkeys(
@@ -127,7 +118,7 @@ _ID: dict[str, tuple[Check, str]] = dict.fromkeys(
     ("train", "test", "calibration"), (_table, "a table")
 )
 _PROTOCOL: dict[str, tuple[Check, str]] = {
-    "tpr": (lambda value: _number(value) and 0 < value <= 1, "a number above 0 and at most 1"),
+    "tpr": (lambda value: is_number(value) and 0 < value <= 1, "a number above 0 and at most 1"),
     "convention": (lambda value: value in CONVENTIONS, f"one of {', '.join(CONVENTIONS)}"),
     "subsets": (_count(1), "a whole number of at least 1"),
     "full": (lambda value: isinstance(value, bool), "true or false"),

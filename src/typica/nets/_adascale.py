@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from typica.checks import choice, count, percentile
 from typica.errors import InputError, border
 from typica.nets._detector_input import as_extractor
 from typica.nets._torch import Tensor, torch
@@ -54,8 +55,9 @@ class AdaSCALE:
         k1: float = 5.0,
         k2: float = 1.0,
     ) -> None:
-        if variant not in VARIANTS:
-            raise InputError(f"variant={variant!r} is unknown; choose 'a' or 'l'.")
+        choice(*VARIANTS).check("variant", variant)
+        for name, value in {"low": low, "high": high, "k1": k1, "k2": k2}.items():
+            percentile().check(name, value)
         if not 0 <= low <= high < 100:
             raise InputError(f"low={low}, high={high}; pass percentiles with 0<=low<=high<100.")
         if not (0 < k1 <= 100 and 0 < k2 <= 100):
@@ -68,6 +70,7 @@ class AdaSCALE:
     @border
     def fit(self, images: Any, batch_size: int = 64) -> AdaSCALE:
         """Learn how the features of known inputs (n, c, ...) move."""
+        count().check("batch_size", batch_size)
         batches = torch.split(self._prepared(images), batch_size)
         shifts = torch.cat([self._shift(*self._moved(batch)) for batch in batches])
         self.shifts_ = torch.sort(shifts).values
@@ -76,6 +79,7 @@ class AdaSCALE:
     @border
     def score_samples(self, images: Any, batch_size: int = 64) -> Tensor:
         """Return the scores (n,) of inputs (n, c, ...), batch by batch."""
+        count().check("batch_size", batch_size)
         if self.shifts_ is None:
             raise InputError("this AdaSCALE is not fitted yet; call fit with known inputs first.")
         batches = torch.split(self._prepared(images), batch_size)

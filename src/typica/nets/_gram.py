@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from typica.checks import is_whole
+from typica.checks import count, is_whole
 from typica.errors import InputError, border
 from typica.nets._torch import Tensor, torch
 from typica.nets.extractors.torch import FeatureExtractor
@@ -73,6 +73,7 @@ class Gram:
     @border
     def fit(self, images: Any, batch_size: int = 64) -> Gram:
         """Learn the ranges from known inputs (n, c, ...), and what is usual from every tenth."""
+        count().check("batch_size", batch_size)
         prepared = self.extractor.prepared(images)
         if len(prepared) < 2 * HELD_OUT:
             raise InputError(f"{len(prepared)} known inputs; pass at least {2 * HELD_OUT}.")
@@ -89,6 +90,7 @@ class Gram:
     @border
     def score_samples(self, images: Any, batch_size: int = 64) -> Tensor:
         """Return the scores (n,) of inputs (n, c, ...), batch by batch."""
+        count().check("batch_size", batch_size)
         if self.usual_ is None:
             raise InputError("this Gram is not fitted yet; call fit with known inputs first.")
         batches = torch.split(self.extractor.prepared(images), batch_size)

@@ -18,12 +18,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from typica.checks import step_size
 from typica.detectors import LayerEnsemble, logistic_weights
 from typica.errors import InputError, border
 from typica.metrics import evaluate
 from typica.nets._detector_input import as_extractor
 from typica.nets._extracted_batch import Extraction
-from typica.nets._perturb import check_step, divisor, floating, scaled
+from typica.nets._perturb import divisor, floating, scaled
 from typica.nets._torch import Tensor, functional, torch
 from typica.nets.extractors.torch import FeatureExtractor
 from typica.progress import advance
@@ -54,7 +55,7 @@ def mislead(
     >>> mislead(model, torch.tensor([[3.0, 1.0]]), epsilon=0.5)
     tensor([[2.5000, 1.5000]])
     """
-    check_step(epsilon)
+    step_size().check("epsilon", epsilon)
     network = as_extractor(extractor)
     x = floating(network, images)
     targets = None if labels is None else torch.as_tensor(labels, device=x.device)
@@ -97,7 +98,7 @@ class LayerPerturb:
         epsilon: float = 0.0,
         std: Any = 1.0,
     ) -> None:
-        check_step(epsilon)
+        step_size().check("epsilon", epsilon)
         if not isinstance(ensemble, LayerEnsemble) or not hasattr(ensemble, "layers_"):
             raise InputError("ensemble is not a fitted LayerEnsemble; fit one on a bank's layers.")
         if not isinstance(extractor, FeatureExtractor):
@@ -150,9 +151,9 @@ class LayerPerturb:
                 f"the ensemble has combine={self.ensemble.combine!r}, which has no weights; "
                 "make it with 'linear', or call observe."
             )
-        tried = [self.epsilon] if steps is None else [float(step) for step in steps]
-        for step in tried:
-            check_step(step)
+        tried = [self.epsilon] if steps is None else [float(size) for size in steps]
+        for size in tried:
+            step_size().check("epsilon", size)
         strange = mislead(
             self.extractor,
             images,

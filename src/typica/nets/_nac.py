@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from typica.checks import is_whole
+from typica.checks import count
 from typica.detectors.nac import places, squashed
 from typica.errors import InputError, border
 from typica.nets._hooks import first_tensor
@@ -55,10 +55,8 @@ class LayerNAC:
         bins: int = 50,
         enough: int = 50,
     ) -> None:
-        if not is_whole(bins) or bins < 2:
-            raise InputError(f"bins={bins!r}; pass a whole number of at least 2.")
-        if not is_whole(enough) or enough < 1:
-            raise InputError(f"enough={enough!r}; pass a whole number of at least 1.")
+        count(2).check("bins", bins)
+        count().check("enough", enough)
         self.extractor = FeatureExtractor(model, layers=list(layers))
         self.layers = list(self.extractor.layers)
         self.alpha = alpha
@@ -70,6 +68,7 @@ class LayerNAC:
     @border
     def fit(self, images: Any, batch_size: int = 64) -> LayerNAC:
         """Count the states of known inputs (n, c, ...)."""
+        count().check("batch_size", batch_size)
         x = self.extractor.prepared(images)
         if not len(x):
             raise InputError("no known inputs; pass some to count the states of.")
@@ -101,6 +100,7 @@ class LayerNAC:
     @border
     def score_samples(self, images: Any, batch_size: int = 64) -> Tensor:
         """Return the scores (n,) of inputs (n, c, ...), batch by batch."""
+        count().check("batch_size", batch_size)
         return self.layer_scores(images, batch_size).mean(dim=1)
 
     # How it is done

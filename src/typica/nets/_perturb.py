@@ -11,10 +11,9 @@ one for Mahalanobis. Cost: two passes forward, one back.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-from typica.checks import positive
+from typica.checks import count, positive, step_size
 from typica.detectors import final_detector, pipeline_steps, reads_logits
 from typica.detectors.msp import MSP
 from typica.errors import InputError, border
@@ -47,7 +46,7 @@ class Perturb:
         self, extractor: FeatureExtractor | Any, detector: Any, epsilon: float, std: Any = 1.0
     ) -> None:
         _check_gradient(detector)
-        check_step(epsilon)
+        step_size().check("epsilon", epsilon)
         self.std = divisor(std)
         self.extractor = as_extractor(extractor)
         self.detector = detector
@@ -66,6 +65,7 @@ class Perturb:
     @border
     def score_samples(self, images: Any, batch_size: int = 64) -> Tensor:
         """Return the scores (n,) of the moved inputs, batch by batch."""
+        count().check("batch_size", batch_size)
         batches = torch.split(floating(self.extractor, images), batch_size)
         return torch.cat([self._score(self(batch), gradients=False) for batch in batches])
 
@@ -95,7 +95,10 @@ def floating(extractor: FeatureExtractor, images: Any) -> Tensor:
 
 def divisor(std: Any) -> Tensor:
     """Return what a step is divided by, as a tensor: one number, or one per channel."""
-    made = torch.as_tensor(std, dtype=torch.float64)
+    try:
+        made = torch.as_tensor(std, dtype=torch.float64)
+    except (TypeError, ValueError, RuntimeError):
+        made = torch.tensor(torch.nan)
     if made.ndim > 1 or not bool(((made > 0) & made.isfinite()).all()):
         raise InputError(f"std={std!r}; pass one positive number, or one per channel.")
     return made
@@ -121,13 +124,6 @@ def _check_gradient(detector: Any) -> None:
             raise InputError(
                 f"{type(step).__name__} has no gradient; pass a differentiable detector."
             )
-
-
-def check_step(epsilon: Any) -> None:
-    """Raise unless a step is a finite number of at least 0."""
-    number = isinstance(epsilon, int | float) and not isinstance(epsilon, bool)
-    if not number or not 0 <= epsilon < math.inf:
-        raise InputError(f"epsilon={epsilon!r} is not a step; pass a number of at least 0.")
 
 
 class ODIN(Perturb):
