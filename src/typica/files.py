@@ -273,7 +273,7 @@ def check_lock(folder: Path, handle: int) -> None:
     """Refuse if the folder at a path is no longer the one on which `handle` holds the lock."""
     if not is_locked(folder, handle):
         raise InputError(
-            f"{folder}: the folder was removed or replaced while this bank was being written; "
+            f"{folder}: the folder was removed or replaced while it was being written; "
             "run the command again."
         )
 

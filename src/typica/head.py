@@ -63,6 +63,7 @@ class Head:
         """The width m of the features that the head takes."""
         return int(self.weight.shape[1])
 
+    @border
     def logits(self, Z: Array) -> Array:
         """Return the logits (n, C) of the features Z (n, m), in their backend and dtype."""
         if Z.shape[1] != self.n_features:
@@ -72,6 +73,7 @@ class Head:
             )
         return Z @ like(self.weight, Z).T + like(self.bias, Z)
 
+    @border
     def predict(self, Z: Array) -> AnyArray:
         """Return the name of the class with the largest logit for each row."""
         best: AnyArray = self.classes[np.argmax(to_numpy(self.logits(Z)), axis=1)]

@@ -940,7 +940,7 @@ def test_a_writer_whose_folder_was_replaced_leaves_the_new_one_alone(
         shutil.rmtree(tmp_path / "b")
         with pytest.raises(
             InputError,
-            match="b: the folder was removed or replaced while this bank was being written",
+            match="b: the folder was removed or replaced while it was being written",
         ):
             first.write({"features": rows(1)}) if step == "write" else first.finish(HEAD)
         with BankWriter(tmp_path / "b", {"other": 1}, shard_rows=2) as second:

@@ -40,3 +40,12 @@ def test_the_one_row_of_a_binary_classifier_is_that_of_both_classes():
         typica.Head(classifier.coef_, classifier.intercept_, ["a", "b", "c"])
     with pytest.raises(typica.InputError, match="pass one distinct name per row"):
         typica.Head(classifier.coef_, classifier.intercept_, ["a", "a"])
+
+
+def test_features_of_another_width_are_named():
+    head = typica.Head(np.eye(4))
+    for use in (head.logits, head.predict):
+        with pytest.raises(
+            typica.InputError, match=r"Head\.\w+: the head takes 4 features per row, and"
+        ):
+            use(np.ones((2, 3)))

@@ -200,7 +200,7 @@ class Detector(OutlierMixin, Decider):
         """Return the rows of `bank` with the largest cosines to each row of Z."""
         with about(argument("bank")):
             rows = self._ready(bank) if is_bank(bank) else bank
-        known = as_floating(to_numpy(as_features(rows, Z.shape[1])))
+            known = as_floating(to_numpy(as_features(rows, Z.shape[1])))
         directed = np.flatnonzero(known.any(axis=1))  # a zero row is near nothing
         similar = cosines(Z, unit_rows(known[directed]).astype(Z.dtype))
         nearest = np.argsort(-similar, axis=1, kind="stable")[:, :EXAMPLES]
