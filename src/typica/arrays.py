@@ -58,29 +58,31 @@ def is_traced(x: Array) -> bool:
 def is_at_hand(x: Array) -> bool:
     """Tell whether the values of `x` lie in this machine's memory and are known by now.
 
+    They are not while PyTorch compiles or traces.
+
     >>> is_at_hand(np.zeros((1, 2)))
     True
     """
-    return not is_traced(x) and "cpu" in str(array_api_compat.device(x)).lower()
-
-
-def surely_all(condition: Array) -> bool:
-    """Tell whether a condition holds everywhere, and False where it costs something to look.
-
-    So it does on another device, and there is nothing to look at while code is traced.
-
-    >>> surely_all(np.array([True, True]))
-    True
-    """
-    if is_numpy(condition):
-        return bool(condition.all())
-    if not array_api_compat.is_torch_array(condition) or condition.device.type != "cpu":
-        return False
+    if is_numpy(x):
+        return True
+    if not array_api_compat.is_torch_array(x):
+        return not is_traced(x) and "cpu" in str(array_api_compat.device(x)).lower()
     torch = sys.modules["torch"]
-    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+    awaited = torch.compiler.is_compiling() or torch.jit.is_tracing()
+    return not awaited and bool(x.device.type == "cpu")
+
+
+def surely_between(x: Array, low: float, high: float) -> bool:
+    """Tell whether all values lie strictly between two, and False where it costs much to look.
+
+    >>> surely_between(np.array([1.0, 2.0]), 0, 2), surely_between(np.array([1.0, 2.0]), 0, 3)
+    (False, True)
+    """
+    known = is_numpy(x) or array_api_compat.is_torch_array(x)
+    if not known or not is_at_hand(x):
         return False
     try:
-        return bool(condition.all())
+        return bool(low < x.min().item() and x.max().item() < high)
     except RuntimeError:  # of vmap, which traces as well
         return False
 

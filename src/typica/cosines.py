@@ -5,6 +5,8 @@ They take arrays of any backend, keep the dtype, and never write to their input.
 
 from __future__ import annotations
 
+import functools
+
 from typica.arrays import Array, is_traced, namespace
 from typica.linalg import directed, row_max
 
@@ -19,10 +21,8 @@ def cosines(Z: Array, directions: Array) -> Array:
     >>> cosines(np.array([[3.0, 4.0]]), np.eye(2))
     array([[0.6, 0.8]])
     """
-    xp = namespace(Z)
     Z, lengths, zero = directed(Z)
-    products = (Z @ directions.T) / lengths[:, None]
-    return xp.where(zero[:, None], xp.full_like(products, NO_DIRECTION), products)
+    return undirected_marked((Z @ directions.T) / lengths[:, None], zero)
 
 
 def paired_cosines(Z: Array, directions: Array) -> Array:
@@ -32,10 +32,8 @@ def paired_cosines(Z: Array, directions: Array) -> Array:
     >>> paired_cosines(np.array([[3.0, 4.0], [0.0, 0.0]]), np.eye(2))
     array([ 0.6, -1. ])
     """
-    xp = namespace(Z)
     Z, lengths, zero = directed(Z)
-    products = xp.vecdot(Z, directions) / lengths
-    return xp.where(zero, xp.full_like(products, NO_DIRECTION), products)
+    return undirected_marked(namespace(Z).vecdot(Z, directions) / lengths, zero)
 
 
 def max_cosine(Z: Array, directions: Array) -> Array:
@@ -47,20 +45,31 @@ def max_cosine(Z: Array, directions: Array) -> Array:
     >>> max_cosine(np.array([[3.0, 4.0], [0.0, 0.0]]), np.eye(2))
     array([ 0.8, -1. ])
     """
-    xp = namespace(Z)
     Z, lengths, zero = directed(Z)
-    best = _max_of_product(Z, directions) / lengths
-    return xp.where(zero, xp.full_like(best, NO_DIRECTION), best)
+    return undirected_marked(_max_of_product(Z, directions) / lengths, zero)
+
+
+def undirected_marked(products: Array, zero: Array | None) -> Array:
+    """Return products (n,) or (n, C) with NO_DIRECTION in the rows that are zero; None: no row is.
+
+    >>> import numpy as np
+    >>> undirected_marked(np.array([0.5, 0.0]), np.array([False, True]))
+    array([ 0.5, -1. ])
+    """
+    if zero is None:
+        return products
+    xp = namespace(products)
+    rows = zero if products.ndim == 1 else zero[:, None]
+    return xp.where(rows, xp.full_like(products, NO_DIRECTION), products)
 
 
 def _max_of_product(Z: Array, directions: Array) -> Array:
     """Return the row maxima (n,) of Z @ directions.T, tile by tile: there may be millions."""
-    xp = namespace(Z)
-    first, *others = tiles(Z, directions)
-    best = row_max(Z @ directions[first, :].T)
-    for tile in others:
-        best = xp.maximum(best, row_max(Z @ directions[tile, :].T))
-    return best
+    parts = tiles(Z, directions)
+    if len(parts) == 1:
+        return row_max(Z @ directions.T)
+    largest = (row_max(Z @ directions[part, :].T) for part in parts)
+    return functools.reduce(namespace(Z).maximum, largest)
 
 
 def tiles(Z: Array, directions: Array) -> list[slice]:

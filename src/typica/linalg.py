@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import AnyArray, Array, is_numpy, like, namespace, surely_all
+from typica.arrays import AnyArray, Array, is_at_hand, is_numpy, like, namespace, surely_between
 
 Floats = NDArray[np.float64]
 
@@ -97,31 +97,37 @@ def polar(X: Array) -> tuple[Array, Array]:
     return largest * lengths, X / lengths[:, None]
 
 
-def directed(Z: Array) -> tuple[Array, Array, Array]:
+def directed(Z: Array) -> tuple[Array, Array, Array | None]:
     """Return rows directed as those of Z, their lengths, and which are zero (of length 1 here).
 
     A row whose squares could overflow or underflow is rescaled, the others stay as they are. The
-    lengths are safe to divide by, and no NaN enters their gradient.
+    lengths are safe to divide by, and no NaN enters their gradient. None where surely no row is
+    zero.
     """
     xp = namespace(Z)
     info = xp.finfo(Z.dtype)
-    least, most = info.smallest_normal / info.eps, info.max
-    squares = _sum_of_squares(Z)
-    if surely_all((squares > least) & (squares < most)):
-        return Z, xp.sqrt(squares), squares == 0
+    least, most = math.sqrt(info.smallest_normal / info.eps), math.sqrt(info.max)
+    looked = is_at_hand(Z)
+    if looked:
+        lengths = _lengths(Z)
+        if surely_between(lengths, least, most):
+            return Z, lengths, None
     largest = xp.max(xp.abs(Z), axis=1)
     zero = largest == 0
-    usual = (largest >= math.sqrt(least)) & (largest <= math.sqrt(most / Z.shape[1]))
+    usual = (largest >= least) & (largest <= most / math.sqrt(Z.shape[1]))
     one = xp.ones_like(largest)
     Z = Z / xp.where(usual | zero, one, largest)[:, None]
-    return Z, xp.sqrt(xp.where(zero, one, _sum_of_squares(Z))), zero
+    if looked:
+        return Z, xp.where(zero, one, _lengths(Z)), zero
+    return Z, xp.sqrt(xp.where(zero, one, xp.sum(Z * Z, axis=1))), zero
 
 
-def _sum_of_squares(Z: Array) -> Array:
-    if not is_numpy(Z):  # whose vecdot is many small products, and slow, as PyTorch's is
-        return namespace(Z).sum(Z * Z, axis=1)
+def _lengths(Z: Array) -> Array:
+    """Return the lengths of the rows of Z, wrong where their squares overflow or underflow."""
+    if not is_numpy(Z):
+        return namespace(Z).linalg.vector_norm(Z, axis=1)
     with np.errstate(over="ignore", under="ignore"):
-        return np.vecdot(Z, Z)
+        return np.sqrt(np.vecdot(Z, Z))  # no copy of Z, which NumPy's vector_norm makes
 
 
 def row_max(S: Array) -> Array:

@@ -11,7 +11,7 @@ from scipy import special
 from scipy.linalg import solve_triangular
 
 from typica import linalg
-from typica.cosines import cosines, max_cosine
+from typica.cosines import TILE, cosines, max_cosine
 
 ROWS = st.lists(st.lists(st.floats(-700, 700), min_size=3, max_size=3), min_size=1, max_size=5)
 
@@ -48,9 +48,22 @@ def test_a_row_that_overflows_leaves_the_others_as_they_are(make):
     wild = np.array([[1e30, 1e30], [1e-30, 0.0]], dtype=np.float32)
     alone = linalg.directed(make(calm))
     beside = linalg.directed(make(np.concatenate([calm, wild])))
-    for ours, theirs in zip(alone, beside, strict=True):
+    for ours, theirs in zip(alone[:2], beside[:2], strict=True):
         assert np.array_equal(np.asarray(ours), np.asarray(theirs)[:2])
+    assert alone[2] is None  # surely no row is zero
+    assert not np.asarray(beside[2]).any()
     assert np.isfinite(np.asarray(beside[1])).all()
+
+
+@pytest.mark.parametrize("make", [np.asarray, torch.asarray])
+@pytest.mark.parametrize(("n", "classes"), [(1, 7), (6, 7), (7, 7), (9, 7), (2, TILE + 3)])
+def test_cosines_of_fewer_rows_than_directions_and_of_more(make, n, classes):
+    rng = np.random.default_rng(n)
+    Z, U = rng.normal(size=(n, 4)), rng.normal(size=(classes, 4))
+    U /= np.sqrt((U**2).sum(1))[:, None]
+    expected = np.array([[float(z @ u) / float(z @ z) ** 0.5 for u in U] for z in Z])
+    np.testing.assert_allclose(cosines(make(Z), make(U)), expected, rtol=1e-12)
+    np.testing.assert_allclose(max_cosine(make(Z), make(U)), expected.max(1), rtol=1e-12)
 
 
 WAYS_TO_TRACE = {

@@ -105,7 +105,7 @@ class Guard(nn.Module):
     def judge(self, extraction: Extraction) -> Guarded:
         """Return the verdict on what the model has given: all that the guard adds to its pass."""
         score, threshold = self._assessed(chosen(extraction, self._logits))
-        verdict = 2 * (score >= threshold).long() - 1
+        verdict = torch.where(score >= threshold, 1, -1)
         return Guarded(extraction.logits, score, verdict, self._p_value(score))
 
     def _p_value(self, score: Tensor) -> Tensor | None:

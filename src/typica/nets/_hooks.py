@@ -74,10 +74,14 @@ def hooked(hooks: Iterable[tuple[nn.Module, Hook]]) -> Iterator[None]:
 
         return call
 
-    with ExitStack() as stack:
+    handles = []
+    try:
         for module, hook in hooks:
-            stack.callback(module.register_forward_hook(adapted(hook), with_kwargs=True).remove)
+            handles.append(module.register_forward_hook(adapted(hook), with_kwargs=True))
         yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def tensors(output: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:

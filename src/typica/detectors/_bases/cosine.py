@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray, Array, is_at_hand, like, namespace, to_numpy
-from typica.cosines import NO_DIRECTION, TILE, cosines, max_cosine, tiles
+from typica.cosines import TILE, cosines, max_cosine, tiles, undirected_marked
 from typica.detectors._index import DirectionIndex
 from typica.detectors._matches import Matches, better_two, top_two
 from typica.detectors.base import Detector
@@ -87,7 +87,8 @@ class CosineDetector(DirectedDetector):
         xp = namespace(Z)
         scaled, lengths, zero = directed(Z)
         places = self._index.nearest_two(to_numpy(scaled / lengths[:, None]))
-        places[to_numpy(zero)] = (0, 1)  # which have no direction: the first, as without an index
+        if zero is not None:
+            places[to_numpy(zero)] = (0, 1)  # without a direction: the first, as without an index
         missing = np.flatnonzero((places < 0).any(axis=1))
         if len(missing):
             exact = self._compared(xp.take(Z, _beside(missing, Z), axis=0))
@@ -95,8 +96,7 @@ class CosineDetector(DirectedDetector):
             places[missing, 1] = to_numpy(exact.runner_up)
         pairs = like(self._directions[places], Z)
         products = xp.sum(scaled[:, None, :] * pairs, axis=2) / lengths[:, None]
-        products = xp.where(zero[:, None], xp.full_like(products, NO_DIRECTION), products)
-        best = top_two(products)
+        best = top_two(undirected_marked(products, zero))
         rows = np.arange(len(places))
         first, second = places[rows, to_numpy(best.nearest)], places[rows, to_numpy(best.runner_up)]
         return best._replace(nearest=_beside(first, Z), runner_up=_beside(second, Z))
