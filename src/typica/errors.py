@@ -146,8 +146,7 @@ def about(thing: str) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        if not str(error.args[0]).startswith(thing):  # or it says so already
-            error.args = (f"{thing}: {error.args[0]}",)
+        error.args = (f"{thing}: {error.args[0]}",)
         raise
 
 
@@ -173,6 +172,22 @@ def border(public: Callable[P, R]) -> Callable[P, R]:
             raise
 
     return guarded
+
+
+@contextlib.contextmanager
+def calling(place: str) -> Iterator[None]:
+    """Name a call in the input errors that leave the block, where a border would not say enough.
+
+    >>> with calling("zoo.load('resnet-18')"):
+    ...     raise InputError("no weights come with it; pass some.")
+    Traceback (most recent call last):
+    typica.errors.InputError: zoo.load('resnet-18'): no weights come with it; pass some.
+    """
+    try:
+        yield
+    except InputError as error:
+        error.place = place
+        raise
 
 
 def _place(public: Callable[..., object], args: tuple[object, ...]) -> str:

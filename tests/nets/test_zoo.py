@@ -310,7 +310,7 @@ def test_files_that_are_no_checkpoints(tmp_path):
         ("empty.pth", "empty.pth is not a "),
         ("text.safetensors", "text.safetensors: is not a safetensors file "),
     ):
-        with pytest.raises(typica.FormatError, match=rf"load: wideresnet-40-2: .*/{said}"):
+        with pytest.raises(typica.FormatError, match=rf"^zoo.load\('wideresnet-40-2'\): .*/{said}"):
             zoo.load("wideresnet-40-2", tmp_path / name)
     torch.save({"epoch": 3, "state_dict": {"a": 1}}, tmp_path / "nothing.pth")
     with pytest.raises(typica.FormatError, match="holds no tensors; pass a state dict"):

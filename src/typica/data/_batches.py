@@ -123,8 +123,6 @@ def _batch(
 
 
 def _with_way_out(error: ImageError) -> ImageError:
-    """Add to the error about one image of many batches how to go on without it."""
-    message = str(error.args[0]).removesuffix(".")
-    if not message.endswith("leave it out"):
-        message += ", or leave it out"
-    return ImageError(f"{message} with {argument('on_error', 'skip')}.")
+    """Add to the error about one image of many how to go on without it."""
+    way_out = argument("on_error", "skip")
+    return ImageError(f"{error.args[0]} With {way_out} such images are left out.")

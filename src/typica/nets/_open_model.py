@@ -148,18 +148,20 @@ def open_model(
             raise InputError("weights for a module, which has its own; leave weights out.")
         kind = type(spec)
         return asked.of(f"{kind.__module__}.{kind.__qualname__}", asked.of_module(spec), None)
-    with reading(spec, "not a model that can be read", "export it again"), about(str(spec)):
+    with reading(spec, "not a model that can be read", "export it again"):
         return _open(str(spec), weights, asked, trust)
 
 
 def _open(spec: str, weights: Any, asked: _Asked, trust: bool) -> Opened:
     name = zoo.find(spec)
     if name is not None:
-        return _open_architecture(name, weights, asked)
+        with about(spec):
+            return _open_architecture(name, weights, asked)
     if Path(spec).suffix.lower() in FILES:
         return _open_file(Path(spec), weights, asked, trust)
     if is_function(spec):
-        return _open_function(spec, weights, asked)
+        with about(spec):
+            return _open_function(spec, weights, asked)
     raise _no_model(spec)
 
 
@@ -172,7 +174,9 @@ def _open_architecture(name: str, weights: Any, asked: _Asked) -> Opened:
 def _open_file(path: Path, weights: Any, asked: _Asked, trust: bool) -> Opened:
     for key, value in (("weights", weights), ("head", asked.head)):
         if value is not None:
-            raise InputError(f"{key}={value!r}, but the file holds its own; leave {key} out.")
+            raise InputError(
+                f"{path}: {key}={value!r}, but the file holds its own; leave {key} out."
+            )
     opened = asked.of(path.name, _from_file(path, asked, trust), None)
     return opened._replace(model_file=_file_to_reopen(path))
 
@@ -196,8 +200,8 @@ def _no_model(spec: str) -> FormatError:
         return other
     found = kind_of(path)
     if found is not None:
-        return FormatError(f"{found}, not a network; pass {_FORMS}.")
-    return FormatError(f"not a model{_meant(spec)}; pass {_FORMS}.")
+        return FormatError(f"{spec}: {found}, not a network; pass {_FORMS}.")
+    return FormatError(f"{spec}: not a model{_meant(spec)}; pass {_FORMS}.")
 
 
 def _meant(spec: str) -> str:
@@ -216,8 +220,8 @@ def _python_file(path: Path) -> FormatError:
     named = f"{path.stem}:{names[-1] if names else 'FUNCTION'}"
     has = f" (it has {listed(names, quoted=True)})" if names else ""
     return FormatError(
-        f"a file of Python; name the class or function in it that makes the network{has}, from "
-        f"the folder it lies in: {argument('model', named)}."
+        f"{path}: a file of Python; name the class or function in it that makes the network{has}, "
+        f"from the folder it lies in: {argument('model', named)}."
     )
 
 
@@ -252,7 +256,7 @@ def _from_zoo(name: str, weights: Any) -> Any:
 
 def _from_file(path: Path, asked: _Asked, trust: bool) -> Any:
     if not path.is_file():
-        raise InputError(f"there is no such file; check the path, or pass {_FORMS}.")
+        raise InputError(f"{path}: there is no such file; check the path, or pass {_FORMS}.")
     if path.suffix.lower() == ".onnx":
         # With torch, where it is there, costs seconds.
         from typica.nets.extractors.onnx import OnnxExtractor  # noqa: PLC0415
@@ -279,8 +283,8 @@ def _from_numbers(path: Path, asked: _Asked) -> Any:
     if found == Kind.NETWORK:
         return load_perceptron(path).giving(asked.layer, asked.layers)
     if found in STORED:
-        raise FormatError(f"{found}, not a network; pass {_FORMS}.")
-    raise _other_file(path) or FormatError(f"not a model; pass {_FORMS}.")
+        raise FormatError(f"{path}: {found}, not a network; pass {_FORMS}.")
+    raise _other_file(path) or FormatError(f"{path}: not a model; pass {_FORMS}.")
 
 
 def _other_file(path: Path) -> FormatError | None:
@@ -294,15 +298,15 @@ def _other_file(path: Path) -> FormatError | None:
         if path.suffix.lower() == ".pt2" or error.name is None:
             return None
         return FormatError(
-            "a pickled module needs code, which could do anything, and is refused; where the file "
-            "is trusted, return it from a function of yours and pass package.module:function, or "
-            "export it to ONNX."
+            f"{path}: a pickled module needs code, which could do anything, and is refused; where "
+            "the file is trusted, return it from a function of yours and pass "
+            "package.module:function, or export it to ONNX."
         )
     except InputError:
         return None
     return FormatError(
-        "holds weights, not a program; name their architecture and pass the file as its weights: "
-        f"{argument('model', 'ZOO_NAME')} {argument('weights', str(path))} "
+        f"{path}: holds weights, not a program; name their architecture and pass the file as its "
+        f"weights: {argument('model', 'ZOO_NAME')} {argument('weights', str(path))} "
         f"(zoo: {', '.join(zoo.names())}), or the class of a network of your own, from the folder "
         f"of its code: {argument('model', 'FILE:CLASS')} {argument('weights', str(path))}."
     )

@@ -6,11 +6,10 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from typica.errors import InputError, about, argument, border, by_caller
+from typica.errors import InputError, argument, by_caller, calling
 from typica.nets.zoo._table import ENTRIES, Entry, known_name
 
 
-@border
 def load(name: str, weights: Any = "bundled", num_classes: int | None = None) -> Any:
     """Return an architecture in eval mode, with weights.
 
@@ -23,8 +22,8 @@ def load(name: str, weights: Any = "bundled", num_classes: int | None = None) ->
     >>> model.fc
     Linear(in_features=128, out_features=100, bias=True)
     """
-    name = known_name(name)
-    with about(name):
+    with calling(f"zoo.load({name!r})"):
+        name = known_name(name)
         return _load(ENTRIES[name], weights, num_classes)
 
 
