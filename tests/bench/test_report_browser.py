@@ -234,15 +234,15 @@ def test_sorting_by_click_and_by_keyboard(page):
     assert [header.get_attribute("aria-sort") for header in headers][:2] == ["ascending", "none"]
 
 
-def test_every_orange_number_leads_to_why(page):
+def test_every_red_number_leads_to_why(page):
     colour = "return getComputedStyle(arguments[0]).color"
-    orange = [
+    red = [
         cell
         for cell in page.find_elements(By.CSS_SELECTOR, "td a, td span")
-        if page.execute_script(colour, cell) == "rgb(194, 86, 10)"
+        if page.execute_script(colour, cell) == "rgb(179, 38, 30)"
     ]
-    assert len(orange) >= 3
-    for number in orange:
+    assert len(red) >= 3
+    for number in red:
         target = page.execute_script(
             "return document.getElementById(arguments[0].hash.slice(1))?.textContent", number
         )

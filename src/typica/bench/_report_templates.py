@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from typica.bench._table import Cell, Column, tone
+from typica.bench._table import NEAR, Cell, Column, tone
 from typica.written_numbers import percent
 
 MINUS = "\N{MINUS SIGN}"
@@ -47,6 +47,7 @@ def _environment() -> jinja2.Environment:
     }
     environment.filters.update(filters)
     environment.globals["sort_key"] = sort_key
+    environment.globals["far_points"] = f"{100 * NEAR:g}"
     return environment
 
 
