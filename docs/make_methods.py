@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from typica.detectors import detector_class, list_detectors
+from typica.nets.image_parameters import BY_PAGE
 from typica.rectify import list_rectifiers, rectifier_class
 
 DOCS = Path(__file__).parent
@@ -163,7 +164,7 @@ def pages() -> dict[str, str]:
     for cls in [*detectors(), *rectifiers()]:
         made[_place(cls)] = method_page(cls, figures, formulas.get(cls.kind, []))
     for kind, network in OVER_NETWORKS.items():
-        made[f"methods/{kind}.md"] = network_page(network, formulas.get(kind, []))
+        made[f"methods/{kind}.md"] = network_page(kind, network, formulas.get(kind, []))
     return made
 
 
@@ -316,13 +317,16 @@ def _halves(text: str) -> tuple[str, str]:
     return "\n\n".join(paragraphs[:first]), "\n\n".join(paragraphs[first:])
 
 
-def network_page(network: Network, formulas: list[str]) -> str:
+def network_page(kind: str, network: Network, formulas: list[str]) -> str:
     """Return the page of a method that needs the network."""
     parts = [f"{WRITTEN}\n<!-- group: Over the network -->\n", f"# {network.title}\n"]
     parts.append(typeset(_module_text(network), formulas) + "\n")
     lines = [line for line in read_lines(NETWORKS) if line["method"] in network.measured]
     if lines:
         parts += ["## When it works, and when not\n", OVER_MEASURED, _networks(lines)]
+    if kind in BY_PAGE:
+        rows = [(f"`{name}`", parameter.describe()) for name, parameter in BY_PAGE[kind].items()]
+        parts += ["## Parameters\n", _table(("parameter", "may be"), rows)]
     return "\n".join(parts)
 
 

@@ -25,7 +25,8 @@ class Parameter:
     """What a parameter may be.
 
     accepts: tells good values from others; meaning: completes "it is ..."; complaint: the message
-    about another value, with the fields name, value and kind (its type's name).
+    about another value, with the fields name, value, kind (its type's name) and given (name and
+    value as the caller wrote them).
 
     >>> even = Parameter(lambda v: v % 2 == 0, "an even number", "{name}={value!r} is odd; pass 2.")
     >>> even.describe(), even.parse("4")
@@ -46,8 +47,10 @@ class Parameter:
     def check(self, name: str, value: Any) -> None:
         """Raise unless the parameter of this name may have the value."""
         if not self.accepts(value):
-            kind = type(value).__name__
-            raise InputError(self.complaint.format(name=name, value=value, kind=kind))
+            kind, as_given = type(value).__name__, given(name, value)
+            raise InputError(
+                self.complaint.format(name=name, value=value, kind=kind, given=as_given)
+            )
 
     def parse(self, text: str) -> Any:
         """Return what a text from the shell stands for: JSON, Python's constants, or else itself.
@@ -74,8 +77,18 @@ class FromFile(Parameter):
 
 def check_parameters(declared: Mapping[str, Parameter], owner: object) -> None:
     """Raise if one of the declared parameters, attributes of their owner, is not what it may be."""
-    for name, parameter in declared.items():
-        parameter.check(name, getattr(owner, name))
+    check_values(declared, {name: getattr(owner, name) for name in declared})
+
+
+def check_values(declared: Mapping[str, Parameter], values: Mapping[str, Any]) -> None:
+    """Raise if a value is not what the parameter of its name may be.
+
+    >>> check_values({"k": count()}, {"k": 0})
+    Traceback (most recent call last):
+    typica.errors.InputError: k=0 is not an integer of at least 1; pass k>=1.
+    """
+    for name, value in values.items():
+        declared[name].check(name, value)
 
 
 # Kinds of parameters
@@ -126,6 +139,31 @@ def step_size() -> Parameter:
     """
     complaint = "{name}={value!r} is not a step; pass a number of at least 0."
     return number(lambda value: 0 <= value < np.inf, "a number of at least 0", complaint)
+
+
+def divisor() -> Parameter:
+    """Declare what a step on the input is divided by: a positive number, or one per channel.
+
+    >>> divisor().accepts(0.5), divisor().accepts([0.2, 0.3, 0.2]), divisor().accepts([0.2, 0])
+    (True, True, False)
+    """
+    return Parameter(
+        _divides,
+        "a positive number, or one per channel",
+        "{name}={value!r}; pass one positive number, or one per channel.",
+    )
+
+
+def share(zero: bool = False, one: bool = False) -> Parameter:
+    """Declare a share between 0 and 1. zero, one: whether 0 and 1 themselves will do.
+
+    >>> share().check("alpha", 2)
+    Traceback (most recent call last):
+    typica.errors.InputError: alpha=2 is not a share; pass a number above 0 and below 1.
+    """
+    meaning = f"a number {_limits(zero, one)}"
+    complaint = f"{{given}} is not a share; pass {meaning}."
+    return Parameter(lambda value: _is_share(exact(value), zero, one), meaning, complaint)
 
 
 def percentile() -> Parameter:
@@ -197,6 +235,14 @@ def names() -> FromFile:
     )
 
 
+def _divides(value: Any) -> bool:
+    try:
+        numbers = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError, RuntimeError):  # the last of a tensor on another device
+        return False
+    return numbers.ndim < 2 and bool(((numbers > 0) & np.isfinite(numbers)).all())
+
+
 def _is_listed(value: Any) -> bool:
     return isinstance(value, list | tuple) or hasattr(value, "__array__")
 
@@ -238,13 +284,18 @@ def check_share(value: Any, name: str, zero: bool = False, one: bool = False) ->
     >>> check_share(0.1, "alpha") == check_share(1 - 0.9, "alpha") == Fraction(1, 10)
     True
     """
-    share = exact(value)
-    large_enough = share > 0 or (zero and share == 0)
-    small_enough = share < 1 or (one and share == 1)
-    if not (large_enough and small_enough):
-        least = "at least" if zero else "above"
-        most = "at most" if one else "below"
-        raise InputError(
-            f"{given(name, value)} is not a share; pass a number {least} 0 and {most} 1."
-        )
-    return share if not isinstance(value, float | np.floating) else meant_decimal(share)
+    share(zero, one).check(name, value)
+    found = exact(value)
+    return found if not isinstance(value, float | np.floating) else meant_decimal(found)
+
+
+def _is_share(found: Fraction, zero: bool, one: bool) -> bool:
+    large_enough = found > 0 or (zero and found == 0)
+    small_enough = found < 1 or (one and found == 1)
+    return large_enough and small_enough
+
+
+def _limits(zero: bool, one: bool) -> str:
+    least = "at least" if zero else "above"
+    most = "at most" if one else "below"
+    return f"{least} 0 and {most} 1"

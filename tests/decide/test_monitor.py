@@ -106,7 +106,7 @@ def test_online_ranks_keep_bounded_memory():
     ranks = OnlineRanks(normal(50), cells=64)
     ranks.p_values(normal(10_000, seed=1))
     assert len(ranks._values) == 64 and ranks._counts.sum() == ranks.n == 10_050
-    with pytest.raises(InputError, match=r"cells=0; pass an integer of 1 or more"):
+    with pytest.raises(InputError, match=r"cells=0 is not an integer of at least 1; pass cells>=1"):
         OnlineRanks(normal(5), cells=0)
 
 
@@ -310,7 +310,7 @@ def test_bad_input(data: Data):
     for option, message in [
         ({"alpha": 0}, r"Monitor: alpha=0 is not a share"),
         ({"reject_alpha": 2}, r"Monitor: reject_alpha=2 is not a share"),
-        ({"window": 0}, r"Monitor: window=0; pass an integer of 1 or more"),
+        ({"window": 0}, r"Monitor: window=0 is not an integer of at least 1"),
         ({"window": True}, r"Monitor: window=True"),
         ({"cells": 2.5}, r"Monitor: cells=2.5"),
     ]:

@@ -92,7 +92,7 @@ def test_what_cannot_be_is_refused(one_thread):
         ({"variant": "x"}, r"AdaSCALE: variant='x' is unknown; choose one of a, l"),
         ({"low": "a"}, r"AdaSCALE: low='a' is not a percentile; pass a number from 0 to 100"),
         ({"low": 90, "high": 80}, r"AdaSCALE: low=90, high=80; pass percentiles"),
-        ({"k1": 0}, r"AdaSCALE: k1=0, k2=1.0; pass percentages"),
+        ({"k1": 0}, r"AdaSCALE: k1=0 is not a percentage; pass one above 0"),
     ):
         with pytest.raises(typica.InputError, match=message):
             AdaSCALE(model, **how)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from typica.bench._feature_suite import RESERVED
 from typica.bench._methods import declared_params, default_params, is_method
 from typica.bench.published import PAPER, printed_keys, publications, title_of
-from typica.checks import Parameter, count, is_number, optional, positive, step_size
+from typica.checks import Parameter, count, divisor, is_number, optional, step_size
 from typica.data.sets import list_sets
 from typica.detectors import list_detectors
 from typica.errors import InputError, closest
 from typica.metrics import CONVENTIONS
+from typica.nets.image_parameters import ODIN, ODIN_EPSILON, ODIN_T, PERTURB
 
 BUILTIN = ("digits",)
 CHOSEN = "grid"  # in place of KNN's k, or of a step: it is chosen on training data
@@ -21,7 +21,7 @@ OF_TRANSFORM = "transform"  # in place of a step's std: what the preprocessing d
 Params = Mapping[str, Any]  # of a method, by name
 # Methods that move the input, with their defaults.
 IMAGE_METHODS: Mapping[str, Params] = {
-    "odin": {"T": 1000.0, "epsilon": 0.0014, "std": OF_TRANSFORM},
+    "odin": {"T": ODIN_T, "epsilon": ODIN_EPSILON, "std": OF_TRANSFORM},
     # `images` known ones, and copies of them that mislead the network, weigh the layers.
     "mahalanobis_layers": {
         "layers": None,
@@ -70,26 +70,27 @@ def _table(value: object) -> bool:
     return isinstance(value, dict)
 
 
-def _divisor(value: Any) -> bool:
-    if value == OF_TRANSFORM:
-        return True
-    numbers = value if _channel_numbers(value) else [value]
-    return all(is_number(entry) and 0 < entry < math.inf for entry in numbers)
+def _divides(value: Any) -> bool:
+    """Tell whether a step on images may be divided by a value of a suite's file."""
+    return value == OF_TRANSFORM or (_per_channel(value) and divisor().accepts(value))
 
 
-_STEP = {
-    "T": positive(),
-    "epsilon": step_size(),
-    "std": Parameter(
-        _divisor,
-        f"a positive number, three of them, or {OF_TRANSFORM!r}",
-        f"{{name}}={{value!r}} cannot divide a step; pass 1, three numbers, or {OF_TRANSFORM!r}.",
-    ),
-    "misleading": step_size(),
-    "images": count(20),
-    "layers": optional(
-        Parameter(_texts, "a list of texts", "{name}={value!r} is not a list of layers' names.")
-    ),
+_STD = Parameter(
+    _divides,
+    f"a positive number, three of them, or {OF_TRANSFORM!r}",
+    f"{{name}}={{value!r}} cannot divide a step; pass 1, three numbers, or {OF_TRANSFORM!r}.",
+)
+_DECLARED: Mapping[str, Mapping[str, Parameter]] = {
+    "odin": {**ODIN, "std": _STD},
+    "mahalanobis_layers": {
+        **PERTURB,
+        "std": _STD,
+        "misleading": step_size(),
+        "images": count(20),
+        "layers": optional(
+            Parameter(_texts, "a list of texts", "{name}={value!r} is not a list of layers' names.")
+        ),
+    },
 }
 
 
@@ -274,7 +275,7 @@ def _methods(table: Mapping[str, Any], problems: Problems) -> dict[str, dict[str
 def _check_params(name: str, params: Params, problems: Problems) -> None:
     """Note parameters that the method does not have, or that it declares to be otherwise."""
     takes = method_params(name)
-    declared = _STEP if name in IMAGE_METHODS else declared_params(name)
+    declared = _DECLARED[name] if name in IMAGE_METHODS else declared_params(name)
     for key, value in params.items():
         if key not in takes:
             problems.unknown(key, takes, f"methods.{name}", "parameter")

@@ -12,7 +12,8 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ from typica.arrays import AnyArray, to_numpy
 from typica.as_json import json_number
 from typica.calibration import EVERYTHING, Calibration, Levels, check_scores
 from typica.calibration.format_1 import OldGroups
-from typica.checks import check_share, is_whole
+from typica.checks import Parameter, check_share, check_values, count, share
 from typica.decide._calibrate import calibrate
 from typica.decide._judge import judge
 from typica.decide._martingale import Wealth
@@ -78,6 +79,12 @@ class Monitor:
     Monitor: 0 inputs, no drift seen, wealth 1 (alarm at 100)
     """
 
+    params: ClassVar[Mapping[str, Parameter]] = {
+        "alpha": share(),
+        "reject_alpha": share(),
+        "window": count(),
+        "cells": count(),
+    }
     alarm_at: int | None
     changed_at: int | None
     largest_wealth: float
@@ -94,11 +101,11 @@ class Monitor:
         cells: int = CELLS,
         seed: Any = 0,
     ) -> None:
-        if not is_whole(window) or window < 1:
-            raise InputError(f"window={window!r}; pass an integer of 1 or more.")
+        given = {"alpha": alpha, "reject_alpha": reject_alpha, "window": window, "cells": cells}
+        check_values(self.params, given)
+        self.window = int(window)
         self.alpha = float(check_share(alpha, "alpha"))
         self.reject_alpha = float(check_share(reject_alpha, "reject_alpha"))
-        self.window = int(window)
         self.source, self.calibration = _calibrated(source, held_out)
         self._levels = Levels.of(self.reject_alpha)
         self.calibration.thresholds(self._levels)  # says what is wrong with them

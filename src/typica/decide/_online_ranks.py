@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
-from typica.checks import is_whole
-from typica.errors import InputError
+from typica.checks import count
 from typica.store import State, storable
 
 CHUNK = 1024  # scores ranked at a time
@@ -43,8 +42,7 @@ class OnlineRanks:
     """
 
     def __init__(self, calibration: AnyArray, cells: int = CELLS, seed: Any = 0) -> None:
-        if not is_whole(cells) or cells < 1:
-            raise InputError(f"cells={cells!r}; pass an integer of 1 or more.")
+        count().check("cells", cells)
         self.cells = int(cells)
         self.rng = np.random.default_rng(seed)
         self._values: NDArray[np.float64] = np.empty(0)

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from typica.arrays import Labels
-from typica.checks import check_share, count
+from typica.checks import Parameter, check_parameters, count, share
 from typica.decide._calibrate import calibrate
 from typica.decide._judge import judge, p_values
 from typica.detectors import final_detector
@@ -71,6 +72,12 @@ class OpenSetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Those of the classifier; the word for unknown is not among them.
     """
 
+    params: ClassVar[Mapping[str, Parameter]] = {
+        "alpha": share(),
+        "held_out": share(zero=True),
+        "seed": count(0),
+    }
+
     def __init__(
         self,
         classifier: Any,
@@ -92,9 +99,7 @@ class OpenSetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the classifier, fit the detector on most rows and calibrate it on the others."""
         final_detector(self.detector)
-        check_share(self.alpha, "alpha")
-        check_share(self.held_out, "held_out", zero=True)
-        count(0).check("seed", self.seed)
+        check_parameters(self.params, self)
         X, y = validate_data(self, X, y)
         check_classification_targets(y)
         classes = np.unique(y)

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from typica.checks import choice, count, percentile
+from typica.checks import check_parameters, count
 from typica.errors import InputError, border
+from typica.nets import image_parameters
 from typica.nets._detector_input import as_extractor
 from typica.nets._torch import Tensor, torch
 from typica.nets.extractors.torch import FeatureExtractor
 
-VARIANTS = ("a", "l")
 STEP = 0.5  # in units of the network's input
 MOVED = 0.05  # of the numbers of an input
 WEIGHT = 10.0  # of the shift of features, beside their size
@@ -44,6 +44,8 @@ class AdaSCALE:
     torch.Size([3])
     """
 
+    params = image_parameters.ADASCALE
+
     @border
     def __init__(
         self,
@@ -55,16 +57,12 @@ class AdaSCALE:
         k1: float = 5.0,
         k2: float = 1.0,
     ) -> None:
-        choice(*VARIANTS).check("variant", variant)
-        for name, value in {"low": low, "high": high, "k1": k1, "k2": k2}.items():
-            percentile().check(name, value)
+        self.variant, self.low, self.high = variant, low, high
+        self.k1, self.k2 = k1, k2
+        check_parameters(self.params, self)
         if not 0 <= low <= high < 100:
             raise InputError(f"low={low}, high={high}; pass percentiles with 0<=low<=high<100.")
-        if not (0 < k1 <= 100 and 0 < k2 <= 100):
-            raise InputError(f"k1={k1}, k2={k2}; pass percentages above 0, up to 100.")
         self.extractor = as_extractor(extractor)
-        self.variant, self.low, self.high = variant, float(low), float(high)
-        self.k1, self.k2 = float(k1), float(k2)
         self.shifts_: Any = None
 
     @border

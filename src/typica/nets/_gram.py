@@ -17,8 +17,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from typica.checks import count, is_whole
+from typica.checks import check_parameters, count
 from typica.errors import InputError, border
+from typica.nets import image_parameters
 from typica.nets._torch import Tensor, torch
 from typica.nets.extractors.torch import FeatureExtractor
 
@@ -60,11 +61,12 @@ class Gram:
     torch.Size([3])
     """
 
+    params = image_parameters.GRAM
+
     @border
     def __init__(self, model: Any, layers: Sequence[str], powers: Sequence[int] = POWERS) -> None:
-        if not powers or not all(is_whole(p) and p >= 1 for p in powers):
-            raise InputError(f"powers={powers!r}; pass whole numbers of at least 1.")
-        self.powers = tuple(powers)
+        self.powers = powers
+        check_parameters(self.params, self)
         self.extractor = FeatureExtractor(model, layers=list(layers), reduce=self._sums)
         self.low_: Any = None
         self.high_: Any = None

@@ -12,19 +12,20 @@ out-of-distribution data. Cost a batch: L + 1 passes forward, L back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.checks import step_size
+from typica.checks import Parameter, check_parameters, check_values
 from typica.detectors import LayerEnsemble, logistic_weights
 from typica.errors import InputError, border
 from typica.metrics import evaluate
+from typica.nets import image_parameters
 from typica.nets._detector_input import as_extractor
 from typica.nets._extracted_batch import Extraction
-from typica.nets._perturb import divisor, floating, scaled
+from typica.nets._perturb import floating, scaled
 from typica.nets._torch import Tensor, functional, torch
 from typica.nets.extractors.torch import FeatureExtractor
 from typica.progress import advance
@@ -55,7 +56,7 @@ def mislead(
     >>> mislead(model, torch.tensor([[3.0, 1.0]]), epsilon=0.5)
     tensor([[2.5000, 1.5000]])
     """
-    step_size().check("epsilon", epsilon)
+    check_values(image_parameters.PERTURB, {"epsilon": epsilon, "std": std})
     network = as_extractor(extractor)
     x = floating(network, images)
     targets = None if labels is None else torch.as_tensor(labels, device=x.device)
@@ -73,7 +74,7 @@ def mislead(
                 wanted = targets[start : start + batch_size]
             loss = functional.cross_entropy(logits, wanted, reduction="sum")
             (gradient,) = torch.autograd.grad(loss, part)
-            step = epsilon * torch.sign(gradient) / scaled(divisor(std), part)
+            step = epsilon * torch.sign(gradient) / scaled(std, part)
             moved.append(part.detach() + step)
             advance(len(part))
     return torch.cat(moved)
@@ -90,6 +91,8 @@ class LayerPerturb:
         detector.score_samples(images)
     """
 
+    params: ClassVar[Mapping[str, Parameter]] = image_parameters.PERTURB
+
     @border
     def __init__(
         self,
@@ -98,7 +101,8 @@ class LayerPerturb:
         epsilon: float = 0.0,
         std: Any = 1.0,
     ) -> None:
-        step_size().check("epsilon", epsilon)
+        self.epsilon, self.std = epsilon, std
+        check_parameters(self.params, self)
         if not isinstance(ensemble, LayerEnsemble) or not hasattr(ensemble, "layers_"):
             raise InputError("ensemble is not a fitted LayerEnsemble; fit one on a bank's layers.")
         if not isinstance(extractor, FeatureExtractor):
@@ -110,8 +114,6 @@ class LayerPerturb:
             )
         self.extractor = extractor
         self.ensemble = ensemble
-        self.epsilon = float(epsilon)
-        self.std = divisor(std)
 
     @border
     def member_scores(self, images: Any, batch_size: int = 64) -> Floats:
@@ -153,7 +155,7 @@ class LayerPerturb:
             )
         tried = [self.epsilon] if steps is None else [float(size) for size in steps]
         for size in tried:
-            step_size().check("epsilon", size)
+            self.params["epsilon"].check("epsilon", size)
         strange = mislead(
             self.extractor,
             images,

@@ -21,9 +21,10 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from typica.checks import count
+from typica.checks import check_parameters, count
 from typica.detectors.nac import places, squashed
 from typica.errors import InputError, border
+from typica.nets import image_parameters
 from typica.nets._hooks import first_tensor
 from typica.nets._reduce import reduced
 from typica.nets._torch import Tensor, functional, nn, torch
@@ -46,6 +47,8 @@ class LayerNAC:
     torch.Size([3])
     """
 
+    params = image_parameters.LAYER_NAC
+
     @border
     def __init__(
         self,
@@ -55,13 +58,12 @@ class LayerNAC:
         bins: int = 50,
         enough: int = 50,
     ) -> None:
-        count(2).check("bins", bins)
-        count().check("enough", enough)
-        self.extractor = FeatureExtractor(model, layers=list(layers))
-        self.layers = list(self.extractor.layers)
         self.alpha = alpha
         self.bins = bins
         self.enough = enough
+        check_parameters(self.params, self)
+        self.extractor = FeatureExtractor(model, layers=list(layers))
+        self.layers = list(self.extractor.layers)
         self.alphas_: list[float] | None = _alphas(alpha, len(self.layers))
         self.counts_: list[Tensor] | None = None
 
@@ -178,8 +180,7 @@ def _alphas(alpha: Any, layers: int) -> list[float] | None:
     if alpha is None:
         return None
     several = list(alpha) if isinstance(alpha, Sequence) else [alpha] * layers
-    good = all(isinstance(a, int | float) and not isinstance(a, bool) and a > 0 for a in several)
-    if len(several) != layers or not good:
+    if len(several) != layers:
         raise InputError(
             f"alpha={alpha!r} for {layers} layers; pass a positive number, or one for each."
         )

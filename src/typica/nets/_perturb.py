@@ -11,12 +11,14 @@ one for Mahalanobis. Cost: two passes forward, one back.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
-from typica.checks import count, positive, step_size
+from typica.checks import Parameter, check_parameters, count
 from typica.detectors import final_detector, pipeline_steps, reads_logits
 from typica.detectors.msp import MSP
 from typica.errors import InputError, border
+from typica.nets import image_parameters
 from typica.nets._detector_input import as_extractor, chosen
 from typica.nets._torch import Tensor, torch
 from typica.nets.extractors.torch import FeatureExtractor
@@ -41,16 +43,17 @@ class Perturb:
     tensor([[3.5000, 0.5000]])
     """
 
+    params: ClassVar[Mapping[str, Parameter]] = image_parameters.PERTURB
+
     @border
     def __init__(
         self, extractor: FeatureExtractor | Any, detector: Any, epsilon: float, std: Any = 1.0
     ) -> None:
         _check_gradient(detector)
-        step_size().check("epsilon", epsilon)
-        self.std = divisor(std)
+        self.epsilon, self.std = epsilon, std
+        check_parameters(self.params, self)
         self.extractor = as_extractor(extractor)
         self.detector = detector
-        self.epsilon = float(epsilon)
         self._logits = reads_logits(detector)
 
     @border
@@ -93,25 +96,15 @@ def floating(extractor: FeatureExtractor, images: Any) -> Tensor:
     return prepared
 
 
-def divisor(std: Any) -> Tensor:
-    """Return what a step is divided by, as a tensor: one number, or one per channel."""
-    try:
-        made = torch.as_tensor(std, dtype=torch.float64)
-    except (TypeError, ValueError, RuntimeError):
-        made = torch.tensor(torch.nan)
-    if made.ndim > 1 or not bool(((made > 0) & made.isfinite()).all()):
-        raise InputError(f"std={std!r}; pass one positive number, or one per channel.")
-    return made
-
-
-def scaled(std: Tensor, x: Tensor) -> Tensor:
+def scaled(std: Any, x: Tensor) -> Tensor:
     """Return what a step on the input is divided by, in the form of a batch x (n, c, ...)."""
-    if std.ndim and std.shape != x.shape[1:2]:
+    made = torch.as_tensor(std, dtype=torch.float64)
+    if made.ndim and made.shape != x.shape[1:2]:
         raise InputError(
-            f"{len(std)} values of std for inputs of shape {tuple(x.shape)}; "
+            f"{len(made)} values of std for inputs of shape {tuple(x.shape)}; "
             "pass one number, or one per channel."
         )
-    return std.to(x.device, x.dtype).reshape(-1, *[1] * (x.ndim - 2))
+    return made.to(x.device, x.dtype).reshape(-1, *[1] * (x.ndim - 2))
 
 
 def _check_gradient(detector: Any) -> None:
@@ -138,13 +131,15 @@ class ODIN(Perturb):
     torch.Size([3])
     """
 
+    params = image_parameters.ODIN
+
     @border
     def __init__(
         self,
         extractor: FeatureExtractor | Any,
-        T: float = 1000.0,
-        epsilon: float = 0.0014,
+        T: float = image_parameters.ODIN_T,
+        epsilon: float = image_parameters.ODIN_EPSILON,
         std: Any = 1.0,
     ) -> None:
-        positive().check("T", T)
+        self.T = T
         super().__init__(extractor, MSP(temperature=T), epsilon, std)
