@@ -2,7 +2,7 @@ from . import digits, published
 from ._changed_images import near_features
 from ._choice import CANNOT_SEE, Choice
 from ._choose import leave_classes_out
-from ._compare import Comparison, Scores, Worth, accepted, compare, compare_on, pareto
+from ._compare import Comparison, Worth, accepted, compare, compare_on, pareto
 from ._comparison_table import comparison_table
 from ._evaluate_files import choose_files, compare_files, evaluate_files
 from ._experiments import (
@@ -24,6 +24,7 @@ from ._narrow_table import NarrowTable
 from ._record import Record
 from ._record_tables import tables_of
 from ._result_files import read_result, read_result_scores, result_file, write_result
+from ._runs import Scores
 from ._suite import Suite, init_text, list_suites, load_suite, suite_text
 from ._suite_banks import prepare
 from ._table import Table

@@ -32,7 +32,7 @@ from typica.bench._choice import (
     mean_aurocs,
     shares_ahead,
 )
-from typica.bench._compare import Comparison, Scores, compare
+from typica.bench._compare import Comparison, compare
 from typica.bench._resampling import (
     RESAMPLES,
     Counts,
@@ -41,6 +41,7 @@ from typica.bench._resampling import (
     row_draws,
     unknown_draws,
 )
+from typica.bench._runs import Scores
 from typica.bench._unknowns import (
     KnownSplit,
     groups,

@@ -12,12 +12,12 @@ import numpy as np
 from typica.arrays import AnyArray
 from typica.bench import published
 from typica.bench._analysis import analyse
-from typica.bench._compare import Scores
 from typica.bench._feature_suite import FeatureSuite
 from typica.bench._intervals import with_intervals
 from typica.bench._printed import Common, Printed
 from typica.bench._protocol import Measured, measure
 from typica.bench._record import Record, Row, Stated
+from typica.bench._runs import Scores
 from typica.bench._schema import Params
 from typica.bench._skipped import Skipped
 from typica.bench._suite import Suite

@@ -17,10 +17,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from typica.bench._compare import Scores
 from typica.bench._measures import Interval, Measure, Measures
 from typica.bench._record import Record, Row, Stated
 from typica.bench._resampling import Counts, Floats, redrawn_aurocs, row_draws
+from typica.bench._runs import Scores
 from typica.written_numbers import exact
 
 RESAMPLES = 500

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
 from typica.bench._chart_data import Chart
-from typica.bench._compare import Scores
 from typica.bench._open_result import ResultFolder, open_result
 from typica.bench._record import Record
+from typica.bench._runs import Scores
 from typica.errors import InputError, border
 from typica.extras import need
 from typica.files import atomic_path

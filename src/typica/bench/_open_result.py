@@ -12,10 +12,10 @@ from typing import Any
 from typica.as_json import read_json_file
 from typica.bench._analysis_record import Analysis
 from typica.bench._chart_data import Chart, curve_charts, histogram_charts
-from typica.bench._compare import Scores
 from typica.bench._measures import mapping
 from typica.bench._record import Record
 from typica.bench._result_files import not_written, read_result, read_result_scores, result_file
+from typica.bench._runs import Scores
 from typica.bench._write_gallery import Shown
 from typica.errors import FormatError
 from typica.files import reading

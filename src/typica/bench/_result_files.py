@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from typica.as_json import read_json_file
-from typica.bench._compare import Scores
 from typica.bench._experiments import APART, Outcome
 from typica.bench._record import Record
+from typica.bench._runs import Scores
 from typica.bombs import check_growth
 from typica.errors import FormatError, InputError, about
 from typica.files import atomic_path, existing, reading

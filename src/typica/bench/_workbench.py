@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from typica.bench._compare import Run, Scores
 from typica.bench._feature_suite import FeatureSuite
 from typica.bench._knn_grid import choose_k
 from typica.bench._methods import make_method, needs_head
+from typica.bench._runs import Run, Scores
 from typica.bench._schema import CHOSEN, IMAGE_METHODS, Params, method_params
 from typica.bench._skipped import Skipped
 from typica.bench._suite import Protocol

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
-from typica.bench._compare import Scores
 from typica.bench._feature_suite import FeatureSuite
+from typica.bench._runs import Scores
 from typica.bench._workbench import Workbench
 from typica.calibration import guaranteed_rank, threshold_at
 from typica.data import thumbnail

@@ -15,9 +15,9 @@ from markupsafe import Markup
 from typica.arrays import AnyArray
 from typica.as_json import json_number
 from typica.bench._chart_data import Chart, depth_charts
-from typica.bench._compare import Scores
 from typica.bench._open_result import ResultFolder
 from typica.bench._record import Stated
+from typica.bench._runs import Scores
 from typica.calibration import guaranteed_rank, threshold_at
 from typica.metrics import evaluate, rate_interval
 
