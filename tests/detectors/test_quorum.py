@@ -16,7 +16,7 @@ import typica
 from typica import Head, Mahalanobis, Quorum
 from typica.bench import make_detectors
 from typica.detectors._kept_rows import _least_keys
-from typica.detectors.quorum import Geometry, turned, witnesses
+from typica.detectors._quorum_witnesses import Geometry, turned, witnesses
 
 # The reference: nothing of it is Typica's.
 
