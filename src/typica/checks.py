@@ -131,7 +131,7 @@ def finite() -> Parameter:
 
 
 def step_size() -> Parameter:
-    """Declare the size of a step on the input: a finite number of at least 0.
+    """Declare a parameter that is the size of a step: a finite number of at least 0.
 
     >>> step_size().check("epsilon", -1)
     Traceback (most recent call last):
@@ -142,7 +142,7 @@ def step_size() -> Parameter:
 
 
 def divisor() -> Parameter:
-    """Declare what a step on the input is divided by: a positive number, or one per channel.
+    """Declare a parameter that divides a step: a positive number, or one per channel.
 
     >>> divisor().accepts(0.5), divisor().accepts([0.2, 0.3, 0.2]), divisor().accepts([0.2, 0])
     (True, True, False)

@@ -89,7 +89,7 @@ def argument(name: str, value: object = None) -> str:
 
 
 def given(name: str, value: object) -> str:
-    """Return what the user has passed: `alpha=2`, or `--alpha 2` in the shell.
+    """Return, for a message, what the user has passed: `alpha=2`, or `--alpha 2` in the shell.
 
     >>> given("alpha", None), given("kind", "ROC")
     ('alpha=None', "kind='ROC'")

@@ -35,7 +35,7 @@ _OURS: set[str] = set()  # temporary files that this process is writing
 
 
 def home() -> Path:
-    """Return where data sets, banks and what is remembered lie unless told otherwise.
+    """Return the folder for the files that Typica keeps, such as data sets and banks.
 
     That is $TYPICA_HOME, else $XDG_CACHE_HOME/typica, else ~/.cache/typica.
     """

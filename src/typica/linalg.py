@@ -24,7 +24,7 @@ _SHORT = 16  # columns of rows that NumPy reduces faster when they stand side by
 
 
 def unit_rows(M: AnyArray) -> Floats:
-    """Return the rows of M scaled to length 1, in float64; they must not be zero."""
+    """Return a matrix with its rows scaled to length 1, in float64; they must not be zero."""
     M = M.astype(np.float64, copy=False)
     largest = np.maximum(M.max(axis=1), -M.min(axis=1))
     U = M / largest[:, None]  # so that squares neither overflow nor underflow
@@ -172,7 +172,7 @@ def squares_and_halves(U: Array, V: Array) -> tuple[Array, Array]:
 
 
 def _reaches(U: Array, V: Array) -> Array:
-    """Return u·v - |v|²/2, which is larger the nearer v is to u."""
+    """Return the matrix of u·v - |v|²/2 over rows u and v, larger the nearer they are."""
     return U @ V.T - namespace(U).vecdot(V, V) / 2
 
 

@@ -170,7 +170,7 @@ def _head_of_file(path: Path) -> Head:
 
 
 def find_head(path: Location | None, features: Source) -> Head | None:
-    """Read the head of features from its own file or, where none is given, from their bank.
+    """Read the head that belongs to features, from its own file or else from their bank.
 
     A bank's class names are the head's own where there are as many. None without either.
     """

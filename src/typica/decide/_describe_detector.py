@@ -36,7 +36,7 @@ def describe(estimator: Any) -> dict[str, Any]:
 
 
 def describe_rule(estimator: Any, verdicts: Verdicts, *, asked: bool) -> dict[str, Any]:
-    """Return the detector's name and what decided, as JSON values.
+    """Return by which detector and which rule verdicts were decided, as JSON values.
 
     asked: whether levels were asked for, in place of those that the detector was calibrated with.
     """

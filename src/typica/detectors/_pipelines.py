@@ -64,7 +64,7 @@ def input_head(estimator: Any) -> Head | None:
 
 
 def calibration_of(estimator: Any) -> Calibration | None:
-    """Return the `calibration_` of a Pipeline's detector, or of a detector; None without.
+    """Return the `calibration_` of the detector that a Pipeline ends in, or of a detector.
 
     One that was made with other parameters is none.
     """

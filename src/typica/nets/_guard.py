@@ -185,7 +185,7 @@ class Guard(nn.Module):
 
 
 def _known_scores(final: Any) -> Any:
-    """Return the calibration scores in ascending order as a tensor, or None where none are kept."""
+    """Return the calibration scores that a guard keeps, in ascending order; None without any."""
     calibration = calibration_of(final)
     if calibration is None or calibration.by_class or not calibration.has_scores:
         return None
