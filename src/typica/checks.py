@@ -130,30 +130,6 @@ def finite() -> Parameter:
     return number(lambda value: -np.inf < value < np.inf, "a finite number", complaint)
 
 
-def step_size() -> Parameter:
-    """Declare a parameter that is the size of a step: a finite number of at least 0.
-
-    >>> step_size().check("epsilon", -1)
-    Traceback (most recent call last):
-    typica.errors.InputError: epsilon=-1 is not a step; pass a number of at least 0.
-    """
-    complaint = "{name}={value!r} is not a step; pass a number of at least 0."
-    return number(lambda value: 0 <= value < np.inf, "a number of at least 0", complaint)
-
-
-def divisor() -> Parameter:
-    """Declare a parameter that divides a step: a positive number, or one per channel.
-
-    >>> divisor().accepts(0.5), divisor().accepts([0.2, 0.3, 0.2]), divisor().accepts([0.2, 0])
-    (True, True, False)
-    """
-    return Parameter(
-        _divides,
-        "a positive number, or one per channel",
-        "{name}={value!r}; pass one positive number, or one per channel.",
-    )
-
-
 def share(zero: bool = False, one: bool = False) -> Parameter:
     """Declare a share between 0 and 1. zero, one: whether 0 and 1 themselves will do.
 
@@ -233,14 +209,6 @@ def names() -> FromFile:
         "{name} is a {kind} and not a list of distinct names; pass one for each row.",
         "names",
     )
-
-
-def _divides(value: Any) -> bool:
-    try:
-        numbers = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError, RuntimeError):  # the last of a tensor on another device
-        return False
-    return numbers.ndim < 2 and bool(((numbers > 0) & np.isfinite(numbers)).all())
 
 
 def _is_listed(value: Any) -> bool:

@@ -172,7 +172,7 @@ def squares_and_halves(U: Array, V: Array) -> tuple[Array, Array]:
 
 
 def _reaches(U: Array, V: Array) -> Array:
-    """Return the matrix of u·v - |v|²/2 over rows u and v, larger the nearer they are."""
+    """Return the matrix product U Vᵀ less half the squared length of each row of V."""
     return U @ V.T - namespace(U).vecdot(V, V) / 2
 
 

@@ -8,12 +8,12 @@ from typing import Any
 from typica.bench._feature_suite import RESERVED
 from typica.bench._methods import declared_params, default_params, is_method
 from typica.bench.published import PAPER, printed_keys, publications, title_of
-from typica.checks import Parameter, count, divisor, is_number, optional, step_size
+from typica.checks import Parameter, count, is_number, optional
 from typica.data.sets import list_sets
 from typica.detectors import list_detectors
 from typica.errors import InputError, closest
 from typica.metrics import CONVENTIONS
-from typica.nets.image_parameters import ODIN, ODIN_EPSILON, ODIN_T, PERTURB
+from typica.nets.image_parameters import ODIN, ODIN_EPSILON, ODIN_T, PERTURB, divisor, step_size
 
 BUILTIN = ("digits",)
 CHOSEN = "grid"  # in place of KNN's k, or of a step: it is chosen on training data

@@ -182,7 +182,7 @@ def corrupted_versions(pixels: Pixels, labels: AnyArray | None, seed: int = 0) -
 
 
 def _partners_to_mix(labels: AnyArray, seed: int) -> NDArray[np.int64]:
-    """Return which image each one is mixed with where it is corrupted so: of another label."""
+    """Return the image that the corruption by mixing blends into each: of another label."""
     order = np.argsort(labels, kind="stable")
     ordered = labels[order]
     first = np.searchsorted(ordered, labels, side="left")

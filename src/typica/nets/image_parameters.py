@@ -8,21 +8,55 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from typica.arrays import to_numpy
 from typica.checks import (
     Parameter,
     choice,
     count,
-    divisor,
     is_number,
     is_whole,
     number,
     percentile,
     positive,
-    step_size,
 )
 
 ODIN_T, ODIN_EPSILON = 1000.0, 0.0014  # what ODIN's authors have
 VARIANTS = ("a", "l")  # of AdaSCALE: it scales features, or logits
+
+
+def step_size() -> Parameter:
+    """Declare a parameter that is the size of a step: a finite number of at least 0.
+
+    >>> step_size().check("epsilon", -1)
+    Traceback (most recent call last):
+    typica.errors.InputError: epsilon=-1 is not a step; pass a number of at least 0.
+    """
+    complaint = "{name}={value!r} is not a step; pass a number of at least 0."
+    return number(lambda value: 0 <= value < np.inf, "a number of at least 0", complaint)
+
+
+def divisor() -> Parameter:
+    """Declare a parameter that divides a step: a positive number, or one per channel.
+
+    >>> divisor().accepts(0.5), divisor().accepts([0.2, 0.3, 0.2]), divisor().accepts([0.2, 0])
+    (True, True, False)
+    """
+    return Parameter(
+        _divides,
+        "a positive number, or one per channel",
+        "{name}={value!r}; pass one positive number, or one per channel.",
+    )
+
+
+def _divides(value: Any) -> bool:
+    try:
+        numbers = np.asarray(to_numpy(value), dtype=np.float64)
+    except (TypeError, ValueError):
+        return False
+    few = numbers.ndim < 2 and numbers.size > 0
+    return few and bool(((numbers > 0) & np.isfinite(numbers)).all())
 
 
 def _are_powers(value: Any) -> bool:
