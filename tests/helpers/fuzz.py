@@ -380,6 +380,7 @@ def work(folder: Path, cases: range) -> None:
     import resource
 
     from helpers.doors import enter
+    from helpers.memory import peak_kilobytes
 
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -394,7 +395,7 @@ def work(folder: Path, cases: range) -> None:
                 enter(make_case(good, number, Path(place)))
             except Exception:
                 print("FOUND", " | ".join(traceback.format_exc().splitlines()[-3:]), flush=True)
-        if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > GROWTH:
+        if peak_kilobytes() > GROWTH:
             print("FOUND grew over 2 GiB", flush=True)
             os._exit(1)
 

@@ -19,6 +19,7 @@ from pathlib import Path
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 sys.path.insert(0, sys.argv[1])
 from helpers.doors import enter
+from helpers.memory import peak_kilobytes
 import scipy.io, pyarrow.parquet
 for name in sys.argv[2:]:
     print(name, flush=True)
@@ -29,7 +30,7 @@ for name in sys.argv[2:]:
         enter(Path(name))
     except Exception:
         print("UNCAUGHT", traceback.format_exc().splitlines()[-3:], flush=True)
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    grown = peak_kilobytes()
     if grown > 2 << 20:
         print("GREW", grown, flush=True)
         break
