@@ -83,7 +83,7 @@ def surely_between(x: Array, low: float, high: float) -> bool:
         return False
     try:
         return bool(low < x.min().item() and x.max().item() < high)
-    except RuntimeError:  # of vmap, which traces as well
+    except (RuntimeError, ValueError):  # of vmap, which traces as well; of no values
         return False
 
 

@@ -100,7 +100,8 @@ def is_number(value: Any) -> bool:
     >>> is_number(2), is_number(np.float32(0.5)), is_number(True), is_number("2")
     (True, True, False, False)
     """
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    real = isinstance(value, int | float | np.integer | np.floating)
+    return real and not isinstance(value, bool)
 
 
 def is_whole(value: Any) -> bool:

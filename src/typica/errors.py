@@ -174,22 +174,6 @@ def border(public: Callable[P, R]) -> Callable[P, R]:
     return guarded
 
 
-@contextlib.contextmanager
-def calling(place: str) -> Iterator[None]:
-    """Name a call in the input errors that leave the block, where a border would not say enough.
-
-    >>> with calling("zoo.load('resnet-18')"):
-    ...     raise InputError("no weights come with it; pass some.")
-    Traceback (most recent call last):
-    typica.errors.InputError: zoo.load('resnet-18'): no weights come with it; pass some.
-    """
-    try:
-        yield
-    except InputError as error:
-        error.place = place
-        raise
-
-
 def _place(public: Callable[..., object], args: tuple[object, ...]) -> str:
     """Return `CTM.fit` for a method, `CTM` to make or call one, `evaluate` for a function."""
     owner, _, name = public.__qualname__.rpartition(".")

@@ -10,6 +10,7 @@ import math
 from typing import NamedTuple, Self
 
 import numpy as np
+from array_api_compat import is_torch_array
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray, Array, is_at_hand, is_numpy, like, namespace, surely_between
@@ -118,14 +119,18 @@ def directed(Z: Array) -> tuple[Array, Array, Array | None]:
     one = xp.ones_like(largest)
     Z = Z / xp.where(usual | zero, one, largest)[:, None]
     if looked:
-        return Z, xp.where(zero, one, _lengths(Z)), zero
+        sized = xp.where(zero[:, None], one[:, None], Z)  # so that no NaN enters a gradient
+        return Z, xp.where(zero, one, _lengths(sized)), zero
     return Z, xp.sqrt(xp.where(zero, one, xp.sum(Z * Z, axis=1))), zero
 
 
 def _lengths(Z: Array) -> Array:
     """Return the lengths of the rows of Z, wrong where their squares overflow or underflow."""
     if not is_numpy(Z):
-        return namespace(Z).linalg.vector_norm(Z, axis=1)
+        xp = namespace(Z)
+        if is_torch_array(Z) and not Z.is_contiguous():  # whose vector_norm adds without pairing
+            return xp.sqrt(xp.sum(Z * Z, axis=1))
+        return xp.linalg.vector_norm(Z, axis=1)
     with np.errstate(over="ignore", under="ignore"):
         return np.sqrt(np.vecdot(Z, Z))  # no copy of Z, which NumPy's vector_norm makes
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -706,3 +707,12 @@ def test_errors_name_the_function_that_was_called(data: Data):
         leave_classes_out(detectors, data.train, few, data.held_out, held_out_labels)
     with pytest.raises(typica.InputError, match=r"^compare: labels of shape \(3,\) for"):
         compare(detectors, data.train, data.labels[:3], data.test, {"x": data.test})
+
+
+def test_rounds_do_not_warn_of_classes_that_are_small():
+    rng = np.random.default_rng(0)
+    rows, labels = rng.random((240, 6)), np.arange(240) % 12
+    held_out, held_labels = rng.random((120, 6)), np.arange(120) % 12
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", typica.InputWarning)
+        leave_classes_out({"knn": typica.KNN()}, rows, labels, held_out, held_labels)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
+import pytest
+from helpers.data import Data
 from hypothesis import given
 from hypothesis import strategies as st
 
 import typica
-from typica.bench import Comparison, comparison_table, pareto
+from typica.bench import Comparison, compare, comparison_table, pareto
 from typica.metrics import evaluate_many
 
 SHARES = st.sampled_from([0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
@@ -66,3 +70,16 @@ def test_where_all_failed_there_are_names_alone():
     table = comparison_table({"ctm": Comparison(typica.CTM(), error="no")})
     assert [cell.value for cell in table.columns[0].cells] == ["ctm (failed)"]
     assert all(column.cells[0].value is None for column in table.columns[1:])
+
+
+def test_frames_of_other_column_names_are_compared_all_the_same(data: Data):
+    pd = pytest.importorskip("pandas")
+    width = data.train.shape[1]
+    train = pd.DataFrame(data.train, columns=[f"f{i}" for i in range(width)])
+    test = pd.DataFrame(data.test, columns=[f"g{i}" for i in range(width)])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X has feature names")
+        found = compare({"ctm": typica.CTM()}, train, data.labels, test, {"ood": 3 - test})["ctm"]
+    plain = compare({"ctm": typica.CTM()}, data.train, data.labels, data.test, {"o": 3 - data.test})
+    assert found.evaluation is not None, found.error
+    assert found.evaluation.average == plain["ctm"].evaluation.average

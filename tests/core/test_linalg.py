@@ -136,3 +136,25 @@ def test_the_largest_of_rows_short_and_long(columns):
     np.testing.assert_array_equal(linalg.row_max(rows), expected)
     np.testing.assert_array_equal(linalg.row_max(np.asfortranarray(rows)), expected)
     np.testing.assert_array_equal(linalg.row_max(torch.tensor(rows)).numpy(), expected)
+
+
+def test_zero_rows_have_no_curvature():
+    rows = torch.zeros(2, 3, requires_grad=True)
+    score = max_cosine(rows, torch.eye(3)).sum()
+    (gradient,) = torch.autograd.grad(score, rows, create_graph=True)
+    (curvature,) = torch.autograd.grad(gradient.sum(), rows)
+    assert torch.equal(gradient, torch.zeros(2, 3)) and torch.equal(curvature, torch.zeros(2, 3))
+
+
+@pytest.mark.parametrize("make", [np.asarray, torch.asarray])
+def test_no_rows_have_no_cosines(make):
+    none, directions = make(np.empty((0, 3))), make(np.eye(3))
+    assert tuple(cosines(none, directions).shape) == (0, 3)
+    assert tuple(max_cosine(none, directions).shape) == (0,)
+
+
+def test_lengths_of_columns_that_lie_apart_are_as_exact():
+    rows = torch.rand(4096, 64, generator=torch.Generator().manual_seed(0)).T
+    exact = torch.linalg.vector_norm(rows.double(), dim=1)
+    error = (linalg.directed(rows)[1].double() - exact).abs() / exact
+    assert float(error.max()) < 2 * torch.finfo(torch.float32).eps

@@ -443,7 +443,7 @@ def test_grey_arrays():
 
 def test_bad_arrays(tmp_path):
     for bad, message in (
-        (np.zeros((2, 4, 4, 3)), "images: images of type float64; pass uint8"),
+        (np.zeros((2, 4, 4, 3)), "^open_images: images: type float64; pass uint8"),
         (
             random_pixels(4, 4),
             r"shape \(4, 4, 3\) is a single image's; pass image\[None\], of shape \(1, 4, 4, 3\)",
@@ -452,9 +452,9 @@ def test_bad_arrays(tmp_path):
             np.zeros((2, 3, 8, 8), np.uint8),
             r"has channels first; pass array.transpose\(0, 2, 3, 1\)",
         ),
-        (np.zeros((2, 8, 8, 4), np.uint8), r"images of shape \(2, 8, 8, 4\)"),
-        (np.zeros((0, 8, 8, 3), np.uint8), r"images of shape \(0, 8, 8, 3\)"),
-        (np.zeros(3, np.uint8), r"images of shape \(3,\)"),
+        (np.zeros((2, 8, 8, 4), np.uint8), r"images: shape \(2, 8, 8, 4\)"),
+        (np.zeros((0, 8, 8, 3), np.uint8), r"images: shape \(0, 8, 8, 3\)"),
+        (np.zeros(3, np.uint8), r"images: shape \(3,\)"),
     ):
         with pytest.raises(typica.InputError, match=message):
             open_images(bad)

@@ -7,7 +7,7 @@ import pytest
 from helpers.data import Data
 
 from typica import detectors
-from typica.detectors import openmax, quorum
+from typica.detectors import _quorum_witnesses, openmax
 from typica.head import Head
 
 DEAR = {  # by detector: where its dearest step lies
@@ -16,7 +16,7 @@ DEAR = {  # by detector: where its dearest step lies
     "MDSpp": (detectors.Mahalanobis, "_whitened"),
     "OpenMax": (openmax, "revise"),
     "Projection": (detectors.Projection, "_similarities"),
-    "Quorum": (quorum, "whitened"),
+    "Quorum": (_quorum_witnesses, "whitened"),
     "RelativeMahalanobis": (detectors.Mahalanobis, "_whitened"),
     "RMDSpp": (detectors.Mahalanobis, "_whitened"),
     "SHE": (Head, "logits"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pages
 import pytest
 from helpers.pages import DOCS
@@ -49,11 +51,16 @@ def test_the_code_of_a_page_runs(name, tmp_path, monkeypatch, quick_digits, trai
     run(name)
 
 
+# Its texts are the documentation of Python's own modules, which other versions have otherwise.
+FIGURES_OF_3_11 = {"tutorials/text.md"}
+
+
 def run(name):
     reader = pages.Reader(name)
+    compared = name not in FIGURES_OF_3_11 or sys.version_info[:2] == (3, 11)
     for block in blocks(name):
         printed = reader.run(block)
-        if block.output is not None:
+        if compared and block.output is not None:
             different = pages.differences(printed, block.output)
             assert not different, (
                 f"docs/{name}, line {block.line}: {different}; "

@@ -114,3 +114,11 @@ def test_the_real_network_takes_it(checkpoint, one_thread):
     known, strange = (torch.from_numpy(transform(a[:24])) for a in arrays)
     detector = AdaSCALE(model).fit(known[:16])
     assert detector.score_samples(known).mean() > detector.score_samples(strange).mean()
+
+
+def test_percentages_of_any_integer_type():
+    model = nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 2))
+    known = torch.randn(50, 20, generator=torch.Generator().manual_seed(0))
+    small = AdaSCALE(model, k1=np.uint8(5), k2=np.uint8(5)).fit(known)
+    plain = AdaSCALE(model, k1=5, k2=5).fit(known)
+    assert torch.equal(small.score_samples(known), plain.score_samples(known))

@@ -109,3 +109,14 @@ def test_the_real_network_takes_it(checkpoint, one_thread):
     train, known, strange = (torch.from_numpy(transform(a[:40])) for a in arrays)
     gram = Gram(model, ["trans1", "trans2", "block3"]).fit(train)
     assert gram.score_samples(known).median() > gram.score_samples(strange).median()
+
+
+def test_its_powers_are_its_own():
+    powers = [1, 2]
+    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(36, 2))
+    known = torch.rand(40, 1, 5, 5)
+    gram = Gram(model, ["1"], powers=powers).fit(known)
+    expected = gram.score_samples(known)
+    powers.append(3)
+    assert gram.powers == (1, 2)
+    assert torch.equal(gram.score_samples(known), expected)

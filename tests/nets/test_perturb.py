@@ -248,3 +248,27 @@ def test_a_batch_and_a_divisor_are_numbers():
         odin.score_samples(torch.ones(3, 2), batch_size=0)
     with pytest.raises(typica.InputError, match="ODIN: std='x'; pass one positive number"):
         ODIN(torch.nn.Linear(2, 2), std="x")
+
+
+@pytest.mark.parametrize(
+    "std", ["0.5", b"1", [".2", ".3", ".2"], 1 + 2j, 10**400, [], None, [[1.0]], [0.2, 0.0, 0.2]]
+)
+def test_what_cannot_divide_a_step_is_refused_at_once(std):
+    with pytest.raises(typica.InputError, match=r"ODIN: std=.*; pass one positive number"):
+        ODIN(torch.nn.Linear(2, 2), std=std)
+
+
+@pytest.mark.parametrize(
+    "std",
+    [
+        [0.2, 0.4],
+        np.array([0.4, 0.2])[::-1],
+        np.array([0.2, 0.4], dtype=">f8"),
+        [torch.nn.Parameter(torch.tensor(0.2)), torch.tensor(0.4)],
+    ],
+)
+def test_numbers_of_any_kind_divide_a_step(std):
+    x = torch.tensor([[1.0, 2.0]])
+    model = torch.nn.Linear(2, 2)
+    expected = ODIN(model, std=torch.tensor([0.2, 0.4]))(x)
+    torch.testing.assert_close(ODIN(model, std=std)(x), expected)

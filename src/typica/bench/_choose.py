@@ -16,6 +16,7 @@ at most 4,000 rows (20 of each class, where classes are many).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -51,7 +52,7 @@ from typica.bench._unknowns import (
     swapped_rows,
 )
 from typica.detectors import Detector
-from typica.errors import InputError, border
+from typica.errors import InputError, InputWarning, LogitsWarning, border
 from typica.head import Head
 from typica.progress import steps
 
@@ -174,14 +175,18 @@ def _compared(
 ) -> dict[str, Comparison]:
     """Compare detectors that do not know some classes on the unknowns of a round."""
     kept = known.without(each.left_out)
-    return compare(
-        {name: _without(detector, each.left_out) for name, detector in detectors.items()},
-        kept.train,
-        kept.labels,
-        kept.held_out,
-        {unknown.name: unknown.features for unknown in each.unknowns},
-        keep_scores=True,
-    )
+    with warnings.catch_warnings():
+        # Of classes that are small in this round alone; of logits it is told once.
+        warnings.simplefilter("ignore", InputWarning)
+        warnings.simplefilter("once", LogitsWarning)
+        return compare(
+            {name: _without(detector, each.left_out) for name, detector in detectors.items()},
+            kept.train,
+            kept.labels,
+            kept.held_out,
+            {unknown.name: unknown.features for unknown in each.unknowns},
+            keep_scores=True,
+        )
 
 
 class _Tally:

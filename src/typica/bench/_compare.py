@@ -58,11 +58,11 @@ def compare(
     row.
     """
     rate = false_alarm_rate(alpha, tpr)
-    _check_labels(train, labels)
+    features = _checked_features(train, labels)
     table = {name: Comparison(detector) for name, detector in detectors.items()}
     with steps("comparing", len(table)) as done:
         for name, row in table.items():
-            row.fit(train, labels)
+            row.fit(features, labels)
             if not row.error:
                 with row.reporting():
                     if calibration is not None:
@@ -75,12 +75,14 @@ def compare(
     return table
 
 
-def _check_labels(train: Array, labels: Array) -> None:
-    """Refuse, once for all detectors, what cannot be the labels of the training features."""
-    n = as_features(train).shape[0]
+def _checked_features(train: Array, labels: Array) -> Array:
+    """Return the training features as an array; refuse, once for all, labels that do not fit."""
+    features = as_features(train)
+    n = features.shape[0]
     if labels is not None and to_numpy(labels).shape != (n,):
         found = to_numpy(labels).shape
         raise InputError(f"labels of shape {found} for {n} rows; pass one label per row.")
+    return features
 
 
 def _evaluation(run: Run, alpha: Fraction) -> Evaluation | None:

@@ -279,7 +279,7 @@ def _with_channels(array: AnyArray) -> NDArray[np.uint8]:
     """Return an array of images as (n, h, w, 1 or 3)."""
     shape = array.shape
     if array.dtype != np.uint8:
-        raise InputError(f"images of type {array.dtype}; pass uint8 values, 0 to 255.")
+        raise InputError(f"type {array.dtype}; pass uint8 values, 0 to 255.")
     if array.ndim == 3 and shape[2] == 3:
         raise InputError(
             f"shape {shape} is a single image's; pass image[None], of shape {(1, *shape)}."
@@ -288,9 +288,7 @@ def _with_channels(array: AnyArray) -> NDArray[np.uint8]:
         raise InputError(f"shape {shape} has channels first; pass array.transpose(0, 2, 3, 1).")
     array = array[..., None] if array.ndim == 3 else array
     if array.ndim != 4 or array.shape[3] not in (1, 3) or 0 in array.shape:
-        raise InputError(
-            f"images of shape {shape}; pass (n, height, width, 3), or greys (n, height, width)."
-        )
+        raise InputError(f"shape {shape}; pass (n, height, width, 3), or greys (n, height, width).")
     return array
 
 

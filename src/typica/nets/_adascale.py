@@ -62,6 +62,7 @@ class AdaSCALE:
         check_parameters(self.params, self)
         if not 0 <= low <= high < 100:
             raise InputError(f"low={low}, high={high}; pass percentiles with 0<=low<=high<100.")
+        self.low, self.high, self.k1, self.k2 = map(float, (low, high, k1, k2))
         self.extractor = as_extractor(extractor)
         self.shifts_: Any = None
 

@@ -67,6 +67,7 @@ class Gram:
     def __init__(self, model: Any, layers: Sequence[str], powers: Sequence[int] = POWERS) -> None:
         self.powers = powers
         check_parameters(self.params, self)
+        self.powers = tuple(powers)
         self.extractor = FeatureExtractor(model, layers=list(layers), reduce=self._sums)
         self.low_: Any = None
         self.high_: Any = None

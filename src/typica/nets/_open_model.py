@@ -155,8 +155,7 @@ def open_model(
 def _open(spec: str, weights: Any, asked: _Asked, trust: bool) -> Opened:
     name = zoo.find(spec)
     if name is not None:
-        with about(spec):
-            return _open_architecture(name, weights, asked)
+        return _open_architecture(name, weights, asked)
     if Path(spec).suffix.lower() in FILES:
         return _open_file(Path(spec), weights, asked, trust)
     if is_function(spec):
@@ -167,7 +166,8 @@ def _open(spec: str, weights: Any, asked: _Asked, trust: bool) -> Opened:
 
 def _open_architecture(name: str, weights: Any, asked: _Asked) -> Opened:
     model = _from_zoo(name, weights)
-    opened = asked.of(name, asked.of_module(model), zoo.transform(name))
+    with about(name):
+        opened = asked.of(name, asked.of_module(model), zoo.transform(name))
     return opened._replace(weights_file=_file_to_reopen(weights))
 
 
@@ -198,10 +198,10 @@ def _no_model(spec: str) -> FormatError:
         return _python_file(path)
     if path.is_file() and (other := _other_file(path)) is not None:
         return other
-    found = kind_of(path)
+    found, named = kind_of(path), spec or "''"
     if found is not None:
-        return FormatError(f"{spec}: {found}, not a network; pass {_FORMS}.")
-    return FormatError(f"{spec}: not a model{_meant(spec)}; pass {_FORMS}.")
+        return FormatError(f"{named}: {found}, not a network; pass {_FORMS}.")
+    return FormatError(f"{named}: not a model{_meant(spec)}; pass {_FORMS}.")
 
 
 def _meant(spec: str) -> str:
@@ -247,8 +247,8 @@ def _from_zoo(name: str, weights: Any) -> Any:
     if weights is None:
         if not zoo.has_weights(name):
             raise InputError(
-                f"no weights come with it; pass {argument('weights', 'FILE')}, or 'random' to try "
-                "it out."
+                f"{name}: no weights come with it; pass {argument('weights', 'FILE')}, or 'random' "
+                "to try it out."
             )
         return zoo.load(name)
     return zoo.load(name, None if isinstance(weights, str) and weights == "random" else weights)
@@ -281,7 +281,8 @@ def _from_numbers(path: Path, asked: _Asked) -> Any:
     """Return the network in a file of numbers; others of its kind hold weights, or a detector."""
     found = kind_of(path)
     if found == Kind.NETWORK:
-        return load_perceptron(path).giving(asked.layer, asked.layers)
+        with about(str(path)):
+            return load_perceptron(path).giving(asked.layer, asked.layers)
     if found in STORED:
         raise FormatError(f"{path}: {found}, not a network; pass {_FORMS}.")
     raise _other_file(path) or FormatError(f"{path}: not a model; pass {_FORMS}.")

@@ -98,7 +98,7 @@ def floating(extractor: FeatureExtractor, images: Any) -> Tensor:
 
 def scaled(std: Any, x: Tensor) -> Tensor:
     """Return what a step on the input is divided by, in the form of a batch x (n, c, ...)."""
-    made = torch.as_tensor(std, dtype=torch.float64)
+    made = torch.from_numpy(image_parameters.divisors(std))
     if made.ndim and made.shape != x.shape[1:2]:
         raise InputError(
             f"{len(made)} values of std for inputs of shape {tuple(x.shape)}; "

@@ -5,10 +5,11 @@ They stand apart from their classes, which need torch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from typica.arrays import to_numpy
 from typica.checks import (
@@ -50,9 +51,22 @@ def divisor() -> Parameter:
     )
 
 
+def divisors(value: Any) -> NDArray[np.float64]:
+    """Return what divides a step as numbers: one, or one per channel; TypeError for no numbers.
+
+    >>> divisors([0.2, 0.3, 0.2])
+    array([0.2, 0.3, 0.2])
+    """
+    listed = isinstance(value, list | tuple)
+    numbers = np.asarray([to_numpy(entry) for entry in value] if listed else to_numpy(value))
+    if numbers.dtype.kind not in "fiub":
+        raise TypeError(numbers.dtype)
+    return numbers.astype(np.float64)
+
+
 def _divides(value: Any) -> bool:
     try:
-        numbers = np.asarray(to_numpy(value), dtype=np.float64)
+        numbers = divisors(value)
     except (TypeError, ValueError):
         return False
     few = numbers.ndim < 2 and numbers.size > 0
@@ -60,8 +74,8 @@ def _divides(value: Any) -> bool:
 
 
 def _are_powers(value: Any) -> bool:
-    listed = isinstance(value, Sequence) and len(value) > 0
-    return listed and all(is_whole(power) and power >= 1 for power in value)
+    several = isinstance(value, Collection) and len(value) > 0
+    return several and all(is_whole(power) and power >= 1 for power in value)
 
 
 def _are_steepnesses(value: Any) -> bool:
@@ -88,7 +102,7 @@ GRAM = {
     "powers": Parameter(
         _are_powers,
         "integers of at least 1",
-        "{name}={value!r}; pass whole numbers of at least 1.",
+        "{name}={value!r}; pass whole numbers of at least 1, in a list.",
     )
 }
 LAYER_NAC = {

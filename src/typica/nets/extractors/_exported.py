@@ -133,7 +133,7 @@ class _Exported:
                 f"{self.path} has no layer {name!r}; closest: {closest_names(name, names)}."
             )
         if not hasattr(node.meta.get("val"), "ndim"):
-            raise InputError(f"layer {name!r} gives no single tensor; name another.")
+            raise InputError(f"{self.path}: layer {name!r} gives no single tensor; name another.")
         return node
 
     def _returning(self, values: list[Any]) -> Any:

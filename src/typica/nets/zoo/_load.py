@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from typica.errors import InputError, argument, by_caller, calling
+from typica.errors import InputError, about, argument, by_caller
 from typica.nets.zoo._table import ENTRIES, Entry, known_name
 
 
@@ -22,8 +22,9 @@ def load(name: str, weights: Any = "bundled", num_classes: int | None = None) ->
     >>> model.fc
     Linear(in_features=128, out_features=100, bias=True)
     """
-    with calling(f"zoo.load({name!r})"):
+    with about("zoo.load"):
         name = known_name(name)
+    with about(by_caller(f"zoo.load({name!r})", name)):
         return _load(ENTRIES[name], weights, num_classes)
 
 
