@@ -89,7 +89,7 @@ def argument(name: str, value: object = None) -> str:
 
 
 def given(name: str, value: object) -> str:
-    """Return, for a message, what the user has passed: `alpha=2`, or `--alpha 2` in the shell.
+    """Return how an error names what the user has passed: `alpha=2`, or `--alpha 2` if typed.
 
     >>> given("alpha", None), given("kind", "ROC")
     ('alpha=None', "kind='ROC'")
