@@ -103,6 +103,7 @@ class LayerPerturb:
     ) -> None:
         self.epsilon, self.std = epsilon, std
         check_parameters(self.params, self)
+        self.epsilon = float(epsilon)  # not a small type of NumPy's, which overflows
         if not isinstance(ensemble, LayerEnsemble) or not hasattr(ensemble, "layers_"):
             raise InputError("ensemble is not a fitted LayerEnsemble; fit one on a bank's layers.")
         if not isinstance(extractor, FeatureExtractor):

@@ -52,6 +52,7 @@ class Perturb:
         _check_gradient(detector)
         self.epsilon, self.std = epsilon, std
         check_parameters(self.params, self)
+        self.epsilon = float(epsilon)  # not a small type of NumPy's, which overflows
         self.extractor = as_extractor(extractor)
         self.detector = detector
         self._logits = reads_logits(detector)
