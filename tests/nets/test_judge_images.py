@@ -137,7 +137,7 @@ def test_images_that_cannot_be_read(bank, photos: Path, here: Path):
     assert found.file.tolist() == [str(good)]
     with pytest.raises(InputError, match="none of the 1 images can be read"):
         judge_images(detector, bad, model=MODEL, settings=skipping)
-    with pytest.raises(InputError, match=r"images\[0\]: images of type float64; pass uint8"):
+    with pytest.raises(InputError, match=r"images\[0\]: type float64; pass uint8"):
         judge_images(detector, [np.zeros((8, 8, 3))], model=MODEL)
     with pytest.raises(InputError, match=r"does not take images of \(3, 2, 2\)"):
         small = typica.CTM().fit(bank)
