@@ -14,12 +14,14 @@ import inspect
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from typica.checks import Parameter
 from typica.detectors import detector_class, list_detectors
-from typica.nets.image_parameters import BY_PAGE
+from typica.nets import image_parameters
 from typica.rectify import list_rectifiers, rectifier_class
 
 DOCS = Path(__file__).parent
@@ -39,25 +41,30 @@ WRITTEN = "<!-- Written by docs/make_methods.py; do not edit. -->"
 
 
 class Network(NamedTuple):
-    """A method over the network: its title, its module in `typica.nets`, how it was measured."""
+    """A method over the network: title, module in `typica.nets`, how measured, its parameters."""
 
     title: str
     module: str
     measured: tuple[str, ...] = ()
+    params: Mapping[str, Parameter] = MappingProxyType({})
 
 
-# These are read and not imported: that would need torch.
+# Their modules are read and not imported: that would need torch.
 OVER_NETWORKS = {
-    "perturb": Network("Perturb and ODIN", "_perturb", ("ODIN",)),
-    "adascale": Network("AdaSCALE", "_adascale", ("AdaSCALE a", "AdaSCALE l")),
-    "gram": Network("Gram", "_gram", ("Gram of trans1, trans2, block3",)),
-    "layer_nac": Network("LayerNAC", "_nac", ("NAC of trans1, trans2, block3, bn1",)),
+    "perturb": Network("Perturb and ODIN", "_perturb", ("ODIN",), image_parameters.ODIN),
+    "adascale": Network(
+        "AdaSCALE", "_adascale", ("AdaSCALE a", "AdaSCALE l"), image_parameters.ADASCALE
+    ),
+    "gram": Network("Gram", "_gram", ("Gram of trans1, trans2, block3",), image_parameters.GRAM),
+    "layer_nac": Network(
+        "LayerNAC", "_nac", ("NAC of trans1, trans2, block3, bn1",), image_parameters.LAYER_NAC
+    ),
     "davis": Network(
         "DAVIS pooling",
         "_reduce",
         ("Energy, DAVIS pooling max", "Energy, DAVIS pooling mean+std", "Energy"),
     ),
-    "layer_perturb": Network("LayerPerturb", "_layer_perturb"),
+    "layer_perturb": Network("LayerPerturb", "_layer_perturb", params=image_parameters.PERTURB),
 }
 
 INTRODUCTION = f"""\
@@ -164,7 +171,7 @@ def pages() -> dict[str, str]:
     for cls in [*detectors(), *rectifiers()]:
         made[_place(cls)] = method_page(cls, figures, formulas.get(cls.kind, []))
     for kind, network in OVER_NETWORKS.items():
-        made[f"methods/{kind}.md"] = network_page(kind, network, formulas.get(kind, []))
+        made[f"methods/{kind}.md"] = network_page(network, formulas.get(kind, []))
     return made
 
 
@@ -317,15 +324,15 @@ def _halves(text: str) -> tuple[str, str]:
     return "\n\n".join(paragraphs[:first]), "\n\n".join(paragraphs[first:])
 
 
-def network_page(kind: str, network: Network, formulas: list[str]) -> str:
+def network_page(network: Network, formulas: list[str]) -> str:
     """Return the page of a method that needs the network."""
     parts = [f"{WRITTEN}\n<!-- group: Over the network -->\n", f"# {network.title}\n"]
     parts.append(typeset(_module_text(network), formulas) + "\n")
     lines = [line for line in read_lines(NETWORKS) if line["method"] in network.measured]
     if lines:
         parts += ["## When it works, and when not\n", OVER_MEASURED, _networks(lines)]
-    if kind in BY_PAGE:
-        rows = [(f"`{name}`", parameter.describe()) for name, parameter in BY_PAGE[kind].items()]
+    if network.params:
+        rows = [(f"`{name}`", parameter.describe()) for name, parameter in network.params.items()]
         parts += ["## Parameters\n", _table(("parameter", "may be"), rows)]
     return "\n".join(parts)
 

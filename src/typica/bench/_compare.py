@@ -78,10 +78,10 @@ def compare(
 def _checked_features(train: Array, labels: Array) -> Array:
     """Return the training features as an array; refuse, once for all, labels that do not fit."""
     features = as_features(train)
-    n = features.shape[0]
-    if labels is not None and to_numpy(labels).shape != (n,):
-        found = to_numpy(labels).shape
-        raise InputError(f"labels of shape {found} for {n} rows; pass one label per row.")
+    rows = (features.shape[0],)
+    given = rows if labels is None else to_numpy(labels).shape
+    if given != rows:
+        raise InputError(f"labels of shape {given} for {rows[0]} rows; pass one label per row.")
     return features
 
 

@@ -114,11 +114,3 @@ LAYER_NAC = {
     "bins": count(2),
     "enough": count(),
 }
-# By their page in the documentation.
-BY_PAGE = {
-    "perturb": ODIN,
-    "adascale": ADASCALE,
-    "gram": GRAM,
-    "layer_nac": LAYER_NAC,
-    "layer_perturb": PERTURB,
-}
