@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 from typica.arrays import to_numpy
 from typica.checks import check_share
 from typica.errors import InputError, border
+from typica.written_numbers import Level
 
 ROUNDING = 1 + 1e-12  # lets p-values that equal their limit in exact arithmetic count as equal
 
 
 @border
-def benjamini_hochberg(p_values: Any, fdr: Any = 0.1) -> NDArray[np.bool_]:
+def benjamini_hochberg(p_values: Any, fdr: Level = 0.1) -> NDArray[np.bool_]:
     """Return True for each discovery, by Benjamini and Hochberg 1995: level = fdr.
 
     The false discovery rate is at most fdr * (share of in-distribution inputs), if each p-value of
@@ -43,7 +44,7 @@ def benjamini_hochberg(p_values: Any, fdr: Any = 0.1) -> NDArray[np.bool_]:
 
 
 @border
-def storey(p_values: Any, fdr: Any = 0.1, lam: Any = 0.5) -> NDArray[np.bool_]:
+def storey(p_values: Any, fdr: Level = 0.1, lam: Level = 0.5) -> NDArray[np.bool_]:
     """Return True for each discovery, by Storey's variant: level = fdr / π₀.
 
     π₀ = (1 + #{p >= lam}) / (m (1 - lam))

@@ -28,6 +28,7 @@ from typica.checks import check_share
 from typica.errors import InputError, argument
 from typica.extras import need
 from typica.fdr import ROUNDING, benjamini_hochberg
+from typica.written_numbers import Level
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -123,7 +124,12 @@ class Grouped(NamedTuple):
 
 
 def judge_groups(
-    p_values: Floats, scores: AnyArray, groups: Any, *, alpha: Any = None, fdr: Any = None
+    p_values: Floats,
+    scores: AnyArray,
+    groups: Any,
+    *,
+    alpha: Level | None = None,
+    fdr: Level | None = None,
 ) -> Grouped:
     """Return which rows are typical, and the verdicts on the groups that they belong to.
 
@@ -205,7 +211,7 @@ def _adjusted_in_groups(p: Floats, codes: Places, sizes: Places, first: Places) 
     return np.asarray(np.minimum(ordered[behind - codes * len(ordered)], 1.0))
 
 
-def _level_of_groups(p_values: Floats, alpha: Any, fdr: Any) -> float:
+def _level_of_groups(p_values: Floats, alpha: Level | None, fdr: Level | None) -> float:
     """Return the level that adjusted p-values of groups and of their rows are compared with."""
     if fdr is None:
         return float(check_share(alpha, "alpha", zero=True))

@@ -13,7 +13,7 @@ import numpy as np
 from array_api_compat import is_torch_array
 from numpy.typing import NDArray
 
-from typica.arrays import AnyArray, Array, is_at_hand, is_numpy, like, namespace, surely_between
+from typica.arrays import Array, is_at_hand, is_numpy, like, namespace, surely_between
 
 Floats = NDArray[np.float64]
 
@@ -24,13 +24,14 @@ _SHORT = 16  # columns of rows that NumPy reduces faster when they stand side by
 # Directions and lengths of rows
 
 
-def unit_rows(M: AnyArray) -> Floats:
-    """Return a matrix with its rows scaled to length 1, in float64; they must not be zero."""
-    M = M.astype(np.float64, copy=False)
-    largest = np.maximum(M.max(axis=1), -M.min(axis=1))
-    U = M / largest[:, None]  # so that squares neither overflow nor underflow
-    U /= np.sqrt(np.vecdot(U, U))[:, None]
-    return np.asarray(U)
+def unit_rows(Z: Array) -> Array:
+    """Return the rows of a matrix scaled to length 1; zero rows stay zero.
+
+    >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    array([[0.6, 0.8],
+           [0. , 0. ]])
+    """
+    return units(Z)[0]
 
 
 def units(Z: Array) -> tuple[Array, Array]:
@@ -177,7 +178,7 @@ def squares_and_halves(U: Array, V: Array) -> tuple[Array, Array]:
 
 
 def _reaches(U: Array, V: Array) -> Array:
-    """Return the matrix product U Vᵀ less half the squared length of each row of V."""
+    """Return u·v - |v|²/2 of all pairs of rows of two matrices: the nearer v, the larger."""
     return U @ V.T - namespace(U).vecdot(V, V) / 2
 
 

@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import typica
 from typica.decide import describe, fingerprint, judge, load_detector
-from typica.detectors import final_detector, is_pipeline
+from typica.detectors import Estimator, final_detector, is_pipeline
 from typica.errors import InputError, border
 from typica.extras import need
 from typica.store import save
@@ -42,7 +42,7 @@ mlflow.models.set_model(typica.mlflow.python_model())
 
 
 @border
-def log_model(estimator: Any, name: str | None = None, **options: Any) -> Any:
+def log_model(estimator: Estimator, name: str | None = None, **options: Any) -> Any:
     """Log a fitted detector, or a Pipeline that ends in one, to the active run of MLflow.
 
     name and the options are those of `mlflow.pyfunc.log_model`: `registered_model_name`,
@@ -57,7 +57,7 @@ def log_model(estimator: Any, name: str | None = None, **options: Any) -> Any:
 
 
 @border
-def save_model(estimator: Any, path: str | os.PathLike[str], **options: Any) -> None:
+def save_model(estimator: Estimator, path: str | os.PathLike[str], **options: Any) -> None:
     """Write a fitted detector to a folder that does not exist yet, as an MLflow model."""
     pyfunc = need("mlflow.pyfunc", _EXTRA)
     if Path(path).exists():
@@ -106,7 +106,7 @@ def python_model() -> Any:
 
 
 @contextmanager
-def _parts(estimator: Any, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _parts(estimator: Estimator, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield what `mlflow.pyfunc` makes a model of, the files of which last as long as the block."""
     check_is_fitted(final_detector(estimator))
     metadata = {"typica": _metadata(estimator)} | (options.get("metadata") or {})
@@ -127,7 +127,7 @@ def _parts(estimator: Any, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"python_model": str(code), "artifacts": {ARTIFACT: str(file)}, **parts}
 
 
-def _metadata(estimator: Any) -> dict[str, Any]:
+def _metadata(estimator: Estimator) -> dict[str, Any]:
     """Return what is known of the detector, and by which network's features it judges."""
     known = describe(estimator) | {"fingerprint": fingerprint(estimator)}
     origin = getattr(final_detector(estimator), "origin_", None)
@@ -136,7 +136,7 @@ def _metadata(estimator: Any) -> dict[str, Any]:
     return known
 
 
-def _example(estimator: Any) -> Any:
+def _example(estimator: Estimator) -> Any:
     """Return the example that MLflow shows: a row of ones, named if the fit was on a data frame."""
     first = estimator.steps[0][1] if is_pipeline(estimator) else estimator
     width: Any = getattr(first, "n_features_in_", None) or final_detector(estimator).n_features
@@ -145,7 +145,7 @@ def _example(estimator: Any) -> Any:
     return row if names is None else need("pandas", _EXTRA).DataFrame(row, columns=names)
 
 
-def _signature(estimator: Any, example: Any) -> Any:
+def _signature(estimator: Estimator, example: Any) -> Any:
     """Return the columns of the rows, numbers of any kind, and those of the verdicts."""
     models, types = need("mlflow.models", _EXTRA), need("mlflow.types", _EXTRA)
     verdicts = judge(estimator, example).to_pandas()

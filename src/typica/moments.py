@@ -19,26 +19,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import AnyArray, check_finite, fits_float32
+from typica.arrays import AnyArray
 from typica.errors import FormatError, InputError, border
 from typica.labels import encode_labels, first_rows_of_classes
-from typica.progress import advance
 from typica.store import State, storable
-from typica.sums import (
-    block_sums,
-    keeps_digits,
-    may_be_quick,
-    products,
-    rows_to_judge,
-)
-from typica.threads import blas_threads, in_threads
+from typica.sums import centred_sums, scatter_within, sums_by_class
 
-_BLOCK_ROWS = 2**17
-_BLOCK_BYTES = 2**28  # of rows that are read where they lie
-_COPIED_BYTES = 2**26
-_LEAST_BYTES = 2**22  # of rows that are worth a thread
-_MOST_THREADS = 4  # more do not read memory faster
-_CENTRED_BYTES = 2**25
 _SAMPLE_ROWS = 2**10
 _SAMPLE_ROWS_AT_ONCE = 2**5  # few, so that memory is used again and not asked for
 _BY_CLASS = ("_counts", "_sums", "_shift", "_squares", "_samples")  # arrays of one row per class
@@ -204,7 +190,7 @@ class Moments:
         """Σ (z - mean_class)(z - mean_class)ᵀ over all rows, (m, m); None unless asked for."""
         if self._products is None:
             return None
-        return self._scatter_of(self._counts)
+        return scatter_within(self._products, self._sums, self._counts)
 
     @property
     def mean(self) -> NDArray[np.float64]:
@@ -309,91 +295,11 @@ class Moments:
             raise InputError("the features are so large that float64 overflows; rescale them.")
 
     def _sum_up(self, Z: AnyArray, codes: NDArray[np.int32]) -> None:
-        """Sum up the rows and, with scatter, their products: quickly where that costs no digits."""
+        """Sum up the rows and, with scatter, their products."""
         if self._products is None:
-            self._clear(Z.shape[1])
-            self._sum_as_they_are(Z, codes, np.dtype(np.float32 if fits_float32(Z) else np.float64))
-            return
-        if may_be_quick(Z, self._shift) and self._sum_quickly(Z, codes):
-            return
-        self._clear(Z.shape[1])
-        self._sum_centred(Z, codes, slice(0, len(Z)), np.dtype(np.float64))
-
-    def _sum_quickly(self, Z: AnyArray, codes: NDArray[np.int32]) -> bool:
-        """Sum up in float32, and tell whether that keeps the digits; early, where it does not."""
-        self._clear(Z.shape[1])
-        early = rows_to_judge(Z.shape[1])
-        for rows in (slice(0, early), slice(early, len(Z))):
-            self._sum_centred(Z, codes, rows, np.dtype(np.float32))
-            counts = np.bincount(codes[: rows.stop], minlength=self._classes.size)
-            if not keeps_digits(self._products, self._scatter_of(counts), rows.stop):
-                advance(-rows.stop)  # once more from the start
-                return False
-        return True
-
-    def _clear(self, width: int) -> None:
-        """Begin sums of rows of this width."""
-        # Written, not only asked for: memory that comes with the first sum comes slowly then.
-        self._sums = np.full((self._classes.size, width), 0.0)
-        if self._products is not None:
-            self._products = np.zeros((width, width))
-
-    def _scatter_of(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Give the scatter within classes of the rows summed up, so many of each class."""
-        present = counts > 0
-        scaled: NDArray[np.float64] = self._sums[present] / np.sqrt(counts[present])[:, None]
-        return np.asarray(self._products - scaled.T @ scaled)
-
-    def _sum_as_they_are(self, Z: AnyArray, codes: NDArray[np.int32], dtype: np.dtype[Any]) -> None:
-        """Sum up the rows, several blocks at once: one thread alone waits for memory."""
-
-        def sums_of(rows: slice) -> AnyArray:
-            block = np.ascontiguousarray(Z[rows], dtype=dtype)
-            return self._checked_sums(block, Z, codes, rows)
-
-        in_place = Z.dtype == dtype and Z.flags.c_contiguous
-        most = _BLOCK_BYTES if in_place else _COPIED_BYTES
-        # However many threads there are, so that sums are the same to the last bit.
-        share = -(-len(Z) // _MOST_THREADS) * Z.shape[1] * dtype.itemsize
-        blocks = _moment_blocks(
-            slice(0, len(Z)), Z.shape[1], dtype, min(most, max(share, _LEAST_BYTES))
-        )
-        # The rows of one class a thread alone adds as fast as memory gives them.
-        several = len(blocks) > 1 and self._classes.size > 1
-        threads = min(len(blocks), _MOST_THREADS, blas_threads()) if several else 1
-        for rows, sums in zip(blocks, in_threads(sums_of, blocks, threads), strict=True):
-            self._sums += sums
-            advance(rows.stop - rows.start)
-
-    def _sum_centred(
-        self, Z: AnyArray, codes: NDArray[np.int32], part: slice, dtype: np.dtype[Any]
-    ) -> None:
-        """Add a part of the rows and their products, measured from the shift of their class."""
-        blocks = _moment_blocks(part, Z.shape[1], dtype, _CENTRED_BYTES)
-        longest = max((rows.stop - rows.start for rows in blocks), default=0)
-        memory = np.empty((longest, Z.shape[1]), dtype)  # each block's in turn
-        shift = self._shift.astype(dtype)
-        for rows in blocks:
-            centred = memory[: rows.stop - rows.start]
-            if len(shift) == 1:
-                np.subtract(Z[rows], shift[0], out=centred)
-            else:
-                np.take(shift, codes[rows], axis=0, out=centred, mode="clip")
-                np.subtract(Z[rows], centred, out=centred)
-            self._sums += self._checked_sums(centred, Z, codes, rows)
-            self._products += products(centred)
-            advance(len(centred))
-
-    def _checked_sums(
-        self, block: AnyArray, Z: AnyArray, codes: NDArray[np.int32], rows: slice
-    ) -> AnyArray:
-        """Give the sums of each class of a block, or say which of its rows in Z is not finite."""
-        C = self._classes.size
-        sums = block_sums(block, codes[rows], C)
-        if not np.isfinite(sums).all():  # a bad row, or no more than an overflow of float32
-            check_finite(Z[rows], rows.start)
-            sums = block_sums(block.astype(np.float64), codes[rows], C)
-        return sums
+            self._sums = sums_by_class(Z, codes, self._classes.size)
+        else:
+            self._sums, self._products = centred_sums(Z, codes, self._shift)
 
     def _sample(self, Z: AnyArray, codes: NDArray[np.int32]) -> None:
         """Sum up the squared norms of a sample of the batch."""
@@ -459,10 +365,3 @@ class Moments:
         for name in _BY_CLASS:
             setattr(self, name, getattr(self, name)[present])
         return self
-
-
-def _moment_blocks(part: slice, width: int, dtype: np.dtype[Any], size: int) -> list[slice]:
-    """Give the slices of rows that `Moments` takes in at a time, of at most `size` bytes each."""
-    step = min(max(size // dtype.itemsize // width, 1), _BLOCK_ROWS)
-    starts = range(part.start, part.stop, step)
-    return [slice(start, min(start + step, part.stop)) for start in starts]

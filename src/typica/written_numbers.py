@@ -5,6 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+Level = float | str | Fraction  # a number from 0 to 1, e.g. 0.05, "0.05" or Fraction(1, 20)
+
 
 def exact(number: Any) -> Fraction:
     """Return the decimal that a number prints as, so that 0.9 of 10 is exactly 9.

@@ -19,6 +19,7 @@ from typica.errors import InputError, border
 from typica.head import Head
 from typica.metrics import Evaluation, evaluate_many
 from typica.progress import steps
+from typica.written_numbers import Level
 
 
 @dataclass(eq=False)
@@ -46,8 +47,8 @@ def compare(
     test: Array,
     ood: Mapping[str, Array],
     *,
-    alpha: Any = None,
-    tpr: Any = None,
+    alpha: Level | None = None,
+    tpr: Level | None = None,
     calibration: Array = None,
     keep_scores: bool = False,
 ) -> dict[str, Comparison]:
@@ -94,9 +95,9 @@ def _evaluation(run: Run, alpha: Fraction) -> Evaluation | None:
 def compare_on(
     suite: FeatureSuite,
     names: Iterable[str] | None = None,
-    tpr: Any = None,
+    tpr: Level | None = None,
     *,
-    alpha: Any = None,
+    alpha: Level | None = None,
 ) -> dict[str, Comparison]:
     """Compare detectors of these names (all if None) on a suite, calibrated on held-out rows."""
     return compare(

@@ -25,24 +25,25 @@ from typica.data import (
     read_labels,
     read_rows,
 )
-from typica.detectors import Detector, final_detector, wants_head
+from typica.detectors import Detector, Estimator, final_detector, wants_head
 from typica.errors import InputError, argument
 from typica.head import Head, head_to_pass
 from typica.metrics import Evaluation, evaluate_many
 from typica.nets import InputReader
 from typica.origin import Origin
 from typica.progress import note, work
+from typica.written_numbers import Level
 
 HELD_OUT = 0.2  # the share of a bank that is held out where no file is
 
 
 def evaluate_files(
-    estimator: Any,
+    estimator: Estimator,
     known: str | Path,
     ood: Mapping[str, str | Path],
     *,
-    alpha: Any = None,
-    tpr: Any = None,
+    alpha: Level | None = None,
+    tpr: Level | None = None,
     convention: str = "first",
     bootstrap: int = 0,
     **network: Any,
@@ -78,8 +79,8 @@ def compare_files(
     labels: str | Path | None = None,
     head: str | Path | None = None,
     names: str | Iterable[str] = "all",
-    alpha: Any = None,
-    tpr: Any = None,
+    alpha: Level | None = None,
+    tpr: Level | None = None,
 ) -> dict[str, Comparison]:
     """Fit detectors on the features in one file and measure how they tell `known` from OOD files.
 

@@ -34,6 +34,7 @@ from typica.errors import InputError, LogitsWarning, argument, border, given
 from typica.nets import InputReader
 from typica.progress import note, work
 from typica.scale import On, are_tables
+from typica.written_numbers import Level
 
 
 class Fitted(NamedTuple):
@@ -52,8 +53,8 @@ def fit_files(
     labels: str | Path | None = None,
     head: str | Path | None = None,
     calibrate: Sequence[str | Path] = (),
-    alpha: Any = None,
-    tpr: Any = None,
+    alpha: Level | None = None,
+    tpr: Level | None = None,
     classes: Sequence[str] | None = None,
     columns: Mapping[str, Any] | None = None,
     engine: str | None = None,
@@ -209,7 +210,9 @@ def _to_check_by(
     return None if known else labels
 
 
-def _set_threshold(detector: Detector, held_out: AnyArray | None, alpha: Any, tpr: Any) -> None:
+def _set_threshold(
+    detector: Detector, held_out: AnyArray | None, alpha: Level | None, tpr: Level | None
+) -> None:
     """Calibrate on held-out rows; say what the threshold of the fit is worth without them."""
     if held_out is None:
         wanted = argument("calibrate", "HELD_OUT")

@@ -12,14 +12,15 @@ from typica.detectors import Detector, reads_layers
 from typica.errors import InputError, argument
 from typica.nets import InputReader
 from typica.progress import note
+from typica.written_numbers import Level
 
 
 class Held(NamedTuple):
     """Held-out inputs, and the levels to reject at."""
 
     inputs: Sequence[str | Path]
-    alpha: Any = None
-    tpr: Any = None
+    alpha: Level | None = None
+    tpr: Level | None = None
 
 
 def fit_tables(
@@ -73,9 +74,10 @@ def _as_tables(held_out: Held) -> bool:
 
 
 def _calibrate(detector: Detector, held_out: Held, where: Mapping[str, Any]) -> None:
-    levels = {"alpha": held_out.alpha, "tpr": held_out.tpr}
+    alpha, tpr = held_out.alpha, held_out.tpr
     if _as_tables(held_out):
-        scale.calibrate(detector, list(map(str, held_out.inputs)), **where, **levels)
+        tables = list(map(str, held_out.inputs))
+        scale.calibrate(detector, tables, **where, alpha=alpha, tpr=tpr)
         return
     rows = InputReader.of(detector).rows(list(map(Path, held_out.inputs)))
-    detector.calibrate(rows, **levels)
+    detector.calibrate(rows, alpha=alpha, tpr=tpr)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray, row_blocks
 from typica.head import Head
-from typica.linalg import softmax, softmax_surplus, units
+from typica.linalg import softmax, softmax_surplus, unit_rows
 
 Floats = NDArray[np.float64]
 FORMS = ("exact", "one_hot", "printed")
@@ -46,20 +46,20 @@ def kernel(Z: AnyArray, means: Floats, head: Head) -> Kernel:
     array([0.8])
     """
     C = len(means)
-    directions, _ = units(means)
-    profiles, _ = units(softmax_surplus(_logits(means, head)))
+    directions = unit_rows(means)
+    profiles = unit_rows(softmax_surplus(_logits(means, head)))
     parts = []
     for block in row_blocks(len(Z), Z.shape[1], 8):
         rows = np.asarray(Z[block], dtype=np.float64)
         L = _logits(rows, head)
         best = np.argmax(L, axis=1)
         excess = softmax_surplus(L)
-        direction, _ = units(rows)
+        direction = unit_rows(rows)
         cosine = np.vecdot(direction, directions[best])
         squares = np.vecdot(excess, excess)
         some = squares > 0
         over = excess[np.arange(len(rows)), best]
-        profile, _ = units(excess)
+        profile = unit_rows(excess)
         one_hot = np.divide(
             over, np.sqrt((1 - 1 / C) * squares), out=np.zeros_like(over), where=some
         )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray, as_floating
 from typica.errors import InputError
-from typica.linalg import units
+from typica.linalg import unit_rows
 from typica.metrics import evaluate
 
 CLASSES = 10  # at most so many play the unknown
@@ -75,8 +75,8 @@ def _kth_cosines(
     usable: Sequence[int],
 ) -> dict[Any, NDArray[np.float64]]:
     """Return, by the class left out, the cosine of each row set aside to its k-th nearest row."""
-    rows, _ = units(as_floating(np.asarray(train[~aside])))
-    queries, _ = units(as_floating(np.asarray(train[aside])))
+    rows = unit_rows(as_floating(np.asarray(train[~aside])))
+    queries = unit_rows(as_floating(np.asarray(train[aside])))
     known = labels[~aside]
     kept = {left_out: np.flatnonzero(known != left_out) for left_out in unknown.tolist()}
     cosines = {left_out: np.empty((len(queries), len(usable))) for left_out in kept}

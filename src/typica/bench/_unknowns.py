@@ -137,7 +137,7 @@ def neighbours(means: AnyArray) -> list[list[int]]:
     >>> neighbours(means)
     [[0, 2], [1, 3]]
     """
-    centred = unit_rows(means - means.mean(axis=0))
+    centred = unit_rows((means - means.mean(axis=0)).astype(np.float64))
     likeness = centred @ centred.T
     size = max(2, -(-len(means) // GROUPS))
     left = list(range(len(means)))

@@ -32,6 +32,7 @@ from typica.errors import CalibrationWarning, InputError, border, warn
 from typica.fdr import benjamini_hochberg, storey
 from typica.keys import row_keys
 from typica.store import State, storable
+from typica.written_numbers import Level
 
 
 @storable("calibrated_scores")
@@ -258,9 +259,9 @@ class Calibration:
         self,
         scores: Any,
         classes: Any = None,
-        fdr: Any = 0.1,
+        fdr: Level = 0.1,
         method: Literal["bh", "storey"] = "bh",
-        lam: Any = 0.5,
+        lam: Level = 0.5,
     ) -> NDArray[np.bool_]:
         """Return True for the scores out of distribution, of which a share `fdr` may be wrong."""
         if method not in ("bh", "storey"):

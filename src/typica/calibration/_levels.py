@@ -1,15 +1,34 @@
-"""What was asked for: a false-alarm rate, and with what confidence it is to hold."""
+"""What was asked for: a false-alarm rate, with what confidence it is to hold, and for whom."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypedDict
 
 from typica.checks import check_share
 from typica.errors import InputError, given
+from typica.written_numbers import Level
 
 DEFAULT_ALPHA = "0.05"
+
+
+class CalibrationOptions(TypedDict, total=False):
+    """What a calibration is told before it sees a row, by keyword; see `Detector.calibrate`."""
+
+    alpha: Level | None
+    tpr: Level | None
+    confidence: Level | None
+    by_class: bool
+    groups: Mapping[Any, str] | None
+
+
+class HeldOutOptions(CalibrationOptions, total=False):
+    """The same, and what is known of the held-out rows; see `Detector.calibrate`."""
+
+    predicted: Any
+    source: str
 
 
 @dataclass(frozen=True)
@@ -24,7 +43,9 @@ class Levels:
     confidence: Fraction | None = None
 
     @classmethod
-    def of(cls, alpha: Any = None, tpr: Any = None, confidence: Any = None) -> Levels:
+    def of(
+        cls, alpha: Level | None = None, tpr: Level | None = None, confidence: Level | None = None
+    ) -> Levels:
         """Return the levels for an alpha or for a tpr = 1 - alpha; alpha = 0.05 for neither."""
         share = false_alarm_rate(alpha, tpr)
         if confidence is None:
@@ -43,7 +64,7 @@ class Levels:
         return f"{text} with confidence={float(self.confidence):g}"
 
 
-def false_alarm_rate(alpha: Any = None, tpr: Any = None) -> Fraction:
+def false_alarm_rate(alpha: Level | None = None, tpr: Level | None = None) -> Fraction:
     """Return alpha, however it was given: itself, or as tpr = 1 - alpha; 0.05 for neither.
 
     >>> false_alarm_rate(0.1) == false_alarm_rate(tpr=0.9) == Fraction(1, 10)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from scipy.special import betainc
 
 from typica.arrays import AnyArray
 from typica.checks import check_share
 from typica.errors import border
+from typica.written_numbers import Level
 
 
 @border
-def guaranteed_rank(n: int, alpha: Any, confidence: Any = None) -> int:
+def guaranteed_rank(n: int, alpha: Level, confidence: Level | None = None) -> int:
     """Return the rank k of the threshold among n calibration scores; 0 if n is too small.
 
     Without `confidence` k = floor((n + 1) alpha). With it, k is the largest for which the
@@ -46,7 +46,7 @@ def threshold_at(rank: int, ordered: AnyArray) -> float:
 
 
 @border
-def calibration_size(alpha: Any, confidence: Any = None) -> int:
+def calibration_size(alpha: Level, confidence: Level | None = None) -> int:
     """Return how many calibration inputs are needed to reject anything at these levels.
 
     >>> calibration_size(0.05), calibration_size(0.05, confidence=0.99)

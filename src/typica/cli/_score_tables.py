@@ -11,6 +11,7 @@ from typica.cli._show import complain, console, error_console, write_json
 from typica.cli._verdict_table import atypical_line, more_rows, verdict_table
 from typica.data import RowPrinter
 from typica.decide import describe, has_threshold
+from typica.detectors import Estimator
 from typica.errors import InputError
 from typica.progress import work
 
@@ -23,7 +24,7 @@ class TableScoring:
     whole: options that need all rows at once.
     """
 
-    estimator: Any
+    estimator: Estimator
     inputs: list[str]
     columns: dict[str, Any]
     levels: dict[str, str | None]

@@ -30,7 +30,7 @@ from typica.cli._options import (
 )
 from typica.cli._show import present, table
 from typica.decide import load_detector
-from typica.detectors import final_detector
+from typica.detectors import Estimator, final_detector
 from typica.nets import InputReader
 from typica.progress import work
 from typica.scale import are_tables
@@ -107,7 +107,7 @@ def calibrate(
 
 
 def _calibrate(
-    estimator: Any, reader: InputReader, held_out: list[Path], rule: dict[str, Any]
+    estimator: Estimator, reader: InputReader, held_out: list[Path], rule: dict[str, Any]
 ) -> None:
     rows = reader.rows(held_out)
     with work("calibrating", len(rows)):

@@ -27,7 +27,7 @@ from typica.cli._options import (
 from typica.cli._show import present
 from typica.data import holds_images, read_known
 from typica.decide import judge, load_detector, origin_of
-from typica.detectors import reads_layers, reads_logits
+from typica.detectors import Estimator, reads_layers, reads_logits
 from typica.errors import InputError
 from typica.explanation import Explanation
 from typica.nets import InputReader
@@ -74,7 +74,7 @@ def explain(
     present(document, json_file, Text(title, style="bold"), *map(Text, told.parts()))
 
 
-def _known(estimator: Any, bank: Path) -> Any:
+def _known(estimator: Estimator, bank: Path) -> Any:
     """Return the known inputs that the command was given, as the detector reads them."""
     known = read_known(bank, origin_of(estimator), logits=reads_logits(estimator))
     if reads_layers(estimator) is None:
@@ -83,7 +83,7 @@ def _known(estimator: Any, bank: Path) -> Any:
 
 
 def _of_features(
-    estimator: Any, file: Path, row: int | None, known: Any, levels: dict[str, Any]
+    estimator: Estimator, file: Path, row: int | None, known: Any, levels: dict[str, Any]
 ) -> tuple[int, Explanation]:
     """Return which row it is, and its story."""
     rows = InputReader.of(estimator).rows(file)
@@ -96,7 +96,7 @@ def _of_features(
 
 
 def _of_images(
-    estimator: Any, file: Path, row: int | None, known: Any, options: dict[str, Any]
+    estimator: Estimator, file: Path, row: int | None, known: Any, options: dict[str, Any]
 ) -> tuple[int, Explanation]:
     """Return which image it is, and its story."""
     from typica.nets import explain_images  # noqa: PLC0415 (needs torch, which is an extra)

@@ -15,7 +15,7 @@ from typica.cli._option_checks import out_file, out_text, prints
 from typica.cli._options import Json
 from typica.cli._show import complain, console, error_console, write_json, write_text
 from typica.decide import Monitor, load_detector, read_scores
-from typica.detectors import calibration_of
+from typica.detectors import final_detector
 from typica.errors import InputError
 from typica.kinds import Kind, kind_of, wrong_kind
 from typica.written_numbers import percent
@@ -85,7 +85,7 @@ def _opened(detector: Path | None, state: Path | None, alpha: str) -> Monitor:
     if kind_of(detector) == Kind.MONITOR:
         return _kept(detector)
     source = load_detector(detector)
-    if calibration_of(source) is None:
+    if final_detector(source).current_calibration() is None:
         raise InputError(
             f"{detector}: has no calibration scores; run `typica calibrate` with held-out inputs "
             "first."

@@ -50,7 +50,7 @@ from typica.data import (
     write_verdicts,
 )
 from typica.decide import describe_rule, judge, load_detector
-from typica.detectors import calibration_of, final_detector
+from typica.detectors import Estimator, final_detector
 from typica.errors import InputError
 from typica.groups import GroupVerdict, GroupVerdicts
 from typica.nets import InputReader
@@ -213,16 +213,16 @@ def _pipe(judged: Callable[[AnyArray], Verdicts], only: str | None) -> None:
     complain(atypical_line(rejected, seen, "rows"), style="")
 
 
-def _check_levels(estimator: Any, path: Path, levels: Sequence[str | None]) -> None:
+def _check_levels(estimator: Estimator, path: Path, levels: Sequence[str | None]) -> None:
     """Raise for levels that the detector cannot keep to."""
-    if calibration_of(estimator) is None and set(levels) != {None}:
+    if final_detector(estimator).current_calibration() is None and set(levels) != {None}:
         raise InputError(
             f"{path}: has no calibration scores; run `typica calibrate` with held-out inputs first."
         )
 
 
 def _score_rows(
-    estimator: Any, inputs: list[Path], groups: str | None, asked: dict[str, Any]
+    estimator: Estimator, inputs: list[Path], groups: str | None, asked: dict[str, Any]
 ) -> Verdicts:
     """Return the verdicts of `typica score` on features: of a file, or of standard input."""
     rows, ids = _read(InputReader.of(estimator), inputs, groups)
@@ -243,7 +243,7 @@ def _read(
 
 
 def _score_images(
-    estimator: Any, images: Images, groups: str | None, options: dict[str, Any]
+    estimator: Estimator, images: Images, groups: str | None, options: dict[str, Any]
 ) -> Verdicts:
     """Return the verdicts of `typica score` on images, with the options of its command line."""
     from typica.nets import judge_images  # noqa: PLC0415 (needs torch, which is an extra)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
-from typica.calibration import Calibration
+from typica.calibration import Calibration, CalibrationOptions, HeldOutOptions
 from typica.decide._identity import fingerprint
-from typica.detectors import calibration_of, detector_input, final_detector
+from typica.detectors import E, Estimator, detector_input, final_detector
 from typica.errors import border
 
 
 @border
-def calibrate(estimator: Any, X: Any, **options: Any) -> Any:
+def calibrate(estimator: E, X: Any, **options: Unpack[HeldOutOptions]) -> E:
     """Take the scores of held-out in-distribution inputs X as those to decide by.
 
     `estimator` is a fitted detector or a fitted Pipeline that ends in one; it is changed and
@@ -35,10 +35,10 @@ def calibrate(estimator: Any, X: Any, **options: Any) -> Any:
 
 
 @border
-def partial_calibrate(estimator: Any, X: Any, **options: Any) -> Any:
+def partial_calibrate(estimator: E, X: Any, **options: Unpack[HeldOutOptions]) -> E:
     """Take in one more batch of held-out inputs; see `Detector.partial_calibrate`."""
     detector = final_detector(estimator)
-    begun = calibration_of(detector)
+    begun = detector.current_calibration()
     detector.partial_calibrate(detector_input(estimator, X), **options)
     if detector.calibration_ is not begun:
         detector.calibration_.scored_by = fingerprint(estimator)
@@ -46,7 +46,9 @@ def partial_calibrate(estimator: Any, X: Any, **options: Any) -> Any:
 
 
 @border
-def begin_calibration(estimator: Any, n: int | None = None, **options: Any) -> Calibration:
+def begin_calibration(
+    estimator: Estimator, n: int | None = None, **options: Unpack[CalibrationOptions]
+) -> Calibration:
     """Return a calibration without scores; see `Detector.begin_calibration`."""
     begun = final_detector(estimator).begin_calibration(n, **options)
     begun.scored_by = fingerprint(estimator)
@@ -54,14 +56,16 @@ def begin_calibration(estimator: Any, n: int | None = None, **options: Any) -> C
 
 
 @border
-def add_scores(estimator: Any, calibration: Calibration, X: Any, **options: Any) -> Calibration:
+def add_scores(
+    estimator: Estimator, calibration: Calibration, X: Any, **options: Any
+) -> Calibration:
     """Add the scores of held-out rows to a calibration; see `Detector.add_scores`."""
     rows = detector_input(estimator, X)
     return final_detector(estimator).add_scores(calibration, rows, **options)
 
 
 @border
-def set_calibration(estimator: Any, calibration: Calibration) -> Any:
+def set_calibration(estimator: E, calibration: Calibration) -> E:
     """Give a detector or a Pipeline a calibration that was filled elsewhere, and return it."""
     detector = final_detector(estimator)
     detector.set_calibration(calibration, fingerprint=fingerprint(estimator))

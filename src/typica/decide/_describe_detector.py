@@ -8,13 +8,19 @@ from typing import Any
 from typica import store
 from typica.arrays import AnyArray, array_text
 from typica.as_json import json_number
-from typica.detectors import TRAINING_TPR, Detector, calibration_of, final_detector, load_detector
+from typica.detectors import (
+    TRAINING_TPR,
+    Detector,
+    Estimator,
+    final_detector,
+    load_detector,
+)
 from typica.verdicts import Verdicts
 
 _RULE = ("threshold", "thresholds", "tpr", "alpha", "confidence")
 
 
-def describe(estimator: Any) -> dict[str, Any]:
+def describe(estimator: Estimator) -> dict[str, Any]:
     """Return what a fitted detector, or a Pipeline that ends in one, knows, as JSON values."""
     final = final_detector(estimator)
     params = final.get_params(deep=False)
@@ -35,7 +41,7 @@ def describe(estimator: Any) -> dict[str, Any]:
     return description | _decisions(final)
 
 
-def describe_rule(estimator: Any, verdicts: Verdicts, *, asked: bool) -> dict[str, Any]:
+def describe_rule(estimator: Estimator, verdicts: Verdicts, *, asked: bool) -> dict[str, Any]:
     """Return by which detector and which rule verdicts were decided, as JSON values.
 
     asked: whether levels were asked for, in place of those that the detector was calibrated with.
@@ -60,7 +66,7 @@ def describe_file(path: str | Path) -> dict[str, Any]:
 
 def _decisions(detector: Detector) -> dict[str, Any]:
     """Return the threshold or thresholds, and what they come from."""
-    calibration = calibration_of(detector)
+    calibration = detector.current_calibration()
     if calibration is None:
         offset = getattr(detector, "training_offset_", None)
         if offset is None:

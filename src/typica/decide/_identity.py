@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 from typica import store
-from typica.detectors import final_detector, is_pipeline
+from typica.detectors import Estimator, final_detector, is_pipeline
 from typica.errors import InputError
 
 
-def fingerprint(estimator: Any) -> str:
+def fingerprint(estimator: Estimator) -> str:
     """Return the SHA-256 of all that makes the scores; "" for what cannot be stored.
 
     >>> import numpy as np, typica

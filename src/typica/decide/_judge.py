@@ -2,39 +2,62 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Array
-from typica.detectors import detector_input, feature_names, final_detector, known_rows
+from typica.detectors import Estimator, detector_input, feature_names, final_detector, known_rows
 from typica.errors import border
 from typica.explanation import Explanation
 from typica.verdicts import Verdicts
+from typica.written_numbers import Level
 
 
 @border
-def p_values(estimator: Any, X: Any, **options: Any) -> Array:
+def p_values(
+    estimator: Estimator,
+    X: Any,
+    *,
+    randomised: bool = False,
+    seed: Any = None,
+    predicted: Any = None,
+) -> Array:
     """Return the p-values of the rows of X by a detector or a Pipeline; see `Detector.p_values`."""
-    return final_detector(estimator).p_values(detector_input(estimator, X), **options)
+    return final_detector(estimator).p_values(
+        detector_input(estimator, X), randomised=randomised, seed=seed, predicted=predicted
+    )
 
 
 @border
-def discoveries(estimator: Any, X: Any, **options: Any) -> NDArray[np.bool_]:
-    """Return True for rows out of distribution, by a false discovery rate; see there."""
-    return final_detector(estimator).discoveries(detector_input(estimator, X), **options)
+def discoveries(
+    estimator: Estimator,
+    X: Any,
+    *,
+    fdr: Level = 0.1,
+    method: Literal["bh", "storey"] = "bh",
+    lam: Level = 0.5,
+    predicted: Any = None,
+) -> NDArray[np.bool_]:
+    """Return True for rows out of distribution, by a false discovery rate.
+
+    See `Detector.discoveries`.
+    """
+    return final_detector(estimator).discoveries(
+        detector_input(estimator, X), fdr=fdr, method=method, lam=lam, predicted=predicted
+    )
 
 
 @border
 def judge(
-    estimator: Any,
+    estimator: Estimator,
     X: Any,
-    alpha: Any = None,
-    confidence: Any = None,
-    fdr: Any = None,
+    alpha: Level | None = None,
+    confidence: Level | None = None,
+    fdr: Level | None = None,
     *,
-    tpr: Any = None,
+    tpr: Level | None = None,
     predicted: Any = None,
     groups: Any = None,
 ) -> Verdicts:
@@ -68,15 +91,29 @@ def judge(
 
 
 @border
-def explain(estimator: Any, X: Any, bank: Any = None, **options: Any) -> list[Explanation]:
+def explain(
+    estimator: Estimator,
+    X: Any,
+    bank: Any = None,
+    *,
+    alpha: Level | None = None,
+    tpr: Level | None = None,
+    confidence: Level | None = None,
+    predicted: Any = None,
+) -> list[Explanation]:
     """Explain the decision on each row of X; see `Detector.explain`.
 
     Of a Pipeline that was fitted on a data frame, features are named as the steps before the
     detector name them.
     """
-    if bank is not None:
-        options["bank"] = known_rows(estimator, bank)
-    found = final_detector(estimator).explain(detector_input(estimator, X), **options)
+    found = final_detector(estimator).explain(
+        detector_input(estimator, X),
+        alpha=alpha,
+        tpr=tpr,
+        confidence=confidence,
+        predicted=predicted,
+        bank=None if bank is None else known_rows(estimator, bank),
+    )
     names = feature_names(estimator)
     if names is None:
         return found

@@ -28,10 +28,11 @@ from typica.decide._calibrate import calibrate
 from typica.decide._judge import judge
 from typica.decide._martingale import Wealth
 from typica.decide._online_ranks import CELLS, CHUNK, OnlineRanks
-from typica.detectors import calibration_of, copy_to_calibrate, final_detector
+from typica.detectors import copy_to_calibrate, final_detector
 from typica.errors import InputError, border
 from typica.metrics import rate_interval
 from typica.store import State, storable
+from typica.written_numbers import Level
 
 
 class Rate(NamedTuple):
@@ -93,10 +94,10 @@ class Monitor:
     def __init__(
         self,
         source: Any,
-        alpha: Any = 0.01,
+        alpha: Level = 0.01,
         *,
         held_out: Any = None,
-        reject_alpha: Any = 0.05,
+        reject_alpha: Level = 0.05,
         window: int = 1000,
         cells: int = CELLS,
         seed: Any = 0,
@@ -318,7 +319,7 @@ def _calibrated(source: Any, held_out: Any) -> tuple[Any, Calibration]:
     source = copy_to_calibrate(source)
     if held_out is not None:
         source = calibrate(source, held_out)
-    found = calibration_of(source)
+    found = final_detector(source).current_calibration()
     if found is None:
         raise InputError(
             "a detector without calibration scores; calibrate it, or pass held_out inputs as well."

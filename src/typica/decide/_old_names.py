@@ -14,9 +14,10 @@ from typica.arrays import AnyArray, Array, to_numpy
 from typica.calibration import Calibration, Levels
 from typica.checks import is_whole
 from typica.decide import _calibrate, _judge
-from typica.detectors import calibration_of, copy_to_calibrate, final_detector
+from typica.detectors import copy_to_calibrate, final_detector
 from typica.errors import InputError, border
 from typica.explanation import Explanation
+from typica.written_numbers import Level
 
 
 class Judgement(NamedTuple):
@@ -43,8 +44,8 @@ class ConformalDetector:
         by_class: bool = False,
         groups: Mapping[Any, str] | None = None,
         max_scores: int | None = None,
-        alpha: Any = 0.05,
-        confidence: Any = None,
+        alpha: Level = 0.05,
+        confidence: Level | None = None,
     ) -> None:
         warnings.warn(
             "ConformalDetector is deprecated; call calibrate, p_values and judge of the detector.",
@@ -72,7 +73,7 @@ class ConformalDetector:
     @border
     def partial_calibrate(self, X: Any, predicted: Any = None) -> Self:
         """Take in one more batch; see `Detector.partial_calibrate`."""
-        first = calibration_of(self.detector) is None
+        first = final_detector(self.detector).current_calibration() is None
         options = self._options() if first else {}
         _calibrate.partial_calibrate(self.detector, X, predicted=predicted, **options)
         return self._limited()
@@ -110,9 +111,9 @@ class ConformalDetector:
     def discoveries(
         self,
         X: Any,
-        fdr: Any = 0.1,
+        fdr: Level = 0.1,
         method: Literal["bh", "storey"] = "bh",
-        lam: Any = 0.5,
+        lam: Level = 0.5,
         predicted: Any = None,
     ) -> NDArray[np.bool_]:
         """Return the rows out of distribution; see `Detector.discoveries`."""
@@ -121,14 +122,22 @@ class ConformalDetector:
 
     @border
     def predict(
-        self, X: Any, alpha: Any = None, confidence: Any = None, predicted: Any = None
+        self,
+        X: Any,
+        alpha: Level | None = None,
+        confidence: Level | None = None,
+        predicted: Any = None,
     ) -> NDArray[np.int64]:
         """Return +1 where p > alpha and -1 where not."""
         return np.where(self.judge(X, alpha, confidence, predicted).typical, 1, -1)
 
     @border
     def judge(
-        self, X: Any, alpha: Any = None, confidence: Any = None, predicted: Any = None
+        self,
+        X: Any,
+        alpha: Level | None = None,
+        confidence: Level | None = None,
+        predicted: Any = None,
     ) -> Judgement:
         """Return score, p-value and verdict of each row; see `Detector.judge`."""
         calibration, levels = self.calibration, self._levels(alpha, confidence)
@@ -142,8 +151,8 @@ class ConformalDetector:
     def explain(
         self,
         X: Any,
-        alpha: Any = None,
-        confidence: Any = None,
+        alpha: Level | None = None,
+        confidence: Level | None = None,
         predicted: Any = None,
         bank: Any = None,
     ) -> list[Explanation]:
@@ -152,7 +161,9 @@ class ConformalDetector:
         return _judge.explain(self.detector, X, bank, **options)
 
     @border
-    def summary(self, alpha: Any = None, confidence: Any = None) -> dict[str, Any]:
+    def summary(
+        self, alpha: Level | None = None, confidence: Level | None = None
+    ) -> dict[str, Any]:
         """Return what the calibration amounts to; see `Calibration.to_dict`."""
         final = final_detector(self.detector)
         told = self.calibration.to_dict(self._levels(alpha, confidence))
@@ -167,7 +178,7 @@ class ConformalDetector:
         levels = {"alpha": self.alpha, "confidence": self.confidence}
         return {"by_class": self.by_class, "groups": self.groups, **levels}
 
-    def _levels(self, alpha: Any, confidence: Any) -> Levels:
+    def _levels(self, alpha: Level | None, confidence: Level | None) -> Levels:
         """Return the levels asked for; those of the constructor without an alpha."""
         if alpha is None:
             return Levels.of(self.alpha, confidence=self.confidence)

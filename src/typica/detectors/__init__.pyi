@@ -2,7 +2,8 @@ from ._banks import KnownRows
 from ._bases import CosineDetector, TwoPasses
 from ._bases.combination import logistic_weights
 from ._pipelines import (
-    calibration_of,
+    E,
+    Estimator,
     copy_to_calibrate,
     detector_input,
     feature_names,
@@ -93,9 +94,11 @@ __all__ = [
     "CARef",
     "CosineDetector",
     "Detector",
+    "E",
     "Energy",
     "Ensemble",
     "Entropy",
+    "Estimator",
     "GradNorm",
     "InfluenceKernel",
     "IsolationForest",
@@ -121,7 +124,6 @@ __all__ = [
     "TwoPasses",
     "ViM",
     "WeiPer",
-    "calibration_of",
     "copy_to_calibrate",
     "describe_detector",
     "detector_class",

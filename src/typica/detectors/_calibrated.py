@@ -23,6 +23,7 @@ from typica.errors import InputError, border
 from typica.estimator import NotFittedError
 from typica.moments import Moments
 from typica.store import State
+from typica.written_numbers import Level
 
 _DECISIONS = ("calibration_", "training_offset_", "_training_sample")  # no score depends on them
 
@@ -48,9 +49,9 @@ class Calibrated(Provisional):
         self,
         X: Any,
         *,
-        alpha: Any = None,
-        tpr: Any = None,
-        confidence: Any = None,
+        alpha: Level | None = None,
+        tpr: Level | None = None,
+        confidence: Level | None = None,
         by_class: bool = False,
         groups: Mapping[Any, str] | None = None,
         predicted: Any = None,
@@ -95,9 +96,9 @@ class Calibrated(Provisional):
         self,
         n: int | None = None,
         *,
-        alpha: Any = None,
-        tpr: Any = None,
-        confidence: Any = None,
+        alpha: Level | None = None,
+        tpr: Level | None = None,
+        confidence: Level | None = None,
         by_class: bool = False,
         groups: Mapping[Any, str] | None = None,
     ) -> Calibration:
@@ -154,9 +155,9 @@ class Calibrated(Provisional):
         self,
         X: Any,
         *,
-        alpha: Any = None,
-        tpr: Any = None,
-        confidence: Any = None,
+        alpha: Level | None = None,
+        tpr: Level | None = None,
+        confidence: Level | None = None,
         by_class: bool | None = None,
         groups: Mapping[Any, str] | None = None,
         predicted: Any = None,
@@ -177,6 +178,11 @@ class Calibrated(Provisional):
         scored = self._scored(Z, made.by_class, predicted)
         made.add(check_scores(scored.scores), scored.classes, source)
         return self._decide_by(made)
+
+    def current_calibration(self) -> Calibration | None:
+        """Return `calibration_`, where there is one that was made with today's parameters."""
+        self._drop_stale_decisions()
+        return getattr(self, "calibration_", None)
 
     def _decide_by(self, calibration: Calibration) -> Self:
         self.calibration_ = calibration

@@ -19,6 +19,7 @@ from typica.errors import InputError, argument, border
 from typica.groups import judge_groups
 from typica.origin import Origin
 from typica.verdicts import Rule, Verdicts
+from typica.written_numbers import Level
 
 _KINDS = {"origin_": Origin, "calibration_": Calibration, "training_offset_": float}
 
@@ -62,9 +63,9 @@ class Decider(Calibrated):
         self,
         X: Any,
         *,
-        fdr: Any = 0.1,
+        fdr: Level = 0.1,
         method: Literal["bh", "storey"] = "bh",
-        lam: Any = 0.5,
+        lam: Level = 0.5,
         predicted: Any = None,
     ) -> NDArray[np.bool_]:
         """Return True for rows out of distribution, of which a share `fdr` may be wrong on average.
@@ -83,10 +84,10 @@ class Decider(Calibrated):
         self,
         X: Any,
         *,
-        alpha: Any = None,
-        tpr: Any = None,
-        confidence: Any = None,
-        fdr: Any = None,
+        alpha: Level | None = None,
+        tpr: Level | None = None,
+        confidence: Level | None = None,
+        fdr: Level | None = None,
         predicted: Any = None,
         groups: Any = None,
     ) -> Verdicts:
@@ -161,7 +162,9 @@ class Decider(Calibrated):
             "runner_up_similarity": matches.runner_up_similarity,
         }
 
-    def _levels(self, alpha: Any, tpr: Any, confidence: Any) -> Levels | None:
+    def _levels(
+        self, alpha: Level | None, tpr: Level | None, confidence: Level | None
+    ) -> Levels | None:
         """Return the levels to decide by, asked for or the calibration's; None without one."""
         asked = any(level is not None for level in (alpha, tpr, confidence))
         if not asked and not hasattr(self, "calibration_"):
@@ -188,7 +191,11 @@ def _provisional(decider: Decider, scores: AnyArray) -> dict[str, Any]:
 
 
 def _by_rows(
-    calibration: Calibration, scores: AnyArray, classes: Classes, levels: Levels | None, fdr: Any
+    calibration: Calibration,
+    scores: AnyArray,
+    classes: Classes,
+    levels: Levels | None,
+    fdr: Level | None,
 ) -> dict[str, Any]:
     """Return the columns of Verdicts that a calibration gives, each row decided by itself."""
     p = None
@@ -200,7 +207,7 @@ def _by_rows(
     return {"typical": scores >= offsets, "threshold": offsets, "p_value": p}
 
 
-def _rule(levels: Levels | None, fdr: Any) -> Rule | None:
+def _rule(levels: Levels | None, fdr: Level | None) -> Rule | None:
     """Return what decides, as plain numbers."""
     if fdr is not None:
         return Rule(fdr=float(check_share(fdr, "fdr")))
@@ -208,7 +215,7 @@ def _rule(levels: Levels | None, fdr: Any) -> Rule | None:
 
 
 def _by_groups(
-    p: NDArray[np.float64], scores: AnyArray, groups: Any, levels: Levels | None, fdr: Any
+    p: NDArray[np.float64], scores: AnyArray, groups: Any, levels: Levels | None, fdr: Level | None
 ) -> dict[str, Any]:
     """Return the columns of Verdicts that p-values give, the rows of a group taken together."""
     if levels is None or fdr is not None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import copy
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar
 
 from typica import store
-from typica.calibration import Calibration
 from typica.detectors._banks import KnownRows, bank_labels, is_bank
 from typica.detectors.base import Detector
 from typica.errors import InputError
@@ -16,8 +15,14 @@ from typica.head import Head
 from typica.kinds import wrong_kind
 from typica.origin import Origin
 
+if TYPE_CHECKING:  # whoever has a Pipeline has loaded them
+    from sklearn.pipeline import Pipeline
 
-def is_pipeline(value: Any) -> bool:
+Estimator: TypeAlias = "Detector | Pipeline"  # a detector, or a Pipeline that ends in one
+E = TypeVar("E", bound=Estimator)
+
+
+def is_pipeline(value: object) -> TypeGuard[Pipeline]:
     """Tell whether a value is a scikit-learn Pipeline, without loading Pipelines to find out.
 
     >>> from sklearn.pipeline import make_pipeline
@@ -28,7 +33,7 @@ def is_pipeline(value: Any) -> bool:
     return loaded is not None and isinstance(value, loaded.Pipeline)
 
 
-def final_detector(estimator: Any) -> Detector:
+def final_detector(estimator: Estimator) -> Detector:
     """Return the detector itself, or the one that a Pipeline ends in."""
     detector = estimator.steps[-1][1] if is_pipeline(estimator) else estimator
     if not isinstance(detector, Detector):
@@ -39,21 +44,21 @@ def final_detector(estimator: Any) -> Detector:
     return detector
 
 
-def pipeline_steps(estimator: Any) -> list[Any]:
+def pipeline_steps(estimator: Estimator) -> list[Any]:
     """Return the steps of a Pipeline that change rows, and its detector; or a detector alone."""
     if is_pipeline(estimator):
         return [step for _, step in estimator.steps if step not in (None, "passthrough")]
     return [estimator]
 
 
-def input_width(estimator: Any) -> int | None:
+def input_width(estimator: Estimator) -> int | None:
     """Return how many features a row of a fitted detector or Pipeline has, where it knows."""
     first = pipeline_steps(estimator)[0]
     own: int | None = getattr(first, "n_features", None)
     return getattr(first, "n_features_in_", None) if own is None else own
 
 
-def input_head(estimator: Any) -> Head | None:
+def input_head(estimator: Estimator) -> Head | None:
     """Return the head that makes logits of a detector's or Pipeline's rows, where there is one."""
     width = input_width(estimator)
     for step in pipeline_steps(estimator):
@@ -63,24 +68,14 @@ def input_head(estimator: Any) -> Head | None:
     return None
 
 
-def calibration_of(estimator: Any) -> Calibration | None:
-    """Return the `calibration_` of the detector that a Pipeline ends in, or of a detector.
-
-    One that was made with other parameters is none.
-    """
-    detector = final_detector(estimator)
-    detector._drop_stale_decisions()
-    return getattr(detector, "calibration_", None)
-
-
-def has_threshold(estimator: Any) -> bool:
+def has_threshold(estimator: Estimator) -> bool:
     """Tell whether a fitted detector or Pipeline has a threshold: of `calibrate`, or of `fit`."""
     detector = final_detector(estimator)
-    calibrated = calibration_of(detector) is not None
+    calibrated = detector.current_calibration() is not None
     return calibrated or hasattr(detector, "training_offset_")
 
 
-def copy_to_calibrate(estimator: Any) -> Any:
+def copy_to_calibrate(estimator: E) -> E:
     """Return a copy of a detector or Pipeline that can be calibrated while that one stays."""
     final_detector(estimator)  # says what else it is
     copied = copy.copy(estimator)
@@ -90,12 +85,12 @@ def copy_to_calibrate(estimator: Any) -> Any:
     return copied
 
 
-def origin_of(estimator: Any) -> Origin | None:
+def origin_of(estimator: Estimator) -> Origin | None:
     """Return the network whose features a detector or a Pipeline was fitted on, where it knows."""
     return getattr(final_detector(estimator), "origin_", None)
 
 
-def load_detector(path: str | Path) -> Any:
+def load_detector(path: str | Path) -> Estimator:
     """Read a detector, or a Pipeline that ends in one; what else a file holds is named."""
     loaded = store.load(path)
     try:
@@ -105,7 +100,7 @@ def load_detector(path: str | Path) -> Any:
     return loaded
 
 
-def detector_input(estimator: Any, X: Any) -> Any:
+def detector_input(estimator: Estimator, X: Any) -> Any:
     """Return X as the detector sees it: after all the steps of a Pipeline that stand before it.
 
     Of a bank, a Pipeline takes the features.
@@ -115,7 +110,7 @@ def detector_input(estimator: Any, X: Any) -> Any:
     return X
 
 
-def known_rows(estimator: Any, bank: Any) -> Any:
+def known_rows(estimator: Estimator, bank: Any) -> Any:
     """Return known inputs as the detector sees them; those of a bank keep labels and names."""
     if not is_bank(bank):
         return detector_input(estimator, bank)
@@ -125,7 +120,7 @@ def known_rows(estimator: Any, bank: Any) -> Any:
     return KnownRows(rows, bank_labels(bank), getattr(bank, "names", None), bank.origin)
 
 
-def feature_names(estimator: Any) -> list[str] | None:
+def feature_names(estimator: Estimator) -> list[str] | None:
     """Return what the steps of a Pipeline call the detector's features; None where nobody knows.
 
     They know where the first was fitted on a data frame and each passes names on.
@@ -141,7 +136,7 @@ def feature_names(estimator: Any) -> list[str] | None:
         return None
 
 
-def reads_logits(estimator: Any) -> bool:
+def reads_logits(estimator: Estimator) -> bool:
     """Tell whether a detector or a Pipeline takes logits: a method of logits without a head.
 
     A Pipeline reads features, whatever it ends in.
@@ -150,7 +145,7 @@ def reads_logits(estimator: Any) -> bool:
     return detector is estimator and detector._reads_logits()
 
 
-def reads_layers(estimator: Any) -> list[str] | None:
+def reads_layers(estimator: Estimator) -> list[str] | None:
     """Return the layers whose features, side by side, a detector or a Pipeline takes, by name.
 
     None for features of one layer, or logits.

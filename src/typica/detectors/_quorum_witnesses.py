@@ -14,7 +14,7 @@ from typica.arrays import Array, Labels, Rows, like, namespace
 from typica.cosines import cosines, max_cosine
 from typica.errors import InputError
 from typica.head import Head
-from typica.linalg import Floats, anchor, inverse_of_triangle, logsumexp, row_max, units
+from typica.linalg import Floats, anchor, inverse_of_triangle, logsumexp, row_max, unit_rows
 from typica.moments import Moments
 
 SHRINKAGE = 0.1  # the share of S that is a multiple of the identity
@@ -46,11 +46,11 @@ class Geometry(NamedTuple):
         white = (moments.means - mu) @ whitening
         beta, leading = spread_of_means(white, moments.counts)
         axes, means, center = turned(whitening, leading), turned(white, leading), anchor(mu)
-        directions, _ = units(means)
+        directions = unit_rows(means)
         if head is not None and len(means) > 1:
             weights = _centred_weights(head, moments.classes)
-            of_head, _ = units(turned(weights @ factor, leading))
-            directions, _ = units(directions + of_head)
+            of_head = unit_rows(turned(weights @ factor, leading))
+            directions = unit_rows(directions + of_head)
         return cls(
             center=center,
             shift=(mu - center) @ axes,
@@ -59,7 +59,7 @@ class Geometry(NamedTuple):
             means=means,
             halves=np.vecdot(means, means) / 2,
             directions=directions,
-            raw=units(moments.means)[0],
+            raw=unit_rows(moments.means),
         )
 
     def like(self, rows: Rows) -> Self:

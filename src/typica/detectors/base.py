@@ -27,6 +27,7 @@ from typica.linalg import unit_rows
 from typica.origin import Origin
 from typica.tags import Tags
 from typica.verdicts import Verdicts, item_of
+from typica.written_numbers import Level
 
 __all__ = ["Detector", "Matches", "Tags", "top_two"]
 
@@ -91,9 +92,9 @@ class Detector(OutlierMixin, Decider):
         self,
         X: Any,
         *,
-        alpha: Any = None,
-        tpr: Any = None,
-        confidence: Any = None,
+        alpha: Level | None = None,
+        tpr: Level | None = None,
+        confidence: Level | None = None,
         predicted: Any = None,
         bank: Any = None,
     ) -> list[Explanation]:
@@ -202,7 +203,7 @@ class Detector(OutlierMixin, Decider):
             rows = self._ready(bank) if is_bank(bank) else bank
             known = as_floating(to_numpy(as_features(rows, Z.shape[1])))
         directed = np.flatnonzero(known.any(axis=1))  # a zero row is near nothing
-        similar = cosines(Z, unit_rows(known[directed]).astype(Z.dtype))
+        similar = cosines(Z, unit_rows(known[directed].astype(np.float64)).astype(Z.dtype))
         nearest = np.argsort(-similar, axis=1, kind="stable")[:, :EXAMPLES]
         labels = bank_labels(bank) if is_bank(bank) else None
         names = getattr(bank, "names", None)

@@ -53,7 +53,7 @@ class CW(CosineDetector):
                 f"the head's weight for class {name!s} is zero and has no direction; "
                 "check the checkpoint."
             )
-        self._directions = unit_rows(self.head.weight)
+        self._directions = unit_rows(self.head.weight.astype(np.float64))
 
     @property
     def classes_(self) -> Labels:

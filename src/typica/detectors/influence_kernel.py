@@ -24,7 +24,7 @@ from typica.arrays import Array, Labels, Rows, like, namespace
 from typica.checks import truth
 from typica.detectors._bases import MomentsDetector, check_classes, mean_directions
 from typica.head import HEAD, Head, check_known
-from typica.linalg import softmax_surplus, units
+from typica.linalg import softmax_surplus, unit_rows
 from typica.store import storable
 from typica.tags import Tags
 
@@ -72,13 +72,13 @@ class InfluenceKernel(MomentsDetector):
             certain = softmax_surplus(self._head.logits(self.moments_.means[order]))
         else:
             certain = np.eye(len(order)) - 1 / len(order)
-        self._profiles, _ = units(certain)
+        self._profiles = unit_rows(certain)
 
     def _score(self, Z: Array) -> Array:
         xp = namespace(Z)
         L = self._head.logits(Z)
         predicted = xp.argmax(L, axis=1)
-        profile, _ = units(softmax_surplus(L))
-        direction, _ = units(Z)
+        profile = unit_rows(softmax_surplus(L))
+        direction = unit_rows(Z)
         alike = xp.vecdot(profile, xp.take(like(self._profiles, Z), predicted, axis=0))
         return alike * xp.vecdot(direction, xp.take(like(self._directions, Z), predicted, axis=0))

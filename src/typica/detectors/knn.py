@@ -47,7 +47,7 @@ from typica.detectors._search import Search
 from typica.detectors._search_on_device import kth_by_product
 from typica.errors import InputError, InputWarning, border, warn
 from typica.extras import need
-from typica.linalg import paired_distances, units
+from typica.linalg import paired_distances, unit_rows, units
 from typica.store import storable
 from typica.tags import Tags
 
@@ -165,7 +165,7 @@ class KNN(RowsDetector):
         super()._absorb(other)
 
     def _kept(self, Z: Rows) -> Rows:
-        return in_blocks(lambda rows: units(rows.astype(np.float64))[0], Z, Z.dtype)
+        return in_blocks(lambda rows: unit_rows(rows.astype(np.float64)), Z, Z.dtype)
 
     def _derive(self) -> None:
         super()._derive()

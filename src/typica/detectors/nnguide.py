@@ -24,7 +24,7 @@ from typica.detectors._bases import (
     in_blocks,
 )
 from typica.head import HEAD, Head
-from typica.linalg import logsumexp, mean_of_largest, units
+from typica.linalg import logsumexp, mean_of_largest, unit_rows
 from typica.store import storable
 from typica.tags import Tags
 
@@ -75,11 +75,11 @@ class NNGuide(HeadedDetector, RowsDetector):
 
     def _guiding(self, Z: Rows) -> Rows:
         """Return the directions of the rows Z, each as long as its energy."""
-        directions, _ = units(Z)
+        directions = unit_rows(Z)
         return np.asarray(directions * logsumexp(self._head.logits(Z))[:, None])
 
     def _score(self, Z: Array) -> Array:
-        directions, _ = units(Z)
+        directions = unit_rows(Z)
         guidance = mean_of_largest(directions @ like(self._guides, Z).T, int(self.k))
         return logsumexp(self._head.logits(Z)) * guidance
 

@@ -19,7 +19,7 @@ from typica.arrays import Array, Labels, Rows, as_floating, check_rows, like, na
 from typica.detectors._bases import MomentsDetector, in_blocks
 from typica.errors import InputError
 from typica.head import HEAD, Head
-from typica.linalg import Floats, log_softmax, shrunk_factor, unit_length, units
+from typica.linalg import Floats, log_softmax, shrunk_factor, unit_length, unit_rows
 from typica.store import storable
 from typica.tags import Tags
 
@@ -83,7 +83,7 @@ class PNML(MomentsDetector):
 
     def _score(self, Z: Array) -> Array:
         xp = namespace(Z)
-        U, _ = units(Z)
+        U = unit_rows(Z)
         coordinates = U @ like(self._factor, Z)
         return -regret(self._head.logits(U), xp.vecdot(coordinates, coordinates))
 

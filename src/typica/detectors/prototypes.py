@@ -267,4 +267,5 @@ def _directions(name: str, prototypes: Any, width: int | None = None) -> Floats:
         if not rows.any(axis=1).all():
             row = int(np.argmin(rows.any(axis=1)))
             raise InputError(f"row {row} is zero and has no direction; leave it out.")
-    return unit_rows(rows)
+    directions: Floats = unit_rows(rows.astype(np.float64))
+    return directions

@@ -18,7 +18,7 @@ from typica.arrays import Array, namespace
 from typica.checks import count, number, positive
 from typica.detectors._bases import SUBSAMPLE, HeadedDetector, RowsDetector
 from typica.head import HEAD, Head
-from typica.linalg import softmax, units
+from typica.linalg import softmax, unit_rows
 from typica.store import storable
 from typica.tags import Tags
 
@@ -77,12 +77,12 @@ class Relation(HeadedDetector, RowsDetector):
     def _derive(self) -> None:
         super()._derive()
         rows = self.rows_.astype(np.float64)
-        self._directions, _ = units(rows)
+        self._directions = unit_rows(rows)
         self._probabilities = softmax(self._head.logits(rows))
 
     def _score(self, Z: Array) -> Array:
         xp = namespace(Z)
-        U, _ = units(Z)
+        U = unit_rows(Z)
         alike = U @ self._like("_directions", Z).T
         agreeing = softmax(self._head.logits(Z)) @ self._like("_probabilities", Z).T
         relations = alike * agreeing

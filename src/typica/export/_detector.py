@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
@@ -13,6 +11,7 @@ from spox import Tensor, Var, argument, build
 
 import typica
 from typica.detectors import (
+    Estimator,
     final_detector,
     input_head,
     input_width,
@@ -33,7 +32,7 @@ OUTPUTS = ("logits", "score", "p_value", "typical", "nearest", "runner_up")
 
 
 def detector_model(
-    estimator: Any, front: Front | None = None, calibration_size: int | None = None
+    estimator: Estimator, front: Front | None = None, calibration_size: int | None = None
 ) -> onnx.ModelProto:
     """Return a fitted detector, or a Pipeline that ends in one, as a model.
 
@@ -65,7 +64,7 @@ def detector_model(
     return model
 
 
-def _check_fitted(estimator: Any) -> None:
+def _check_fitted(estimator: Estimator) -> None:
     for step in pipeline_steps(estimator):
         try:
             check_is_fitted(step)
@@ -74,7 +73,7 @@ def _check_fitted(estimator: Any) -> None:
             raise NotFittedError(f"this {what} is not fitted yet; call fit first.") from None
 
 
-def _known_width(estimator: Any) -> int:
+def _known_width(estimator: Estimator) -> int:
     """Return how many features a row of the graph to export has; refuse where that is not known."""
     width = input_width(estimator)
     if width is None:
@@ -92,7 +91,7 @@ def _features(width: int) -> tuple[dict[str, Var], TracedRows]:
     return {"features": features}, TracedRows(Traced(features), None)
 
 
-def _images(front: Front, estimator: Any, width: int) -> tuple[dict[str, Var], TracedRows]:
+def _images(front: Front, estimator: Estimator, width: int) -> tuple[dict[str, Var], TracedRows]:
     """Return the input of a model of images, and what the detector reads of them."""
     images, rows = front()
     read = rows.logits if reads_logits(estimator) else rows.features

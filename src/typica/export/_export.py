@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from typica.checks import is_whole
 from typica.decide import origin_of
-from typica.detectors import final_detector
+from typica.detectors import Estimator, final_detector
 from typica.errors import InputError, argument, border, given
 from typica.extras import need
 from typica.files import atomic_path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @border
 def to_onnx(
-    estimator: Any,
+    estimator: Estimator,
     network: Any = None,
     *,
     path: str | Path | None = None,

@@ -12,7 +12,7 @@ import typica
 from typica.decide import fingerprint, origin_of
 from typica.detectors import (
     Detector,
-    calibration_of,
+    Estimator,
     final_detector,
     input_head,
     reads_logits,
@@ -20,10 +20,10 @@ from typica.detectors import (
 from typica.export._verdicts import Reference
 
 
-def metadata(estimator: Any, reference: Reference) -> dict[str, str]:
+def metadata(estimator: Estimator, reference: Reference) -> dict[str, str]:
     """Return what the file tells of itself: texts, lists as JSON."""
     detector = final_detector(estimator)
-    calibration = calibration_of(detector)
+    calibration = detector.current_calibration()
     origin = origin_of(estimator)
     facts: dict[str, Any] = {
         "detector": detector.kind,

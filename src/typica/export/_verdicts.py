@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 
 from typica.arrays import AnyArray, by_sklearn
 from typica.calibration import Calibration
-from typica.detectors import Detector, Matches, calibration_of, final_detector
+from typica.detectors import Detector, Estimator, Matches, final_detector
 from typica.export._counting import count_among, count_in_segments
 from typica.export._namespace import xp
 from typica.export._traced import Traced
@@ -53,7 +52,7 @@ class Reference:
     @classmethod
     def of(cls, detector: Detector, most: int | None) -> Reference:
         """Return what to export of a detector, with at most `most` calibration scores a group."""
-        calibration = calibration_of(detector)
+        calibration = detector.current_calibration()
         if calibration is None:
             offset = getattr(detector, "training_offset_", None)
             return cls(None if offset is None else np.array([offset], dtype=np.float32))
@@ -86,7 +85,7 @@ def _segments(calibration: Calibration, groups: list[str]) -> tuple[AnyArray, An
     return scores, np.array([ends.get(group, 0) for group in groups]) - size, size
 
 
-def rectified(estimator: Any, Z: Traced) -> Traced:
+def rectified(estimator: Estimator, Z: Traced) -> Traced:
     """Return the features as the detector sees them: after the steps that stand before it."""
     if not isinstance(estimator, Pipeline):
         return Z
@@ -98,7 +97,9 @@ def rectified(estimator: Any, Z: Traced) -> Traced:
     return Z
 
 
-def judged(estimator: Any, Z: Traced, threshold: Traced | None, reference: Reference) -> Judged:
+def judged(
+    estimator: Estimator, Z: Traced, threshold: Traced | None, reference: Reference
+) -> Judged:
     """Return the verdicts of a fitted detector, or a Pipeline that ends in one, on traced rows.
 
     A row that Python would refuse, because it is not finite or its score exceeds float32, scores

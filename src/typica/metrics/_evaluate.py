@@ -14,16 +14,16 @@ from typica.errors import InputError, border
 from typica.metrics._counts import Counts
 from typica.metrics._names import CONVENTIONS, METRICS
 from typica.metrics._result import MEASURES, Evaluation, Result
-from typica.written_numbers import exact
+from typica.written_numbers import Level, exact
 
 
 @border
 def evaluate(
     id_scores: Array,
     ood_scores: Array,
-    tpr: Any = None,
+    tpr: Level | None = None,
     *,
-    alpha: Any = None,
+    alpha: Level | None = None,
     convention: str = "first",
     bootstrap: int = 0,
     confidence: float = 0.95,
@@ -73,9 +73,9 @@ def evaluate_many(
     detector: str,
     id_scores: Array,
     ood_scores: Mapping[str, Array],
-    tpr: Any = None,
+    tpr: Level | None = None,
     *,
-    alpha: Any = None,
+    alpha: Level | None = None,
     **options: Any,
 ) -> Evaluation:
     """Measure one detector on several OOD sets, {name: scores}, with the options of `evaluate`.

@@ -7,6 +7,7 @@ from typing import Any
 
 from typica.data import open_images
 from typica.decide import explain
+from typica.detectors import Estimator
 from typica.errors import border
 from typica.explanation import Explanation
 from typica.nets._input_reader import InputReader
@@ -15,7 +16,7 @@ from typica.nets._settings import Settings
 
 @border
 def explain_images(
-    estimator: Any,
+    estimator: Estimator,
     images: Any,
     bank: Any = None,
     *,

@@ -13,7 +13,7 @@ from typica.arrays import is_traced
 from typica.cosines import cosines, max_cosine
 from typica.detectors import (
     CosineDetector,
-    calibration_of,
+    Detector,
     detector_input,
     final_detector,
     has_threshold,
@@ -80,7 +80,7 @@ class Guard(nn.Module):
                 f"{type(final).__name__} has no threshold yet; "
                 "call its calibrate with held-out inputs."
             )
-        calibration = calibration_of(final)
+        calibration = final.current_calibration()
         self._by_class = calibration is not None and calibration.by_class
         self.extractor = as_extractor(model)
         self.model = self.extractor.model
@@ -184,17 +184,17 @@ class Guard(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
-def _known_scores(final: Any) -> Any:
+def _known_scores(final: Detector) -> Any:
     """Return the calibration scores that a guard keeps, in ascending order; None without any."""
-    calibration = calibration_of(final)
+    calibration = final.current_calibration()
     if calibration is None or calibration.by_class or not calibration.has_scores:
         return None
     return torch.tensor(calibration.scores)
 
 
-def _thresholds(final: Any) -> Any:
+def _thresholds(final: Detector) -> Any:
     """Return the guard's threshold, or that of each class, in the order of `classes_`."""
-    calibration = calibration_of(final)
+    calibration = final.current_calibration()
     if calibration is None or not calibration.by_class:
         return final.offset_
     classes = getattr(final, "classes_", None)

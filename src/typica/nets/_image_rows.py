@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
 from typica.data import Batch, Images, Preprocessing, image_batches
-from typica.detectors import reads_layers, reads_logits
+from typica.detectors import Estimator, reads_layers, reads_logits
 from typica.nets._detector_input import chosen
 from typica.nets._extracted_batch import Extraction, run_directly
 from typica.nets._left_out import none_readable
@@ -41,7 +41,7 @@ def features_of(
     opened: Opened,
     images: Images,
     transform: Preprocessing,
-    estimator: Any,
+    estimator: Estimator,
     settings: Settings | None = None,
 ) -> Seen:
     """Return what a detector, or a Pipeline that ends in one, reads of images.
@@ -55,7 +55,10 @@ def features_of(
 
 
 def rows_of(
-    opened: Opened, pixels: Sequence[NDArray[np.uint8]], transform: Preprocessing, estimator: Any
+    opened: Opened,
+    pixels: Sequence[NDArray[np.uint8]],
+    transform: Preprocessing,
+    estimator: Estimator,
 ) -> AnyArray:
     """Return what a detector reads of images that `transform.pixels` made, run all at once."""
     images = transform.normalised(transform.stacked(pixels))

@@ -21,7 +21,7 @@ from typica.data import (
     read_rows,
 )
 from typica.decide import origin_of
-from typica.detectors import final_detector, input_width, reads_layers, reads_logits
+from typica.detectors import Estimator, final_detector, input_width, reads_layers, reads_logits
 from typica.errors import InputError, about
 from typica.nets._left_out import note_left_out, note_skipped
 from typica.nets._settings import Settings
@@ -62,7 +62,7 @@ class InputReader:
     _network: Reopened | None = field(default=None, init=False, repr=False)
 
     @classmethod
-    def of(cls, estimator: Any, **network: Any) -> InputReader:
+    def of(cls, estimator: Estimator, **network: Any) -> InputReader:
         """Return a reader for a detector, or for a Pipeline that ends in one."""
         whose = type(final_detector(estimator)).__name__
         origin = origin_of(estimator)
@@ -77,7 +77,7 @@ class InputReader:
         origin: Origin = self._network.opened.origin(self._network.transform)
         return origin
 
-    def remember(self, estimator: Any) -> None:
+    def remember(self, estimator: Estimator) -> None:
         """Let a detector that remembers no network remember the one that its images went through.
 
         So that whoever judges with it next need not name one.

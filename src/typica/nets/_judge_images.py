@@ -10,22 +10,24 @@ import numpy as np
 from typica.arrays import AnyArray, to_numpy
 from typica.data import open_images
 from typica.decide import judge
+from typica.detectors import Estimator
 from typica.errors import InputError, argument, border
 from typica.nets._input_reader import InputReader
 from typica.nets._settings import Settings
 from typica.progress import work
 from typica.verdicts import Verdicts
+from typica.written_numbers import Level
 
 
 @border
 def judge_images(
-    estimator: Any,
+    estimator: Estimator,
     images: Any,
     *,
-    alpha: Any = None,
-    tpr: Any = None,
-    confidence: Any = None,
-    fdr: Any = None,
+    alpha: Level | None = None,
+    tpr: Level | None = None,
+    confidence: Level | None = None,
+    fdr: Level | None = None,
     groups: Any = None,
     model: Any = None,
     weights: Any = None,

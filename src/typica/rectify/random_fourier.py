@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from typica.arrays import Array, like, namespace
 from typica.checks import count, positive
-from typica.linalg import units
+from typica.linalg import unit_rows
 from typica.rectify.base import NewWidth
 from typica.store import storable
 from typica.tags import Tags
@@ -73,6 +73,6 @@ class RandomFourier(NewWidth):
         return int(self.width)
 
     def _rectify(self, Z: Array) -> Array:
-        U, _ = units(Z)
+        U = unit_rows(Z)
         angles = U @ like(self._frequencies, Z).T + like(self._phases, Z)
         return float(np.sqrt(2 / self.width)) * namespace(Z).cos(angles)

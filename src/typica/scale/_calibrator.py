@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self, Unpack
 
 from typica import store
-from typica.calibration import Calibration
+from typica.calibration import Calibration, CalibrationOptions
 from typica.decide import add_scores, begin_calibration, set_calibration
+from typica.detectors import Estimator
 from typica.errors import border
 from typica.scale._batches import Batch
 
@@ -19,13 +20,15 @@ class Calibrator:
     split, the calibration is the same.
     """
 
-    def __init__(self, estimator: Any, calibration: Calibration) -> None:
+    def __init__(self, estimator: Estimator | None, calibration: Calibration) -> None:
         self.estimator = estimator
         self.calibration = calibration
 
     @classmethod
     @border
-    def begin(cls, estimator: Any, n: int | None = None, **options: Any) -> Self:
+    def begin(
+        cls, estimator: Estimator, n: int | None = None, **options: Unpack[CalibrationOptions]
+    ) -> Self:
         """Return one without scores; n, options: as `Detector.begin_calibration` takes them."""
         return cls(estimator, begin_calibration(estimator, n, **options))
 
@@ -33,9 +36,14 @@ class Calibrator:
     def add(self, batch: Batch) -> Self:
         """Add the scores of a batch; an error names the file and the row."""
         if len(batch):
-            whose = {"source": batch.source, "start": batch.start}
             with batch.blamed():
-                add_scores(self.estimator, self.calibration, batch.features, **whose)
+                add_scores(
+                    self.estimator,
+                    self.calibration,
+                    batch.features,
+                    source=batch.source,
+                    start=batch.start,
+                )
         return self
 
     @border
@@ -45,7 +53,7 @@ class Calibrator:
         return self
 
     @border
-    def finish(self) -> Any:
+    def finish(self) -> Estimator:
         """Return the estimator, which is changed: it decides by these scores."""
         return set_calibration(self.estimator, self.calibration)
 
@@ -54,6 +62,6 @@ class Calibrator:
         return store.to_bytes(self.calibration)
 
     @classmethod
-    def from_bytes(cls, data: bytes, estimator: Any = None) -> Self:
+    def from_bytes(cls, data: bytes, estimator: Estimator | None = None) -> Self:
         """Rebuild what `to_bytes` returned, for the estimator whose scores these are."""
         return cls(estimator, store.from_bytes(data))

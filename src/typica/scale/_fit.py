@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from typica.detectors import Detector, input_width
+from typica.detectors import Detector, E, input_width
 from typica.errors import InputError, argument, border
 from typica.machine import free_memory
 from typica.progress import advance, note, quiet, work
@@ -18,6 +18,7 @@ from typica.scale._on_cluster import as_files, learn, over_parts, take_scores
 from typica.scale._read_ahead import ahead
 from typica.scale._tables import Data, Stream, Tables, open_tables
 from typica.threads import one_blas_thread_fewer
+from typica.written_numbers import Level
 
 _KEPT = 0.4  # of the free memory that kept rows may take: they are put together at the end
 
@@ -94,19 +95,19 @@ def _learn_here(learner: Learner, tables: Tables | Stream) -> None:
 
 @border
 def calibrate(
-    estimator: Any,
+    estimator: E,
     data: Data,
     *,
     features: str | None = None,
     columns: Sequence[str] | None = None,
-    alpha: Any = None,
-    tpr: Any = None,
-    confidence: Any = None,
+    alpha: Level | None = None,
+    tpr: Level | None = None,
+    confidence: Level | None = None,
     by_class: bool = False,
     groups: Mapping[Any, str] | None = None,
     engine: Engine | None = None,
     address: str | None = None,
-) -> Any:
+) -> E:
     """Calibrate a fitted detector, or a Pipeline that ends in one, on tables of any size.
 
     data, features, columns: as `open_tables` takes them. The other options are those of
@@ -116,8 +117,15 @@ def calibrate(
     """
     check_engine(engine, address)
     tables = open_tables(data, features=features, columns=columns, width=input_width(estimator))
-    options = {"alpha": alpha, "tpr": tpr, "confidence": confidence, "by_class": by_class}
-    calibrator = Calibrator.begin(estimator, tables.rows, **options, groups=groups)
+    calibrator = Calibrator.begin(
+        estimator,
+        tables.rows,
+        alpha=alpha,
+        tpr=tpr,
+        confidence=confidence,
+        by_class=by_class,
+        groups=groups,
+    )
     if engine is None:
         with one_blas_thread_fewer():
             _each_batch("calibrating", tables, calibrator.add)
@@ -125,7 +133,8 @@ def calibrate(
         with open_engine(engine, address) as cluster:
             reduce = over_parts(cluster, as_files(tables), "calibrating")
             calibrator = take_scores(calibrator, reduce)
-    return calibrator.finish()
+    calibrator.finish()
+    return estimator
 
 
 def _each_batch(what: str, tables: Tables | Stream, do: Callable[[Batch], object]) -> None:

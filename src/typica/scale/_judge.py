@@ -10,12 +10,13 @@ import numpy as np
 from typica.arrays import AnyArray
 from typica.calibration import Levels
 from typica.decide import judge
-from typica.detectors import final_detector, reads_logits
+from typica.detectors import Estimator, final_detector, reads_logits
 from typica.errors import InputError, border, by_caller, given
 from typica.extras import need
 from typica.scale._batches import Batch, read_records
 from typica.scale._columns import Columns
 from typica.verdicts import WORDS, Verdicts
+from typica.written_numbers import Level
 
 DECIDED = ("verdict", "score", "p_value", "nearest", "runner_up", "margin")
 
@@ -36,12 +37,12 @@ class Judge:
 
     def __init__(
         self,
-        estimator: Any,
+        estimator: Estimator,
         ids: tuple[str, Any] | None = None,
         *,
-        alpha: Any = None,
-        tpr: Any = None,
-        confidence: Any = None,
+        alpha: Level | None = None,
+        tpr: Level | None = None,
+        confidence: Level | None = None,
         only: str | None = None,
     ) -> None:
         if ids is not None and ids[0] in DECIDED:
@@ -120,7 +121,7 @@ def _texts(levels: dict[str, Any]) -> dict[str, str | None]:
 
 
 def _check_judge_of_batches(
-    estimator: Any, levels: dict[str, str | None], only: str | None
+    estimator: Estimator, levels: dict[str, str | None], only: str | None
 ) -> None:
     """Refuse a `Judge` of tables, before a part is read, whose detector lacks what that takes."""
     final = final_detector(estimator)
@@ -136,7 +137,7 @@ def _check_judge_of_batches(
         raise InputError(f"there is no threshold to tell them by; {how} with held-out inputs.")
 
 
-def _schema(estimator: Any, ids: tuple[str, Any] | None) -> Any:
+def _schema(estimator: Estimator, ids: tuple[str, Any] | None) -> Any:
     arrow = need("pyarrow", "parquet")
     name = _type_of_names(estimator, arrow)
     whose = [("file", arrow.string()), ("row", arrow.int64())] if ids is None else [ids]
@@ -145,7 +146,7 @@ def _schema(estimator: Any, ids: tuple[str, Any] | None) -> Any:
     return arrow.schema([*whose, *decided])
 
 
-def _type_of_names(estimator: Any, arrow: Any) -> Any:
+def _type_of_names(estimator: Estimator, arrow: Any) -> Any:
     """Return the Arrow type of the names of classes."""
     if reads_logits(estimator):
         return arrow.int64()

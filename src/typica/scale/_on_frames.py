@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
-from typica.detectors import Detector, input_width
+from typica.calibration import CalibrationOptions
+from typica.detectors import Detector, E, Estimator, input_width
 from typica.errors import InputError, argument
 from typica.scale._calibrator import Calibrator
 from typica.scale._columns import Columns, Wanted, opened_columns
@@ -39,14 +40,17 @@ def fit_frame(detector: Detector, frame: Frame, wanted: Wanted, sample: int | No
     return learn(learner, frame.over(columns)).finish()
 
 
-def calibrate_frame(estimator: Any, frame: Frame, wanted: Wanted, **options: Any) -> Any:
+def calibrate_frame(
+    estimator: E, frame: Frame, wanted: Wanted, **options: Unpack[CalibrationOptions]
+) -> E:
     """Calibrate an estimator on the rows of a frame, and return it."""
     columns = opened_columns(frame.schema(), wanted, input_width(estimator))
     calibrator = Calibrator.begin(estimator, **options)
-    return take_scores(calibrator, frame.over(columns)).finish()
+    take_scores(calibrator, frame.over(columns)).finish()
+    return estimator
 
 
-def judge_frame(estimator: Any, frame: Frame, wanted: Wanted, **options: Any) -> Any:
+def judge_frame(estimator: Estimator, frame: Frame, wanted: Wanted, **options: Any) -> Any:
     """Return the verdicts on the rows of a frame, in the engine's own form."""
     schema = frame.schema()
     columns = opened_columns(schema, wanted, input_width(estimator))

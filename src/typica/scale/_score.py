@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from typica import store
 from typica.data import RowWriter
 from typica.decide import fingerprint
-from typica.detectors import final_detector, input_width
+from typica.detectors import Estimator, final_detector, input_width
 from typica.errors import border
 from typica.extras import need
 from typica.files import atomic_path
@@ -31,6 +31,7 @@ from typica.scale._tables import Data, Stream, Tables, open_tables
 from typica.scale._verdict_shards import Shards, open_shards
 from typica.scale._worker_jobs import Judged
 from typica.threads import one_blas_thread_fewer
+from typica.written_numbers import Level
 
 STREAM_ROWS = 2**20  # of a stream's verdicts that go to one file
 
@@ -45,16 +46,16 @@ class Scored(NamedTuple):
 
 @border
 def score(
-    estimator: Any,
+    estimator: Estimator,
     data: Data,
     output: str | os.PathLike[str] | None = None,
     *,
     features: str | None = None,
     columns: Sequence[str] | None = None,
     ids: str | None = None,
-    alpha: Any = None,
-    tpr: Any = None,
-    confidence: Any = None,
+    alpha: Level | None = None,
+    tpr: Level | None = None,
+    confidence: Level | None = None,
     only: str | None = None,
     engine: Engine | None = None,
     address: str | None = None,
@@ -143,7 +144,7 @@ class JudgedStream:
 
 @border
 def judge_stream(
-    estimator: Any,
+    estimator: Estimator,
     data: Data,
     *,
     features: str | None = None,

@@ -15,9 +15,10 @@ or recomputed is Dask's affair: a worker that dies changes nothing in the result
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
-from typica.detectors import Detector, input_width
+from typica.calibration import CalibrationOptions
+from typica.detectors import Detector, E, Estimator, input_width
 from typica.errors import border
 from typica.extras import need
 from typica.scale import _fit, _score
@@ -78,14 +79,14 @@ def fit(
 
 @border
 def calibrate(
-    estimator: Any,
+    estimator: E,
     X: Any,
     client: Any = None,
     *,
     features: str | None = None,
     columns: Sequence[str] | None = None,
-    **options: Any,
-) -> Any:
+    **options: Unpack[CalibrationOptions],
+) -> E:
     """Calibrate a fitted detector, or a Pipeline that ends in one, on held-out rows.
 
     X, client, features, columns: as `fit` takes them. options: alpha or tpr, confidence, by_class
@@ -97,12 +98,13 @@ def calibrate(
         return _fit.calibrate(estimator, X, **named, **options, engine=DaskCluster(client))
     rows = opened_rows(X, None, Wanted(**named), input_width(estimator))
     calibrator = Calibrator.begin(estimator, rows.n, **options)
-    return take_scores(calibrator, over_pieces(rows, client)).finish()
+    take_scores(calibrator, over_pieces(rows, client)).finish()
+    return estimator
 
 
 @border
 def score(
-    estimator: Any,
+    estimator: Estimator,
     X: Any,
     output: Any = None,
     client: Any = None,

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from typica import store
+from typica.calibration import CalibrationOptions
 from typica.decide import load_detector
-from typica.detectors import Detector, input_width
+from typica.detectors import Detector, E, Estimator, input_width
 from typica.errors import border
 from typica.scale import _fit, _score
 from typica.scale._columns import Wanted, opened_columns
@@ -60,13 +61,13 @@ def fit(
 
 @border
 def calibrate(
-    estimator: Any,
+    estimator: E,
     data: Any,
     *,
     features: str | None = None,
     columns: Sequence[str] | None = None,
-    **options: Any,
-) -> Any:
+    **options: Unpack[CalibrationOptions],
+) -> E:
     """Calibrate a fitted detector, or a Pipeline that ends in one, on held-out rows.
 
     data, features, columns: as `fit` takes them. options: alpha or tpr, confidence, by_class and
@@ -80,7 +81,7 @@ def calibrate(
 
 @border
 def score(
-    estimator: Any,
+    estimator: Estimator,
     data: Any,
     output: str | os.PathLike[str] | None = None,
     *,

@@ -19,9 +19,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
-from typica.detectors import Detector
+from typica.calibration import CalibrationOptions
+from typica.detectors import Detector, E, Estimator
 from typica.errors import InputError, border, listed
 from typica.extras import need
 from typica.scale import _fit, _score
@@ -64,14 +65,14 @@ def fit(
 
 @border
 def calibrate(
-    estimator: Any,
+    estimator: E,
     data: Any,
     session: Any = None,
     *,
     features: str | None = None,
     columns: Sequence[str] | None = None,
-    **options: Any,
-) -> Any:
+    **options: Unpack[CalibrationOptions],
+) -> E:
     """Calibrate a fitted detector, or a Pipeline that ends in one, on held-out rows.
 
     data, session, features, columns: as `fit` takes them. options: alpha or tpr, confidence,
@@ -85,7 +86,7 @@ def calibrate(
 
 @border
 def score(
-    estimator: Any,
+    estimator: Estimator,
     data: Any,
     output: str | os.PathLike[str] | None = None,
     session: Any = None,
@@ -110,7 +111,7 @@ def score(
 
 
 @border
-def udf(estimator: Any, column: str | None = "score", **options: Any) -> Any:
+def udf(estimator: Estimator, column: str | None = "score", **options: Any) -> Any:
     """Return a function of a column of arrays, for `DataFrame.select` or to register for SQL.
 
         session.udf.register("typicality", udf(detector))

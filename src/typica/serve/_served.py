@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from typica.arrays import AnyArray
 from typica.data import decode
 from typica.decide import describe, judge, load_detector, origin_of
-from typica.detectors import calibration_of, final_detector, reads_layers, reads_logits
+from typica.detectors import Estimator, final_detector, reads_layers, reads_logits
 from typica.errors import InputError
 from typica.files import existing, sha256
 from typica.nets import Reopened, reopen, rows_of
@@ -46,7 +46,7 @@ class Served:
 
     name: str
     path: Path
-    estimator: Any
+    estimator: Estimator
     digest: str
     network: Reopened | None = None
     no_images: str = ""
@@ -59,7 +59,7 @@ class Served:
     @property
     def calibration(self) -> Any:
         """The calibration, None where there is none."""
-        return calibration_of(self.estimator)
+        return final_detector(self.estimator).current_calibration()
 
     @cached_property
     def known_scores(self) -> NDArray[np.float64] | None:
@@ -163,7 +163,7 @@ def read_served(name: str, path: Path, network: Network, before: Served | None =
         return served(None, str(error).rstrip("."))
 
 
-def _opened(estimator: Any, network: Network) -> Reopened:
+def _opened(estimator: Estimator, network: Network) -> Reopened:
     alone_in_server()
     return reopen(
         origin_of(estimator),

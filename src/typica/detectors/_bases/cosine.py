@@ -31,7 +31,7 @@ class DirectedDetector(Detector):
         # part, none negative.
         if not z.any():
             return ()
-        excess = unit_rows(z[None])[0] - self._directions[nearest]
+        excess = unit_rows(z[None].astype(np.float64))[0] - self._directions[nearest]
         amounts = excess**2 / 2
         largest = np.argsort(-amounts, kind="stable")[:MOST_CONTRIBUTIONS]
         return tuple(Contribution(int(j), float(amounts[j]), bool(excess[j] > 0)) for j in largest)

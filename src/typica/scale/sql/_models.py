@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from typica.arrays import AnyArray
-from typica.detectors import calibration_of, is_pipeline
+from typica.detectors import Detector, is_pipeline
 from typica.errors import InputError
 from typica.estimator import NotFittedError
 from typica.linalg import Floats
@@ -111,9 +111,9 @@ def _of_classes(
     return Model(rule, score, detector.n_features, means, axes, threshold=threshold)
 
 
-def _threshold(detector: Any) -> float | None:
+def _threshold(detector: Detector) -> float | None:
     """Return the one threshold of a detector that SQL compares with, where it has one."""
-    calibration = calibration_of(detector)
+    calibration = detector.current_calibration()
     if calibration is not None and calibration.by_class:
         raise InputError(
             "calibrated by classes that are not known of bare logits; "
@@ -125,9 +125,9 @@ def _threshold(detector: Any) -> float | None:
         return None
 
 
-def _thresholds(detector: Any, classes: AnyArray) -> Floats | None:
+def _thresholds(detector: Detector, classes: AnyArray) -> Floats | None:
     """Return the thresholds that the table in SQL holds, where classes have their own."""
-    calibration = calibration_of(detector)
+    calibration = detector.current_calibration()
     if calibration is None or not calibration.by_class:
         return None
     found: Floats = calibration.offsets(np.zeros(len(classes)), classes)
