@@ -15,6 +15,7 @@ _IN_NETS = ("FeatureExtractor", "Guard", "Perturb")
 
 
 def __getattr__(name: str) -> Any:
+    """Return a public name of `typica`, loaded now; say where else one is that is not here."""
     if name in _IN_NETS:
         raise AttributeError(f"typica has no {name}; it is typica.nets.{name}")
     return _load(name)

@@ -143,6 +143,22 @@ def share(zero: bool = False, one: bool = False) -> Parameter:
     return Parameter(lambda value: _is_share(exact(value), zero, one), meaning, complaint)
 
 
+def share_or_count(meaning: str, complaint: str, one: bool = False) -> Parameter:
+    """Declare a share, a float, or else a count, an integer. one: whether the share may be 1.0.
+
+    >>> either = share_or_count("a share or a count", "{name}={value!r} is neither.")
+    >>> either.accepts(0.5), either.accepts(5), either.accepts(1.0), either.accepts(0)
+    (True, True, False, False)
+    """
+
+    def accepts(value: Any) -> bool:
+        if is_whole(value):
+            return bool(value >= 1)
+        return isinstance(value, float | np.floating) and _is_share(exact(value), False, one)
+
+    return Parameter(accepts, meaning, complaint)
+
+
 def percentile() -> Parameter:
     """Declare a number from 0 to 100."""
     complaint = "{name}={value!r} is not a percentile; pass a number from 0 to 100."

@@ -44,6 +44,17 @@ def labels_at(y: Any, rows: NDArray[np.int64]) -> Labels:
     return as_labels(to_numpy(y)[rows])
 
 
+def class_text(name: Any) -> str:
+    """Return the text of a label, the same for a whole number however it came.
+
+    >>> class_text(3), class_text(3.0), class_text("cat")
+    ('3', '3', 'cat')
+    """
+    if isinstance(name, float) and name.is_integer():
+        return str(int(name))
+    return str(name)
+
+
 def encode_labels(labels: Any, n_rows: int) -> tuple[AnyArray, NDArray[np.int32]]:
     """Give the sorted classes among the labels, and each row's place among them."""
     if labels is not None:

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from typica import moments as module
 from typica import sums as sums_module
 from typica.errors import FormatError, InputError
 from typica.moments import Moments
@@ -62,7 +61,7 @@ def data(n=60, m=4, n_classes=5, seed=0, dtype=np.float64):
 def small_blocks(request, monkeypatch):
     """Blocks of 16 rows and float32 sums of at most 3, so that small data crosses every border."""
     if "real_blocks" not in request.fixturenames:
-        monkeypatch.setattr(module, "_BLOCK_ROWS", 16)
+        monkeypatch.setattr(sums_module, "_BLOCK_ROWS", 16)
         monkeypatch.setattr(sums_module, "_ROWS_PER_SUM", 3)
 
 
@@ -605,9 +604,9 @@ def test_many_parts_in_one_reduction():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
 def test_threads_change_no_bit_and_hide_no_row(dtype, monkeypatch):
     Z, labels = data(n=200, dtype=dtype)
-    monkeypatch.setattr(module, "blas_threads", lambda: 1)
+    monkeypatch.setattr(sums_module, "blas_threads", lambda: 1)
     alone = Moments().add(Z, labels).means
-    monkeypatch.setattr(module, "blas_threads", lambda: 3)
+    monkeypatch.setattr(sums_module, "blas_threads", lambda: 3)
     assert np.array_equal(Moments().add(Z, labels).means, alone)
     Z[123, 2] = np.nan
     with pytest.raises(InputError, match=r"^Moments.add: row 123 of the features holds NaN"):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from typica import Mahalanobis, moments
+from typica import Mahalanobis, sums
 from typica.errors import InputError
 from typica.moments import Moments
 from typica.progress import listening
@@ -38,7 +38,7 @@ def multiplied(monkeypatch):
         dtypes.append(block.dtype.name)
         return products(block)
 
-    monkeypatch.setattr(moments, "products", spy)
+    monkeypatch.setattr(sums, "products", spy)
     return dtypes
 
 

@@ -14,6 +14,7 @@ _load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
+    """Return a public name of `typica.bench`, loaded now; `Engine` is an old one."""
     if name == "Engine":
         warnings.warn("Engine is called Workbench now", DeprecationWarning, stacklevel=2)
         name = "Workbench"

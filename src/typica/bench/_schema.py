@@ -13,7 +13,15 @@ from typica.data.sets import list_sets
 from typica.detectors import list_detectors
 from typica.errors import InputError, closest
 from typica.metrics import CONVENTIONS
-from typica.nets.image_parameters import ODIN, ODIN_EPSILON, ODIN_T, PERTURB, divisor, step_size
+from typica.nets.image_parameters import (
+    ODIN,
+    ODIN_EPSILON,
+    ODIN_T,
+    PERTURB,
+    divisor,
+    is_per_channel,
+    step_size,
+)
 
 BUILTIN = ("digits",)
 CHOSEN = "grid"  # in place of KNN's k, or of a step: it is chosen on training data
@@ -47,15 +55,6 @@ def _texts(value: object) -> bool:
     return isinstance(value, list) and all(map(_text, value))
 
 
-def _channel_numbers(value: object) -> bool:
-    """Tell whether a value of a suite's file lists a number per channel, of colours or of grey."""
-    return isinstance(value, list) and len(value) in (1, 3) and all(map(is_number, value))
-
-
-def _per_channel(value: object) -> bool:
-    return _channel_numbers(value) or is_number(value)
-
-
 def _count(least: int) -> Check:
     return count(least).accepts
 
@@ -70,13 +69,8 @@ def _table(value: object) -> bool:
     return isinstance(value, dict)
 
 
-def _divides(value: Any) -> bool:
-    """Tell whether a step on images may be divided by a value of a suite's file."""
-    return value == OF_TRANSFORM or (_per_channel(value) and divisor().accepts(value))
-
-
 _STD = Parameter(
-    _divides,
+    lambda std: std == OF_TRANSFORM or (is_per_channel(std) and divisor().accepts(std)),
     f"a positive number, three of them, or {OF_TRANSFORM!r}",
     f"{{name}}={{value!r}} cannot divide a step; pass 1, three numbers, or {OF_TRANSFORM!r}.",
 )
@@ -106,7 +100,7 @@ _SUITE: dict[str, tuple[Check, str]] = {
 _TRANSFORM: dict[str, tuple[Check, str]] = {
     "resize": (_size, "a whole number of pixels, or height and width"),
     "crop": (_count(1), "a whole number of pixels"),
-    **dict.fromkeys(("mean", "std"), (_per_channel, "three numbers, or one for all")),
+    **dict.fromkeys(("mean", "std"), (is_per_channel, "three numbers, or one for all")),
     "mode": (_text, "a text"),
     "interpolation": (_text, "a text"),
     "scale": (is_number, "a number"),

@@ -2,7 +2,7 @@
 
 from typica.calibration._calibration import Calibration
 from typica.calibration._groups import EVERYTHING, SMALLEST_GROUP, Classes, pool_rare, warn_of_pool
-from typica.calibration._levels import CalibrationOptions, HeldOutOptions, Levels, false_alarm_rate
+from typica.calibration._levels import CalibrationOptions, Levels, false_alarm_rate
 from typica.calibration._p_values import p_values
 from typica.calibration._sample import LIMIT, ScoreSample
 from typica.calibration._scores import check_scores
@@ -15,7 +15,6 @@ __all__ = [
     "Calibration",
     "CalibrationOptions",
     "Classes",
-    "HeldOutOptions",
     "Levels",
     "ScoreSample",
     "calibration_size",

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray, to_numpy
 from typica.as_json import json_number
-from typica.calibration._groups import EVERYTHING, Classes, class_text, group_rows
+from typica.calibration._groups import EVERYTHING, Classes, group_rows
 from typica.calibration._levels import Levels
 from typica.calibration._sample import LIMIT, ScoreSample
 from typica.calibration._scores import check_scores
@@ -31,6 +31,7 @@ from typica.checks import check_share, is_whole
 from typica.errors import CalibrationWarning, InputError, border, warn
 from typica.fdr import benjamini_hochberg, storey
 from typica.keys import row_keys
+from typica.labels import class_text
 from typica.store import State, storable
 from typica.written_numbers import Level
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from typica.arrays import AnyArray, to_numpy
 from typica.errors import CalibrationWarning, InputError, argument, border, by_caller, listed, warn
+from typica.labels import class_text
 
 SMALLEST_GROUP = 100  # calibration inputs that a class should expect to be a group of its own
 RARE = "rare"  # the group of rare classes, with a + for each class of that name
@@ -53,17 +54,6 @@ def warn_of_pool(rare: Mapping[Any, str], counts: AnyArray, n: int) -> None:
         f"{SMALLEST_GROUP} of the {n} rows; pass {needed} rows, or {otherwise}.",
         CalibrationWarning,
     )
-
-
-def class_text(name: Any) -> str:
-    """Return the name of a class by which it is known, whole numbers as such.
-
-    >>> class_text(3), class_text(3.0), class_text("cat")
-    ('3', '3', 'cat')
-    """
-    if isinstance(name, float) and name.is_integer():
-        return str(int(name))
-    return str(name)
 
 
 def group_rows(classes: Classes, taxonomy: Mapping[str, str]) -> Iterator[tuple[str, Any]]:

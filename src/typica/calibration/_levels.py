@@ -24,13 +24,6 @@ class CalibrationOptions(TypedDict, total=False):
     groups: Mapping[Any, str] | None
 
 
-class HeldOutOptions(CalibrationOptions, total=False):
-    """The same, and what is known of the held-out rows; see `Detector.calibrate`."""
-
-    predicted: Any
-    source: str
-
-
 @dataclass(frozen=True)
 class Levels:
     """The false-alarm rate alpha and the confidence over the calibration draw, as exact fractions.

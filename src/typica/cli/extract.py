@@ -146,6 +146,7 @@ def _told(bank: Bank) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _saying_that_it_goes_on() -> Iterator[None]:
+    """Say in the terminal, at Ctrl-C, that the same command goes on from there."""
     try:
         yield
     except KeyboardInterrupt:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Unpack
 
-from typica.calibration import Calibration, CalibrationOptions, HeldOutOptions
+from typica.calibration import Calibration, CalibrationOptions
 from typica.decide._identity import fingerprint
-from typica.detectors import E, Estimator, detector_input, final_detector
+from typica.detectors import E, Estimator, detector_input, final_detector, is_pipeline
 from typica.errors import border
 
 
 @border
-def calibrate(estimator: E, X: Any, **options: Unpack[HeldOutOptions]) -> E:
+def calibrate(
+    estimator: E,
+    X: Any,
+    *,
+    predicted: Any = None,
+    source: str = "",
+    **options: Unpack[CalibrationOptions],
+) -> E:
     """Take the scores of held-out in-distribution inputs X as those to decide by.
 
     `estimator` is a fitted detector or a fitted Pipeline that ends in one; it is changed and
@@ -29,17 +37,26 @@ def calibrate(estimator: E, X: Any, **options: Unpack[HeldOutOptions]) -> E:
     10
     """
     detector = final_detector(estimator)
-    detector.calibrate(detector_input(estimator, X), **options)
+    rows = detector_input(estimator, X)
+    detector.calibrate(rows, predicted=predicted, source=source, **options)
     detector.calibration_.scored_by = fingerprint(estimator)
     return estimator
 
 
 @border
-def partial_calibrate(estimator: E, X: Any, **options: Unpack[HeldOutOptions]) -> E:
+def partial_calibrate(
+    estimator: E,
+    X: Any,
+    *,
+    predicted: Any = None,
+    source: str = "",
+    **options: Unpack[CalibrationOptions],
+) -> E:
     """Take in one more batch of held-out inputs; see `Detector.partial_calibrate`."""
     detector = final_detector(estimator)
     begun = detector.current_calibration()
-    detector.partial_calibrate(detector_input(estimator, X), **options)
+    rows = detector_input(estimator, X)
+    detector.partial_calibrate(rows, predicted=predicted, source=source, **options)
     if detector.calibration_ is not begun:
         detector.calibration_.scored_by = fingerprint(estimator)
     return estimator
@@ -70,3 +87,20 @@ def set_calibration(estimator: E, calibration: Calibration) -> E:
     detector = final_detector(estimator)
     detector.set_calibration(calibration, fingerprint=fingerprint(estimator))
     return estimator
+
+
+def has_threshold(estimator: Estimator) -> bool:
+    """Tell whether a fitted detector or Pipeline has a threshold: of `calibrate`, or of `fit`."""
+    detector = final_detector(estimator)
+    calibrated = detector.current_calibration() is not None
+    return calibrated or hasattr(detector, "training_offset_")
+
+
+def copy_to_calibrate(estimator: E) -> E:
+    """Return a copy of a detector or Pipeline that can be calibrated while that one stays."""
+    final_detector(estimator)  # says what else it is
+    copied = copy.copy(estimator)
+    if is_pipeline(estimator):
+        *before, (name, last) = estimator.steps
+        copied.steps = [*before, (name, copy.copy(last))]
+    return copied

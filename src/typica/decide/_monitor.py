@@ -24,11 +24,11 @@ from typica.as_json import json_number
 from typica.calibration import EVERYTHING, Calibration, Levels, check_scores
 from typica.calibration.format_1 import OldGroups
 from typica.checks import Parameter, check_share, check_values, count, share
-from typica.decide._calibrate import calibrate
+from typica.decide._calibrate import calibrate, copy_to_calibrate
 from typica.decide._judge import judge
 from typica.decide._martingale import Wealth
 from typica.decide._online_ranks import CELLS, CHUNK, OnlineRanks
-from typica.detectors import copy_to_calibrate, final_detector
+from typica.detectors import final_detector
 from typica.errors import InputError, border
 from typica.metrics import rate_interval
 from typica.store import State, storable

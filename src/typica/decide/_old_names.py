@@ -14,7 +14,7 @@ from typica.arrays import AnyArray, Array, to_numpy
 from typica.calibration import Calibration, Levels
 from typica.checks import is_whole
 from typica.decide import _calibrate, _judge
-from typica.detectors import copy_to_calibrate, final_detector
+from typica.detectors import final_detector
 from typica.errors import InputError, border
 from typica.explanation import Explanation
 from typica.written_numbers import Level
@@ -57,7 +57,7 @@ class ConformalDetector:
         if groups is not None and not by_class:
             raise InputError("groups without by_class; pass by_class=True as well.")
         Levels.of(alpha, confidence=confidence)  # says what is wrong with them
-        self.detector = copy_to_calibrate(detector)  # as in 0.1, that one stays as it is
+        self.detector = _calibrate.copy_to_calibrate(detector)  # as in 0.1, that one stays as it is
         self.by_class = by_class
         self.groups = groups
         self.max_scores = max_scores

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar
@@ -66,23 +65,6 @@ def input_head(estimator: Estimator) -> Head | None:
         if head is not None and head.n_features == width:
             return head
     return None
-
-
-def has_threshold(estimator: Estimator) -> bool:
-    """Tell whether a fitted detector or Pipeline has a threshold: of `calibrate`, or of `fit`."""
-    detector = final_detector(estimator)
-    calibrated = detector.current_calibration() is not None
-    return calibrated or hasattr(detector, "training_offset_")
-
-
-def copy_to_calibrate(estimator: E) -> E:
-    """Return a copy of a detector or Pipeline that can be calibrated while that one stays."""
-    final_detector(estimator)  # says what else it is
-    copied = copy.copy(estimator)
-    if is_pipeline(estimator):
-        *before, (name, last) = estimator.steps
-        copied.steps = [*before, (name, copy.copy(last))]
-    return copied
 
 
 def origin_of(estimator: Estimator) -> Origin | None:

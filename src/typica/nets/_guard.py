@@ -11,12 +11,12 @@ import numpy as np
 
 from typica.arrays import is_traced
 from typica.cosines import cosines, max_cosine
+from typica.decide import has_threshold
 from typica.detectors import (
     CosineDetector,
     Detector,
     detector_input,
     final_detector,
-    has_threshold,
     reads_logits,
 )
 from typica.errors import InputError, border, reason_of

@@ -51,6 +51,17 @@ def divisor() -> Parameter:
     )
 
 
+def is_per_channel(value: object) -> bool:
+    """Tell whether a value is one number, or lists one per channel, of colours or of grey.
+
+    >>> is_per_channel(0.5), is_per_channel([0.2, 0.3, 0.2]), is_per_channel([0.2, 0.3])
+    (True, True, False)
+    """
+    if isinstance(value, list):
+        return len(value) in (1, 3) and all(map(is_number, value))
+    return is_number(value)
+
+
 def divisors(value: Any) -> NDArray[np.float64]:
     """Return what divides a step as numbers: one, or one per channel; TypeError for no numbers.
 

@@ -11,13 +11,11 @@ eigendecomposition. Transform: one product with an (m, d) matrix.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Array, Labels, Rows, like
-from typica.checks import Parameter, is_whole, optional
+from typica.checks import optional, share_or_count
 from typica.errors import InputError
 from typica.estimator import LearnsMoments
 from typica.linalg import anchor
@@ -25,12 +23,6 @@ from typica.rectify._axes import axes_of
 from typica.rectify.base import NewWidth
 from typica.store import storable
 from typica.tags import Tags
-
-
-def _is_count_or_share(value: Any) -> bool:
-    if is_whole(value):
-        return bool(value >= 1)
-    return isinstance(value, float | np.floating) and bool(0 < value < 1)
 
 
 @storable("pca")
@@ -57,8 +49,7 @@ class PCA(LearnsMoments, NewWidth):
     )
     params = {
         "n_components": optional(
-            Parameter(
-                _is_count_or_share,
+            share_or_count(
                 "an integer of at least 1, or a share of the variance between 0 and 1",
                 "{name}={value!r} is not a number of directions; pass a whole number >= 1, "
                 "a share of the variance between 0 and 1, or None.",

@@ -33,7 +33,7 @@ def mean_directions(moments: Moments) -> NDArray[np.float64]:
 
 
 class LearnsClassMeans(LearnsMoments):
-    """One that learns the mean of each class of its training rows."""
+    """A detector that learns the mean of each class of its training rows."""
 
     @property
     def classes_(self) -> Labels:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import Labels, Rows, as_floating, check_rows, row_blocks
-from typica.checks import Parameter, is_whole, optional
+from typica.checks import optional, share_or_count
 from typica.detectors.base import Detector
 from typica.errors import InputError
 from typica.threads import blas_threads, in_threads
@@ -18,17 +18,11 @@ from typica.threads import blas_threads, in_threads
 _BYTES_MADE = 256  # of each number of a block in threads, generously
 
 
-def _is_share_or_count(value: Any) -> bool:
-    if is_whole(value):
-        return bool(value >= 1)
-    return isinstance(value, float | np.floating) and bool(0 < value <= 1)
-
-
 SUBSAMPLE = optional(
-    Parameter(
-        _is_share_or_count,
+    share_or_count(
         "a share of the rows (a float) or a number of rows (an integer)",
         "{name}={value!r} is neither a share nor a number of rows; pass None, 0.01 or 1000, say.",
+        one=True,
     )
 )
 
