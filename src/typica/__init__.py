@@ -10,12 +10,19 @@ __version__ = "0.2.0"
 # typica` costs next to nothing.
 _load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
-# Names that are looked for here and live elsewhere, as they need PyTorch.
-_IN_NETS = ("FeatureExtractor", "Guard", "Perturb")
+# Names that are looked for here and live elsewhere, as they need an extra.
+_ELSEWHERE = {
+    "FeatureExtractor": "nets",
+    "Guard": "nets",
+    "Perturb": "nets",
+    "extract": "nets",
+    "judge_images": "nets",
+    "to_onnx": "export",
+}
 
 
 def __getattr__(name: str) -> Any:
     """Return a public name of `typica`, loaded now; say where else one is that is not here."""
-    if name in _IN_NETS:
-        raise AttributeError(f"typica has no {name}; it is typica.nets.{name}")
+    if name in _ELSEWHERE:
+        raise AttributeError(f"typica has no {name}; it is typica.{_ELSEWHERE[name]}.{name}")
     return _load(name)

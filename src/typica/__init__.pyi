@@ -98,6 +98,7 @@ from .rectify.vra import VRA as VRA
 from .rectify.whiten import Whiten as Whiten
 from .store import load as load
 from .store import save as save
+from .verdicts import Verdict as Verdict
 from .verdicts import Verdicts as Verdicts
 
 __version__: str

@@ -28,6 +28,11 @@ Labels = AnyArray  # NumPy's, (n,), integers or strings
 BLOCK_BYTES = 24 * 2**20
 
 
+def frame_index(X: Any) -> Any:
+    """Return the index of a pandas DataFrame, None of every other input."""
+    return getattr(X, "index", None) if hasattr(X, "columns") else None
+
+
 def namespace(x: Array) -> Any:
     """Return the Array API namespace of `x`.
 

@@ -1,5 +1,6 @@
 """Labels of rows: which kinds there are, and each row's place among the sorted classes."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,13 +25,19 @@ def as_labels(y: Any) -> Labels:
     if labels.dtype != object:
         return labels
     for row, label in enumerate(labels.flat):
-        if label is None:
+        if _is_missing(label):
             raise InputError(
-                f"label None of row {row} is neither an integer nor a string; fix or remove it."
+                f"label {label} of row {row} is neither an integer nor a string; fix or remove it."
             )
     if len({isinstance(label, str) for label in labels.flat}) > 1:
         raise InputError("labels mix strings and integers; keep one kind of labels.")
     return np.asarray(labels.tolist())
+
+
+def _is_missing(label: Any) -> bool:
+    """Tell whether a label is none at all, in one of the ways in which data frames say so."""
+    is_nan = isinstance(label, float) and math.isnan(label)
+    return label is None or is_nan or type(label).__name__ in ("NAType", "NaTType")
 
 
 def labels_at(y: Any, rows: NDArray[np.int64]) -> Labels:

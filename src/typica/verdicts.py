@@ -76,7 +76,8 @@ class Verdicts:
     the images, where the inputs are images. row (n,): which of the inputs each is on, once `sort`
     or `only` has moved them. group (n,), groups: what each input belongs to, and the verdicts on
     all of these, where `judge` was told; `groups` stays whole whatever becomes of the rows. rule:
-    the levels that decided; None without a calibration.
+    the levels that decided; None without a calibration. index (n,): that of the data frame that was
+    judged, which `to_pandas` gives to its own.
 
     >>> verdicts = Verdicts(np.array([0.5, 0.9]), typical=np.array([False, True]))
     >>> verdicts
@@ -98,6 +99,7 @@ class Verdicts:
     group: AnyArray | None = None
     groups: GroupVerdicts | None = None
     rule: Rule | None = None
+    index: Any = None
 
     @property
     def verdict(self) -> AnyArray | None:
@@ -227,8 +229,8 @@ class Verdicts:
         return self.numbered().to_dict((first, *TABLE))
 
     def to_pandas(self) -> Any:
-        """Return the known columns as a pandas DataFrame."""
-        return need("pandas", "pandas").DataFrame(self.to_dict())
+        """Return the known columns as a pandas DataFrame, with the index of the one judged."""
+        return need("pandas", "pandas").DataFrame(self.to_dict(), index=self.index)
 
     def to_arrow(self) -> Any:
         """Return the known columns as a pyarrow Table."""

@@ -14,12 +14,14 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from helpers.data import Data
 from safetensors import safe_open
 from safetensors.numpy import save_file
 from sklearn.decomposition import PCA, TruncatedSVD
-from sklearn.pipeline import Pipeline
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import (
     MaxAbsScaler,
     MinMaxScaler,
@@ -411,3 +413,25 @@ def test_what_is_not_a_detector_is_not_written(plain, tmp_path):
     with pytest.raises(InputError, match="is not a detector; pass a detector or a Pipeline"):
         typica.save(plain, tmp_path / "x.safetensors")
     assert not list(tmp_path.iterdir())
+
+
+def test_what_was_fitted_on_a_data_frame_loads_without_a_word(data: Data, tmp_path: Path):
+    """Warnings are errors in these tests, as they are in many."""
+    frame = pd.DataFrame(data.train, columns=[f"unit_{i}" for i in range(data.train.shape[1])])
+    detector = CTM().fit(frame, data.labels)
+    detector.save(tmp_path / "named.safetensors")
+    pipeline = make_pipeline(StandardScaler(), CTM()).fit(frame, data.labels)
+    typica.save(pipeline, tmp_path / "pipeline.safetensors")
+    for name in ("named", "pipeline"):
+        loaded = typica.load(tmp_path / f"{name}.safetensors")
+        assert loaded.score_samples(frame).shape == (len(frame),)
+
+
+def test_a_classifier_with_a_detector_inside_says_what_to_save(data: Data, tmp_path: Path):
+    model = typica.OpenSetClassifier(LogisticRegression(max_iter=500), CTM(), held_out=0.5)
+    model.fit(data.train, data.labels)
+    with pytest.raises(
+        InputError, match=r"OpenSetClassifier cannot be stored .* save its detector_"
+    ):
+        typica.save(model, tmp_path / "model.safetensors")
+    typica.save(model.detector_, tmp_path / "model.safetensors")

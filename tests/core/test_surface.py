@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -59,8 +60,34 @@ def test_import_loads_nothing_heavy():
     assert ours <= loaded_by("import sklearn")
 
 
-@pytest.mark.parametrize("name", ["Guard", "FeatureExtractor", "Perturb"])
-def test_what_needs_torch_is_pointed_to(name):
-    with pytest.raises(AttributeError, match=rf"typica has no {name}; it is typica\.nets\.{name}"):
+@pytest.mark.parametrize(
+    "place",
+    ["nets.Guard", "nets.FeatureExtractor", "nets.Perturb", "nets.judge_images", "export.to_onnx"],
+)
+def test_what_needs_an_extra_is_pointed_to(place):
+    room, name = place.split(".")
+    with pytest.raises(
+        AttributeError, match=rf"typica has no {name}; it is typica\.{room}\.{name}"
+    ):
         getattr(typica, name)
-    assert hasattr(typica.nets, name)
+    assert hasattr(getattr(typica, room), name)
+
+
+def test_types_find_swapped_and_misspelt_arguments(tmp_path):
+    """As a user's mypy sees the package, which carries types."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import numpy as np\n"
+        "import typica\n"
+        "X, detector = np.zeros((5, 3)), typica.CTM()\n"
+        "typica.judge(X, detector)\n"
+        "typica.calibrate(detector, X, by_clas=True)\n"
+        "fine: typica.Verdict = typica.judge(typica.calibrate(detector, X), X)[0]\n"
+    )
+    command = [sys.executable, "-m", "mypy", "--follow-imports=silent", str(script)]
+    environment = {**os.environ, "MYPYPATH": str(STUB.parents[1])}
+    ran = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment
+    )
+    errors = [line for line in ran.stdout.splitlines() if "error:" in line]
+    assert [line.split(":")[1] for line in errors] == ["4", "5"], ran.stdout + ran.stderr

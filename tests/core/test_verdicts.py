@@ -7,10 +7,14 @@ from html.parser import HTMLParser
 
 import array_api_strict
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from helpers.data import Data, make_data
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+import typica
 from typica import CTM, InputError, Mahalanobis, Residual
 from typica.detectors.base import top_two
 from typica.verdicts import COLUMNS, Verdicts
@@ -153,3 +157,15 @@ def test_the_two_best_are_those_of_a_loop_in_every_backend(make):
         order = sorted(range(5), key=lambda k: (-row[k], k))
         assert [nearest, runner_up] == order[:2]
         assert [best, second] == [row[k] for k in order[:2]]
+
+
+def test_the_index_of_a_data_frame_stays_with_its_rows(data: Data):
+    index = [f"photo-{i}" for i in range(len(data.test))]
+    frame = pd.DataFrame(data.test, index=index)
+    detector = CTM().fit(data.train, data.labels).calibrate(data.held_out)
+    pipeline = make_pipeline(StandardScaler(), CTM()).fit(data.train, data.labels)
+    for verdicts in (detector.judge(frame), typica.judge(pipeline, frame)):
+        assert verdicts.to_pandas().index.tolist() == index
+        turned = verdicts.sort("score")
+        assert turned.to_pandas().index.tolist() == [index[row] for row in turned.row]
+    assert detector.judge(data.test).to_pandas().index.tolist() == list(range(len(data.test)))

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
@@ -882,3 +883,13 @@ def test_a_pipeline_is_explained_by_the_names_of_its_columns(data: Data):
     for pipeline, rows in ((nameless, ood), (plain, data.ood)):
         (answer,) = typica.explain(pipeline, rows[:1])
         assert answer.contributions and all(part.name is None for part in answer.contributions)
+
+
+def test_a_search_says_where_its_detector_is(data: Data):
+    search = GridSearchCV(CTM(), {"correct_only": [False]}, scoring=typica.ood_scorer(data.ood))
+    search.fit(data.train, data.labels)
+    with pytest.raises(
+        InputError, match="GridSearchCV is not a detector; pass its best_estimator_"
+    ):
+        typica.calibrate(search, data.held_out)
+    typica.calibrate(search.best_estimator_, data.held_out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from typica import CTM, SHE, GradNorm, Head, InputError, Mahalanobis, OpenMax, Residual
@@ -14,11 +15,18 @@ HEAD = Head(np.random.default_rng(1).normal(size=(3, 8)))
 @pytest.mark.parametrize("detector", [CTM(), Mahalanobis(), SHE(HEAD), OpenMax(HEAD)])
 @pytest.mark.parametrize(
     "labels",
-    [[None] * 60, [1, None] * 30, np.array(["a", None] * 30, dtype=object)],
-    ids=["none", "some", "objects"],
+    [
+        [None] * 60,
+        [1, None] * 30,
+        np.array(["a", None] * 30, dtype=object),
+        pd.Series(["a", np.nan] * 30, dtype=object),
+        [pd.NA, "a"] * 30,
+    ],
+    ids=["none", "some", "objects", "nan", "NA"],
 )
 def test_a_label_that_is_missing_is_named(detector, labels) -> None:
-    with pytest.raises(InputError, match=r"label None of row [01] is neither an integer nor a str"):
+    match = r"label (None|nan|<NA>) of row [01] is neither an integer nor a str"
+    with pytest.raises(InputError, match=match):
         detector.fit(ROWS, labels)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any, Unpack
 
 from typica.calibration import Calibration, CalibrationOptions
 from typica.decide._identity import fingerprint
 from typica.detectors import E, Estimator, detector_input, final_detector, is_pipeline
 from typica.errors import border
+from typica.written_numbers import Level
 
 
 @border
@@ -16,15 +18,29 @@ def calibrate(
     estimator: E,
     X: Any,
     *,
+    alpha: Level | None = None,
+    tpr: Level | None = None,
+    confidence: Level | None = None,
+    by_class: bool = False,
+    groups: Mapping[Any, str] | None = None,
     predicted: Any = None,
     source: str = "",
-    **options: Unpack[CalibrationOptions],
 ) -> E:
     """Take the scores of held-out in-distribution inputs X as those to decide by.
 
-    `estimator` is a fitted detector or a fitted Pipeline that ends in one; it is changed and
-    returned. The options are those of `Detector.calibrate`: alpha or tpr, confidence, by_class,
-    groups, predicted, source.
+    A new in-distribution input is then rejected with probability at most alpha.
+
+    Parameters
+    ----------
+    estimator : a fitted detector, or a fitted Pipeline that ends in one; it is changed and
+        returned.
+    X : held-out inputs, which `fit` has not seen.
+    alpha : the false-alarm rate, 0.05 if neither it nor tpr is given.
+    tpr : 1 - alpha, in its place.
+    confidence : with that probability over the draw of X, the false-alarm rate of this very
+        estimator is at most alpha.
+    by_class : whether an input is compared only with those of the same predicted class.
+    groups, predicted, source : as `Detector.calibrate` takes them.
 
     >>> import numpy as np, typica
     >>> from sklearn.pipeline import make_pipeline
@@ -37,8 +53,16 @@ def calibrate(
     10
     """
     detector = final_detector(estimator)
-    rows = detector_input(estimator, X)
-    detector.calibrate(rows, predicted=predicted, source=source, **options)
+    detector.calibrate(
+        detector_input(estimator, X),
+        alpha=alpha,
+        tpr=tpr,
+        confidence=confidence,
+        by_class=by_class,
+        groups=groups,
+        predicted=predicted,
+        source=source,
+    )
     detector.calibration_.scored_by = fingerprint(estimator)
     return estimator
 
@@ -48,15 +72,27 @@ def partial_calibrate(
     estimator: E,
     X: Any,
     *,
+    alpha: Level | None = None,
+    tpr: Level | None = None,
+    confidence: Level | None = None,
+    by_class: bool | None = None,
+    groups: Mapping[Any, str] | None = None,
     predicted: Any = None,
     source: str = "",
-    **options: Unpack[CalibrationOptions],
 ) -> E:
     """Take in one more batch of held-out inputs; see `Detector.partial_calibrate`."""
     detector = final_detector(estimator)
     begun = detector.current_calibration()
-    rows = detector_input(estimator, X)
-    detector.partial_calibrate(rows, predicted=predicted, source=source, **options)
+    detector.partial_calibrate(
+        detector_input(estimator, X),
+        alpha=alpha,
+        tpr=tpr,
+        confidence=confidence,
+        by_class=by_class,
+        groups=groups,
+        predicted=predicted,
+        source=source,
+    )
     if detector.calibration_ is not begun:
         detector.calibration_.scored_by = fingerprint(estimator)
     return estimator

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array
+from typica.arrays import Array, frame_index
 from typica.detectors import Estimator, detector_input, feature_names, final_detector, known_rows
 from typica.errors import border
 from typica.explanation import Explanation
@@ -79,7 +80,7 @@ def judge(
     >>> boxes.groups
     2 groups: 2 typical, 0 atypical
     """
-    return final_detector(estimator).judge(
+    verdicts = final_detector(estimator).judge(
         detector_input(estimator, X),
         alpha=alpha,
         tpr=tpr,
@@ -88,6 +89,7 @@ def judge(
         predicted=predicted,
         groups=groups,
     )
+    return replace(verdicts, index=frame_index(X))  # the steps of a Pipeline lose it
 
 
 @border

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica import store
-from typica.arrays import AnyArray, Array, like, namespace, to_numpy
+from typica.arrays import AnyArray, Array, frame_index, like, namespace, to_numpy
 from typica.calibration import Calibration, Classes, Levels, check_scores
 from typica.checks import check_share
 from typica.detectors._calibrated import Calibrated
@@ -120,7 +120,8 @@ class Decider(Calibrated):
             decided = _by_groups(p, scores, groups, levels, fdr)
         else:
             decided = _by_rows(calibration, scores, scored.classes, levels, fdr)
-        return Verdicts(scores, rule=rule, **decided, **self._names(scored.matches))
+        names = self._names(scored.matches)
+        return Verdicts(scores, rule=rule, **decided, **names, index=frame_index(X))
 
     def try_parts(self) -> None:
         """Judge one row, so that parts of the wrong kind are found when they are loaded.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar
 
 from typica import store
 from typica.detectors._banks import KnownRows, bank_labels, is_bank
@@ -14,11 +14,19 @@ from typica.head import Head
 from typica.kinds import wrong_kind
 from typica.origin import Origin
 
-if TYPE_CHECKING:  # whoever has a Pipeline has loaded them
-    from sklearn.pipeline import Pipeline
+
+class Pipeline(Protocol):
+    """What is used of a scikit-learn Pipeline; that library has no types of its own."""
+
+    steps: list[tuple[str, Any]]
+
+    def __getitem__(self, part: slice) -> Any: ...
+    def score_samples(self, X: Any) -> Any: ...
+
 
 Estimator: TypeAlias = "Detector | Pipeline"  # a detector, or a Pipeline that ends in one
 E = TypeVar("E", bound=Estimator)
+_HOLDERS = ("best_estimator_", "detector_")  # where a search or a classifier keeps its detector
 
 
 def is_pipeline(value: object) -> TypeGuard[Pipeline]:
@@ -36,9 +44,11 @@ def final_detector(estimator: Estimator) -> Detector:
     """Return the detector itself, or the one that a Pipeline ends in."""
     detector = estimator.steps[-1][1] if is_pipeline(estimator) else estimator
     if not isinstance(detector, Detector):
+        holder = next((name for name in _HOLDERS if hasattr(detector, name)), None)
+        held = "" if holder is None else f"its {holder}, "
         raise InputError(
             f"{type(detector).__name__} is not a detector; "
-            "pass a detector or a scikit-learn Pipeline that ends in one."
+            f"pass {held}a detector or a scikit-learn Pipeline that ends in one."
         )
     return detector
 
@@ -74,7 +84,7 @@ def origin_of(estimator: Estimator) -> Origin | None:
 
 def load_detector(path: str | Path) -> Estimator:
     """Read a detector, or a Pipeline that ends in one; what else a file holds is named."""
-    loaded = store.load(path)
+    loaded: Estimator = store.load(path)
     try:
         final_detector(loaded)
     except InputError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 
 from typica import store
 from typica.calibration import Calibration, CalibrationOptions
@@ -21,7 +21,7 @@ class Calibrator:
     """
 
     def __init__(self, estimator: Estimator | None, calibration: Calibration) -> None:
-        self.estimator = estimator
+        self.estimator: Any = estimator  # None only where nothing is scored
         self.calibration = calibration
 
     @classmethod
@@ -55,7 +55,8 @@ class Calibrator:
     @border
     def finish(self) -> Estimator:
         """Return the estimator, which is changed: it decides by these scores."""
-        return set_calibration(self.estimator, self.calibration)
+        finished: Estimator = set_calibration(self.estimator, self.calibration)
+        return finished
 
     def to_bytes(self) -> bytes:
         """Return the calibration, without the estimator, as bytes of safetensors."""

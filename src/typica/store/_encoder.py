@@ -62,11 +62,15 @@ class Encoder:
         if SKLEARN.get(name) and module.startswith(f"{SKLEARN[name]}."):
             parts = {"params": value.get_params(deep=False), "state": state_to_store(value)}
             return {"$sklearn": name, **self.node(parts, path)}
-        known = ", ".join(key for key, home in SKLEARN.items() if home)
-        raise InputError(
-            f"a {name} cannot be stored without pickle; use Typica's own classes, or of "
-            f"scikit-learn: {known}."
-        )
+        raise InputError(f"a {name} cannot be stored without pickle; {_what_can_be(value)}.")
+
+
+def _what_can_be(value: object) -> str:
+    """Say what to store in place of an object that cannot be stored."""
+    if hasattr(value, "detector_"):
+        return "save its detector_, and the classifier as you save classifiers"
+    known = ", ".join(key for key, home in SKLEARN.items() if home)
+    return f"use Typica's own classes, or of scikit-learn: {known}"
 
 
 def _inside(path: str, key: object) -> str:
