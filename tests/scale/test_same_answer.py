@@ -245,6 +245,15 @@ def test_a_sample_is_for_what_needs_all_rows_at_once(tmp_path):
     assert share.subsample == 0.5 and 100 < len(share.rows_) < 200
 
 
+def test_a_share_of_one_keeps_every_row(tmp_path):
+    Z, codes = some_rows(0, 90)
+    write(tmp_path, Z, codes, [40])
+    whole = scale.fit(KNN(k=3, subsample=1.0), tmp_path)
+    expected = KNN(k=3, subsample=1.0).fit(Z)
+    assert whole.subsample == 1.0
+    np.testing.assert_allclose(whole.score_samples(Z), expected.score_samples(Z), rtol=1e-5)
+
+
 def test_what_learns_nothing_gets_its_threshold(tmp_path):
     Z, codes = some_rows(0, 300)
     write(tmp_path, Z, codes, [100, 200])

@@ -47,6 +47,8 @@ class Batch:
 
     def share(self, share: float, salt: str = "") -> Batch:
         """Return a share of the rows, drawn at random by their keys."""
+        if share >= 1:
+            return self
         chosen = np.flatnonzero(self.keys(salt) < np.uint64(share * 2.0**64))
         labels = None if self.labels is None else self.labels[chosen]
         return Batch(self.features[chosen], labels, None, self.source, self.start, self.name)

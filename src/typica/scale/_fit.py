@@ -40,7 +40,8 @@ def fit(
     data, features, columns, labels: as `open_tables` takes them; without labels the column `label`
     is taken, where there is one. sample: fit on so many rows alone, chosen at random: for detectors
     that need all rows at once, or keep them. The result is that of `detector.fit` on all rows, to
-    rounding, but for the provisional threshold of more than 2,048 rows: its sample is another.
+    rounding, but for the provisional threshold of more than 2,048 rows, whose sample is another,
+    and but for the rows that `subsample` keeps.
     engine, address: "dask", "ray" or "spark" does it on the cluster at that address, or on a local
     one that is started for it; None does it in this process.
 
