@@ -87,6 +87,21 @@ def test_a_folder_a_pattern_and_a_file(folder):
     check(folder / "one")
 
 
+def test_what_is_hidden_is_told_within_the_folder_alone(folder, tmp_path, monkeypatch):
+    inner = tmp_path / "_tmp" / ".cache"
+    inner.mkdir(parents=True)
+    for name in ("a", "b"):
+        (folder / name).rename(inner / name)
+    (inner / ".hidden").mkdir()
+    pq.write_table(some(), inner / ".hidden" / "4.parquet")
+    monkeypatch.chdir(tmp_path)
+    every = ["a/1.parquet", "a/2.parquet", "b/3.parquet"]
+    for data in ("_tmp/.cache", "./_tmp/.cache", inner, f"{inner}/", f"file://{inner}"):
+        assert sources(data) == every
+    monkeypatch.chdir(inner)
+    assert sources(".") == every
+
+
 def test_addresses(folder):
     memory = fsspec.filesystem("memory")
     for path in sorted(folder.rglob("*.parquet")):

@@ -185,7 +185,7 @@ def _found_here(location: str) -> tuple[str, list[str]]:
     path = Path(location)
     if path.is_dir():
         paths = [str(file) for file in path.rglob("*") if file.is_file()]
-        return location, _tables(paths, location)
+        return location, _tables(paths, location, location)
     if path.is_file():
         return str(path.parent), [location]
     if not is_pattern(location):
@@ -204,7 +204,7 @@ def _found_away(address: str) -> tuple[str, list[str]]:
         if is_pattern(address):
             root, paths = fixed_part(path), sorted(system.glob(path))
         elif system.isdir(path):
-            root, paths = path, _tables(system.find(path), address)
+            root, paths = path, _tables(system.find(path), path, address)
         elif system.isfile(path):
             root, paths = posixpath.dirname(path), [path]
         else:
@@ -228,17 +228,20 @@ def fixed_part(pattern: str) -> str:
     return os.path.dirname(before) or "."  # noqa: PTH120 (addresses, too)
 
 
-def _tables(paths: list[str], folder: str) -> list[str]:
-    """Return the sorted paths of the tables in a folder; what begins with _ or . is none."""
-    tables = [path for path in paths if _ending(path) in FORMATS and not _is_hidden(path, folder)]
+def _tables(paths: list[str], root: str, folder: str) -> list[str]:
+    """Return the sorted paths of the tables in a folder; what begins with _ or . is none.
+
+    root: the folder as the paths have it, without what an address begins with.
+    """
+    tables = [path for path in paths if _ending(path) in FORMATS and not _is_hidden(path, root)]
     if not tables:
         raise InputError(f"{folder}: holds no file of {', '.join(FORMATS)}; check the folder.")
     return sorted(tables)
 
 
-def _is_hidden(path: str, folder: str) -> bool:
-    """Tell whether a name within the folder begins with _ or . and holds no `column=value`."""
-    inner = path.removeprefix(folder).split("/")
+def _is_hidden(path: str, root: str) -> bool:
+    """Tell whether a name within the root begins with _ or . and holds no `column=value`."""
+    inner = _within(path, root).split("/")
     return any(name.startswith(("_", ".")) and "=" not in name for name in inner)
 
 
