@@ -19,6 +19,7 @@ from helpers.shell import run
 import typica
 from typica import CTM, InputError, scale
 from typica.files import lock_folder
+from typica.scale import _batches, _judge
 
 FILES = 8
 
@@ -90,6 +91,89 @@ def test_a_file_that_was_cut_off_away_is_written_again(data, monkeypatch):
     assert system.cat_file("/verdicts/part-00003.parquet") == whole
     assert len(system.ls("/verdicts")) == FILES + 1
     assert done.n == 800
+
+
+@pytest.mark.parametrize("where", ["memory://stopped", "file://{}/stopped", "{}/stopped"])
+def test_work_that_was_stopped_leaves_no_file_that_looks_whole(where, data, monkeypatch):
+    """A part of several batches is stopped in the third, as by Ctrl-C."""
+    monkeypatch.chdir(data)
+    monkeypatch.setattr(_batches, "BATCH_BYTES", 20 * 6 * 4)
+    judged, calls = _judge.Judge.__call__, []
+
+    def stopping(self, batch):
+        calls.append(batch)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return judged(self, batch)
+
+    detector, output = typica.load("ctm.safetensors"), where.format(data)
+    with monkeypatch.context() as patch:
+        patch.setattr(_judge.Judge, "__call__", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            scale.score(detector, "data", output)
+    system, path = fsspec.core.url_to_fs(output)
+    assert [Path(name).name for name in system.find(path)] == ["_typica.json"]
+    assert scale.score(detector, "data", output).n == 800
+    assert scale.open_tables(output, columns=["score"]).rows == 800
+
+
+def test_counts_are_the_same_when_all_is_there(data, monkeypatch):
+    monkeypatch.chdir(data)
+    detector = typica.load("ctm.safetensors")
+    for only in (None, "typical", "atypical"):
+        done = scale.score(detector, "data", f"verdicts-{only}", only=only)
+        assert done.n == 800 and done.rejected > 0
+        assert scale.score(detector, "data", f"verdicts-{only}", only=only) == done
+    table = pq.read_table("data")
+    with pa.OSFile("rows.arrows", "wb") as out, pa.ipc.new_stream(out, table.schema) as writer:
+        writer.write_table(table)
+    whole = scale.score(detector, "rows.arrows", "stream")
+    assert whole[:2] == done[:2] == scale.score(detector, "rows.arrows", "stream")[:2]
+
+
+def test_files_of_an_older_version_are_counted_by_their_rows(data, monkeypatch):
+    monkeypatch.chdir(data)
+    detector = typica.load("ctm.safetensors")
+    done = scale.score(detector, "data", "verdicts")
+    for path in Path("verdicts").glob("part-*"):
+        table = pq.read_table(path)
+        pq.write_table(table.replace_schema_metadata(), path)
+    assert scale.score(detector, "data", "verdicts") == done
+
+
+def test_a_judge_of_no_rows_rejects_none(data):
+    judge = scale.Judge(typica.load(data / "ctm.safetensors"))
+    judge(scale.Batch(-np.ones((5, 6))))
+    assert judge.rejected == 5
+    judge(scale.Batch(np.ones((0, 6))))
+    assert judge.rejected == 0
+
+
+@pytest.mark.parametrize("where", ["{}/other", "file://{}/other", "memory://other"])
+def test_other_rows_in_files_of_the_same_name_are_other_data(where, data, monkeypatch):
+    monkeypatch.chdir(data)
+    detector, place = typica.load("ctm.safetensors"), where.format(data)
+    system, path = fsspec.core.url_to_fs(place)
+    system.makedirs(path, exist_ok=True)
+    contents = [Path("data", f"{number}.parquet").read_bytes() for number in (0, 1)]
+    system.pipe_file(f"{path}/rows.parquet", contents[0])
+    done = scale.score(detector, f"{place}/rows.parquet", "verdicts")
+    assert scale.score(detector, f"{place}/rows.parquet", "verdicts") == done
+    system.pipe_file(f"{path}/rows.parquet", contents[1])
+    if system.protocol != "memory":
+        os.utime(Path(path, "rows.parquet"), ns=(1, 1))  # however coarse its clock is
+    with pytest.raises(InputError, match="verdicts: holds verdicts with another data"):
+        scale.score(detector, f"{place}/rows.parquet", "verdicts")
+
+
+def test_rows_are_not_overwritten_by_the_verdicts_on_them(data, monkeypatch):
+    monkeypatch.chdir(data)
+    before = Path("data/3.parquet").read_bytes()
+    Path("link.parquet").symlink_to("data/3.parquet")
+    for output in ("data/3.parquet", "link.parquet"):
+        with pytest.raises(InputError, match=rf"{output}: holds the rows to judge; name another"):
+            scale.score(typica.load("ctm.safetensors"), "data", output)
+    assert Path("data/3.parquet").read_bytes() == before
 
 
 def test_other_work_does_not_go_on_there(data, monkeypatch):

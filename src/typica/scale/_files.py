@@ -6,7 +6,7 @@ import glob
 import os
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,8 @@ NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # what engines call the folder of rows 
 _MAGIC = {b"PAR1": PARQUET, b"ARROW1": IPC}  # the first bytes of a file
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(::[a-z]+)?://")
 _PATTERN = re.compile(r"[*?\[]")
+# What stores call the digest of a file, or when it was written: the surest first.
+_WRITTEN = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "created")
 Location = str | os.PathLike[str]
 
 
@@ -111,6 +113,25 @@ def open_file(path: str) -> Any:
         raise
     except Exception as error:  # of every kind, by the package that knows the address
         raise unreachable(path, error) from error
+
+
+def stamp_of(file: File) -> list[str]:
+    """Return what is another when a table's file, here or away, was written anew.
+
+    That is its size, and the digest that the store of an address keeps, or else the time.
+    """
+    with reading_table(file):
+        if not is_address(file.path):
+            status = Path(file.path).stat()
+            return [str(status.st_size), str(status.st_mtime_ns)]
+        system, path = need("fsspec", "scale").core.url_to_fs(file.path)
+        known = system.info(path)
+        return [str(known[key]) for key in ("size", _written(known)) if key in known]
+
+
+def _written(known: Mapping[str, Any]) -> str:
+    """Return under which key an address tells which writing of a file this is."""
+    return next((key for key in _WRITTEN if known.get(key) is not None), "")
 
 
 def unreachable(address: str, error: Exception) -> InputError:

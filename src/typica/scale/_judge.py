@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -62,6 +63,7 @@ class Judge:
     def __call__(self, batch: Batch) -> Any:
         """Return the verdicts on a batch; an error names the file and the row."""
         arrow = need("pyarrow", "parquet")
+        self.rejected = 0
         if not len(batch):
             return arrow.RecordBatch.from_pylist([], schema=self.schema)
         with batch.blamed():
@@ -93,6 +95,41 @@ class Judge:
                 column = _verdict_array(getattr(verdicts, name), kind, arrow)
             columns.append(nulls.cast(kind) if column is None else column)
         return columns
+
+
+class Counts(NamedTuple):
+    """How many rows were judged, and how many of them are atypical."""
+
+    n: int
+    rejected: int
+
+
+class Counted:
+    """Verdicts on batches as record batches, judged as they are taken, once.
+
+    setting: what each batch is judged in. n, rejected: how many rows were judged by now, and how
+    many of them are atypical.
+    """
+
+    def __init__(
+        self,
+        judge: Judge,
+        batches: Iterable[Batch],
+        setting: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ) -> None:
+        self.judge = judge
+        self.batches = batches
+        self.setting = setting
+        self.n = 0
+        self.rejected = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for batch in self.batches:
+            with self.setting():
+                made = self.judge(batch)
+            self.n += len(batch)
+            self.rejected += self.judge.rejected
+            yield made
 
 
 class VerdictsOf:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -16,21 +17,21 @@ from typica import store
 from typica.data import RowWriter
 from typica.decide import fingerprint
 from typica.detectors import Estimator, final_detector, input_width
-from typica.errors import border
+from typica.errors import InputError, border
 from typica.extras import need
 from typica.files import atomic_path
 from typica.progress import advance, note, quiet, work
 from typica.scale._batches import Batch
 from typica.scale._engines import Engine, check_engine, open_engine
-from typica.scale._files import is_address
-from typica.scale._judge import Judge
+from typica.scale._files import is_address, stamp_of
+from typica.scale._judge import Counted, Counts, Judge
 from typica.scale._on_cluster import as_files, judge_parts
-from typica.scale._parts import Part
+from typica.scale._parts import OPENED_AT_ONCE, Part
 from typica.scale._read_ahead import ahead
 from typica.scale._tables import Data, Stream, Tables, open_tables
 from typica.scale._verdict_shards import Shards, open_shards
 from typica.scale._worker_jobs import Judged
-from typica.threads import one_blas_thread_fewer
+from typica.threads import in_threads, one_blas_thread_fewer
 from typica.written_numbers import Level
 
 STREAM_ROWS = 2**20  # of a stream's verdicts that go to one file
@@ -84,6 +85,7 @@ def score(
         reader = need("pyarrow", "parquet").RecordBatchReader
         return reader.from_batches(judged.schema, judged)
     path = os.fspath(output)
+    _check_apart(judged.tables, path)
     with work("scoring", judged.tables.rows, "rows/s"):
         if posixpath.splitext(path)[1] in RowWriter.ENDINGS and not is_address(path):
             _write_file(judged, path)
@@ -93,10 +95,7 @@ def score(
 
 
 class JudgedStream:
-    """Verdicts as record batches, judged as they are taken, once; made by `judge_stream`.
-
-    n, rejected: how many rows were judged by now, and how many of them are atypical.
-    """
+    """Verdicts as record batches, judged as they are taken, once; made by `judge_stream`."""
 
     def __init__(
         self,
@@ -110,8 +109,17 @@ class JudgedStream:
         self.engine = engine
         self.address = address
         self.schema = judge.schema
-        self.n = 0
-        self.rejected = 0
+        self.counted: list[Counted | Counts] = []  # what was judged, each time some of it
+
+    @property
+    def n(self) -> int:
+        """How many rows were judged by now."""
+        return sum(some.n for some in self.counted)
+
+    @property
+    def rejected(self) -> int:
+        """How many of them are atypical."""
+        return sum(some.rejected for some in self.counted)
 
     def __iter__(self) -> Iterator[Any]:
         if self.engine is None:
@@ -127,19 +135,28 @@ class JudgedStream:
         tables = as_files(self.tables)
         with open_engine(engine, self.address) as cluster:
             for judged in judge_parts(cluster, self.judge, tables, list(parts), output):
-                self.n += judged.n
-                self.rejected += judged.rejected
+                self.counted.append(Counts(judged.n, judged.rejected))
                 yield judged
 
-    def verdicts(self, batches: Iterable[Batch]) -> Iterator[Any]:
-        """Yield the verdicts on batches, and count them."""
-        for batch in batches:
-            with quiet(), one_blas_thread_fewer():
-                made = self.judge(batch)
-            self.n += len(batch)
-            self.rejected += self.judge.rejected
-            advance(len(batch))
-            yield made
+    def verdicts(self, batches: Iterable[Batch]) -> Counted:
+        """Return the verdicts on batches, which count as they are taken."""
+        made = Counted(self.judge, _advancing(batches), _beside_the_reader)
+        self.counted.append(made)
+        return made
+
+
+def _advancing(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Yield batches, and tell of the progress after each."""
+    for batch in batches:
+        yield batch
+        advance(len(batch))
+
+
+@contextlib.contextmanager
+def _beside_the_reader() -> Iterator[None]:
+    """Judge a batch without a word, while a thread reads the next one."""
+    with quiet(), one_blas_thread_fewer():
+        yield
 
 
 @border
@@ -175,6 +192,15 @@ def strangest(judged: JudgedStream, limit: int) -> Any:
         together = arrow.concat_tables([kept, arrow.table(batch)])
         kept = together.sort_by(order).slice(0, limit)
     return kept
+
+
+def _check_apart(tables: Tables | Stream, path: str) -> None:
+    """Refuse to write verdicts over a file that holds the rows which they are on."""
+    if isinstance(tables, Stream) or not Path(path).is_file():
+        return
+    for name in dict.fromkeys(part.file.path for part in tables.parts):
+        if not is_address(name) and Path(name).samefile(path):
+            raise InputError(f"{path}: holds the rows to judge; name another file for verdicts.")
 
 
 def _write_file(judged: JudgedStream, path: str) -> None:
@@ -236,7 +262,9 @@ def _digest(tables: Tables | Stream) -> str:
     if isinstance(tables, Stream):
         return secrets.token_hex(16)  # nobody can tell whether it is the same another time
     parts = [[part.source, part.start, part.rows, part.row_bytes] for part in tables.parts]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    files = list(dict.fromkeys(part.file for part in tables.parts))
+    stamps = list(in_threads(stamp_of, files, OPENED_AT_ONCE))
+    return hashlib.sha256(json.dumps([parts, stamps]).encode()).hexdigest()
 
 
 Numbered = tuple[int, Batch | None]  # a part's number, with a batch of it
@@ -247,9 +275,9 @@ def _left(tables: Tables, shards: Shards, judged: JudgedStream) -> set[int]:
     there = shards.numbers()
     for part in tables.parts:
         if part.number in there:
-            judged.rejected += shards.count(part.number)
-            judged.n += part.rows or 0
-            advance(part.rows or 0)
+            counts = shards.counts(part.number, part.rows)
+            judged.counted.append(counts)
+            advance(counts.n)
     if there:
         note(f"{len(there)} of {len(tables.parts)} files of verdicts are there already")
     return {part.number for part in tables.parts} - there

@@ -11,7 +11,8 @@ import json
 import os
 import posixpath
 import re
-from collections.abc import Iterable, Iterator
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,11 @@ from typica.errors import InputError
 from typica.extras import need
 from typica.files import atomic_path, lock_folder, reading
 from typica.scale._files import is_address, unreachable
+from typica.scale._judge import Counted, Counts
 from typica.verdicts import WORDS
 
 MANIFEST = "_typica.json"
+_COUNTS = b"typica.counts"  # among the metadata of a file: what its verdicts alone do not tell
 _NAME = re.compile(r"part-(\d{5,})\.parquet")
 
 
@@ -49,22 +52,32 @@ class Shards:
             return False
         return bool(found.equals(self.schema))
 
-    def write(self, number: int, batches: Iterable[Any]) -> None:
+    def write(self, number: int, verdicts: Counted) -> None:
         """Write the verdicts on a part; they are there when all are written, or not at all."""
         parquet = need("pyarrow.parquet", "parquet")
         with (
             self.place.written(_name(number)) as target,
             parquet.ParquetWriter(target, self.schema) as writer,
         ):
-            for batch in batches:
+            for batch in verdicts:
                 writer.write_batch(batch)
+            if hasattr(writer, "add_key_value_metadata"):  # since pyarrow 17
+                counts = {"n": verdicts.n, "rejected": verdicts.rejected}
+                writer.add_key_value_metadata({_COUNTS: json.dumps(counts)})
 
-    def count(self, number: int) -> int:
-        """Return how many verdicts on a part are atypical."""
+    def counts(self, number: int, rows: int | None) -> Counts:
+        """Return how many rows of a part were judged, and how many of them are atypical.
+
+        rows: how many the part has, for a file that does not tell; of an older Typica none does.
+        """
         with self.place.opened(_name(number)) as file:
-            table = need("pyarrow.parquet", "parquet").read_table(file, columns=["verdict"])
-        strange = need("pyarrow.compute", "parquet").equal(table.column("verdict"), WORDS[False])
-        return int(strange.combine_chunks().sum().as_py() or 0)
+            found = need("pyarrow.parquet", "parquet").ParquetFile(file)
+            told = (found.metadata.metadata or {}).get(_COUNTS)
+            if told is not None:
+                return Counts(**json.loads(told))
+            words = found.read(columns=["verdict"]).column("verdict")
+        strange = need("pyarrow.compute", "parquet").equal(words, WORDS[False])
+        return Counts(rows or 0, int(strange.combine_chunks().sum().as_py() or 0))
 
 
 @contextlib.contextmanager
@@ -194,10 +207,16 @@ class VerdictAddress:
         return self.system.open(f"{self.path}/{name}", "rb")
 
     @contextlib.contextmanager
-    def written(self, name: str) -> Iterator[Any]:
-        """Yield a file to write verdicts to."""
-        with self.system.open(f"{self.path}/{name}", "wb") as file:
-            yield file
+    def written(self, name: str) -> Iterator[Path]:
+        """Yield where to write a file of verdicts that is sent when the block ends well."""
+        # A file that is open there would be whole to all readers once it is closed, wherever the
+        # writing stopped.
+        with tempfile.TemporaryDirectory(prefix="typica-") as folder:
+            whole = Path(folder, name)
+            with atomic_path(whole) as temporary:
+                yield temporary
+            with self._answering():
+                self.system.put_file(str(whole), f"{self.path}/{name}")
 
     def read_text(self, name: str) -> str:
         """Return the text of a file among the verdicts."""

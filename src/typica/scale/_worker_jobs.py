@@ -19,7 +19,7 @@ from typica.scale._calibrator import Calibrator
 from typica.scale._columns import Columns
 from typica.scale._engines import Merge
 from typica.scale._files import File, is_address
-from typica.scale._judge import Judge
+from typica.scale._judge import Counted, Judge
 from typica.scale._learner import Learner
 from typica.scale._parts import Part
 from typica.scale._tables import Tables
@@ -157,23 +157,6 @@ def _estimator(data: bytes) -> Any:
     return store.from_bytes(data)
 
 
-class Counted:
-    """A worker's verdicts on the batches of a part as they are taken, and how many by now."""
-
-    def __init__(self, judge: Judge) -> None:
-        self.judge = judge
-        self.n = 0
-        self.rejected = 0
-
-    def verdicts(self, batches: Iterable[Batch]) -> Iterator[Any]:
-        """Yield the verdicts on batches as record batches."""
-        for batch in batches:
-            made = self.judge(batch)
-            self.n += len(batch)
-            self.rejected += self.judge.rejected
-            yield made
-
-
 def pack_part(tables: Tables, part: Part) -> bytes:
     """Return a part, with the labels of its rows where no column has them, as bytes."""
     sent = asdict(part)
@@ -266,14 +249,14 @@ class JudgeParts:
     def state(self, task: bytes) -> bytes:
         """Return a `Judged` as bytes."""
         part, _ = unpack_part(task)
-        counted = Counted(self.judging.judge())
-        made = counted.verdicts(read_part(part, self.columns))
+        judge = self.judging.judge()
+        made = Counted(judge, read_part(part, self.columns))
         verdicts = None
         if self.output is None:
-            verdicts = _as_array(made, counted.judge.schema)
+            verdicts = _as_array(made, judge.schema)
         else:
-            shards_at(self.output, counted.judge.schema).write(part.number, made)
-        judged = Judged(counted.n, counted.rejected, verdicts)
+            shards_at(self.output, judge.schema).write(part.number, made)
+        judged = Judged(made.n, made.rejected, verdicts)
         return store.to_bytes(judged._asdict())
 
 
