@@ -179,6 +179,7 @@ def test_large_models_come_in_statements_of_a_megabyte():
         ({"features": 3}, "3 is not a name"),
         ({"id_columns": ["Score"]}, "'Score' is a column of the result"),
         ({"id_columns": ["a", "a"]}, "named twice"),
+        ({"id_columns": "id"}, "id_columns='id': pass a list of names"),
         ({"dialect": "postgres", "features": "x" * 64}, "longer than the 63 bytes"),
     ],
 )

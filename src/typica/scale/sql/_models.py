@@ -15,7 +15,6 @@ from typica.estimator import NotFittedError
 from typica.linalg import Floats
 from typica.scale.sql._dialects import Dialect
 
-RULES = ("cosine", "distance", "logits")
 Score = Callable[[Dialect], str]  # an expression of the similarities s and their largest, top
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from typica.errors import InputError, argument, border
+from typica.errors import InputError, argument, border, given
 from typica.scale.sql._dialects import Dialect, Name, find_dialect
 from typica.scale.sql._models import Model, model_of
 from typica.scale.sql._names import parts_of
@@ -100,6 +100,8 @@ def _setup(sql: Dialect, model: Model, names: Names, replace: bool) -> list[str]
 
 
 def _checked_ids(columns: Sequence[str]) -> list[str]:
+    if isinstance(columns, str):
+        raise InputError(f"{given('id_columns', columns)}: pass a list of names.")
     taken = [name for name in columns if str(name).lower() in _RESULTS]
     if taken:
         raise InputError(
