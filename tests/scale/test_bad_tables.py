@@ -11,6 +11,7 @@ import pytest
 
 from typica import CTM, KNN, Head, InputError, Mahalanobis, ViM, scale
 from typica.scale import _batches, _fit
+from typica.store import to_bytes
 
 RNG = np.random.default_rng(0)
 Z = RNG.random((90, 4)).astype(np.float32) + 1
@@ -162,6 +163,77 @@ def test_what_is_no_data_set(tmp_path, monkeypatch):
     two = pa.table({"a": lists([[1.0]]), "b": lists([[1.0]])})
     refused(r"2 columns of lists \(a, b\); pass features=COLUMN", write(tmp_path, two))
     refused(r"sample 0: pass a number of rows", write(tmp_path, plain()), sample=0)
+
+
+ASKED = {
+    "no columns": ({"columns": []}, r"columns \[\]: pass a list of names"),
+    "a number of columns": ({"columns": [1]}, r"columns \[1\]: pass a list of names"),
+    "columns by a number": ({"columns": 2}, r"columns 2: pass a list of names"),
+    "features by a number": ({"features": 5}, r"features=5: pass the name of a column"),
+    "labels by a number": ({"labels": 5}, r"labels=5: pass a column, or one label per row"),
+    "a truth value": ({"sample": True}, r"sample True: pass a number of rows of 1 or more"),
+    "no engine": ({"engine": 5}, r"engine=5: choose one of dask, ray, spark"),
+    "a list of engines": ({"engine": ["dask"]}, r"engine=\['dask'\]: choose one of dask, ray"),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_what_cannot_be_asked_of_tables(name, three, monkeypatch):
+    nothing_is_read(monkeypatch)
+    options, message = ASKED[name]
+    refused(message, three, **options)
+
+
+@pytest.mark.parametrize("data", [(Z, Y), Z.tolist(), b"abc"], ids=["arrays", "lists", "bytes"])
+def test_what_is_no_list_of_files(data):
+    message = r"(ndarray|list|bytes) is not a file; pass paths, patterns, folders or addresses"
+    refused(message, data)
+
+
+def test_columns_that_files_do_not_have_or_have_twice(tmp_path, monkeypatch):
+    nothing_is_read(monkeypatch)
+    folder = tmp_path / "year=2024"
+    folder.mkdir()
+    write(folder, plain(f0=pa.array(Z[:, 0])))
+    message = r"0.parquet: the column 'year' is in the names of folders; features are in the files"
+    refused(message, tmp_path, features="year")
+    refused(message, tmp_path, columns=["f0", "year"])
+    twice = pa.Table.from_arrays([lists(Z.tolist())] * 2, names=["features", "features"])
+    refused(r"there are several columns 'features'; give each a name of its own", twice)
+
+
+def test_ids_of_two_types(tmp_path, monkeypatch):
+    numbers, texts = pa.array(range(90)), pa.array([f"x{i}" for i in range(90)])
+    write(tmp_path, plain(id=texts), plain(id=numbers))
+    fitted = CTM().fit(Z, Y)
+    found = scale.score(fitted, tmp_path, ids="id").read_all()["id"].to_pylist()
+    assert found == [*texts.to_pylist(), *map(str, range(90))]
+    write(tmp_path, plain(id=numbers), plain(id=pa.array(np.arange(90) + 0.5)))
+    with pytest.raises(InputError, match=r"1.parquet.*'id' is of double, and not all of it is"):
+        scale.score(fitted, tmp_path, ids="id").read_all()
+    nothing_is_read(monkeypatch)
+    write(tmp_path, plain(id=numbers), plain(id=texts))
+    with pytest.raises(InputError, match=r"1.parquet: the column 'id' is of string, and of int64"):
+        scale.score(fitted, tmp_path, ids="id")
+
+
+def test_bytes_of_something_else(tmp_path):
+    sent = to_bytes(CTM().fit(Z, Y))
+    with pytest.raises(InputError, match="these are not the bytes of a Learner"):
+        scale.Learner.from_bytes(sent)
+    with pytest.raises(InputError, match="these are not the bytes of a Calibrator"):
+        scale.Calibrator.from_bytes(sent)
+    for merge in (scale.merge_learnt, scale.merge_calibrated):
+        with pytest.raises(InputError, match="there is nothing to merge; pass at least one"):
+            merge([])
+
+
+def test_what_engines_cannot_do_is_known_before_they_are_asked():
+    fitted = CTM().fit(Z, Y).calibrate(Z)
+    with pytest.raises(InputError, match="udf: only='atypical': a function has a value for each"):
+        scale.spark.udf(fitted, only="atypical")
+    with pytest.raises(InputError, match="score: ids='score': verdicts have a column of that name"):
+        scale.dask.score(fitted, None, ids="score")
 
 
 def test_addresses_that_do_not_answer(monkeypatch):

@@ -8,7 +8,7 @@ from typica import store
 from typica.calibration import Calibration, CalibrationOptions
 from typica.decide import add_scores, begin_calibration, set_calibration
 from typica.detectors import Estimator
-from typica.errors import border
+from typica.errors import FormatError, border
 from typica.scale._batches import Batch
 
 
@@ -65,4 +65,9 @@ class Calibrator:
     @classmethod
     def from_bytes(cls, data: bytes, estimator: Estimator | None = None) -> Self:
         """Rebuild what `to_bytes` returned, for the estimator whose scores these are."""
-        return cls(estimator, store.from_bytes(data))
+        calibration = store.from_bytes(data)
+        if not isinstance(calibration, Calibration):
+            raise FormatError(
+                "these are not the bytes of a Calibrator; pass what its to_bytes made."
+            )
+        return cls(estimator, calibration)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from typica.arrays import AnyArray
-from typica.errors import InputError, argument
+from typica.errors import InputError, argument, given
 from typica.extras import need
 
 LABELS = ("label", "labels")
@@ -55,8 +55,10 @@ class Wanted:
         if self.features is not None and self.columns is not None:
             both = f"{argument('features')} and {argument('columns')}"
             raise InputError(f"{both}: pass one column of lists, or several columns of numbers.")
-        if isinstance(self.columns, str):
+        if self.columns is not None and not _are_names(self.columns):
             raise InputError(f"{argument('columns')} {self.columns!r}: pass a list of names.")
+        if self.features is not None and not isinstance(self.features, str):
+            raise InputError(f"{given('features', self.features)}: pass the name of a column.")
 
     def found_in(self, schema: Any, constants: Sequence[str] = ()) -> Columns:
         """Return the columns to read of a table; constants: those that its folders give."""
@@ -66,6 +68,13 @@ class Wanted:
         if self.columns is not None:
             return Columns(named_columns(self.columns, schema.names), labels, self.ids)
         return Columns(self.features or _column_of_lists(schema), labels, self.ids)
+
+
+def _are_names(columns: Any) -> bool:
+    """Tell whether columns are named: at least one, each by a text."""
+    if isinstance(columns, str) or not isinstance(columns, Collection):
+        return False
+    return len(columns) > 0 and all(isinstance(name, str) for name in columns)
 
 
 def named_columns(wanted: Sequence[str], there: Sequence[str]) -> tuple[str, ...]:
@@ -109,7 +118,14 @@ def check_schema(schema: Any, columns: Columns, constants: Sequence[str] = ()) -
         if name not in schema.names and name not in constants:
             there = ", ".join(schema.names[:10]) or "none"
             raise InputError(f"there is no column {name!r}, only {there}; name one of these.")
+        if schema.names.count(name) > 1:
+            raise InputError(f"there are several columns {name!r}; give each a name of its own.")
     for name in columns.numbers:
+        if name not in schema.names:
+            raise InputError(
+                f"the column {name!r} is in the names of folders; features are in the files, "
+                "name columns of these."
+            )
         _check_features(name, schema.field(name).type, isinstance(columns.features, str))
     if columns.labels is not None and columns.labels in schema.names:
         found = schema.field(columns.labels).type
@@ -137,6 +153,18 @@ def opened_columns(schema: Any, wanted: Wanted, width: int | None = None) -> Col
     check_schema(schema, columns)
     check_width(schema, columns, width)
     return columns
+
+
+def check_ids(schema: Any, name: str | None, expected: Any) -> None:
+    """Refuse a table whose ids are texts where those of the first file are of another type."""
+    if name is None or name not in schema.names:
+        return
+    found = schema.field(name).type
+    if _is_text(found) and not _is_text(expected):
+        raise InputError(
+            f"the column {name!r} is of {found}, and of {expected} in the first file; "
+            "write ids of one type."
+        )
 
 
 def check_width(schema: Any, columns: Columns, width: int | None) -> None:
@@ -180,10 +208,16 @@ def _is_label(found: Any) -> bool:
     types = _types()
     if types.is_dictionary(found):
         return _is_label(found.value_type)
-    if types.is_integer(found) or types.is_boolean(found) or types.is_string(found):
-        return True
+    return bool(types.is_integer(found) or types.is_boolean(found) or _is_text(found))
+
+
+def _is_text(found: Any) -> bool:
+    types = _types()
+    if types.is_dictionary(found):
+        return _is_text(found.value_type)
     view = getattr(types, "is_string_view", None)
-    return bool(types.is_large_string(found) or (view is not None and view(found)))
+    kinds = (types.is_string, types.is_large_string, *filter(None, [view]))
+    return any(kind(found) for kind in kinds)
 
 
 def storage_type(found: Any) -> Any:

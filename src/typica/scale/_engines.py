@@ -57,9 +57,9 @@ def check_engine(engine: Engine | None, address: str | None = None) -> None:
                 f"one of {listed(ENGINES)}."
             )
         return
-    if not isinstance(engine, str):
+    if isinstance(engine, Cluster):
         return
-    if engine not in ENGINES:
+    if not isinstance(engine, str) or engine not in ENGINES:
         raise InputError(f"{given('engine', engine)}: choose one of {listed(ENGINES)}.")
     check_installed(ENGINES[engine], engine)
     if address is not None:

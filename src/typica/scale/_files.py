@@ -147,8 +147,19 @@ def find_files(data: Location | Sequence[Location]) -> list[File]:
     if isinstance(data, str | os.PathLike):
         root, paths = _found(os.fspath(data))
     else:
-        root, paths = _found_of_all([os.fspath(location) for location in data])
+        root, paths = _found_of_all(_as_paths(data))
     return _typed([_file(path, root) for path in paths])
+
+
+def _as_paths(locations: Any) -> list[str]:
+    """Return several locations as texts; refuse what is none."""
+    paths = []
+    for location in [locations] if isinstance(locations, bytes) else locations:
+        if not isinstance(location, str | os.PathLike):
+            kind = type(location).__name__
+            raise InputError(f"{kind} is not a file; pass paths, patterns, folders or addresses.")
+        paths.append(os.fspath(location))
+    return paths
 
 
 def _typed(files: list[File]) -> list[File]:

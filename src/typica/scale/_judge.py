@@ -46,9 +46,7 @@ class Judge:
         confidence: Level | None = None,
         only: str | None = None,
     ) -> None:
-        if ids is not None and ids[0] in DECIDED:
-            asked = by_caller(f"ids={ids[0]!r}", f"--id-column {ids[0]}")
-            raise InputError(f"{asked}: verdicts have a column of that name; give the ids another.")
+        check_id_column(None if ids is None else ids[0])
         if only not in (None, *WORDS.values()):
             raise InputError(f"{given('only', only)}: choose one of {', '.join(WORDS.values())}.")
         self.estimator = estimator
@@ -68,8 +66,9 @@ class Judge:
             return arrow.RecordBatch.from_pylist([], schema=self.schema)
         with batch.blamed():
             verdicts = judge(self.estimator, batch.features, **self.levels)
+            whose = self._whose(batch)
         self.rejected = verdicts.n_atypical
-        columns = [*self._whose(batch), *self._decided(verdicts)]
+        columns = [*whose, *self._decided(verdicts)]
         made = arrow.record_batch(columns, schema=self.schema)
         if self.only is None:
             return made
@@ -79,7 +78,7 @@ class Judge:
         """Return the ids, or else the file and the row of each."""
         arrow = need("pyarrow", "parquet")
         if self.ids is not None:
-            return [batch.ids.cast(self.ids[1])]
+            return [_cast_ids(batch.ids, *self.ids)]
         rows = np.arange(batch.start, batch.start + len(batch))
         return [arrow.repeat(batch.source, len(batch)), arrow.array(rows)]
 
@@ -95,6 +94,13 @@ class Judge:
                 column = _verdict_array(getattr(verdicts, name), kind, arrow)
             columns.append(nulls.cast(kind) if column is None else column)
         return columns
+
+
+def check_id_column(name: str | None) -> None:
+    """Refuse a column of ids that is called as one of the verdicts is."""
+    if name in DECIDED:
+        asked = by_caller(f"ids={name!r}", f"--id-column {name}")
+        raise InputError(f"{asked}: verdicts have a column of that name; give the ids another.")
 
 
 class Counts(NamedTuple):
@@ -150,6 +156,17 @@ class VerdictsOf:
         """Yield record batches of verdicts."""
         for batch in read_records(records, self.columns):
             yield self.judge(batch).select(self.schema.names)
+
+
+def _cast_ids(ids: Any, name: str, kind: Any) -> Any:
+    """Return ids in the type of those of the first file."""
+    try:
+        return ids.cast(kind)
+    except need("pyarrow", "parquet").ArrowException:
+        raise InputError(
+            f"the column {name!r} is of {ids.type}, and not all of it is of {kind}, as the first "
+            "ids are; write ids of one type."
+        ) from None
 
 
 def _texts(levels: dict[str, Any]) -> dict[str, str | None]:

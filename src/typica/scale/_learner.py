@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from typica import store
 from typica.detectors import Detector, is_pipeline
-from typica.errors import InputError, border
+from typica.errors import FormatError, InputError, border
 from typica.scale._batches import Batch
 from typica.scale._learner_ways import WAYS, Way, way_of
 from typica.scale._row_sample import RowSample
@@ -111,6 +111,8 @@ class Learner:
     def from_bytes(cls, data: bytes) -> Self:
         """Rebuild what `to_bytes` returned; damaged bytes are refused."""
         state: dict[str, Any] = store.from_bytes(data)
+        if not isinstance(state, dict) or state.get("way") not in WAYS:
+            raise FormatError("these are not the bytes of a Learner; pass what its to_bytes made.")
         made = cls.__new__(cls)
         way = WAYS[state["way"]](state["state"]["detector"])
         way.restore(state["state"])

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from typica.checks import is_whole
 from typica.detectors import KNN, TRAINING_SAMPLE, Detector, TwoPasses, reads_logits
 from typica.errors import InputError, LogitsWarning, argument
 from typica.scale._batches import Batch
@@ -288,7 +289,7 @@ def _is_number(kept: Any) -> bool:
 
 
 def _check_sample(sample: int) -> None:
-    if not _is_number(sample) or sample < 1:
+    if not is_whole(sample) or sample < 1:
         raise InputError(f"{argument('sample')} {sample}: pass a number of rows of 1 or more.")
 
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from typica.arrays import AnyArray
 from typica.data import read_labels
-from typica.errors import InputError, about, border
+from typica.errors import InputError, about, border, given
 from typica.extras import need
 from typica.labels import as_labels
 from typica.scale._arrow_objects import is_repeatable, reader_of
@@ -18,6 +20,7 @@ from typica.scale._batches import Batch, read_batch, read_part, sliced
 from typica.scale._columns import (
     Columns,
     Wanted,
+    check_ids,
     check_schema,
     check_width,
     opened_columns,
@@ -187,6 +190,8 @@ def _given_labels(labels: Any, columns: set[str]) -> AnyArray | None:
     if labels is None:
         return None
     if not isinstance(labels, str | os.PathLike):
+        if np.ndim(labels) != 1:
+            raise InputError(f"{given('labels', labels)}: pass a column, or one label per row.")
         return as_labels(labels)
     if str(labels) in columns or not Path(labels).is_file():
         return None
@@ -200,10 +205,12 @@ def _constants(outline: Outline) -> list[str]:
 
 def _check_all(outlines: list[Outline], columns: Columns, width: int | None) -> None:
     expected = width
+    first_ids = field_of(outlines[0].schema, columns.ids)
     for outline in outlines:
         with about(outline.file.path):
             check_schema(outline.schema, columns, _constants(outline))
             check_width(outline.schema, columns, expected)
+            check_ids(outline.schema, columns.ids, first_ids and first_ids[1])
         expected = expected or schema_width(outline.schema, columns)
 
 

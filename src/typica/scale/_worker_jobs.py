@@ -85,7 +85,7 @@ def merge_tree(items: Iterable[T], merge: Callable[[T, T], T]) -> T:
             height += 1
         held.append((height, merged))
     if not held:
-        raise ValueError("nothing to merge")
+        raise InputError("there is nothing to merge; pass at least one state.")
     _, last = held.pop()
     while held:
         last = merge(held.pop()[1], last)

@@ -34,7 +34,7 @@ from typica.scale._fit import (
     table_width,
     wants_label_column,
 )
-from typica.scale._judge import Judge
+from typica.scale._judge import Judge, check_id_column
 from typica.scale._learner import Learner
 from typica.scale._on_cluster import learn, take_scores
 from typica.scale._on_frames import refuse_output
@@ -121,6 +121,7 @@ def score(
     their index. Files are judged to a folder `output`, as by `typica.scale.score`. options: alpha
     or tpr, confidence and only, those of `Judge`.
     """
+    check_id_column(ids)
     need("distributed", "dask")
     named: dict[str, Any] = {"features": features, "columns": columns}
     if not _is_collection(X):

@@ -23,7 +23,7 @@ from typing import Any, Unpack
 
 from typica.calibration import CalibrationOptions
 from typica.detectors import Detector, E, Estimator
-from typica.errors import InputError, border, listed
+from typica.errors import InputError, border, given, listed
 from typica.extras import need
 from typica.scale import _fit, _score
 from typica.scale._columns import Columns, Wanted
@@ -122,6 +122,11 @@ def udf(estimator: Estimator, column: str | None = "score", **options: Any) -> A
     """
     if column not in (None, *DECIDED):
         raise InputError(f"column={column!r}: choose one of {listed(DECIDED)}, or None for all.")
+    if options.get("only") is not None:
+        raise InputError(
+            f"{given('only', options['only'])}: a function has a value for each row; leave it out, "
+            "and choose rows by their verdict."
+        )
     verdicts = VerdictsOf(Judge(estimator, **options), Columns("features"))
     types = need("pyspark.sql.pandas.types", "spark")
     struct = types.from_arrow_schema(verdicts.schema)
@@ -132,8 +137,8 @@ def udf(estimator: Estimator, column: str | None = "score", **options: Any) -> A
         return judged(features)
 
     pandas = need("pandas", "spark")
-    given = pandas.DataFrame if column is None else pandas.Series
-    typicality.__annotations__ = {"features": pandas.Series, "return": given}
+    returned = pandas.DataFrame if column is None else pandas.Series
+    typicality.__annotations__ = {"features": pandas.Series, "return": returned}
     return need("pyspark.sql.functions", "spark").pandas_udf(typicality, made)
 
 
