@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -80,16 +80,8 @@ def read_part(part: Part, columns: Columns, labels: AnyArray | None = None) -> I
 
     labels: one for each row of the part, where no column has them.
     """
-    start = part.start
-    for record in _records(part, columns):
-        if not len(record):
-            continue
-        found = read_batch(record, columns, part.source, start, part.file.path)
-        if labels is not None:
-            place = start - part.start
-            found = _with_labels(found, labels[place : place + len(found)])
-        start += len(found)
-        yield found
+    records, name = _records(part, columns), part.file.path
+    return read_records(records, columns, part.source, part.start, name=name, labels=labels)
 
 
 def read_batch(
@@ -97,12 +89,8 @@ def read_batch(
 ) -> Batch:
     """Return the rows of an Arrow record batch, the first of which is row `start` of `source`."""
     with _about(name):
-        taken = take(record, columns, start)
-    return Batch(taken.features, taken.labels, taken.ids, source, start, name)
-
-
-def _with_labels(batch: Batch, labels: AnyArray) -> Batch:
-    return Batch(batch.features, labels, batch.ids, batch.source, batch.start, batch.name)
+        features, labels, ids = take(record, columns, start)
+    return Batch(features, labels, ids, source, start, name)
 
 
 def _records(part: Part, columns: Columns) -> Iterator[Any]:
@@ -137,13 +125,13 @@ def _ipc_records(part: Part, names: list[str]) -> Iterator[Any]:
     with reading_table(part.file), open_file(part.file.path) as opened:
         reader = need("pyarrow.ipc", "parquet").open_file(opened)
         for number in range(reader.num_record_batches):
-            yield from sliced(reader.get_batch(number).select(names))
+            yield reader.get_batch(number).select(names)
 
 
 def _ipc_stream_records(part: Part, names: list[str]) -> Iterator[Any]:
     with reading_table(part.file), open_file(part.file.path) as opened:
         for record in need("pyarrow.ipc", "parquet").open_stream(opened):
-            yield from sliced(record.select(names))
+            yield record.select(names)
 
 
 _READERS: dict[str, Callable[[Part, list[str]], Iterator[Any]]] = {
@@ -176,21 +164,21 @@ def read_records(
     name: str = "",
     labels: AnyArray | None = None,
 ) -> Iterator[Batch]:
-    """Yield the rows of an engine's record batches in pieces, from row `start` of `source` on.
+    """Yield the rows of record batches in pieces, the first of which is row `start` of `source`.
 
     labels: one for each row, if no column has them.
     """
     first = 0
     for record in records:
-        for piece in sliced(record.select(columns.names)):
+        for piece in _sliced(record.select(columns.names)):
             found = read_batch(piece, columns, source, start + first, name)
             if labels is not None:
-                found = _with_labels(found, labels[first : first + len(found)])
+                found = replace(found, labels=labels[first : first + len(found)])
             first += len(found)
             yield found
 
 
-def sliced(record: Any) -> Iterator[Any]:
+def _sliced(record: Any) -> Iterator[Any]:
     """Yield a record batch in pieces of at most `BATCH_BYTES`, about; none of an empty one."""
     rows = len(record)
     if not rows:

@@ -225,16 +225,7 @@ def storage_type(found: Any) -> Any:
     return getattr(found, "storage_type", found)
 
 
-@dataclass(frozen=True)
-class Taken:
-    """The features (n, m), labels (n,) and ids (Arrow's) of one record batch."""
-
-    features: AnyArray
-    labels: AnyArray | None
-    ids: Any
-
-
-def take(batch: Any, columns: Columns, first_row: int = 0) -> Taken:
+def take(batch: Any, columns: Columns, first_row: int = 0) -> tuple[AnyArray, AnyArray | None, Any]:
     """Return features, labels and ids of a record batch; bad ones are refused by their row.
 
     first_row: the number of the batch's first row, for messages. Features are not copied where
@@ -248,7 +239,7 @@ def take(batch: Any, columns: Columns, first_row: int = 0) -> Taken:
     if columns.labels is not None:
         labels = take_labels(batch.column(columns.labels), columns.labels, first_row)
     ids = None if columns.ids is None else batch.column(columns.ids)
-    return Taken(features, labels, ids)
+    return features, labels, ids
 
 
 def _matrix_of_lists(column: Any, name: str, first_row: int) -> AnyArray:

@@ -16,7 +16,7 @@ from typica.errors import InputError, about, border, given
 from typica.extras import need
 from typica.labels import as_labels
 from typica.scale._arrow_objects import is_repeatable, reader_of
-from typica.scale._batches import Batch, read_batch, read_part, sliced
+from typica.scale._batches import Batch, read_part, read_records
 from typica.scale._columns import (
     Columns,
     Wanted,
@@ -112,11 +112,7 @@ class Stream:
 
     def batches(self) -> Iterator[Batch]:
         """Yield all batches in order."""
-        start = 0
-        for record in self._records():
-            for piece in sliced(record.select(self.columns.names)):
-                yield read_batch(piece, self.columns, self.name, start, self.name)
-                start += len(piece)
+        return read_records(self._records(), self.columns, self.name, name=self.name)
 
     def _records(self) -> Any:
         reader, self._reader = self._reader, None
