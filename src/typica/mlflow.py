@@ -20,11 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 import typica
 from typica.decide import describe, fingerprint, judge, load_detector
-from typica.detectors import Estimator, final_detector, is_pipeline
+from typica.detectors import Estimator, check_fitted, final_detector, is_pipeline, known_width
 from typica.errors import InputError, border
 from typica.extras import need
 from typica.store import save
@@ -32,6 +31,7 @@ from typica.store import save
 ARTIFACT = "detector"
 _EXTRA = "mlflow"
 _FILE = f"{ARTIFACT}.safetensors"
+_REQUIREMENTS = ("pip_requirements", "extra_pip_requirements", "conda_env")  # of MLflow's options
 _CODE = '''"""What MLflow runs to load this model: Typica reads the detector that lies beside it."""
 
 import mlflow
@@ -108,14 +108,15 @@ def python_model() -> Any:
 @contextmanager
 def _parts(estimator: Estimator, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield what `mlflow.pyfunc` makes a model of, the files of which last as long as the block."""
-    check_is_fitted(final_detector(estimator))
+    final_detector(estimator)
+    check_fitted(estimator)
     metadata = {"typica": _metadata(estimator)} | (options.get("metadata") or {})
     example = options.get("input_example")
     if example is None:
         example = _example(estimator)
     parts = {
         "signature": _signature(estimator, example),
-        "pip_requirements": [f"typica[{_EXTRA}]=={typica.__version__}"],
+        **_requirements(options),
         **options,
         "input_example": example,
         "metadata": metadata,
@@ -125,6 +126,13 @@ def _parts(estimator: Estimator, options: dict[str, Any]) -> Iterator[dict[str, 
         code.write_text(_CODE, encoding="utf-8")
         save(estimator, file)
         yield {"python_model": str(code), "artifacts": {ARTIFACT: str(file)}, **parts}
+
+
+def _requirements(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the requirements of the model; nothing where others are given, as MLflow takes one."""
+    if any(options.get(name) is not None for name in _REQUIREMENTS):
+        return {}
+    return {"pip_requirements": [f"typica[{_EXTRA}]=={typica.__version__}"]}
 
 
 def _metadata(estimator: Estimator) -> dict[str, Any]:
@@ -139,9 +147,8 @@ def _metadata(estimator: Estimator) -> dict[str, Any]:
 def _example(estimator: Estimator) -> Any:
     """Return the example that MLflow shows: a row of ones, named if the fit was on a data frame."""
     first = estimator.steps[0][1] if is_pipeline(estimator) else estimator
-    width: Any = getattr(first, "n_features_in_", None) or final_detector(estimator).n_features
     names = getattr(first, "feature_names_in_", None)
-    row = np.ones((1, width), dtype=np.float32)
+    row = np.ones((1, known_width(estimator)), dtype=np.float32)
     return row if names is None else need("pandas", _EXTRA).DataFrame(row, columns=names)
 
 

@@ -6,10 +6,14 @@ import sys
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar
 
+from sklearn import exceptions
+from sklearn.utils.validation import check_is_fitted
+
 from typica import store
 from typica.detectors._banks import KnownRows, bank_labels, is_bank
 from typica.detectors.base import Detector
 from typica.errors import InputError
+from typica.estimator import NotFittedError
 from typica.head import Head
 from typica.kinds import wrong_kind
 from typica.origin import Origin
@@ -65,6 +69,24 @@ def input_width(estimator: Estimator) -> int | None:
     first = pipeline_steps(estimator)[0]
     own: int | None = getattr(first, "n_features", None)
     return getattr(first, "n_features_in_", None) if own is None else own
+
+
+def known_width(estimator: Estimator) -> int:
+    """Return how many features a row of a detector or Pipeline has; refuse if it does not know."""
+    width = input_width(estimator)
+    if width is None:
+        raise InputError("how many features a row has is not known yet; fit it first.")
+    return int(width)
+
+
+def check_fitted(estimator: Estimator) -> None:
+    """Refuse a detector, or a Pipeline with a step, that is not fitted."""
+    for step in pipeline_steps(estimator):
+        try:
+            check_is_fitted(step)
+        except exceptions.NotFittedError:
+            what = type(step).__name__
+            raise NotFittedError(f"this {what} is not fitted yet; call fit first.") from None
 
 
 def input_head(estimator: Estimator) -> Head | None:

@@ -5,21 +5,18 @@ from __future__ import annotations
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
-from sklearn import exceptions
-from sklearn.utils.validation import check_is_fitted
 from spox import Tensor, Var, argument, build
 
 import typica
 from typica.detectors import (
     Estimator,
+    check_fitted,
     final_detector,
     input_head,
-    input_width,
-    pipeline_steps,
+    known_width,
     reads_logits,
 )
 from typica.errors import InputError
-from typica.estimator import NotFittedError
 from typica.export._image_input import Front
 from typica.export._metadata import metadata
 from typica.export._network import TracedRows
@@ -39,9 +36,9 @@ def detector_model(
     front: what makes features of images, where images go in.
     """
     detector = final_detector(estimator)
-    _check_fitted(estimator)
+    check_fitted(estimator)
     reference = Reference.of(detector, calibration_size)
-    width = _known_width(estimator)
+    width = known_width(estimator)
     inputs, rows = _features(width) if front is None else _images(front, estimator, width)
     head = input_head(estimator)
     if rows.logits is None and head is not None:
@@ -62,23 +59,6 @@ def detector_model(
     model.producer_name, model.producer_version = "typica", typica.__version__
     model.graph.name = detector.kind
     return model
-
-
-def _check_fitted(estimator: Estimator) -> None:
-    for step in pipeline_steps(estimator):
-        try:
-            check_is_fitted(step)
-        except exceptions.NotFittedError:
-            what = type(step).__name__
-            raise NotFittedError(f"this {what} is not fitted yet; call fit first.") from None
-
-
-def _known_width(estimator: Estimator) -> int:
-    """Return how many features a row of the graph to export has; refuse where that is not known."""
-    width = input_width(estimator)
-    if width is None:
-        raise InputError("how many features a row has is not known yet; fit it first.")
-    return int(width)
 
 
 def _traced(var: Var | None) -> Traced | None:
