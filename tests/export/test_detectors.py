@@ -17,7 +17,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import typica
 from typica import CTM, Energy, InputError, Mahalanobis
-from typica.export import to_onnx
+from typica.export import to_onnx, write_triton
 from typica.rectify import ASH, list_rectifiers
 
 DETECTORS = typica.list_detectors()
@@ -191,6 +191,15 @@ assert not {"typica", "torch", "onnx"} & set(sys.modules)
     assert done.returncode == 0, done.stderr
     expected = calibrated(CTM(), data).judge(rows_of(data)).typical.sum()
     assert int(done.stdout) == expected
+
+
+def test_an_entry_for_triton_is_a_folder(data, tmp_path):
+    taken = tmp_path / "taken"
+    taken.write_text("not a folder")
+    with pytest.raises(
+        InputError, match=r"taken: cannot make a folder there \(.*\); choose another"
+    ):
+        write_triton(to_onnx(calibrated(CTM(), data)), taken)
 
 
 @pytest.mark.parametrize("name", ["ctm", "knn", "ensemble", "lof"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from typica.checks import is_whole
 from typica.decide import origin_of
 from typica.detectors import Estimator, final_detector
-from typica.errors import InputError, argument, border, given
+from typica.errors import InputError, argument, border, given, listed
 from typica.extras import need
 from typica.files import atomic_path
 
@@ -58,10 +58,12 @@ def to_onnx(
     onnx = need("onnx", "onnx")
     need("spox", "onnx")
     final_detector(estimator)
-    if network is None and (uint8 or weights is not None):
+    asked = {"uint8": uint8, "trust": trust, "weights": weights, "transform": transform}
+    for_images = [argument(name) for name, value in asked.items() if not _is_left_out(value)]
+    if network is None and for_images:
         raise InputError(
             "without a network features go in, not images; name the network, "
-            f"or leave out {argument('uint8')} and {argument('weights')}."
+            f"or leave out {listed(for_images)}."
         )
     if calibration_size is not None and not (is_whole(calibration_size) and calibration_size >= 1):
         raise InputError(
@@ -88,3 +90,8 @@ def to_onnx(
         with atomic_path(path) as partial:
             partial.write_bytes(model.SerializeToString())
     return model
+
+
+def _is_left_out(value: Any) -> bool:
+    """Tell whether an option of a network was left as it is."""
+    return value is None or value is False

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from typica.errors import border
+from typica.errors import InputError, border
 from typica.export._describe import describe_onnx
 from typica.files import atomic_path
 
@@ -35,11 +35,17 @@ def write_triton(model: onnx.ModelProto, folder: str | Path, name: str | None = 
     folder: the entry, model_repository/ctm. name: of the model; the folder's own if None.
     """
     entry = Path(folder)
-    (entry / VERSION).mkdir(parents=True, exist_ok=True)
+    config = triton_config(model, name or entry.resolve().name)
+    try:
+        (entry / VERSION).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"{entry}: cannot make a folder there ({error.strerror}); choose another."
+        ) from None
     with atomic_path(entry / VERSION / "model.onnx") as file:
         file.write_bytes(model.SerializeToString())
     with atomic_path(entry / "config.pbtxt") as file:
-        file.write_text(triton_config(model, name or entry.resolve().name), encoding="utf-8")
+        file.write_text(config, encoding="utf-8")
     return entry
 
 
