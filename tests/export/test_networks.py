@@ -14,7 +14,7 @@ from helpers.networks import CNN, ViT
 from typica import CTM, Energy, Head, InputError
 from typica.data import Preprocessing
 from typica.export import to_onnx
-from typica.nets import open_model
+from typica.nets import Reopened, open_model
 
 SIZE = Preprocessing(16, 16, mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.2))
 
@@ -169,9 +169,11 @@ def test_a_network_that_takes_the_number_of_images_for_a_constant():
     [
         ({"uint8": True}, "without a network features go in"),
         ({"weights": "net.pth"}, "without a network features go in"),
+        ({"transform": SIZE}, "name the network, or leave out transform"),
+        ({"trust": True, "transform": {}}, "name the network, or leave out trust, transform"),
         ({"network": "absent.onnx"}, "there is no such file"),
     ],
-    ids=["uint8", "weights", "absent"],
+    ids=["uint8", "weights", "transform", "trust", "absent"],
 )
 def test_what_cannot_go_together(options, message, network):
     with pytest.raises(InputError, match=message):
@@ -189,6 +191,55 @@ def test_a_network_that_does_not_fit(network):
     with pytest.raises(InputError, match="does not resize by lanczos"):
         lanczos = Preprocessing(16, 16, interpolation="lanczos")
         to_onnx(fitted(opened), opened, transform=lanczos, uint8=True)
+
+
+def test_a_network_that_is_open_is_the_one_of_the_detector(network):
+    opened = open_model(network)
+    detector = fitted(opened)
+    detector.origin_ = opened.origin(SIZE)
+    own = to_onnx(detector, opened)
+    facts = {entry.key: entry.value for entry in own.metadata_props}
+    assert json.loads(facts["transform"]) == SIZE.to_dict()
+    # What the network says of its own images is not what the detector has learnt from.
+    elsewhere = opened._replace(transform=Preprocessing(32, 32))
+    assert to_onnx(detector, elsewhere).graph == own.graph
+    assert to_onnx(detector, Reopened(opened, Preprocessing(32, 32))).graph == own.graph
+    with pytest.raises(InputError, match="the network is open, and has its weights; leave"):
+        to_onnx(detector, opened, weights="net.pth")
+
+
+@pytest.mark.parametrize(("key", "how"), [("weights", {}), ("reduce", {"reduce": "max"})])
+def test_another_network_that_is_open_is_refused(key, how, network):
+    detector = fitted(open_model(network))
+    detector.origin_ = open_model(network).origin(SIZE)
+    torch.manual_seed(1)
+    other = CNN().eval() if key == "weights" else network
+    opened = open_model(other, **how)._replace(transform=SIZE)
+    for given in (opened, Reopened(opened, SIZE)):
+        with pytest.raises(InputError, match=f"the network differs in its {key} from the one"):
+            to_onnx(detector, given)
+
+
+def test_a_file_that_takes_a_fixed_number_of_images(network, tmp_path):
+    path = tmp_path / "one.onnx"
+    with pytest.warns(DeprecationWarning):
+        torch.onnx.export(network, (torch.from_numpy(noise(1)),), path, dynamo=False)
+    with pytest.raises(InputError, match="takes images exactly 1 at a time; write it to ONNX with"):
+        to_onnx(fitted(open_model(network)), path, transform=SIZE)
+
+
+def test_pixels_that_do_not_come_out_in_one_size(network, file):
+    detector = fitted(open_model(network))
+    with pytest.raises(InputError, match="come out in different sizes, as one side alone is"):
+        to_onnx(detector, file, transform=Preprocessing(16), uint8=True)
+    as_they_are = to_onnx(detector, file, transform=Preprocessing(None), uint8=True)
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 16, 16, 3), dtype=np.uint8)
+    images = torch.from_numpy(Preprocessing(None)(pixels))
+    rows = open_model(network).extractor(images).features.numpy()
+    found = outputs(as_they_are, pixels)
+    np.testing.assert_allclose(found["score"], detector.score_samples(rows), atol=1e-5)
+    with pytest.raises(Exception, match="invalid dimensions for input"):  # of ONNX Runtime's own
+        outputs(as_they_are, pixels.reshape(3, 8, 32, 3))
 
 
 def test_the_head_of_the_detector_gives_logits_where_the_network_has_none(network):

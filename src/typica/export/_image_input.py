@@ -29,10 +29,15 @@ class Front(NamedTuple):
     def __call__(self) -> tuple[Var, TracedRows]:
         """Return the input of the graph, and what the network makes of it."""
         if self.uint8 and self.transform is not None:
-            pixels = argument(Tensor(np.uint8, ("N", "height", "width", 3)))
+            pixels = argument(Tensor(np.uint8, ("N", *self._sides(self.transform), 3)))
             return pixels, self.network(prepared(pixels, self.transform, self.network.shape).var)
         images = argument(Tensor(self.network.dtype, ("N", *self.network.shape)))
         return images, self.network(images)
+
+    def _sides(self, transform: Preprocessing) -> tuple[int | str, ...]:
+        """Return the height and the width of pixels: any, or the network's if none are resized."""
+        as_they_are = transform.resize is None and transform.crop is None
+        return self.network.shape[1:] if as_they_are else ("height", "width")
 
 
 def front_of(
@@ -53,6 +58,11 @@ def front_of(
             "or fit the detector on a bank that knows."
         )
     shape = None if transform is None else transform.shape
+    if uint8 and transform is not None and transform.resize is not None and None in transform.shape:
+        raise InputError(
+            "its images come out in different sizes, as one side alone is resized; give transform "
+            "a crop, or resize to (height, width)."
+        )
     facts = {"model": opened.identity.model, "weights": opened.identity.weights}
     if transform is not None:
         facts["transform"] = json.dumps(transform.to_dict())
@@ -79,12 +89,30 @@ def _exported_preprocessing(
 def _opened(
     network: Any, origin: Origin | None, weights: Any, trust: bool
 ) -> tuple[Opened, Preprocessing | None]:
-    if isinstance(network, Reopened):
-        return network.opened, network.transform
-    if isinstance(network, Opened):
-        return network, network.transform
+    if isinstance(network, Opened | Reopened):
+        return _open_already(network, origin, weights)
     if origin is not None:
         found = reopen(origin, model=network, weights=weights, trust=trust)
         return found.opened, found.transform
     opened = open_model(network, weights, trust=trust)
     return opened, opened.transform
+
+
+def _open_already(
+    network: Opened | Reopened, origin: Origin | None, weights: Any
+) -> tuple[Opened, Preprocessing | None]:
+    """Return a network that is open, with its preprocessing; refuse one of another origin."""
+    if weights is not None:
+        raise InputError("the network is open, and has its weights; leave weights out.")
+    opened = network.opened if isinstance(network, Reopened) else network
+    if origin is None:
+        return opened, network.transform
+    known = Preprocessing.from_dict(origin.transform)
+    found = opened.origin(known)
+    for key in ("weights", "code", "layer", "head", "reduce"):
+        if getattr(found, key) != getattr(origin, key):
+            raise InputError(
+                f"the network differs in its {key} from the one that the detector was fitted for; "
+                "pass that one, as reopen opens it."
+            )
+    return opened, known

@@ -139,17 +139,23 @@ def _of_file(extractor: OnnxExtractor, shape: tuple[int | None, ...] | None) -> 
         raise InputError(
             "reduce is a function, which no graph has; pass mean, max, flatten or cls."
         )
+    fixed = extractor.sizes[1]
+    if fixed is not None:
+        raise InputError(
+            f"the network takes images exactly {fixed} at a time; "
+            "write it to ONNX with a dynamic batch size."
+        )
     program = extractor.program
     size = _stated_shape(extractor, shape)
     dtype = np.uint8 if extractor.takes_bytes else np.float32
     outputs = extractor.sources
     names = list(dict.fromkeys(tensor for tensor, _ in outputs.values()))
-    example = extractor.prepared(np.zeros((extractor.sizes[0], *size), dtype=dtype))
+    example = extractor.prepared(np.zeros((1, *size), dtype=dtype))
     runtime = session(program, 1)
     extractor(example)  # which says what is wrong with images of that shape
     arrays = dict(zip(names, runtime.run(names, {extractor.input: example}), strict=True))
     model = _pruned(_loaded(program), names)
-    _declare(model, arrays, fixed=extractor.sizes[1])
+    _declare(model, arrays)
     return Network(model, outputs, size, example.dtype, extractor.reduce)
 
 
@@ -204,12 +210,12 @@ def _tensors_read(node: Any) -> set[str]:
     return names
 
 
-def _declare(model: onnx.ModelProto, arrays: dict[str, AnyArray], fixed: int | None = None) -> None:
+def _declare(model: onnx.ModelProto, arrays: dict[str, AnyArray]) -> None:
     """Say of which type and shape the outputs are, as a run has shown."""
     del model.graph.output[:]
     for name, array in arrays.items():
         kind = helper.np_dtype_to_tensor_dtype(array.dtype)
-        shape = [fixed or "N", *array.shape[1:]]
+        shape = ["N", *array.shape[1:]]
         model.graph.output.append(helper.make_tensor_value_info(name, kind, shape))
 
 

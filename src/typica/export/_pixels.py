@@ -28,7 +28,7 @@ def prepared(pixels: Var, transform: Preprocessing, shape: tuple[int, ...]) -> T
         images = _resized(images, transform)
     if transform.crop is not None:
         images = _cropped(images, transform.crop)
-    images = xp.reshape(images, (-1, *shape))  # a size that the graph knows
+    images = xp.reshape(images, (0, *shape))  # a size that the graph knows; 0 is their number
     mean, std = (
         Traced.constant(np.reshape(values, (-1, 1, 1)), np.float32)
         for values in (transform.mean, transform.std)
