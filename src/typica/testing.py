@@ -106,6 +106,12 @@ def check_detector(detector: Detector) -> None:
             raise AssertionError(f"{type(detector).__name__}, {what}: {error}") from error
 
 
+def _require(holds: Any, otherwise: str) -> None:
+    """Raise AssertionError unless something holds, with `python -O` too; otherwise: what is."""
+    if not holds:
+        raise AssertionError(otherwise)
+
+
 # The checks, one promise each
 
 
@@ -113,7 +119,7 @@ def tags_are_complete(case: Case) -> None:
     """Say what it costs and where it comes from."""
     tags = case.make().tags
     for name in ("reference", "score_cost", "memory", "fit_cost"):
-        assert getattr(tags, name), f"tags.{name} is empty"
+        _require(getattr(tags, name), f"tags.{name} is empty")
 
 
 def higher_is_typical(case: Case) -> None:
@@ -121,7 +127,7 @@ def higher_is_typical(case: Case) -> None:
     detector = case.fitted()
     known, strange = map(detector.score_samples, (case.data.test, case.data.ood))
     reached = evaluate(known, strange).auroc
-    assert reached > BETTER_THAN, f"AUROC {reached:.3f} on easy data"
+    _require(reached > BETTER_THAN, f"AUROC {reached:.3f} on easy data")
 
 
 def dtype_is_kept(case: Case) -> None:
@@ -129,7 +135,9 @@ def dtype_is_kept(case: Case) -> None:
     detector = case.fitted()
     for dtype in (np.float32, np.float64):
         scores = detector.score_samples(case.data.test.astype(dtype))
-        assert scores.dtype == dtype and scores.shape == (len(case.data.test),)
+        wanted, found = np.dtype(dtype).name, f"{scores.dtype} {scores.shape}"
+        same = scores.dtype == dtype and scores.shape == (len(case.data.test),)
+        _require(same, f"scores of {len(case.data.test)} rows in {wanted} are {found}")
 
 
 def batches_do_not_matter(case: Case) -> None:
@@ -150,7 +158,7 @@ def tensors_are_scored_as_arrays_are(case: Case) -> None:
     for dtype in (np.float32, np.float64):
         test = case.data.test.astype(dtype)
         scores = detector.score_samples(torch.asarray(test))
-        assert isinstance(scores, torch.Tensor)
+        _require(isinstance(scores, torch.Tensor), f"scores of a tensor are {type(scores)}")
         case.assert_close(scores, detector.score_samples(test), dtype)
 
 
@@ -173,7 +181,8 @@ def decision_is_score_minus_threshold(case: Case) -> None:
     assert_array_equal(
         detector.predict(case.data.test), np.where(scores >= detector.offset_, 1, -1)
     )
-    assert detector.predict(case.data.test).dtype == np.int64
+    dtype = detector.predict(case.data.test).dtype
+    _require(dtype == np.int64, f"predict returns {dtype}, not int64")
 
 
 def calibration_sets_the_kth_smallest_score(case: Case) -> None:
@@ -181,8 +190,11 @@ def calibration_sets_the_kth_smallest_score(case: Case) -> None:
     held_out = case.data.held_out
     detector = case.fitted().calibrate(held_out, tpr=0.9)
     k = (len(held_out) + 1) // 10
-    assert detector.offset_ == np.sort(detector.score_samples(held_out))[k - 1]
-    assert detector.calibration_.k == k and detector.calibration_.n == len(held_out)
+    wanted = np.sort(detector.score_samples(held_out))[k - 1]
+    _require(detector.offset_ == wanted, f"the threshold is {detector.offset_}, not {wanted}")
+    kept = detector.calibration_
+    same = kept.k == k and kept.n == len(held_out)
+    _require(same, f"k={kept.k} of n={kept.n} scores, not {k} of {len(held_out)}")
 
 
 def a_saved_detector_is_the_same(case: Case) -> None:
@@ -194,25 +206,31 @@ def a_saved_detector_is_the_same(case: Case) -> None:
         path = Path(folder, "detector.safetensors")
         detector.save(path)
         loaded = store.load(path)
-    assert type(loaded) is type(detector)
+    _require(type(loaded) is type(detector), f"its file holds a {type(loaded).__name__}")
     assert_array_equal(loaded.score_samples(case.data.test), detector.score_samples(case.data.test))
     assert_array_equal(loaded.predict(case.data.ood), detector.predict(case.data.ood))
-    assert str(loaded.get_params()) == str(detector.get_params())
+    _require_same_params(loaded, detector)
 
 
 def a_clone_is_unfitted(case: Case) -> None:
     """Keep its parameters in a clone, and nothing that it has learnt."""
     detector = case.fitted().calibrate(case.data.held_out)
     fresh = clone(detector)
-    assert not hasattr(fresh, "offset_")
-    assert str(fresh.get_params()) == str(detector.get_params())
+    _require(not hasattr(fresh, "offset_"), "a clone has the threshold of its original")
+    _require_same_params(fresh, detector)
+
+
+def _require_same_params(other: Detector, detector: Detector) -> None:
+    found, wanted = other.get_params(), detector.get_params()
+    _require(str(found) == str(wanted), f"its parameters are {found}, not {wanted}")
 
 
 def parts_merge_into_the_whole(case: Case) -> None:
     """Learn from parts, merged or one after the other, what it learns from all."""
     train, labels, test = case.data.train, case.data.labels, case.data.test
     if not case.make().tags.mergeable:
-        assert not hasattr(case.make(), "merge") and not hasattr(case.make(), "partial_fit")
+        for name in ("merge", "partial_fit"):
+            _require(not hasattr(case.make(), name), f"it has {name}, and tags.mergeable is False")
         return
     wanted = case.fitted().score_samples(test)
     parts = [case.make().partial_fit(train[i::3], labels[i::3]) for i in range(3)]
@@ -237,9 +255,9 @@ def a_fit_forgets_an_earlier_one(case: Case) -> None:
 def use_before_fit_is_refused(case: Case) -> None:
     """Say that it has not learnt, or has no threshold yet."""
     detector = case.make()
-    _assert_refused(NotFittedError, detector.predict, case.data.test)
+    _message_of(NotFittedError, detector.predict, case.data.test, "it predicts before fit")
     if detector.tags.needs_fit:
-        _assert_refused(NotFittedError, detector.score_samples, case.data.test)
+        _message_of(NotFittedError, detector.score_samples, case.data.test, "it scores before fit")
 
 
 def bad_rows_are_refused(case: Case) -> None:
@@ -247,11 +265,11 @@ def bad_rows_are_refused(case: Case) -> None:
     detector = case.fitted()
     bad = case.data.test.copy()
     bad[BAD_ROW, 3] = np.nan
-    message = _assert_refused(InputError, detector.score_samples, bad)
-    assert f"row {BAD_ROW}" in message, f"{message!r} does not name row {BAD_ROW}"
-    _assert_refused(InputError, detector.score_samples, case.data.test[:, :3])
-    _assert_refused(InputError, detector.score_samples, case.data.test[:0])
-    _assert_refused(InputError, detector.score_samples, case.data.test[0])
+    message = _message_of(InputError, detector.score_samples, bad, "a row with NaN was scored")
+    _require(f"row {BAD_ROW}" in message, f"{message!r} does not name row {BAD_ROW}")
+    for rows in (case.data.test[:, :3], case.data.test[:0], case.data.test[0]):
+        otherwise = f"rows of shape {rows.shape} were scored after a fit on {bad.shape[1]} features"
+        _message_of(InputError, detector.score_samples, rows, otherwise)
 
 
 def explanations_agree_with_scores(case: Case) -> None:
@@ -262,16 +280,19 @@ def explanations_agree_with_scores(case: Case) -> None:
     scores = [answer.score for answer in answers]
     assert_allclose(scores, detector.score_samples(rows), rtol=1e-12)
     verdicts = [1 if answer.typical else -1 for answer in answers]
-    assert verdicts == detector.predict(rows).tolist()
+    predicted = detector.predict(rows).tolist()
+    _require(verdicts == predicted, f"explained as {verdicts}, predicted as {predicted}")
 
 
-def _assert_refused(kind: type[Exception], call: Callable[[Any], Any], rows: AnyArray) -> str:
-    """Return the message of the error that a call must raise."""
+def _message_of(
+    kind: type[Exception], call: Callable[[Any], Any], rows: AnyArray, otherwise: str
+) -> str:
+    """Return the message of the error that a call must raise; otherwise: what it does if not."""
     try:
         call(rows)
     except kind as error:
         return str(error)
-    raise AssertionError(f"rows of shape {rows.shape} were taken without a word")
+    raise AssertionError(otherwise)
 
 
 CHECKS: tuple[Check, ...] = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -130,6 +131,17 @@ class Silent(typica.CTM):
         return super().score_samples(np.nan_to_num(np.asarray(X)))
 
 
+class Early(typica.CTM):
+    """CTM that takes everything for typical until it is fitted."""
+
+    kind = "ctm"
+    tags = replace(typica.CTM.tags, saveable=False)
+
+    def predict(self, X):
+        fitted = hasattr(self, "moments_")
+        return super().predict(X) if fitted else np.ones(len(X), dtype=np.int64)
+
+
 class Vague(typica.CTM):
     """CTM that does not say what it costs."""
 
@@ -141,15 +153,28 @@ class Vague(typica.CTM):
     ("broken", "promise"),
     [
         (Upside, "higher is typical"),
-        (Wide, "dtype is kept"),
-        (Silent, "tensors are scored as arrays are"),
-        (Vague, "tags are complete"),
+        (Wide, "dtype is kept: scores of 120 rows in float32 are float64"),
+        (Silent, "tensors are scored as arrays are: scores of a tensor are <class 'numpy"),
+        (Vague, "tags are complete: tags.score_cost is empty"),
+        (Early, "use before fit is refused: it predicts before fit"),
     ],
 )
 def test_a_broken_promise_is_named(broken, promise):
     pytest.importorskip("torch")
-    with pytest.raises(AssertionError, match=f"{broken.__name__}, {promise}: "):
+    with pytest.raises(AssertionError, match=f"{broken.__name__}, {promise}"):
         check_detector(broken())
+
+
+def test_a_broken_promise_is_named_where_asserts_are_left_out():
+    code = (
+        "import numpy, typica; from typica.testing import check_detector\n"
+        "class Wide(typica.CTM):\n"
+        "    def score_samples(self, X):\n"
+        "        return super().score_samples(X).astype(numpy.float64)\n"
+        "check_detector(Wide())"
+    )
+    ended = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, check=False)
+    assert b"AssertionError: Wide, dtype is kept: scores of 120 rows" in ended.stderr
 
 
 def test_the_guide_names_the_entry_points_that_are_looked_for():
