@@ -186,7 +186,7 @@ def _given_labels(labels: Any, columns: set[str]) -> AnyArray | None:
     if labels is None:
         return None
     if not isinstance(labels, str | os.PathLike):
-        if np.ndim(labels) != 1:
+        if np.ndim(labels) == 0:
             raise InputError(f"{given('labels', labels)}: pass a column, or one label per row.")
         return as_labels(labels)
     if str(labels) in columns or not Path(labels).is_file():
