@@ -61,9 +61,8 @@ class Shards:
         ):
             for batch in verdicts:
                 writer.write_batch(batch)
-            if hasattr(writer, "add_key_value_metadata"):  # since pyarrow 17
-                counts = {"n": verdicts.n, "rejected": verdicts.rejected}
-                writer.add_key_value_metadata({_COUNTS: json.dumps(counts)})
+            counts = {"n": verdicts.n, "rejected": verdicts.rejected}
+            writer.add_key_value_metadata({_COUNTS: json.dumps(counts)})
 
     def counts(self, number: int, rows: int | None) -> Counts:
         """Return how many rows of a part were judged, and how many of them are atypical.
