@@ -144,12 +144,24 @@ def _npz(path: Path) -> Kind | None:
 
 def _kind_by_arrays(names: Iterable[str]) -> Kind | None:
     """Tell what a file is by the names of the arrays in it."""
-    known = {name.rpartition(".")[2] for name in names}
+    there = list(names)
+    known = {name.rpartition(".")[2] for name in there}
     if "images" in known:
         return Kind.IMAGES
     if "weight" in known:
-        return Kind.HEAD if known <= {"weight", "bias", "classes"} else Kind.WEIGHTS
+        one_layer = known <= {"weight", "bias", "classes"} and len(layers_named(there)) == 1
+        return Kind.HEAD if one_layer else Kind.WEIGHTS
     return Kind.FEATURES if "features" in known else None
+
+
+def layers_named(names: Iterable[str]) -> list[str]:
+    """Return the layers whose weight or bias is among the arrays of a file; '' has no name.
+
+    >>> layers_named(["fc.weight", "fc.bias", "hidden.weight", "classes"]), layers_named(["weight"])
+    (['fc', 'hidden'], [''])
+    """
+    parts = [name.rpartition(".") for name in names]
+    return sorted({layer for layer, _, array in parts if array in ("weight", "bias")})
 
 
 def _safetensors(path: Path) -> Kind | None:

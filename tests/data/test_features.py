@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from typica.data import (
 from typica.data._feature_csv import check_widths, csv_labels, read_csv, split_header
 from typica.data._feature_table import label_name
 from typica.errors import FormatError, InputError
+from typica.kinds import kind_of
 
 ROWS = np.array([[1.0, -2.5], [3.0, 4.0], [0.125, 1e9]])
 LABELS = np.array([2, 0, 2])
@@ -202,6 +204,30 @@ def test_a_head_of_files_and_banks(tmp_path):
         read_head(tmp_path / "absent.npz")
     with pytest.raises(InputError, match=r"a\.pt: the ending '\.pt' is unknown"):
         read_head(tmp_path / "a.pt")
+
+
+@pytest.mark.parametrize(
+    ("others", "layers"),
+    [
+        ({"hidden.weight": np.ones((2, 2)), "hidden.bias": np.ones(2)}, "'fc', 'hidden'"),
+        ({"a.weight": np.ones((3, 2))}, "'a', 'fc'"),
+        ({"q.bias": np.zeros(3)}, "'fc', 'q'"),
+        ({"weight": np.ones((3, 2))}, "'', 'fc'"),
+    ],
+)
+def test_a_head_is_of_one_layer(tmp_path, others, layers):
+    arrays = {"fc.weight": np.ones((3, 2)), "fc.bias": np.ones(3)}
+    classes = {"classes": np.arange(3)}
+    save_file({**arrays, **classes}, tmp_path / "one.safetensors")
+    assert len(read_head(tmp_path / "one.safetensors").classes) == 3
+    assert kind_of(tmp_path / "one.safetensors") == "holds a head"
+    save_file({**arrays, **others}, tmp_path / "two.safetensors")
+    np.savez(tmp_path / "two.npz", **arrays, **others)
+    for name in ("two.safetensors", "two.npz"):
+        message = f"{name}: holds the weights of several layers ({layers}); write the head's weight"
+        with pytest.raises(FormatError, match=re.escape(message)):
+            read_head(tmp_path / name)
+        assert kind_of(tmp_path / name) == "holds a network's weights"
 
 
 def test_a_banks_class_names_are_the_heads_where_there_are_as_many(tmp_path):

@@ -31,10 +31,10 @@ from typica.data._feature_arrays import ARRAY_READERS, features_among, labels_am
 from typica.data._feature_csv import read_csv, read_csv_labels, read_label_lines
 from typica.data._feature_parquet import parquet_columns, read_parquet
 from typica.data._feature_table import Features, no_column
-from typica.errors import FormatError, InputError, about
+from typica.errors import FormatError, InputError, about, listed
 from typica.files import existing, reading
 from typica.head import Head
-from typica.kinds import STORED, Kind, check_kind, kind_of, wrong_kind
+from typica.kinds import STORED, Kind, check_kind, kind_of, layers_named, wrong_kind
 from typica.labels import class_names
 from typica.origin import Origin
 
@@ -159,6 +159,12 @@ def _head_of_file(path: Path) -> Head:
     _check_readable(path, Kind.HEAD, "a head")
     found = read_arrays(path) if path.suffix.lower() in ARRAY_READERS else {}
     arrays = {name.rpartition(".")[2]: array for name, array in found.items()}
+    layers = layers_named(found)
+    if len(layers) > 1:
+        raise FormatError(
+            f"{path}: holds the weights of several layers ({listed(layers, quoted=True)}); "
+            "write the head's weight and bias to a file of their own."
+        )
     if "weight" not in arrays:
         check_kind(path, Kind.HEAD, "a head", "pass weight (classes, features) and maybe bias")
         raise FormatError(
