@@ -16,6 +16,7 @@ from helpers.data import Data
 from helpers.shell import run
 
 import typica
+from typica.data import read_arriving
 
 TYPICA = (sys.executable, "-c", "from typica.cli import main; main()")
 
@@ -38,6 +39,14 @@ def detector(folder: Path) -> typica.CTM:
 def feed(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
     stream = io.TextIOWrapper(io.BufferedReader(io.BytesIO(content)))
     monkeypatch.setattr("sys.stdin", stream)
+
+
+def npy_header(rows: int) -> bytes:
+    """Return the beginning of an .npy file of so many rows, none of which follows."""
+    file = io.BytesIO()
+    header = {"descr": "<f8", "fortran_order": False, "shape": (rows, 2)}
+    np.lib.format.write_array_header_1_0(file, header)
+    return file.getvalue()
 
 
 def lines(scores) -> bytes:
@@ -159,13 +168,24 @@ def test_features_on_standard_input(folder, data: Data, capsys, monkeypatch, for
         (b"[1, 2]\n{}\n", "standard input: row 1: '{}' holds no features; write a list of"),
         (b"[1, 2]\n[1]\n", "standard input: rows of 1 and of 2 numbers; fix them."),
         (b"1,2\n1\n", "standard input: row 1 has 1 fields instead of 2; fix it."),
-        (b"1,2\n1,a\n", "standard input: could not convert string to float: 'a'"),
+        (b"1,2\n1,a\n", "standard input: row 1: could not convert string to float: 'a'"),
+        (b",x\n0,1\n", "standard input: column 0 has no name, maybe it is the index of pandas"),
+        (b"[1" + b"0" * 400 + b"]\n", "standard input: row 0: '[1000"),
+        (b"[" * 100_000 + b"\n", "standard input: row 0: '[[[["),
+        (npy_header(10**13), "standard input: not a whole .npy file, or larger than the memory"),
+        (npy_header(10**30), "standard input: not a whole .npy file"),
         (b"\xff\n", "not a text in UTF-8"),
     ],
 )
 def test_what_is_wrong_with_standard_input(folder, capsys, monkeypatch, content, message):
     feed(monkeypatch, content)
     assert message in run(capsys, "score", "ctm.safetensors", "-", "-o", "-", code=2)
+
+
+@pytest.mark.parametrize("text", ["1,2\n3,4", "[1, 2]\n[3, 4]", "x,y\n1,2\n3,4", "\n1,2\n3,4"])
+def test_a_mark_at_the_beginning_costs_no_row(text):
+    stream = io.BufferedReader(io.BytesIO(text.encode("utf-8-sig")))
+    assert np.concatenate(list(read_arriving(stream))).tolist() == [[1, 2], [3, 4]]
 
 
 def test_standard_streams_are_taken_once(folder, capsys):

@@ -154,8 +154,37 @@ def test_labels_in_plain_text_are_whole_lines(tmp_path):
 
 def test_a_first_row_with_an_empty_cell_is_not_lost(tmp_path):
     (tmp_path / "a.csv").write_text("1,,3\n4,5,6\n")
-    with pytest.raises(FormatError, match=r"a\.csv: could not convert string to float: ''"):
+    with pytest.raises(FormatError, match=r"a\.csv: row 0: could not convert string to float: ''"):
         read_features(tmp_path / "a.csv")
+
+
+def test_the_index_of_pandas_is_not_a_feature(tmp_path):
+    (tmp_path / "a.csv").write_text(",x,label\n7,1.5,cat\n3,2.5,dog\n")
+    with pytest.raises(FormatError, match=r"a\.csv: column 0 has no name, .* with index=False"):
+        read_features(tmp_path / "a.csv")
+    assert read_labels(tmp_path / "a.csv").tolist() == ["cat", "dog"]
+    table = {"x": [1.5, 2.5], "__index_level_0__": [7, 3], "__index_level_x": [0.0, 1.0]}
+    pq.write_table(pa.table(table), tmp_path / "a.parquet")
+    found = read_features(tmp_path / "a.parquet")
+    assert found.features.tolist() == [[1.5, 0.0], [2.5, 1.0]]
+    grouped = read_features(tmp_path / "a.parquet", groups="__index_level_0__")
+    assert grouped.groups.tolist() == [7, 3]
+
+
+def test_labels_of_some_rows_are_refused_and_those_of_none_are_none(tmp_path):
+    (tmp_path / "some.csv").write_text("x,label\n1,cat\n2, \n3,\n")
+    for read in (read_features, read_labels):
+        with pytest.raises(
+            FormatError, match=r"some\.csv: 2 rows have no label; write one per row"
+        ):
+            read(tmp_path / "some.csv")
+    with pytest.raises(FormatError, match="1 rows have no label"):
+        (tmp_path / "groups.csv").write_text("x,site\n1,\n2,north\n")
+        read_features(tmp_path / "groups.csv", groups="site")
+    (tmp_path / "none.csv").write_text("x,label\n1,\n2,\n")
+    assert read_features(tmp_path / "none.csv").labels is None
+    with pytest.raises(FormatError, match=r"none\.csv: holds no labels"):
+        read_labels(tmp_path / "none.csv")
 
 
 def test_features_without_labels_are_said(tmp_path):

@@ -27,19 +27,31 @@ def read_csv(path: Path, groups: str | None = None) -> Features:
     """
     header, rows = split_header(read_lines(path))
     check_widths(rows, len(header), path)
+    check_names(header, path)
     if groups is not None and groups not in header:
         raise no_column(path, groups, header)
-    named = None if groups is None else _taken_out(groups, header, rows)
+    named = None if groups is None else _taken_out(groups, header, rows, path)
     label = label_name(header)
-    labels = None if label is None else _taken_out(label, header, rows)
+    labels = None if label is None else _taken_out(label, header, rows, path)
     return Features(numbers(rows, path), labels, groups=named)
 
 
-def _taken_out(name: str, header: list[str], rows: Sequence[Row]) -> AnyArray:
-    """Return the column of this name, which the rows then lack."""
+def _taken_out(name: str, header: list[str], rows: Sequence[Row], path: Path) -> AnyArray | None:
+    """Return the column of this name, which the rows then lack; None where it is empty."""
     column = header.index(name)
     del header[column]
-    return csv_labels([plain_cell(row.pop(column).strip()) for row in rows])
+    return _column_of_labels([row.pop(column) for row in rows], path)
+
+
+def _column_of_labels(fields: Sequence[str], path: Path) -> AnyArray | None:
+    """Return labels, or groups; None where there are none. A gap would be a class of its own."""
+    texts = [plain_cell(field.strip()) for field in fields]
+    missing = texts.count("")
+    if not missing:
+        return csv_labels(texts)
+    if missing == len(texts):
+        return None
+    raise FormatError(f"{path}: {missing} rows have no label; write one per row, or none at all.")
 
 
 def read_csv_labels(path: Path) -> AnyArray | None:
@@ -53,7 +65,7 @@ def read_csv_labels(path: Path) -> AnyArray | None:
     if label is None:
         return None
     column = header.index(label)
-    return csv_labels([plain_cell(row[column].strip()) for row in rows])
+    return _column_of_labels([row[column] for row in rows], path)
 
 
 def read_label_lines(path: Path) -> AnyArray:
@@ -103,12 +115,29 @@ def check_widths(rows: Sequence[Row], width: int, path: Path, first: int = 0) ->
             raise FormatError(f"{path}: row {i} has {len(row)} fields instead of {width}; fix it.")
 
 
-def numbers(rows: Sequence[Row], path: Path) -> NDArray[np.float64]:
-    """Return rows of texts as a matrix."""
-    try:
-        return np.array([list(map(float, row)) for row in rows], dtype=np.float64)
-    except ValueError as error:
-        raise FormatError(f"{path}: {error}; all columns but 'label' must be numbers.") from None
+def check_names(header: Sequence[str], path: Path) -> None:
+    """Raise at a column without a name: as a feature, the numbers of rows would outweigh others."""
+    if "" in header:
+        raise FormatError(
+            f"{path}: column {header.index('')} has no name, maybe it is the index of pandas; "
+            "write the table with index=False, or name the column."
+        )
+
+
+def numbers(rows: Sequence[Row], path: Path, first: int = 0) -> NDArray[np.float64]:
+    """Return rows of texts as a matrix.
+
+    first: the number of the first row.
+    """
+    matrix = []
+    for i, row in enumerate(rows, first):
+        try:
+            matrix.append(list(map(float, row)))
+        except ValueError as error:
+            raise FormatError(
+                f"{path}: row {i}: {error}; all columns but 'label' must be numbers."
+            ) from None
+    return np.array(matrix, dtype=np.float64)
 
 
 def _is_number(text: str) -> bool:

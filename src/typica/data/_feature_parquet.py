@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from typica.data._feature_table import Features, label_name, no_column
 from typica.errors import FormatError
 from typica.extras import need
 from typica.files import reading
+
+_INDEX = re.compile(r"__index_level_\d+__")  # how pandas calls an index that has no name
 
 
 def read_parquet(path: Path, groups: str | None = None, *, of_bank: bool = False) -> Features:
@@ -74,7 +77,8 @@ def _matrix(column: Any, name: str, path: Path) -> AnyArray:
 
 def _numeric(columns: dict[str, Any], path: Path) -> AnyArray:
     """Return the numeric columns of a .parquet file, one per feature, as a matrix."""
-    arrays = [column.to_numpy(zero_copy_only=False) for column in columns.values()]
+    features = [column for name, column in columns.items() if not _INDEX.fullmatch(name)]
+    arrays = [column.to_numpy(zero_copy_only=False) for column in features]
     if not arrays or any(array.dtype.kind not in "fiub" for array in arrays):
         raise FormatError(
             f"{path}: needs a list column 'features', or numeric columns and maybe a 'label'."

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
-from typica.data._feature_csv import check_widths, numbers, split_header
+from typica.data._feature_csv import check_names, check_widths, numbers, split_header
 from typica.data._feature_table import Features, label_name
 from typica.errors import FormatError, InputError, about
 from typica.files import file_lines, reading
@@ -46,11 +46,9 @@ def read_arriving(stream: io.BufferedReader) -> Iterator[AnyArray]:
 
 
 def _read_npy(stream: io.BufferedReader) -> AnyArray:
-    try:
+    with reading(NAME, "not a whole .npy file"):
         array: AnyArray = np.load(io.BytesIO(stream.read()), allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise FormatError(f"{NAME}: not a whole .npy file ({error}); write it again.") from None
-    return array
+        return array
 
 
 def _read_text(stream: io.BufferedReader) -> Iterator[NDArray[np.float64]]:
@@ -63,8 +61,12 @@ def _read_text(stream: io.BufferedReader) -> Iterator[NDArray[np.float64]]:
 
 
 def _filled_lines(lines: list[str]) -> list[str]:
-    """Return those lines of features on standard input that are not empty, stripped."""
-    return [line.strip() for line in lines if line.strip()]
+    """Return those lines of features on standard input that are not empty, stripped.
+
+    Windows begins a text in UTF-8 with a mark, which would make a name of the first number.
+    """
+    stripped = [line.removeprefix("\ufeff").strip() for line in lines]
+    return [line for line in stripped if line]
 
 
 def _read_csv(blocks: Iterable[list[str]]) -> Iterator[NDArray[np.float64]]:
@@ -75,14 +77,15 @@ def _read_csv(blocks: Iterable[list[str]]) -> Iterator[NDArray[np.float64]]:
             rows = list(csv.reader(lines))
         if header is None:
             header, rows = split_header(rows)
+            check_names(header, NAME)
         check_widths(rows, len(header), NAME, first=seen)
-        seen += len(rows)
         label = label_name(header)
         if label is not None:
             column = header.index(label)
             rows = [row[:column] + row[column + 1 :] for row in rows]
         if rows:
-            yield numbers(rows, NAME)
+            yield numbers(rows, NAME, first=seen)
+        seen += len(rows)
 
 
 def _read_json(blocks: Iterable[list[str]]) -> Iterator[NDArray[np.float64]]:
@@ -102,7 +105,7 @@ def _json_row(line: str) -> NDArray[np.float64]:
         if isinstance(found, dict):
             found = found["features"]
         row = np.array(found, dtype=np.float64)
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         row = np.empty(0)
     if row.ndim != 1 or not row.size:
         raise FormatError(
