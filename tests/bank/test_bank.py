@@ -167,11 +167,17 @@ def test_labels_may_be_strings(tmp_path: Path) -> None:
     with BankWriter(tmp_path / "c", {}) as writer:
         writer.write({"features": rows(1), "labels": np.array(["cattle"])})
         writer.write({"features": rows(1), "labels": np.array(["cat"], dtype=object)})
-        with pytest.raises(InputError, match=r"labels of type <U8 .* after <U6"):
+        with pytest.raises(
+            InputError, match="labels of up to 8 characters after 6 .* pass them as dtype '<U8' from"
+        ):
             writer.write({"features": rows(1), "labels": np.array(["caterers"])})
         found = writer.finish().labels
     assert found is not None
     assert found.tolist() == ["cattle", "cat"]
+    many = np.array(["cat"] * 4096 + ["elephant"], dtype=object)
+    found = write_bank(tmp_path / "d", rows(4097, 1), labels=many).labels
+    assert found is not None
+    assert found.tolist() == many.tolist()
 
 
 @pytest.mark.parametrize(
@@ -193,6 +199,11 @@ def test_labels_may_be_strings(tmp_path: Path) -> None:
             {"features": rows(2), "labels": np.array([0.5, 1])},
             None,
             "labels of type float64; pass integers or strings",
+        ),
+        (
+            {"features": rows(1), "labels": np.array([2**63 + 5], np.uint64)},
+            None,
+            r"a label of 9223372036854775813; pass integers below 2\*\*63",
         ),
         ({"features": rows(2)}, ["a"], "1 names for 2 rows"),
         ({"features": rows(2)}, ["a", "\ud800"], "a name cannot be stored"),
@@ -256,6 +267,73 @@ def test_bad_arguments(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"the folder holds other files \(thesis.tex ...\)"):
         BankWriter(tmp_path / "other", {})
     assert (tmp_path / "other" / "thesis.tex").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"features": None}, r"features of shape \(\); pass rows"),
+        ({"labels": 5}, r"labels of shape \(\); pass one per row"),
+        ({"logits": 5}, r"logits of shape \(\); pass one per row"),
+        ({"names": 5}, "names is a int; pass one string per row"),
+        ({"names": "ab"}, "names is a str; pass one string per row"),
+        ({"head": np.eye(6)}, r"head is a ndarray; pass typica\.Head\(weight, bias\)"),
+        ({"classes": 5}, "classes is a int; pass a list of names"),
+        ({"classes": "cat"}, "classes is a str; pass a list of names"),
+        ({"classes": ["crane", "maillot", "crane"]}, "the class 'crane' comes twice; give each"),
+        ({"logits": np.ones((2, 7)), "head": HEAD}, "7 logits per row for a head of 2 classes"),
+        ({"logits": np.full((2, 2), 1e39)}, "logits holds 1e.39, .* takes from the features"),
+    ],
+)
+def test_arguments_that_do_not_go_together(
+    tmp_path: Path, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=f"^write_bank: {message}"):
+        write_bank(tmp_path / "b", **{"features": rows(2), **arguments})
+    assert not (tmp_path / "b").exists()
+
+
+def test_a_finished_bank_has_a_head_and_distinct_classes(tmp_path: Path) -> None:
+    with BankWriter(tmp_path / "b", {}) as writer:
+        writer.write({"features": rows(2)})
+        with pytest.raises(InputError, match="b: the class 'a' comes twice"):
+            writer.finish(classes=["a", "b", "a"])
+        with pytest.raises(InputError, match="b: head is a ndarray"):
+            writer.finish(np.eye(6))  # type: ignore[arg-type]
+        assert writer.finish(classes=["a", "b"]).classes == ["a", "b"]
+
+
+def test_counts_are_integers_of_any_kind(tmp_path: Path) -> None:
+    for bad in (1e3, "x", True):
+        with pytest.raises(InputError, match=f"shard_rows={bad!r}; pass a number of rows"):
+            BankWriter(tmp_path / "b", {}, shard_rows=bad)  # type: ignore[arg-type]
+    four = np.dtype("float32")
+    with BankWriter(tmp_path / "b", {}, dtype=four, shard_rows=np.int64(1)) as writer:  # type: ignore[arg-type]
+        with pytest.raises(InputError, match=r"2 rows from source_rows=2\.0; pass at least as many"):
+            writer.write({"features": rows(2)}, source_rows=2.0)  # type: ignore[arg-type]
+        writer.write({"features": rows(2)}, source_rows=np.int64(3))  # type: ignore[arg-type]
+        assert writer.done == 3
+        assert len(writer.finish()) == 2
+
+
+def test_numbers_for_which_no_type_has_room(tmp_path: Path) -> None:
+    huge = np.finfo(np.longdouble).max
+    if huge == np.finfo(np.float64).max:
+        pytest.skip("long doubles are doubles here")
+    with (
+        BankWriter(tmp_path / "b", {}, dtype="float64") as writer,
+        pytest.raises(InputError, match="features holds numbers beyond float64; scale them down"),
+    ):
+        writer.write({"features": np.array([[huge]])})
+
+
+def test_accuracy_is_told_where_labels_index_the_logits(tmp_path: Path) -> None:
+    logits = np.eye(3)[[0, 1, 2, 0]]
+    right = write_bank(tmp_path / "a", rows(4), logits=logits, labels=[0, 1, 2, 1])
+    assert right.accuracy == 0.75
+    for number, labels in enumerate(([10, 20, 30, 10], [0, 1, 3, 0], [0, 1, -1, 0])):
+        others = write_bank(tmp_path / f"b{number}", rows(4), logits=logits, labels=labels)
+        assert others.accuracy is None
 
 
 def test_an_empty_bank_says_why(tmp_path: Path) -> None:
@@ -728,6 +806,10 @@ def test_foreign_folders_and_damaged_manifests(folder: Path, tmp_path: Path) -> 
         Bank.open(tmp_path / "nowhere")
     with pytest.raises(FormatError, match="holds features, not a bank; a bank is a folder"):
         Bank.open(folder / "features.npy")
+    manifest.mkdir()
+    for path in (folder, tmp_path / ("x" * 300)):
+        with pytest.raises(FormatError, match=r"manifest\.json cannot be read .*; pass a bank's"):
+            Bank.open(path)
 
 
 def test_an_unfinished_bank_whose_data_is_short_is_not_taken_up(tmp_path: Path) -> None:

@@ -426,6 +426,15 @@ def test_bad_options_of_extract(here: Path, photos: Path, capsys):
     assert tree(here / "a.bank") != first and Bank.open("a.bank").features.dtype == np.float16
 
 
+def test_classes_of_the_same_name_are_refused_before_the_network_runs(here: Path, monkeypatch):
+    pixels, labels = np.zeros((9, 8, 8, 3), np.uint8), np.arange(9) % 3
+    np.savez("a.npz", images=pixels, labels=labels, classes=["crane", "maillot", "crane"])
+    monkeypatch.setattr("typica.nets._extract.start_runner", None)
+    with pytest.raises(InputError, match="extract: the images have classes of the same name; give"):
+        extract("a.npz", MODEL, "a.bank", settings=PLAIN)
+    assert not Path("a.bank").exists()
+
+
 def test_the_backends_to_choose_from_are_those_there_are(here: Path):
     sample = np.zeros((16, 3, 8, 8), np.float32)
     with pytest.raises(InputError, match=f"choose {', '.join(BACKENDS)}"):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from typica.arrays import AnyArray
 from typica.bank._files import HEADER, column_file
 from typica.bank._manifest import Manifest
 from typica.errors import InputError
+from typica.head import HEAD, Head
 
 DTYPES = ("float16", "float32", "float64")
+_LARGEST_LABEL = np.iinfo(np.int64).max
 
 
 def prepared_columns(columns: Mapping[str, Any], manifest: Manifest) -> dict[str, AnyArray]:
@@ -56,6 +59,11 @@ def _check_as_before(name: str, stored: AnyArray, manifest: Manifest) -> None:
         return
     before, known_width = manifest.dtype_of(name), manifest.columns[name]["width"]
     width = stored.shape[1] if stored.ndim == 2 else None
+    if before.kind == stored.dtype.kind == "U" and before.itemsize < stored.itemsize:
+        raise InputError(
+            f"labels of up to {stored.itemsize // 4} characters after {before.itemsize // 4} in "
+            f"the batches before; pass them as dtype {stored.dtype.str!r} from the first batch on."
+        )
     if (before.str, known_width) != (stored.dtype.str, width):
         raise InputError(
             f"{name} of type {stored.dtype} and width {width} after {before} and {known_width} "
@@ -70,6 +78,8 @@ def _labels(column: AnyArray, manifest: Manifest) -> AnyArray:
         column = column.astype(np.str_)
     if column.dtype.kind not in "iubU":
         raise InputError(f"labels of type {column.dtype}; pass integers or strings.")
+    if column.dtype.kind == "u" and column.max() > _LARGEST_LABEL:
+        raise InputError(f"a label of {column.max()}; pass integers below 2**63.")
     if column.dtype.kind != "U":
         return column.astype("<i8")
     if manifest.columns:
@@ -95,10 +105,32 @@ def _numbers(name: str, column: AnyArray, dtype: str) -> AnyArray:
     with np.errstate(over="ignore"):
         cast = column.astype(np.dtype(wanted).newbyteorder("<"), order="C")
     if (np.isinf(cast) & np.isfinite(column)).any():
-        largest = float(np.abs(column[np.isfinite(column)].astype(np.float64)).max())
-        wider = DTYPES[DTYPES.index(wanted) + 1]
-        raise InputError(f"{name} holds {largest:g}, beyond {wanted}; use dtype={wider!r}.")
+        raise _beyond(name, column, wanted)
     return cast
+
+
+def _beyond(name: str, column: AnyArray, dtype: str) -> InputError:
+    """Return the complaint about a column with numbers for which a type has no room."""
+    if dtype == DTYPES[-1]:
+        return InputError(f"{name} holds numbers beyond {dtype}; scale them down.")
+    largest = float(np.abs(column[np.isfinite(column)]).max())
+    wider = DTYPES[DTYPES.index(dtype) + 1]
+    return InputError(
+        f"{name} holds {largest:g}, beyond {dtype}; use dtype={wider!r}, "
+        "which write_bank takes from the features."
+    )
+
+
+def check_head_and_classes(head: Head | None, classes: Sequence[str] | None) -> None:
+    """Check that a bank's head is one, and that its class names are a list of distinct ones."""
+    HEAD.check("head", head)
+    if classes is None:
+        return
+    if isinstance(classes, str) or not isinstance(classes, Iterable):
+        raise InputError(f"classes is a {type(classes).__name__}; pass a list of names.")
+    twice = [name for name, count in Counter(map(str, classes)).items() if count > 1]
+    if twice:
+        raise InputError(f"the class {twice[0]!r} comes twice; give each a name of its own.")
 
 
 def check_labels(folder: Path, manifest: Manifest, classes: Sequence[str]) -> None:

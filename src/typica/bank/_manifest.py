@@ -119,6 +119,10 @@ def _read_document(folder: Path) -> Any:
         ) from None
     except NotADirectoryError:
         raise wrong_kind(folder, "a bank", "a bank is a folder, pass that") from None
+    except OSError as error:
+        raise FormatError(
+            f"{folder}: {MANIFEST} cannot be read ({error.strerror}); pass a bank's folder."
+        ) from None
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{folder}: the manifest is damaged ({error}); {_AGAIN}.") from None
     return document

@@ -143,12 +143,18 @@ class Bank:
             return None
         right = 0
         for rows in row_blocks(len(self), 1):
+            labels = self.labels[rows]
+            if labels.min() < 0 or labels.max() >= self.logits.shape[1]:
+                return None
             predicted = np.argmax(self.logits[rows], axis=1)
-            right += int(np.count_nonzero(predicted == self.labels[rows]))
+            right += int(np.count_nonzero(predicted == labels))
         return right / len(self)
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of identity, columns and head: equal for equal banks."""
+        """Return the SHA-256 of identity, columns and head.
+
+        It is equal for equal banks that were written in the same shards.
+        """
         known = self._manifest
         parts = [known.identity, known.columns, known.classes, known.head, known.shards]
         return hashlib.sha256(json_text(parts).encode()).hexdigest()

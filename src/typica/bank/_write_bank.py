@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
 
 from typica import store
 from typica.arrays import AnyArray
-from typica.bank._columns import DTYPES
+from typica.bank._columns import DTYPES, check_head_and_classes
 from typica.bank._files import column_bytes
 from typica.bank._names import encode_names
 from typica.bank._reader import Bank
@@ -44,9 +44,13 @@ def write_bank(
     >>> write_bank(tempfile.mkdtemp(), np.ones((2, 5), np.float16), names=["a", "b"]).names[0]
     'a'
     """
-    given = {"features": features, "logits": logits, "labels": labels}
-    columns = {name: np.asarray(column) for name, column in given.items() if column is not None}
+    columns = {"features": np.asarray(features)}
+    for name, column in (("logits", logits), ("labels", labels)):
+        if column is not None:
+            columns[name] = np.asarray(column)
     _check_lengths(columns, names)
+    check_head_and_classes(head, classes)
+    _check_outputs(columns, head)
     settings = {"content": _content(columns, names, head, classes)}
     dtype = str(columns["features"].dtype.newbyteorder("="))
     stored = dtype if dtype in DTYPES else "float32"
@@ -56,7 +60,7 @@ def write_bank(
                 f"{path}: holds a bank of other data; choose another folder, or delete this one."
             )
         if not writer.complete:
-            _write_rest(writer, columns, names)
+            _write_rest(writer, _with_texts(columns), names)
         return writer.finish(head, classes)
 
 
@@ -65,14 +69,31 @@ def _check_lengths(columns: Mapping[str, AnyArray], names: Sequence[str] | None)
     features = columns["features"]
     if features.ndim != 2 or not len(features):
         raise InputError(f"features of shape {features.shape}; pass rows (n, m).")
-    lengths = {name: len(column) for name, column in columns.items() if column.ndim}
+    for name, column in columns.items():
+        if not column.ndim:
+            raise InputError(f"{name} of shape (); pass one per row of the features.")
+    lengths = {name: len(column) for name, column in columns.items()}
     if names is not None:
+        if isinstance(names, str) or not isinstance(names, Sized):
+            raise InputError(f"names is a {type(names).__name__}; pass one string per row.")
         lengths["names"] = len(names)
     for name, count in lengths.items():
         if count != len(features):
             raise InputError(
                 f"{count} {name} for {len(features)} rows of features; pass one per row."
             )
+
+
+def _check_outputs(columns: Mapping[str, AnyArray], head: Head | None) -> None:
+    """Check that there is a logit for each class of the head."""
+    logits = columns.get("logits")
+    if head is None or logits is None or logits.ndim != 2:
+        return
+    if logits.shape[1] != len(head.classes):
+        raise InputError(
+            f"{logits.shape[1]} logits per row for a head of {len(head.classes)} classes; "
+            "pass those of the same network."
+        )
 
 
 def _content(
@@ -95,6 +116,19 @@ def _content(
         for encoded in encode_names(names):
             digest.update(b"%d:" % len(encoded) + encoded)
     return digest.hexdigest()
+
+
+def _with_texts(columns: Mapping[str, AnyArray]) -> Mapping[str, AnyArray]:
+    """Return the columns with labels that are Python's strings as NumPy's, as wide as the longest.
+
+    A batch alone would be as wide as the longest of its own.
+    """
+    labels = columns.get("labels")
+    if labels is None or labels.dtype != object:
+        return columns
+    if not all(isinstance(label, str) for label in labels):
+        return columns
+    return {**columns, "labels": labels.astype(np.str_)}
 
 
 def _write_rest(

@@ -13,7 +13,12 @@ import numpy as np
 
 from typica import store
 from typica.arrays import AnyArray
-from typica.bank._columns import DTYPES, check_labels, prepared_columns
+from typica.bank._columns import (
+    DTYPES,
+    check_head_and_classes,
+    check_labels,
+    prepared_columns,
+)
 from typica.bank._files import (
     HEAD,
     HEADER,
@@ -35,7 +40,8 @@ from typica.bank._manifest import (
 )
 from typica.bank._names import encode_names
 from typica.bank._reader import Bank
-from typica.errors import FormatError, InputError, argument, border, by_caller
+from typica.checks import is_whole
+from typica.errors import FormatError, InputError, about, argument, border, by_caller
 from typica.files import DELETES_OPEN_FILES, FULL, LOCK, check_lock, is_locked, lock_folder
 from typica.head import Head
 
@@ -169,9 +175,7 @@ class BankWriter:
         self._check_open()
         prepared = prepared_columns(columns, self._manifest)
         rows = len(next(iter(prepared.values()), ()))
-        source_rows = rows + len(skipped) if source_rows is None else source_rows
-        if source_rows < rows:
-            raise InputError(f"{rows} rows from source_rows={source_rows}; pass at least as many.")
+        source_rows = _checked_source_rows(source_rows, rows, len(skipped))
         encoded = self._prepared_names(names, rows) if rows else None
         with self._or_close():
             if rows:
@@ -254,6 +258,8 @@ class BankWriter:
 
     def _check_whole(self, head: Head | None, classes: Sequence[str] | None) -> None:
         """Check that there are rows, and that head and classes fit them."""
+        with about(str(self.path)):
+            check_head_and_classes(head, classes)
         manifest = self._manifest
         if not manifest.rows:
             skipped = _skipped_text(manifest.skipped)
@@ -332,9 +338,21 @@ class BankWriter:
 def _new_manifest(identity: Mapping[str, Any], dtype: str, shard_rows: int) -> Manifest:
     if dtype not in DTYPES:
         raise InputError(f"dtype={dtype!r} is not one of {', '.join(DTYPES)}; pass one of them.")
-    if shard_rows < 1:
-        raise InputError(f"shard_rows={shard_rows}; pass a number of rows, e.g. 4096.")
-    return Manifest(checked_json(identity, "identity"), {}, dtype, shard_rows)
+    if not is_whole(shard_rows) or shard_rows < 1:
+        raise InputError(f"shard_rows={shard_rows!r}; pass a number of rows, e.g. 4096.")
+    # JSON has no NumPy types, which equal the texts and integers that are expected.
+    return Manifest(checked_json(identity, "identity"), {}, str(dtype), int(shard_rows))
+
+
+def _checked_source_rows(source_rows: int | None, rows: int, skipped: int) -> int:
+    """Return how many rows of the source a batch stands for, those and the skipped ones if None."""
+    if source_rows is None:
+        return rows + skipped
+    if not is_whole(source_rows) or source_rows < rows:
+        raise InputError(
+            f"{rows} rows from source_rows={source_rows!r}; pass at least as many, an integer."
+        )
+    return int(source_rows)
 
 
 def _skipped_text(skipped: Sequence[tuple[str, str]]) -> str:

@@ -171,6 +171,7 @@ class _ExtractionJob:
     def start(self) -> Runner:
         """Return what runs the network, chosen by now."""
         if self.runner is None:
+            self._check_distinct()
             self.runner = start_runner(self.opened, self.images, self.transform, self.settings)
             self._check_classes(self.runner)
         return self.runner
@@ -184,6 +185,15 @@ class _ExtractionJob:
                 f"name each once, in their order, {argument('classes', 'FILE')}."
             )
 
+    def _check_distinct(self) -> None:
+        """Raise, before the network runs, for class names that the bank would not tell apart."""
+        names = self.images.classes or []
+        if len(set(names)) < len(names):
+            raise InputError(
+                "the images have classes of the same name; give each a name of its own where the "
+                "images lie."
+            )
+
     def begin(self) -> dict[str, Any]:
         """Return the settings of a new bank."""
         files = {
@@ -194,6 +204,7 @@ class _ExtractionJob:
 
     def continued(self, writer: BankWriter) -> Runner:
         """Return the runner that a bank was begun with; refuse if it cannot be had any more."""
+        self._check_distinct()
         pinned = writer.settings
         keys = ("backend", "batch", "threads", "device", "autocast")
         same: dict[str, Any] = {key: pinned.get(key) for key in keys}
