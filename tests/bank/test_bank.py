@@ -168,7 +168,8 @@ def test_labels_may_be_strings(tmp_path: Path) -> None:
         writer.write({"features": rows(1), "labels": np.array(["cattle"])})
         writer.write({"features": rows(1), "labels": np.array(["cat"], dtype=object)})
         with pytest.raises(
-            InputError, match="labels of up to 8 characters after 6 .* pass them as dtype '<U8' from"
+            InputError,
+            match="labels of up to 8 characters after 6 .* pass them as dtype '<U8' from",
         ):
             writer.write({"features": rows(1), "labels": np.array(["caterers"])})
         found = writer.finish().labels
@@ -309,7 +310,9 @@ def test_counts_are_integers_of_any_kind(tmp_path: Path) -> None:
             BankWriter(tmp_path / "b", {}, shard_rows=bad)  # type: ignore[arg-type]
     four = np.dtype("float32")
     with BankWriter(tmp_path / "b", {}, dtype=four, shard_rows=np.int64(1)) as writer:  # type: ignore[arg-type]
-        with pytest.raises(InputError, match=r"2 rows from source_rows=2\.0; pass at least as many"):
+        with pytest.raises(
+            InputError, match=r"2 rows from source_rows=2\.0; pass at least as many"
+        ):
             writer.write({"features": rows(2)}, source_rows=2.0)  # type: ignore[arg-type]
         writer.write({"features": rows(2)}, source_rows=np.int64(3))  # type: ignore[arg-type]
         assert writer.done == 3
@@ -950,6 +953,20 @@ def test_parquet_keeps_types_skips_and_strings(tmp_path: Path, dtype: str) -> No
     np.testing.assert_array_equal(np.stack(frame["features"]), bank.features)
 
 
+def test_a_shard_of_more_numbers_than_a_column_of_lists_holds(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow.parquet as pq
+
+    bank = Bank.open(folder)
+    monkeypatch.setattr("typica.bank._parquet._MOST_NUMBERS", 12)  # two rows of the features
+    bank.to_parquet(tmp_path / "b.parquet")
+    metadata = pq.read_metadata(tmp_path / "b.parquet")
+    counts = [metadata.row_group(k).num_rows for k in range(metadata.num_row_groups)]
+    assert counts == [2, 2, 1] * 4
+    np.testing.assert_array_equal(read_features(tmp_path / "b.parquet").features, bank.features)
+
+
 def test_names_that_are_not_unicode_are_bytes_in_parquet(folder: Path, tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
@@ -1009,6 +1026,51 @@ def test_a_bank_that_is_being_written_is_not_removed(tmp_path: Path) -> None:
     remove_bank(tmp_path / "b")
     assert not (tmp_path / "b").exists()
     remove_bank(tmp_path / "b")
+
+
+def test_files_of_others_beside_a_bank_are_not_removed(folder: Path) -> None:
+    (folder / "notes").mkdir()
+    (folder / "thesis.tex").write_text("")
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(
+        InputError, match=r"holds more than a bank \(notes, thesis.tex\); move that"
+    ):
+        remove_bank(folder)
+    assert sorted(folder.rglob("*")) == before
+    Bank.open(folder).verify()
+
+
+def test_the_bank_behind_a_link_is_removed_and_the_link_kept(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(folder)
+    remove_bank(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink() and not any(folder.iterdir())
+    with BankWriter(tmp_path / "link", {}) as writer:
+        writer.write({"features": rows(2)})
+        assert len(writer.finish()) == 2
+
+
+def test_what_is_left_of_a_bank_that_never_began_may_be_written_over(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json.new").write_text("{")
+    remove_bank(tmp_path)
+    assert len(write_bank(tmp_path, rows(2))) == 2
+
+
+def test_a_removal_that_is_stopped_leaves_a_bank_to_remove(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unlink = Path.unlink
+
+    def stop_at_the_last(path: Path) -> None:
+        if len(list(folder.iterdir())) == 1:
+            raise KeyboardInterrupt
+        unlink(path)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Path, "unlink", stop_at_the_last)
+        remove_bank(folder)
+    assert [file.name for file in folder.iterdir()] == ["manifest.json"]
+    remove_bank(folder)
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize("step", ["write", "finish"])

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
 from typica.bank._files import HEAD, NAMES, OFFSETS
 from typica.bank._manifest import MANIFEST, MANIFEST_NEXT, read_manifest
-from typica.errors import InputError
+from typica.errors import InputError, listed
 from typica.files import DELETES_OPEN_FILES, LOCK, lock_folder
 
 _SHA256 = re.compile("[0-9a-f]{64}")
@@ -84,20 +83,42 @@ def bank_settings(path: str | os.PathLike[str]) -> dict[str, Any] | None:
 
 
 def remove_bank(path: str | os.PathLike[str]) -> None:
-    """Delete a bank, finished or not, if there is one.
+    """Delete a bank, finished or not, if there is one; a link to its folder stays, and leads there.
 
-    A bank that is being written, and a folder that is not a bank, are left alone and refused.
+    A bank that is being written, one with files of others beside it, and a folder that is not a
+    bank, are left alone and refused.
     """
     folder = Path(path)
     if is_bank(folder):
+        _check_only_ours(folder)
         with contextlib.ExitStack() as lock:
             lock.callback(os.close, lock_folder(folder, "writing this bank"))
             if not DELETES_OPEN_FILES:  # as the one with the lock is
                 lock.close()
-            shutil.rmtree(folder)
+            _delete_files(folder)
     elif folder.exists() and not _is_empty_folder(folder):
         raise InputError(f"{path}: holds something that is not a bank; choose another folder.")
 
 
+def _check_only_ours(folder: Path) -> None:
+    """Raise where something else than a bank lies in its folder, which no writer would take then."""
+    names = {entry.name for entry in folder.iterdir()} - {MANIFEST, LOCK}
+    others = sorted(name for name in names if not is_ours(name))
+    if others:
+        raise InputError(
+            f"{folder}: holds more than a bank ({listed(others, 3)}); move that away, "
+            "or choose another folder."
+        )
+
+
+def _delete_files(folder: Path) -> None:
+    """Delete a bank's files, the manifest last: what is stopped on the way is still a bank."""
+    for file in sorted(folder.iterdir(), key=lambda file: file.name == MANIFEST):
+        file.unlink()
+    if not folder.is_symlink():
+        folder.rmdir()
+
+
 def _is_empty_folder(path: Path) -> bool:
-    return path.is_dir() and not any(path.iterdir())
+    """Tell whether a folder holds no more than a bank that was stopped before it began."""
+    return path.is_dir() and {entry.name for entry in path.iterdir()} <= {MANIFEST_NEXT, LOCK}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,6 @@ from typica import store
 from typica.arrays import AnyArray
 from typica.as_json import json_text
 from typica.bank._files import HEAD
-from typica.bank._manifest import Shard
 from typica.bank._names import Names
 from typica.bank._origin import origin_in
 from typica.errors import InputError
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from typica.bank._reader import Bank
 
 KEY = b"typica.bank"
+_MOST_NUMBERS = 2**31 - 1  # in a column of Arrow's lists, whose places have 32 bits
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,18 @@ def write_parquet(bank: Bank, path: Path) -> None:
     arrow, parquet = need("pyarrow", "parquet"), need("pyarrow.parquet", "parquet")
     schema = _schema(bank, arrow)
     with atomic_path(path) as temporary, parquet.ParquetWriter(temporary, schema) as writer:
-        for shard in bank._manifest.shards:
-            rows = shard.stop - shard.start
-            if rows:
-                table = arrow.table(_columns(bank, shard, schema, arrow), schema=schema)
-                writer.write_table(table, row_group_size=rows)
+        for rows in _row_groups(bank):
+            table = arrow.table(_columns(bank, rows, schema, arrow), schema=schema)
+            writer.write_table(table, row_group_size=len(table))
+
+
+def _row_groups(bank: Bank) -> Iterator[slice]:
+    """Yield the rows of each shard, in parts where a column of lists could not hold them all."""
+    widths = [column.shape[1] for column in bank._columns.values() if column.ndim == 2]
+    most = max(1, _MOST_NUMBERS // max(widths))
+    for shard in bank._manifest.shards:
+        for start in range(shard.start, shard.stop, most):
+            yield slice(start, min(start + most, shard.stop))
 
 
 def read_notes(path: Path) -> ParquetNotes | None:
@@ -118,9 +126,8 @@ def _name(column: str) -> str:
     return "label" if column == "labels" else column
 
 
-def _columns(bank: Bank, shard: Shard, schema: Any, arrow: Any) -> dict[str, Any]:
-    """Return the rows of a shard as Arrow's columns."""
-    rows = slice(shard.start, shard.stop)
+def _columns(bank: Bank, rows: slice, schema: Any, arrow: Any) -> dict[str, Any]:
+    """Return rows of a bank as Arrow's columns."""
     columns = {}
     for column, values in bank._columns.items():
         columns[_name(column)] = _values(values[rows], arrow)

@@ -193,8 +193,8 @@ class Bank:
         """Write the bank to one Parquet file; `typica.data.read_features` reads it like the bank.
 
         The columns are `features`, `logits` and `layer.NAME`, which are lists, `label` and `name`;
-        head and identity are in the schema's metadata. One row group per shard; float16 becomes
-        float32.
+        head and identity are in the schema's metadata. One row group per shard, several for one
+        of more than 2**31 numbers; float16 becomes float32.
         """
         write_parquet(self, Path(path))
 
