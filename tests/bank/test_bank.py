@@ -169,7 +169,7 @@ def test_labels_may_be_strings(tmp_path: Path) -> None:
         writer.write({"features": rows(1), "labels": np.array(["cat"], dtype=object)})
         with pytest.raises(
             InputError,
-            match="labels of up to 8 characters after 6 .* pass them as dtype '<U8' from",
+            match=r"labels of up to 8 characters after 6 .* pass them as dtype '<U8' from",
         ):
             writer.write({"features": rows(1), "labels": np.array(["caterers"])})
         found = writer.finish().labels

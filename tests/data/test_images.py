@@ -22,7 +22,15 @@ from PIL import Image
 from scipy.io import savemat
 
 import typica
-from typica.data import ImageError, Images, Preprocessing, _fingerprints, image_batches, open_images
+from typica.data import (
+    ImageError,
+    Images,
+    Preprocessing,
+    _fingerprints,
+    image_batches,
+    in_order,
+    open_images,
+)
 
 # Folders and lists
 
@@ -256,6 +264,10 @@ def test_labels_given(tmp_path):
     images = open_images(pixels, labels=["dog", "ant", "dog"])
     assert images.labels.tolist() == [1, 0, 1] and images.classes == ["ant", "dog"]
     assert open_images(pixels, labels=np.array([4, 5, 6], dtype=np.uint8)).labels.dtype == np.int64
+    before = images.fingerprint()
+    assert open_images(images, labels=[1, 0, 0]).fingerprint() != before
+    assert open_images(images, labels=["dog", "ant", "dog"]).fingerprint() == before
+    assert in_order(images, ["dog", "ant"]).fingerprint() != before == images.fingerprint()
     np.save(tmp_path / "y.npy", [7, 8, 9])
     again = open_images(images, labels=tmp_path / "y.npy")
     assert (
@@ -340,6 +352,31 @@ def test_archives_with_splits(tmp_path, name):
     test = open_images(tmp_path / name, split="test")
     assert list(test.names) == [f"{name}/top/test/a/1.png", f"{name}/top/test/b/1.png"]
     assert test.classes == ["a", "b"] and len(open_images(tmp_path / name)) == 4
+
+
+@pytest.mark.parametrize("top", ["", "top/", "top/set/"])
+def test_archives_of_a_single_split(tmp_path, top):
+    pixels = {f"{top}training/{c}/1.png": random_pixels(4, 5) for c in "ab"}
+    write_archive(tmp_path / "a.zip", pixels)
+    images = open_images(tmp_path / "a.zip", split="train")
+    assert images.classes == ["a", "b"] and images.labels.tolist() == [0, 1]
+    assert open_images(tmp_path / "a.zip").fingerprint() == images.fingerprint()
+    with pytest.raises(typica.InputError, match="no folder 'test' with images in it, but training"):
+        open_images(tmp_path / "a.zip", split="test")
+
+
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_a_set_with_other_labels_outlives_the_first(tmp_path, name):
+    pixels = write(tmp_path / "set", *CLASSES)
+    write_archive(tmp_path / name, pixels)
+    folder = open_images(tmp_path / "set")
+    numbers = list(range(len(folder)))
+    for images in (
+        open_images(open_images(tmp_path / name)),
+        open_images(tmp_path / name, labels=numbers),
+        in_order(open_images(tmp_path / name), folder.classes[::-1]),
+    ):
+        assert np.array_equal(array(images.read(0)), array(folder.read(0)))
 
 
 @pytest.mark.parametrize("name", ARCHIVES)

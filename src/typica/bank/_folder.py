@@ -101,7 +101,7 @@ def remove_bank(path: str | os.PathLike[str]) -> None:
 
 
 def _check_only_ours(folder: Path) -> None:
-    """Raise where something else than a bank lies in its folder, which no writer would take then."""
+    """Raise where something else than a bank lies in its folder."""
     names = {entry.name for entry in folder.iterdir()} - {MANIFEST, LOCK}
     others = sorted(name for name in names if not is_ours(name))
     if others:

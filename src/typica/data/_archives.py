@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 import tarfile
@@ -17,7 +18,7 @@ from typing import IO, NamedTuple
 
 from typica.bombs import allowance
 from typica.data._decode import MAX_BYTES, ImageError
-from typica.data._folder_classes import Found, arrange
+from typica.data._folder_classes import SPLIT_FOLDERS, Found, arrange
 from typica.data._folders import is_hidden
 from typica.data._image_sets import PackedImages
 from typica.data._tar import open_tar_file
@@ -74,7 +75,7 @@ def open_tar(path: Path, split: str | None, prefix: str) -> PackedImages:
 
         images = _packed(path, split, prefix, [_entry(member) for member in tape.members], read)
         on_failure.pop_all()
-    weakref.finalize(images, tape.file.close)
+    weakref.finalize(read, tape.file.close)  # which the copies of a set share
     return images
 
 
@@ -154,7 +155,7 @@ def _packed(
     """Arrange the members of an archive below the folders that all images share."""
     contents = _sorted_out(entries)
     with about(str(path)):
-        layout = arrange(_below_shared(contents), split)
+        layout = arrange(_below_shared(contents, split), split)
     names = [printable(contents.images[row]) for row in layout.rows]
     places = [contents.places[row] for row in layout.rows]
     return PackedImages(
@@ -190,11 +191,17 @@ def _leads_elsewhere(name: str) -> bool:
     return name.startswith("/") or ".." in name.split("/") or "\\" in name
 
 
-def _below_shared(contents: _Contents) -> Found:
-    """Return the paths from the innermost folder on that holds all images."""
+def _below_shared(contents: _Contents, split: str | None) -> Found:
+    """Return the paths from the innermost folder on that holds all images.
+
+    Where a split is asked for, that is not the folder of a split, nor one within it.
+    """
     if not contents.images:
         return Found([], sorted(contents.folders), contents.ignored)
     shared = os.path.commonpath([name.rpartition("/")[0] for name in contents.images])
+    if split is not None:
+        above = itertools.takewhile(lambda part: part not in SPLIT_FOLDERS, shared.split("/"))
+        shared = "/".join(above)
     start = f"{shared}/" if shared else ""
     within = [name for name in contents.folders if name.startswith(start) and name != start]
     return Found(

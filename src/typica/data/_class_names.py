@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -68,16 +67,12 @@ def in_order(images: Images, classes: Sequence[str]) -> Images:
     array([1, 0])
     """
     check_classes(classes)
-    ordered = copy.copy(images)
-    ordered.__dict__.pop("_digest", None)  # which the labels are a part of
-    ordered.classes = list(classes)
-    if images.labels is None:
-        return ordered
-    if images.classes is None:
-        _check_numbers(images.labels, len(classes))
-        return ordered
-    ordered.labels = _places_of_classes(images.classes, classes)[images.labels]
-    return ordered
+    labels = images.labels
+    if labels is not None and images.classes is None:
+        _check_numbers(labels, len(classes))
+    elif labels is not None and images.classes is not None:
+        labels = _places_of_classes(images.classes, classes)[labels]
+    return images.relabelled(labels, classes)
 
 
 def _check_numbers(labels: NDArray[np.int64], n_classes: int) -> None:

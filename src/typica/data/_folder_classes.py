@@ -24,9 +24,7 @@ SPLITS = {
     "test": ("test", "testing"),
     "val": ("val", "valid", "validation"),
 }
-
-
-_SPLIT_FOLDERS: set[str] = set().union(*SPLITS.values())
+SPLIT_FOLDERS: set[str] = set().union(*SPLITS.values())
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ def _rows_of_split(found: Found, split: str | None) -> list[int]:
 
 def _has_split_folders(found: Found) -> bool:
     """Tell whether all images lie in folders of splits: the classes are the folders within."""
-    return all(_top(path) in _SPLIT_FOLDERS for path in found.images)
+    return all(_top(path) in SPLIT_FOLDERS for path in found.images)
 
 
 def _labelled_by_folder(found: Found, rows: list[int], depth: int) -> Layout:

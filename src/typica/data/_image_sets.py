@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import hashlib
 import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, overload
+from typing import Any, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +67,17 @@ class Images:
         Raises ImageError where it cannot be read.
         """
         raise NotImplementedError
+
+    def relabelled(self, labels: NDArray[np.int64] | None, classes: Sequence[str] | None) -> Self:
+        """Return the same images with other labels, and another fingerprint: they are part of it.
+
+        labels, classes: as the set has them.
+        """
+        other = copy.copy(self)
+        other.__dict__.pop("_digest", None)
+        other.labels = labels
+        other.classes = None if classes is None else list(classes)
+        return other
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the set: labels, classes, names within it, sizes and content.

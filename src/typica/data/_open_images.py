@@ -82,10 +82,10 @@ def open_images(
     if split is not None and split not in SPLITS:
         raise InputError(f"split={split!r} is unknown; choose one of {', '.join(SPLITS)}.")
     images = _open(source, split) if listing is None else _open_listed(source, split, listing)
-    if labels is not None:
-        given = read_labels(labels) if isinstance(labels, str | os.PathLike) else labels
-        images.labels, images.classes = indexed_labels(given, len(images))
-    return images
+    if labels is None:
+        return images
+    given = read_labels(labels) if isinstance(labels, str | os.PathLike) else labels
+    return images.relabelled(*indexed_labels(given, len(images)))
 
 
 def _open_listed(source: Any, split: str | None, listing: str | os.PathLike[str]) -> Images:
