@@ -244,10 +244,16 @@ def test_bad_settings():
             {"size": 3},
             "from_dict: size unknown; pass resize and crop, and what is wanted of mean, std, interpol",
         ),
-        (
-            {"mean": None},
-            "from_dict: a value of the wrong type .*one number for mean and std or one per channel",
-        ),
+        ({"mean": None}, "from_dict: mean=None is not a number; pass one number, or one per chan"),
+        ({"mean": "x"}, "mean='x' is not a number; pass one number, or one per channel"),
+        ({"std": [1, 1, "x"]}, "std='x' is not a number; pass one number, or one per channel"),
+        ({"std": [[1, 1, 1]]}, r"std=\[1, 1, 1\] is not a number"),
+        ({"mean": 10**400}, "is not a number; pass one number"),
+        ({"scale": "x"}, r"scale='x' is not a number; pass a number\."),
+        ({"scale": None}, r"scale=None is not a number; pass a number\."),
+        ({"mode": ["RGB"]}, r"mode \['RGB'\] is unknown; choose one of RGB"),
+        ({"interpolation": {}}, r"interpolation \{\} is unknown; choose one of nearest"),
+        ({"resize": True, "crop": None}, "crop=None of resize=True; pass 0 < crop <= resize"),
         ({"mean": [0, 0, float("nan")]}, "three means"),
         ({"mean": [0, 0]}, "three means"),
         ({"scale": 0}, "a positive scale"),
@@ -262,8 +268,22 @@ def test_bad_settings():
         Preprocessing.from_dict({})
 
 
+def test_settings_of_numpy_are_those_of_python():
+    plain = Preprocessing((8, 9), 8, mean=0.5, std=(0.5, 0.25, 0.125), scale=2)
+    size = (np.int64(8), np.int32(9))
+    std = np.array([0.5, 0.25, 0.125])
+    given = Preprocessing(size, np.int64(8), mean=np.float32(0.5), std=std, scale=np.int8(2))
+    assert given == plain and given.fingerprint() == plain.fingerprint()
+    assert Preprocessing(np.int64(8)) == Preprocessing(8)
+    assert Preprocessing.from_dict({"resize": np.int64(8)}) == Preprocessing(8, 8)
+
+
 def test_bad_images():
     transform = Preprocessing(8, 8)
+    with pytest.raises(
+        typica.InputError, match=r"pixels of shape \(3, 3\); pass \(n, height, width, 3\)"
+    ):
+        Preprocessing(None).normalised(np.zeros((3, 3), dtype=np.uint8))
     for bad, message in (
         (np.zeros((8, 8), dtype=np.uint8), r"an image of shape \(8, 8\)"),
         (np.zeros((0, 8, 3), dtype=np.uint8), r"an image of shape \(0, 8, 3\)"),

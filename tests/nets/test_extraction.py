@@ -452,7 +452,8 @@ def test_the_backends_to_choose_from_are_those_there_are(here: Path):
         ),
         ('{"crop": 8}', "resize missing; pass resize and crop, and what is wanted of mean, std, "),
         ('{"resize": 8, "crop": 9}', "crop=9 of resize=8; pass 0 < crop <= resize."),
-        ('{"resize": 8, "crop": 8, "mean": null}', "a value of the wrong type ("),
+        ('{"resize": 8, "crop": 8, "mean": null}', "mean=None is not a number; pass one number,"),
+        ('{"resize": 8, "crop": 8, "mean": "x"}', "mean='x' is not a number; pass one number, or"),
         ('{"resize": 8, "crop": 8, "exif": 1}', "exif=1; pass True or False."),
     ],
 )

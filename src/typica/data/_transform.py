@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from typica.arrays import AnyArray
+from typica.checks import is_whole
 from typica.data._decode import MAX_PIXELS, to_rgb, turned
 from typica.errors import InputError, border
 from typica.files import digest_of
@@ -65,19 +66,19 @@ class Preprocessing:
     def __post_init__(self) -> None:
         self._check()
         # Equal settings are to be equal objects with equal fingerprints, whether given as 1 or 1.0,
-        # list or tuple.
-        object.__setattr__(self, "mean", self._each(self.mean, 0.0))
-        object.__setattr__(self, "std", self._each(self.std, 1.0))
-        object.__setattr__(self, "scale", float(self.scale))
-        if isinstance(self.resize, Sequence):
-            object.__setattr__(self, "resize", tuple(self.resize))
+        # list or tuple, Python's or NumPy's.
+        object.__setattr__(self, "mean", self._each("mean", 0.0))
+        object.__setattr__(self, "std", self._each("std", 1.0))
+        object.__setattr__(self, "scale", _number("scale", self.scale))
+        object.__setattr__(self, "resize", _plain_size(self.resize))
+        object.__setattr__(self, "crop", _plain_size(self.crop))
         self._check_numbers()
 
     def _check(self) -> None:
-        if self.mode not in CHANNELS:
+        if self.mode not in list(CHANNELS):  # a list looks for what has no hash as well
             raise InputError(f"mode {self.mode!r} is unknown; choose one of {', '.join(CHANNELS)}.")
         self._check_size()
-        if self.interpolation not in _FILTERS:
+        if self.interpolation not in list(_FILTERS):
             known = ", ".join(_FILTERS)
             raise InputError(
                 f"interpolation {self.interpolation!r} is unknown; choose one of {known}."
@@ -97,14 +98,15 @@ class Preprocessing:
         if not _is_count(least) or not _is_count(most) or least > most:
             raise InputError(f"crop={self.crop} of resize={self.resize}; pass 0 < crop <= resize.")
 
-    def _each(self, values: Any, default: float) -> tuple[float, ...]:
+    def _each(self, name: str, default: float) -> tuple[float, ...]:
         """Return one number per channel of what was given for all, for each or not at all."""
-        if isinstance(values, int | float):
-            return (float(values),) * self.channels
-        return tuple(map(float, values)) or (default,) * self.channels
+        values = getattr(self, name)
+        if isinstance(values, str) or not isinstance(values, Iterable):
+            return (_number(name, values),) * self.channels
+        return tuple(_number(name, value) for value in values) or (default,) * self.channels
 
     def _check_numbers(self) -> None:
-        means, deviations = self._each(self.mean, 0.0), self._each(self.std, 1.0)
+        means, deviations = self._each("mean", 0.0), self._each("std", 1.0)
         numbers = [*means, *deviations, self.scale]
         right = len(means) == len(deviations) == self.channels
         positive = min([*deviations, self.scale]) > 0
@@ -201,8 +203,9 @@ class Preprocessing:
         >>> Preprocessing(1, 1, scale=5).normalised(ten).ravel()
         array([2., 2., 2.], dtype=float32)
         """
-        height, width = self._size() or pixels.shape[1:3]
-        if pixels.ndim != 4 or pixels.shape[1:] != (height, width, self.channels):
+        size = self._size() or pixels.shape[1:3]
+        if pixels.ndim != 4 or pixels.shape[1:] != (*size, self.channels):
+            height, width = self._size() or ("height", "width")
             raise InputError(
                 f"pixels of shape {pixels.shape}; pass (n, {height}, {width}, {self.channels})."
             )
@@ -245,16 +248,9 @@ class Preprocessing:
             raise InputError(
                 f"{found}; pass resize and crop, and what is wanted of {', '.join(cls.keys()[2:])}."
             )
-        square = isinstance(settings["resize"], int)
+        square = is_whole(settings["resize"])
         default = {"crop": settings["resize"]} if square else {}
-        try:
-            return cls(**{**default, **settings})
-        except TypeError as error:
-            raise InputError(
-                f"a value of the wrong type ({error}); "
-                "pass whole numbers for resize and crop, one number for mean and std or one per "
-                "channel."
-            ) from None
+        return cls(**{**default, **settings})
 
     @classmethod
     def keys(cls) -> tuple[str, ...]:
@@ -314,7 +310,23 @@ class Preprocessing:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and 0 < value <= MAX_PIXELS
+    return is_whole(value) and 0 < value <= MAX_PIXELS
+
+
+def _plain_size(size: Any) -> int | tuple[int, ...] | None:
+    """Return the size of images, one number or two that were checked, as Python's integers."""
+    if isinstance(size, Sequence):
+        return tuple(map(int, size))
+    return None if size is None else int(size)
+
+
+def _number(name: str, value: Any) -> float:
+    """Return a number in the settings of a transform as a float."""
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        wanted = "a number" if name == "scale" else "one number, or one per channel"
+        raise InputError(f"{name}={value!r} is not a number; pass {wanted}.") from None
 
 
 def _check_bytes(pixels: AnyArray) -> None:
