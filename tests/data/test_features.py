@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
+import struct
+import subprocess
 import sys
 from pathlib import Path
 
@@ -156,6 +159,22 @@ def test_a_first_row_with_an_empty_cell_is_not_lost(tmp_path):
     (tmp_path / "a.csv").write_text("1,,3\n4,5,6\n")
     with pytest.raises(FormatError, match=r"a\.csv: row 0: could not convert string to float: ''"):
         read_features(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize(("kind", "size"), [("BF16", 8), ("F8_E4M3", 4)])
+def test_types_that_numpy_lacks_are_named(tmp_path, kind, size):
+    entry = {"dtype": kind, "shape": [2, 2], "data_offsets": [0, size]}
+    header = json.dumps({"features": entry}).encode()
+    file = tmp_path / "a.safetensors"
+    file.write_bytes(struct.pack("<Q", len(header)) + header + bytes(size))
+    with pytest.raises(FormatError, match=f"features is of type {kind}, .*; write it as float32"):
+        read_features(file)
+
+
+def test_a_bank_has_no_columns_to_name(tmp_path):
+    write_bank(tmp_path / "a.bank", ROWS)
+    with pytest.raises(FormatError, match=r"has no column 'site', nor another; name a file with"):
+        read_features(tmp_path / "a.bank", groups="site")
 
 
 def test_the_index_of_pandas_is_not_a_feature(tmp_path):
@@ -349,6 +368,23 @@ def test_rows_are_written_whole_or_not_at_all(tmp_path, ending):
     assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
     with pytest.raises(InputError, match=r"x\.txt: the ending '\.txt' is unknown; use \.csv"):
         RowWriter(tmp_path / "x.txt")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits of files are POSIX's")
+@pytest.mark.parametrize("ending", RowWriter.ENDINGS)
+def test_a_disk_that_fills_at_the_end_is_said(tmp_path, ending):
+    """The rows are few: they are written when the file is closed."""
+    code = (
+        "import resource, sys; from typica.data import RowWriter\n"
+        "with RowWriter(sys.argv[1]) as writer:\n"
+        "    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
+        "    writer.write({'row': range(100)})\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / f"rows{ending}")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    last = done.stderr.splitlines()[-1]
+    assert re.search(rf"InputError: .*rows{ending}: the disk is full \(.*\); free some space", last)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_column_in_place_of_a_file_of_labels(tmp_path, monkeypatch):

@@ -237,6 +237,7 @@ def test_a_set_without_an_address_says_how(tmp_path: Path) -> None:
         get_set("imagenet", tmp_path)
     assert str(tmp_path / "imagenet") in how_to_get("imagenet", tmp_path)
     assert how_to_get("svhn", tmp_path) == f"get it with: typica data get svhn --root {tmp_path}"
+    assert how_to_get("svhn", "my data") == "get it with: typica data get svhn --root 'my data'"
     (tmp_path / "imagenet" / "val").mkdir(parents=True)
     assert get_set("imagenet", tmp_path) == tmp_path / "imagenet"
 

@@ -125,6 +125,14 @@ def test_photographs_stand_upright_and_what_has_gone_is_said(tmp_path: Path):
     assert any("b.png" in text and "cannot be read" in text for text in page.texts)
 
 
+def test_deep_greys_are_shown_as_the_network_sees_them(tmp_path: Path):
+    deep = Image.fromarray(np.array([[0, 32896, 65535]], dtype=np.uint16))
+    rejected = Verdicts(np.array([0.1]), typical=np.zeros(1, dtype=bool))
+    page = write_page(tmp_path / "page.html", rejected, images=open_images([deep]))
+    (image,) = page.all("img")
+    assert np.asarray(thumbnail(image["src"]))[0, :, 0].tolist() == [0, 128, 255]
+
+
 def test_the_numbers_of_rows_lead_to_the_images(tmp_path: Path):
     """As where some images could not be read, and rows and images have different numbers."""
     pixels = random_pixels(5, 8, 8)

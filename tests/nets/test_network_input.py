@@ -148,7 +148,9 @@ def test_class_files(tmp_path: Path):
             read_classes(tmp_path / "bad.txt")
     for text, message in (
         ('{"cat": 0, "dog": 2}', "not 0, 1, 2"),
-        ("3", "holds a int"),
+        ("3", "bad.json: holds a int"),
+        ('{"0": ["n01440764", "tench"]}', r"bad.json: \['n01440764', 'tench'\] is not a name; wri"),
+        ('["cat", null]', "bad.json: None is not a name; write one text for each output"),
         ("[", "not a file of class names"),
     ):
         (tmp_path / "bad.json").write_text(text)

@@ -25,7 +25,8 @@ def read_classes(path: str | os.PathLike[str]) -> list[str]:
     with reading(path, "not a file of class names that can be read"):
         text = read_text(path)
         if path.suffix.lower() == ".json":
-            names = _names_in(json.loads(text))
+            with about(str(path)):
+                names = _names_in(json.loads(text))
         else:
             names = [line.strip() for line in text.splitlines() if line.strip()]
     with about(str(path)):
@@ -45,17 +46,24 @@ def check_classes(names: Sequence[str]) -> None:
 def _names_in(values: Any) -> list[str]:
     """Return the class names that a JSON file lists, or numbers in either direction, in order."""
     if isinstance(values, list):
-        return [str(name) for name in values]
+        return [_name(value) for value in values]
     if not isinstance(values, Mapping):
         raise FormatError(f"holds a {type(values).__name__}; write a list of names.")
     pairs = []
     for key, value in values.items():
         named_first = isinstance(value, int)
-        pairs.append((value, str(key)) if named_first else (int(key), str(value)))
+        pairs.append((value, str(key)) if named_first else (int(key), _name(value)))
     pairs.sort()
     if [number for number, _ in pairs] != list(range(len(pairs))):
         raise FormatError("its numbers are not 0, 1, 2 ...; number each output once.")
     return [name for _, name in pairs]
+
+
+def _name(value: Any) -> str:
+    """Return the name of a class as JSON has it: a text, or a number."""
+    if not isinstance(value, str | int | float):
+        raise FormatError(f"{value!r} is not a name; write one text for each output.")
+    return str(value)
 
 
 def in_order(images: Images, classes: Sequence[str]) -> Images:

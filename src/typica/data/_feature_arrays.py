@@ -17,6 +17,8 @@ from typica.files import reading
 
 Arrays = dict[str, AnyArray]
 
+_FOREIGN = ("BF16", "F8")  # how types begin that safetensors has and NumPy lacks
+
 
 def read_arrays(path: Path) -> Arrays:
     """Return the arrays of a file by name; that of an .npy file is called 'features'."""
@@ -89,7 +91,15 @@ def _read_safetensors(path: Path) -> Arrays:
         reading(path, "not a whole .safetensors file"),
         safe_open(path, framework="numpy") as file,
     ):
-        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+        arrays = {}
+        for name in file.keys():  # noqa: SIM118 (not a mapping)
+            kind = file.get_slice(name).get_dtype()
+            if kind.startswith(_FOREIGN):
+                raise FormatError(
+                    f"{path}: {name} is of type {kind}, which NumPy lacks; write it as float32."
+                )
+            arrays[name] = file.get_tensor(name)
+        return arrays
 
 
 ARRAY_READERS: dict[str, Callable[[Path], Arrays]] = {

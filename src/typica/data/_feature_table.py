@@ -49,8 +49,12 @@ def label_name(names: Iterable[str]) -> str | None:
 
 
 def no_column(path: Path, name: str, there: Iterable[str]) -> FormatError:
-    """Return the complaint that a file has no column, or array, of this name."""
-    known = ", ".join(there) or "none"
+    """Return the complaint that a file, or a bank, has no column, or array, of this name."""
+    known = ", ".join(there)
+    if not known:
+        return FormatError(
+            f"{path}: has no column {name!r}, nor another; name a file with one entry per row."
+        )
     return FormatError(
         f"{path}: has no column {name!r}, but {known}; "
         "name one of these, or a file with one entry per row."

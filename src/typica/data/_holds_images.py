@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from typica.bank import Bank
 from typica.data._feature_parquet import parquet_columns
 from typica.data.features import ENDINGS
 from typica.errors import InputError, listed
-from typica.kinds import NO_IMAGES, kind_of
+from typica.kinds import NO_IMAGES, Kind, kind_of
 
 
 def holds_images(path: str | Path) -> bool:
@@ -27,13 +25,11 @@ def holds_images(path: str | Path) -> bool:
     if path.is_dir():
         return not Bank.is_bank(path)
     ending = path.suffix.lower()
-    look_inside = _INSIDE.get(ending)
-    if look_inside is None:
-        return ending not in ENDINGS and kind_of(path) not in NO_IMAGES
-    try:
-        return look_inside(path)
-    except Exception:  # of many kinds, as damaged files have it
-        return False
+    if ending in (".npy", ".npz"):
+        return kind_of(path) == Kind.IMAGES
+    if ending == ".parquet":
+        return _in_parquet(path)
+    return ending not in ENDINGS and kind_of(path) not in NO_IMAGES
 
 
 def are_images(source: Any) -> bool:
@@ -54,23 +50,9 @@ def are_images(source: Any) -> bool:
     return bool(kinds[True])
 
 
-def _in_npy(path: Path) -> bool:
-    array = np.load(path, mmap_mode="r", allow_pickle=False)
-    return array.dtype == np.uint8 and array.ndim in (3, 4)
-
-
-def _in_npz(path: Path) -> bool:
-    with np.load(path, allow_pickle=False) as file:
-        return "images" in file.files
-
-
 def _in_parquet(path: Path) -> bool:
-    columns = parquet_columns(path)
+    try:
+        columns = parquet_columns(path)
+    except Exception:  # of many kinds, as damaged files have it
+        return False
     return "image" in columns and "features" not in columns
-
-
-_INSIDE: dict[str, Callable[[Path], bool]] = {
-    ".npy": _in_npy,
-    ".npz": _in_npz,
-    ".parquet": _in_parquet,
-}

@@ -6,7 +6,7 @@ import csv
 import json
 import sys
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
 
@@ -42,14 +42,15 @@ class RowWriter:
             raise InputError(f"{path}: the ending {self.path.suffix!r} is unknown; use {known}.")
         if self.path.suffix == ".parquet":
             need("pyarrow.parquet", "parquet")
-        self._atomic: AbstractContextManager[Path] = atomic_path(self.path)
+        self._open = ExitStack()
         self._file: IO[str] | None = None
         self._parquet: Any = None
 
     def __enter__(self) -> RowWriter:
-        self._temporary = self._atomic.__enter__()
+        self._temporary = self._open.enter_context(atomic_path(self.path))
         if self.path.suffix != ".parquet":
-            self._file = self._temporary.open("w", encoding="utf-8", newline="")
+            file = self._temporary.open("w", encoding="utf-8", newline="")
+            self._file = self._open.enter_context(file)
         self._started = False
         return self
 
@@ -75,14 +76,13 @@ class RowWriter:
         table = need("pyarrow", "parquet").table(values)
         if self._parquet is None:
             parquet = need("pyarrow.parquet", "parquet")
-            self._parquet = parquet.ParquetWriter(self._temporary, table.schema)
+            writer = parquet.ParquetWriter(self._temporary, table.schema)
+            self._parquet = self._open.enter_context(writer)
         self._parquet.write_table(table)
 
     def __exit__(self, *exception: Any) -> bool | None:
-        for stream in (self._file, self._parquet):
-            if stream is not None:
-                stream.close()
-        return self._atomic.__exit__(*exception)
+        # What is written last meets a full disk here, before the temporary file takes its place.
+        return self._open.__exit__(*exception)
 
 
 class RowPrinter:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image
+
+from typica.data._decode import to_rgb, turned
 
 
 def thumbnail(image: Any, side: int) -> Image.Image:
@@ -17,10 +19,10 @@ def thumbnail(image: Any, side: int) -> Image.Image:
     (5, 10)
     """
     if isinstance(image, Image.Image):
-        made = ImageOps.exif_transpose(image)
+        upright = turned(image)
     else:
-        made = Image.fromarray(np.asarray(image))
-    if made.mode not in ("RGB", "L"):
-        made = made.convert("RGB")
+        upright = Image.fromarray(np.asarray(image))
+    made = upright.copy() if upright.mode in ("RGB", "L") else to_rgb(upright)
+    made.info = {}  # an orientation that was saved with it would turn it again
     made.thumbnail((side, side))
     return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 from typica.data.sets._table import SETS, BenchmarkSet
@@ -59,5 +60,5 @@ def how_to_get(name: str, root: str | os.PathLike[str] | None = None) -> str:
     wanted = benchmark_set(name)
     if not wanted.files:
         return f"see {wanted.page}: {wanted.by_hand}, below {_root(root) / name}"
-    option = "" if root is None else f" --root {os.fspath(root)}"
+    option = "" if root is None else f" --root {shlex.quote(os.fspath(root))}"
     return f"get it with: typica data get {name}{option}"
