@@ -113,7 +113,9 @@ def _beyond(name: str, column: AnyArray, dtype: str) -> InputError:
     """Return the complaint about a column with numbers for which a type has no room."""
     if dtype == DTYPES[-1]:
         return InputError(f"{name} holds numbers beyond {dtype}; scale them down.")
-    largest = float(np.abs(column[np.isfinite(column)]).max())
+    with np.errstate(over="ignore"):
+        finite = column[np.isfinite(column)].astype(np.float64)
+    largest = float(np.abs(finite).max())
     wider = DTYPES[DTYPES.index(dtype) + 1]
     return InputError(
         f"{name} holds {largest:g}, beyond {dtype}; use dtype={wider!r}, "

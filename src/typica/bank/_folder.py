@@ -27,11 +27,20 @@ def unmake_bank_folder(path: Path, made: list[Path]) -> None:
     """Delete an unfinished bank's files, then the folders that were made for it and are empty."""
     # Somebody else may have put something there; it is the first error that counts.
     with contextlib.suppress(OSError):
-        for file in path.iterdir():
-            if file.name in (MANIFEST, LOCK) or is_ours(file.name):
-                file.unlink()
+        for file in _files_of_bank(path):
+            file.unlink()
         for folder in made:
             folder.rmdir()
+
+
+def _files_of_bank(folder: Path) -> list[Path]:
+    """Return the files of a bank, the manifest last: without some of them it is a bank still."""
+    files = [file for file in folder.iterdir() if _is_of_bank(file.name)]
+    return sorted(files, key=lambda file: file.name == MANIFEST)
+
+
+def _is_of_bank(name: str) -> bool:
+    return name in (MANIFEST, LOCK) or is_ours(name)
 
 
 def is_bank(folder: Path) -> bool:
@@ -95,28 +104,22 @@ def remove_bank(path: str | os.PathLike[str]) -> None:
             lock.callback(os.close, lock_folder(folder, "writing this bank"))
             if not DELETES_OPEN_FILES:  # as the one with the lock is
                 lock.close()
-            _delete_files(folder)
+            for file in _files_of_bank(folder):
+                file.unlink()
+            with contextlib.suppress(OSError):  # a link, or somebody has just put something there
+                folder.rmdir()
     elif folder.exists() and not _is_empty_folder(folder):
         raise InputError(f"{path}: holds something that is not a bank; choose another folder.")
 
 
 def _check_only_ours(folder: Path) -> None:
     """Raise where something else than a bank lies in its folder."""
-    names = {entry.name for entry in folder.iterdir()} - {MANIFEST, LOCK}
-    others = sorted(name for name in names if not is_ours(name))
+    others = sorted(entry.name for entry in folder.iterdir() if not _is_of_bank(entry.name))
     if others:
         raise InputError(
             f"{folder}: holds more than a bank ({listed(others, 3)}); move that away, "
             "or choose another folder."
         )
-
-
-def _delete_files(folder: Path) -> None:
-    """Delete a bank's files, the manifest last: what is stopped on the way is still a bank."""
-    for file in sorted(folder.iterdir(), key=lambda file: file.name == MANIFEST):
-        file.unlink()
-    if not folder.is_symlink():
-        folder.rmdir()
 
 
 def _is_empty_folder(path: Path) -> bool:
