@@ -403,3 +403,19 @@ def test_one_output_for_two_classes_is_the_head_of_both(tmp_path):
     assert head.predict(rows).tolist() == np.array(["cat", "dog"])[labels].tolist()
     write_bank(tmp_path / "b.bank", rows, classes=["cat", "dog", "emu"], **options)
     assert len(find_head(None, tmp_path / "b.bank").classes) == 1
+
+
+def test_a_table_that_is_called_npy_is_not_said_to_be_pickle(tmp_path):
+    path = tmp_path / "table.npy"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(FormatError, match=r"table\.npy: is not an \.npy file") as raised:
+        read_features(path)
+    assert "pickle" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["empty.npy", "empty.npz"])
+def test_a_file_without_rows_says_so(tmp_path, name):
+    save = np.save if name.endswith("npy") else np.savez
+    save(tmp_path / name, np.zeros((0, 64)))
+    with pytest.raises(FormatError, match="holds no rows"):
+        read_features(tmp_path / name)

@@ -17,6 +17,7 @@ from typica.files import reading
 
 Arrays = dict[str, AnyArray]
 
+_NPY = b"\x93NUMPY"  # how every .npy file begins
 _FOREIGN = ("BF16", "F8")  # how types begin that safetensors has and NumPy lacks
 
 
@@ -69,8 +70,17 @@ def _read_npy(path: Path) -> Arrays:
 def load_npy(path: Path) -> AnyArray:
     """Return the array of an .npy file, memory-mapped."""
     with reading(path, "not a whole .npy file of numbers or strings"):
+        _check_npy(path)
         array: AnyArray = np.load(path, mmap_mode="r", allow_pickle=False)
         return array
+
+
+def _check_npy(path: Path) -> None:
+    """Refuse a file that only has the ending: NumPy would say that pickle may read it."""
+    with path.open("rb") as file:
+        begins = file.read(len(_NPY))
+    if begins != _NPY:
+        raise FormatError(f"{path}: is not an .npy file, whatever its name; write it with np.save.")
 
 
 def load_npz(path: Path) -> Arrays:

@@ -28,6 +28,8 @@ class Features:
     def check(self, path: Path) -> None:
         """Raise if the features are not a matrix of numbers, or the labels not one per row."""
         features = self.features
+        if features.ndim == 2 and not len(features):
+            raise FormatError(f"{path}: holds no rows; pass a file with one row per input.")
         if features.ndim != 2 or not features.size or features.dtype.kind not in "fiub":
             wanted = "expected numbers of shape (rows, features)"
             check_kind(path, Kind.FEATURES, "features", wanted)
