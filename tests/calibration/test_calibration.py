@@ -211,6 +211,16 @@ def test_equal_scores_come_and_go_one_by_one():
     assert abs(share - 0.5) < 6 * math.sqrt(0.25 / 1000)
 
 
+@pytest.mark.parametrize("limit", [50, 10_000])
+def test_a_sample_of_all_groups_is_the_one_that_is_kept_without_groups(limit):
+    rng = np.random.default_rng(0)
+    scores, classes = rng.normal(size=2000), (rng.random(2000) < 0.1).astype(int)
+    by_class = Calibration(by_class=True, limit=limit).add(scores, classes, source="a.npy")
+    together = Calibration(limit=limit).add(scores, source="a.npy")
+    np.testing.assert_array_equal(np.sort(by_class.sample_of_all), together.scores)
+    np.testing.assert_array_equal(together.sample_of_all, together.scores)
+
+
 def test_groups_join_classes_and_others_stand_alone():
     made = Calibration(by_class=True, groups={0: "x", 1: "x"})
     made.add(np.arange(6.0), np.array([0, 1, 2, 0, 1, 3]))

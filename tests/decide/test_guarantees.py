@@ -141,6 +141,24 @@ def test_false_alarms_from_a_sample():
     assert_rate(alarms, streams, alpha, 1, least=0)
 
 
+def test_false_alarms_from_samples_of_classes():
+    """A common class keeps a smaller share of its scores than a rare one; the monitor needs their mix."""
+    rng = np.random.default_rng(0)
+    streams, alpha = 100, 0.1
+    alarms = 0
+
+    def drawn(n):
+        rare = rng.random(n) < 0.1
+        return rng.normal(size=n) - 2 * rare, rare.astype(int)
+
+    for stream in range(streams):
+        made = Calibration(by_class=True, limit=200)
+        made.add(*drawn(4000), source=f"stream {stream}")
+        monitor = Monitor(made, alpha=alpha, cells=2**10, seed=stream)
+        alarms += monitor.update(*drawn(3000))
+    assert_rate(alarms, streams, alpha, 1, least=0)
+
+
 def test_coverage_within_classes():
     """Each predicted class keeps its rate, rare ones as a pool; without classes the hard ones do not."""
     rng = np.random.default_rng(0)

@@ -23,6 +23,7 @@ from typica.arrays import AnyArray, to_numpy
 from typica.as_json import json_number
 from typica.calibration._groups import EVERYTHING, Classes, group_rows
 from typica.calibration._levels import Levels
+from typica.calibration._mergeable import check_mergeable
 from typica.calibration._sample import LIMIT, ScoreSample
 from typica.calibration._scores import check_scores
 from typica.calibration._sources import SeenRows, Span, joined_rows, joined_sources, read_seen
@@ -80,7 +81,7 @@ class Calibration:
     ) -> Self:
         """Take in a batch of scores: the rows of `source` from `start` on, else its next ones."""
         scores, classes = self._checked(scores, classes)
-        self._check_complete()
+        self.check_complete()
         seen = self.sources.get(source, SeenRows())
         first = seen.end if start is None else start
         spans = joined_rows(source, seen, SeenRows.of(Span(first, first + len(scores))))
@@ -97,7 +98,9 @@ class Calibration:
 
         A row of a named source may be in one of the two only: it would count twice.
         """
-        self._check_mergeable(other)
+        if not isinstance(other, Calibration):
+            raise InputError(f"got {type(other).__name__}; pass another Calibration.")
+        check_mergeable(self, other)
         sources = joined_sources(self.sources, other.sources)
         for group, sample in other.samples.items():
             self._sample(group).merge(sample)
@@ -105,39 +108,7 @@ class Calibration:
         self._thresholds = None
         return self
 
-    def _check_mergeable(self, other: Calibration) -> None:
-        if not isinstance(other, Calibration):
-            raise InputError(f"got {type(other).__name__}; pass another Calibration.")
-        if other is self:
-            raise InputError("a calibration with itself; pass another Calibration.")
-        if (self.by_class, self.taxonomy) != (other.by_class, other.taxonomy):
-            raise InputError("by_class or groups differ; calibrate both with the same.")
-        if self.limit != other.limit:
-            raise InputError(f"limits of {self.limit} and {other.limit} scores; use one limit.")
-        self._check_complete()
-        other._check_complete()
-        if not self.scored_by or self.scored_by != other.scored_by:
-            raise InputError(
-                "the two detectors are not known to be equal; calibrate copies of one fitted "
-                "detector. An Ensemble, which learns from the rows that it is calibrated on, and "
-                "scikit-learn's detectors take all rows in one, by partial_calibrate."
-            )
-        if "" in self.sources and "" in other.sources and self._has_equal_scores(other):
-            raise InputError(
-                "both hold the same scores, and a row that counts twice breaks every guarantee; "
-                "merge calibrations on other rows, or name their data by source."
-            )
-
-    def _has_equal_scores(self, other: Calibration) -> bool:
-        """Tell whether another calibration holds the very same scores, several in each group."""
-        if self.samples.keys() != other.samples.keys():
-            return False
-        for group, sample in self.samples.items():
-            if not np.array_equal(sample.ordered, other.samples[group].ordered):
-                return False
-        return any(sample.kept > 1 for sample in self.samples.values())
-
-    def _check_complete(self) -> None:
+    def check_complete(self) -> None:
         """Refuse quantiles alone, which are all that some files of format 1 have."""
         for sample in self.samples.values():
             sample.check_complete()
@@ -189,8 +160,24 @@ class Calibration:
     @property
     def scores(self) -> NDArray[np.float64]:
         """All the scores that are kept, group after group, each ascending."""
-        self._check_complete()
-        return np.concatenate([sample.ordered for sample in self.samples.values()])
+        self.check_complete()
+        return np.concatenate([np.empty(0), *(each.ordered for each in self.samples.values())])
+
+    @property
+    def sample_of_all(self) -> NDArray[np.float64]:
+        """A uniform sample of the scores of all groups together, at most `limit` of them.
+
+        Past the limit a common class keeps a smaller share of its scores than a rare one, so that
+        `scores` no longer has the mix of classes of the data. The smallest keys of all rows do, and
+        how many of them are taken depends on no class.
+        """
+        if self.n <= self.limit:
+            return self.scores
+        self.check_complete()
+        whole = ScoreSample(self.limit)
+        for sample in self.samples.values():
+            whole.add(sample.ordered, sample.keys)
+        return whole.ordered
 
     def to_dict(self, levels: Levels | None = None) -> dict[str, Any]:
         """Return what it amounts to as plain JSON types: per group n, kept, k and threshold."""

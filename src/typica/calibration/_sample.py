@@ -60,7 +60,7 @@ class ScoreSample:
         """Take in all the scores of `other`, which stays as it is."""
         self.check_complete()
         other.check_complete()
-        self._waiting.append((other.ordered, other._keys))
+        self._waiting.append((other.ordered, other.keys))
         self.n += other.n
         self._settle()
         return self
@@ -76,6 +76,12 @@ class ScoreSample:
         """The scores that are kept, ascending."""
         self._settle()
         return self._scores
+
+    @property
+    def keys(self) -> Keys:
+        """The keys of the scores that are kept, in the order of these."""
+        self._settle()
+        return self._keys
 
     @property
     def kept(self) -> int:

@@ -257,7 +257,7 @@ class Monitor:
             self.alarm_at, self.changed_at = before.steps - 1, before.change_point
 
     def _reference(self) -> NDArray[np.float64]:
-        return self.calibration.scores
+        return self.calibration.sample_of_all
 
     def _remember(self, rejected: NDArray[np.bool_], classes: AnyArray | None) -> None:
         codes = np.full(len(rejected), -1)

@@ -66,7 +66,7 @@ class Served:
         """The calibration scores, None where there are none, or their quantiles alone."""
         if self.calibration is None or not self.calibration.has_scores:
             return None
-        return np.asarray(self.calibration.scores)
+        return np.asarray(self.calibration.sample_of_all)
 
     @cached_property
     def width(self) -> int | None:
