@@ -3,7 +3,8 @@
 Every score has a key, a 64-bit hash of (source, row number). Past the bound the scores with the
 smallest keys stay. As no key depends on a score, equal or otherwise telling scores do not come and
 go together: what stays is a uniform sample, and every guarantee holds with its size in place of
-the number seen. Samples merge exactly: the smallest keys of both are the smallest keys of all.
+the number seen. Samples of named sources merge exactly: the smallest keys of both are the smallest
+keys of all.
 """
 
 from __future__ import annotations
