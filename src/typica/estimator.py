@@ -60,7 +60,8 @@ class Estimator(BaseEstimator):
 
     def _absorb(self, other: Self) -> None:
         """Take in what `other` has learnt."""
-        raise InputError("this detector cannot merge; fit it on all data at once.")
+        name = type(self).__name__
+        raise InputError(f"this {name} cannot merge; fit it on all data at once.")
 
     def _derive(self) -> None:
         """Set, as private attributes, what use needs of parameters and of what was learnt.
@@ -103,21 +104,44 @@ class Estimator(BaseEstimator):
         Changes this one and returns it; `other` stays as it is. A detector's threshold is void
         then.
         """
+        self._check_mergeable(other)
+        blank = not self._has_learnt()
+        self._drop_derived()
+        self._absorb(other)
+        self.n_features_in_ = other.n_features_in_
+        if blank and hasattr(other, "feature_names_in_"):
+            self.feature_names_in_ = other.feature_names_in_
+        self._learnt_more()
+        return self
+
+    def _check_mergeable(self, other: Self) -> None:
         if type(other) is not type(self):
             raise InputError(f"got {type(other).__name__}; pass another {type(self).__name__}.")
+        if other is self:
+            another = f"another {type(self).__name__}"
+            raise InputError(f"itself, whose rows would count twice; pass {another}.")
         if _held(self.get_params(deep=False)) != _held(other.get_params(deep=False)):
             raise InputError("the two were made with different parameters; fit both alike.")
         other._check_fitted()
-        if self._has_learnt() and self.n_features != other.n_features:
+        if not self._has_learnt():
+            return
+        if self.n_features != other.n_features:
             raise InputError(
                 f"{self.n_features} features here, {other.n_features} there; "
                 "fit both on the same layer."
             )
-        self._drop_derived()
-        self._absorb(other)
-        self.n_features_in_ = other.n_features_in_
-        self._learnt_more()
-        return self
+        self._check_same_columns(other)
+
+    def _check_same_columns(self, other: Self) -> None:
+        """Refuse columns in another order, where both were fitted on data frames."""
+        ours, theirs = (getattr(each, "feature_names_in_", None) for each in (self, other))
+        if ours is None or theirs is None or np.array_equal(ours, theirs):
+            return
+        first = np.flatnonzero(ours != theirs)[0]
+        raise InputError(
+            f"column {first} is {ours[first]!r} here, {theirs[first]!r} there; "
+            "fit both on the same columns in one order."
+        )
 
     @border
     def save(self, path: Any) -> None:
@@ -260,7 +284,7 @@ class Estimator(BaseEstimator):
         """Return parameters and fitted attributes, to be stored."""
         if not self.tags.saveable:
             raise InputError(
-                "this detector holds objects that only pickle can store; "
+                f"this {type(self).__name__} holds objects that only pickle can store; "
                 "fit it again where it is needed."
             )
         return {"params": self.get_params(deep=False), "fitted": store.state_to_store(self)}

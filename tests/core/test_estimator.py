@@ -1,4 +1,4 @@
-"""One rule for what is derived: when it is made, when it is dropped, and where it never goes."""
+"""What estimators share: one rule for what is derived, and which of them may be merged."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from helpers.data import Data
+from sklearn.base import clone
 
 import typica
 from typica import (
+    BATS,
     CTM,
     CW,
     DICE,
@@ -20,6 +22,7 @@ from typica import (
     PCA,
     Head,
     InfluenceKernel,
+    InputError,
     Mahalanobis,
     NNGuide,
     Residual,
@@ -113,6 +116,32 @@ def test_threads_that_ask_first_all_get_an_answer(data: Data, tmp_path):
         with ThreadPoolExecutor(8) as pool:
             for scores in pool.map(loaded.score_samples, [data.test] * 16):
                 np.testing.assert_array_equal(scores, wanted)
+
+
+@pytest.mark.parametrize("method", [CTM(), BATS()], ids=str)
+def test_merge_goes_by_the_names_of_columns(method, data: Data):
+    pandas = pytest.importorskip("pandas")
+    names = [f"unit {i}" for i in range(data.train.shape[1])]
+    frame = pandas.DataFrame(data.train, columns=names)
+    one, whole = (clone(method).fit(frame, data.labels) for _ in range(2))
+    for blank in (clone(method).merge(whole), clone(method).merge(whole).merge(one)):
+        assert list(blank.feature_names_in_) == names
+    reordered = clone(method).fit(frame[names[::-1]], data.labels)
+    message = rf"merge: column 0 is 'unit 0' here, '{names[-1]}' there; fit both on the same"
+    with pytest.raises(InputError, match=message):
+        one.merge(reordered)
+    unnamed = clone(method).fit(data.train, data.labels)
+    assert list(one.merge(unnamed).feature_names_in_) == names
+    assert not hasattr(unnamed.merge(whole), "feature_names_in_")
+
+
+@pytest.mark.parametrize("method", [CTM(), BATS(), KNN(k=3)], ids=str)
+def test_merge_with_itself_is_refused(method, data: Data):
+    method.fit(data.train, data.labels)
+    before = used(method, data)
+    with pytest.raises(InputError, match=r"merge: itself, whose rows would count twice; pass ano"):
+        method.merge(method)
+    np.testing.assert_array_equal(used(method, data), before)
 
 
 def test_settings_of_scikit_learn_survive(data: Data):
