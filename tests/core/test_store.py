@@ -32,7 +32,8 @@ from sklearn.preprocessing import (
 
 import typica
 from typica import CTM, CW, InputError, store
-from typica.detectors import final_detector
+from typica.detectors import Detector, Tags, final_detector
+from typica.store import _registered
 from typica.store._decoder import Decoder
 from typica.store._encoder import Encoder
 
@@ -69,6 +70,45 @@ def test_content_that_looks_like_an_empty_checksum_is_kept(data: Data, tmp_path:
     detector = CTM().fit(data.train, names[data.labels])
     detector.save(tmp_path / "d.safetensors")
     assert typica.load(tmp_path / "d.safetensors").classes_.tolist() == detector.classes_.tolist()
+
+
+@pytest.mark.parametrize("kind", ["head", "moments", "calibrated_scores"])
+def test_what_detectors_are_made_of_loads_in_a_process_that_knows_nothing_yet(kind, tmp_path: Path):
+    moments = typica.Moments()
+    moments.add(np.eye(2), [0, 1])
+    things = [typica.Head(np.eye(2)), moments, typica.Calibration().add(np.arange(99.0))]
+    path = tmp_path / "thing.safetensors"
+    store.save(next(thing for thing in things if thing.kind == kind), path)
+    code = f"import typica; print(typica.load({str(path)!r}).kind)"
+    loaded = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True)
+    assert loaded.stdout.decode().strip() == kind
+
+
+@pytest.fixture
+def capitals():
+    """A detector whose fitted attribute has a capital letter; known to files for one test alone."""
+
+    @store.storable("capitals")
+    class Capitals(Detector):
+        tags = Tags()
+
+        def _learn(self, Z, labels):
+            self.W_ = Z.mean(axis=0)
+
+        def _score(self, Z):
+            return -((Z - self.W_) ** 2).sum(axis=1)
+
+    yield Capitals
+    del _registered._KINDS["capitals"]
+
+
+def test_fitted_attributes_with_capitals_are_stored_and_tell_fits_apart(capitals, data, tmp_path):
+    detector = capitals().fit(data.train)
+    detector.save(tmp_path / "d.safetensors")
+    loaded = typica.load(tmp_path / "d.safetensors")
+    np.testing.assert_array_equal(loaded.W_, detector.W_)
+    assert loaded.fingerprint() == detector.fingerprint()
+    assert capitals().fit(data.train + 5).fingerprint() != detector.fingerprint()
 
 
 def golden(pattern: str) -> list[Path]:
