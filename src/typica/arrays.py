@@ -221,8 +221,18 @@ def as_floating(Z: Array) -> Array:
     xp = namespace(Z)
     if Z.dtype in (xp.float32, xp.float64):
         return Z
-    half = xp.isdtype(Z.dtype, "real floating")
-    return xp.astype(Z, xp.float32 if half else xp.float64)
+    return xp.astype(Z, xp.float32 if is_floating(Z) else xp.float64)
+
+
+def is_floating(Z: Array) -> bool:
+    """Tell whether an array holds floats, of any precision.
+
+    >>> is_floating(np.zeros(1, dtype=np.float16)), is_floating(np.zeros(1, dtype=np.int64))
+    (True, False)
+    """
+    if is_numpy(Z):
+        return bool(Z.dtype.kind == "f")
+    return bool(namespace(Z).isdtype(Z.dtype, "real floating"))
 
 
 def fits_float32(Z: AnyArray) -> bool:

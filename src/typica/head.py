@@ -5,9 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from array_api_compat import is_array_api_obj
 from numpy.typing import ArrayLike
 
-from typica.arrays import AnyArray, Array, Labels, as_features, check_finite, like, to_numpy
+from typica.arrays import (
+    AnyArray,
+    Array,
+    Labels,
+    as_features,
+    as_floating,
+    check_finite,
+    is_floating,
+    like,
+    to_numpy,
+)
 from typica.checks import Parameter
 from typica.errors import InputError, about, argument, border, by_caller
 from typica.linalg import Floats
@@ -65,7 +76,11 @@ class Head:
 
     @border
     def logits(self, Z: Array) -> Array:
-        """Return the logits (n, C) of the features Z (n, m), in their backend and dtype."""
+        """Return the logits (n, C) of the features Z (n, m), in their backend and dtype.
+
+        Those of integers are in float64.
+        """
+        Z = _floating_rows(Z)
         if Z.shape[1] != self.n_features:
             raise InputError(
                 f"the head takes {self.n_features} features per row, and these have {Z.shape[1]}; "
@@ -137,9 +152,16 @@ def check_known(labels: Labels | None, head: Head) -> None:
         )
 
 
+def _floating_rows(Z: Any) -> Array:
+    """Return features as a head multiplies them: floats as they are, anything else as float64."""
+    if is_array_api_obj(Z) and Z.ndim == 2 and is_floating(Z):
+        return Z
+    return as_floating(as_features(Z))
+
+
 def _weight(weight: Any) -> AnyArray:
     with about("the weight"):
-        checked = _floats(as_features(to_numpy(weight)))
+        checked = _floats(to_numpy(as_features(weight)))
         check_finite(checked)
     return checked
 

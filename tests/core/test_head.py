@@ -49,3 +49,32 @@ def test_features_of_another_width_are_named():
             typica.InputError, match=r"Head\.\w+: the head takes 4 features per row, and"
         ):
             use(np.ones((2, 3)))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64, np.bool_, object])
+def test_features_that_are_no_floats_meet_the_weights_as_they_are(dtype):
+    head = typica.Head([[0.5, 0.5], [0.2, 0.9]], [0.25, 0.0])
+    rows = np.array([[1, 0], [0, 1]])
+    wanted = head.logits(rows.astype(np.float64))
+    np.testing.assert_array_equal(head.logits(rows.astype(dtype)), wanted)
+    np.testing.assert_array_equal(head.logits(rows.tolist()), wanted)
+    np.testing.assert_array_equal(head.predict(rows.astype(dtype)), [0, 1])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_logits_have_the_precision_of_the_features(dtype):
+    assert typica.Head(np.eye(2)).logits(np.ones((3, 2), dtype=dtype)).dtype == dtype
+
+
+def test_what_is_no_matrix_is_refused_in_words():
+    head = typica.Head(np.eye(2))
+    with pytest.raises(
+        typica.InputError, match=r"Head.logits: features of shape \(2,\) have 1 dim"
+    ):
+        head.logits(np.ones(2))
+    with pytest.raises(
+        typica.InputError, match=r"Head.predict: expected an array of features, got"
+    ):
+        head.predict("rows.npy")
+    with pytest.raises(typica.InputError, match=r"Head: the weight: the rows do not form a matrix"):
+        typica.Head([[1.0, 2.0], [1.0]])
