@@ -25,7 +25,7 @@ def exact(number: Any) -> Fraction:
 def meant_decimal(share: Fraction) -> Fraction:
     """Return the decimal of at most 15 places that was meant by a float, if there is one."""
     short = exact(round(float(share), 15))
-    is_meant = short and abs(short - share) < Fraction(1, 2**53)
+    is_meant = 0 < short < 1 and abs(short - share) < Fraction(1, 2**53)
     return short if is_meant else share
 
 

@@ -225,6 +225,19 @@ def test_aurc_does_not_depend_on_the_order_of_rows():
     assert aurc(np.zeros(500), wrong) == pytest.approx(wrong.mean())
 
 
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "uint64", "int8", "float16"])
+def test_aurc_of_scores_of_any_type(dtype):
+    scores, wrong = np.array([0, 1, 1, 0, 1]).astype(dtype), [1, 0, 0, 0, 1]
+    for metric in (aurc, e_aurc):
+        assert metric(scores, wrong) == metric(scores.astype(np.float64), wrong)
+
+
+def test_aurc_of_tensors_that_require_gradients():
+    torch = pytest.importorskip("torch")
+    scores = torch.tensor([0.5, 0.25, 0.125], requires_grad=True)
+    assert aurc(scores, torch.tensor([False, True, True])) == aurc([0.5, 0.25, 0.125], [0, 1, 1])
+
+
 @pytest.mark.parametrize(
     ("scores", "wrong", "message"),
     [
@@ -233,8 +246,9 @@ def test_aurc_does_not_depend_on_the_order_of_rows():
             [True, False],
             r"aurc: scores of shape \(1,\), mistakes of \(2,\); pass one of each per row",
         ),
-        ([], [], r"aurc: scores of shape \(0,\)"),
-        ([np.nan, 1.0], [0, 1], r"aurc: 1 of the scores are NaN; fix or drop them"),
+        ([], [], r"aurc: scores has shape \(0,\); pass a 1-D array of one or more scores"),
+        ([np.nan, 1.0], [0, 1], r"aurc: scores has 1 NaN of 2 scores; fix or drop them"),
+        (["a", "b"], [0, 1], r"aurc: scores has dtype <U1; pass real numbers"),
         ([1.0, 2.0], [0, 2], r"aurc: mistakes must be True or False; pass prediction != label"),
     ],
 )

@@ -321,11 +321,14 @@ def test_scores_that_cannot_be_used(scores, message):
     ]
     + [({"alpha": 0.1, "tpr": 0.9}, r"alpha=0.1 and tpr=0.9 are one choice; pass one of them\.")]
     + [
-        ({"confidence": bad}, r"confidence=.*; pass 0 < confidence < 1\.")
+        ({"confidence": bad}, r"confidence=.* is not a share; pass a number above 0 and below 1\.")
         for bad in (0, 1, 1.5, math.nan)
     ]
-    + [({"bootstrap": bad}, r"bootstrap=.*; pass an integer >= 0\.") for bad in (-1, 2.0, None)]
-    + [({"seed": bad}, r"seed=.*; pass an integer >= 0\.") for bad in (-1, 0.5, None)]
+    + [
+        ({name: bad}, rf"{name}=.* is not an integer of at least 0; pass {name}>=0\.")
+        for name in ("bootstrap", "seed")
+        for bad in (-1, 2.0, None, True)
+    ]
     + [
         (
             {"convention": "last"},
@@ -456,6 +459,10 @@ def test_evaluation_refuses_results_that_were_not_measured_alike():
     for ood in ({}, {"a": other}, {"a": result, "b": evaluate([1.0], [0.0], 0.9)}):
         with pytest.raises(InputError, match=f"^Evaluation: ood has results of .*; {expected}"):
             Evaluation("ctm", 0.9, 2, ood)
+
+
+def test_an_alpha_that_is_nearly_one_is_not_one():
+    assert evaluate([1.0, 2.0], [0.0], alpha=1 - 2**-53).threshold == 2.0
 
 
 def test_every_convention_is_one_sentence():

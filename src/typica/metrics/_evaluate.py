@@ -10,10 +10,12 @@ import numpy as np
 
 from typica.arrays import AnyArray, Array, to_numpy
 from typica.calibration import false_alarm_rate
+from typica.checks import count, share
 from typica.errors import InputError, border
 from typica.metrics._counts import Counts
 from typica.metrics._names import CONVENTIONS, METRICS
 from typica.metrics._result import MEASURES, Evaluation, Result
+from typica.metrics._scores import checked_scores
 from typica.written_numbers import Level, exact
 
 
@@ -76,22 +78,26 @@ def evaluate_many(
     tpr: Level | None = None,
     *,
     alpha: Level | None = None,
-    **options: Any,
+    convention: str = "first",
+    bootstrap: int = 0,
+    confidence: float = 0.95,
+    seed: int = 0,
 ) -> Evaluation:
     """Measure one detector on several OOD sets, {name: scores}, with the options of `evaluate`.
 
     >>> evaluate_many("ctm", [2.0, 3.0], {"far": [1.0]}).ood["far"].auroc
     1.0
     """
-    checked = _MetricOptions(1 - false_alarm_rate(alpha, tpr), **options)
+    kept = 1 - false_alarm_rate(alpha, tpr)
+    options = _MetricOptions(kept, convention, bootstrap, confidence, seed)
     if not isinstance(ood_scores, Mapping) or not ood_scores:
         raise InputError("ood_scores holds no named OOD set; pass {name: scores}.")
     sorted_id = _sorted_scores(id_scores, "id_scores")
     sorted_ood = {
         name: _sorted_scores(s, f"ood_scores[{name!r}]") for name, s in ood_scores.items()
     }
-    results = {name: checked.measure(sorted_id, scores) for name, scores in sorted_ood.items()}
-    return Evaluation(detector, float(checked.tpr), len(sorted_id), results, checked.convention)
+    results = {name: options.measure(sorted_id, scores) for name, scores in sorted_ood.items()}
+    return Evaluation(detector, float(kept), len(sorted_id), results, convention)
 
 
 @border
@@ -128,19 +134,17 @@ class _MetricOptions:
     """How `metrics` measures: the checked options of `evaluate` and `evaluate_many`."""
 
     tpr: Fraction
-    convention: str = "first"
-    bootstrap: int = 0
-    confidence: float = 0.95
-    seed: int = 0
+    convention: str
+    bootstrap: int
+    confidence: float
+    seed: int
 
     def __post_init__(self) -> None:
         if self.convention not in CONVENTIONS:
             raise InputError(f"convention={self.convention!r}; pass one of {[*CONVENTIONS]}.")
-        if not 0 < exact(self.confidence) < 1:
-            raise InputError(f"confidence={self.confidence!r}; pass 0 < confidence < 1.")
-        for name, value in {"bootstrap": self.bootstrap, "seed": self.seed}.items():
-            if not isinstance(value, int | np.integer) or value < 0:
-                raise InputError(f"{name}={value!r}; pass an integer >= 0.")
+        share().check("confidence", self.confidence)
+        count(0).check("bootstrap", self.bootstrap)
+        count(0).check("seed", self.seed)
 
     def measure(self, sorted_id: AnyArray, sorted_ood: AnyArray) -> Result:
         """Return the metrics of sorted ID scores against sorted OOD scores."""
@@ -170,25 +174,5 @@ class _MetricOptions:
 
 
 def _sorted_scores(scores: Array, what: str) -> AnyArray:
-    """Return the scores that metrics are taken of, sorted, as float16, float32 or float64."""
-    if hasattr(scores, "detach"):
-        scores = scores.detach().cpu()
-        if str(scores.dtype) == "torch.bfloat16":  # which NumPy lacks
-            scores = scores.float()
-    try:
-        array = np.asarray(scores)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"{what} is not an array ({error}); pass a 1-D array of numbers."
-        ) from error
-    if array.dtype.kind not in "fiub":
-        raise InputError(f"{what} has dtype {array.dtype}; pass real numbers.")
-    if array.ndim != 1 or array.size == 0:
-        raise InputError(f"{what} has shape {array.shape}; pass a 1-D array of one or more scores.")
-    # Other types hold numbers that are not Python floats, so the threshold would not be exact.
-    array = np.sort(array if array.dtype.char in "efd" else array.astype(np.float64))
-    if np.isnan(array[-1]):  # NaN sorts last
-        raise InputError(
-            f"{what} has {np.isnan(array).sum()} NaN of {array.size} scores; fix or drop them."
-        )
-    return array
+    """Return the scores that metrics are taken of in ascending order."""
+    return np.sort(checked_scores(scores, what))

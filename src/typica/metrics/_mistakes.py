@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import AnyArray
+from typica.arrays import AnyArray, to_numpy
 from typica.errors import InputError, border
+from typica.metrics._scores import checked_scores
 
 
 @border
@@ -50,13 +51,11 @@ def e_aurc(scores: Any, wrong: Any) -> float:
 
 
 def _checked_mistakes(scores: Any, wrong: Any) -> tuple[AnyArray, NDArray[np.float64]]:
-    scores = np.asarray(scores)
-    wrong = np.asarray(wrong)
-    if scores.ndim != 1 or scores.shape != wrong.shape or not len(scores):
-        found = f"scores of shape {scores.shape}, mistakes of {wrong.shape}"
+    scores = checked_scores(scores, "scores")
+    mistakes = to_numpy(wrong)
+    if scores.shape != mistakes.shape:
+        found = f"scores of shape {scores.shape}, mistakes of {mistakes.shape}"
         raise InputError(f"{found}; pass one of each per row.")
-    if scores.dtype.kind == "f" and np.isnan(scores).any():
-        raise InputError(f"{int(np.isnan(scores).sum())} of the scores are NaN; fix or drop them.")
-    if not np.isin(wrong, (0, 1)).all():
+    if not np.isin(mistakes, (0, 1)).all():
         raise InputError("mistakes must be True or False; pass prediction != label.")
-    return scores, wrong.astype(np.float64)
+    return scores, mistakes.astype(np.float64)
