@@ -31,6 +31,7 @@ from typica.calibration import (
     pool_rare,
 )
 from typica.decide import fingerprint
+from typica.detectors import final_detector
 from typica.detectors.base import Detector
 from typica.metrics import rate_interval
 from typica.tags import Tags
@@ -753,6 +754,32 @@ def test_a_monitor_keeps_the_calibration_that_it_began_with(data: Data):
     before = monitor.calibration.threshold
     detector.partial_calibrate(data.ood)
     assert monitor.calibration.threshold == before != detector.offset_
+    monitor = typica.Monitor(detector.calibration_)
+    before = monitor.calibration.n
+    detector.partial_calibrate(data.train)
+    assert monitor.calibration.n == before < detector.calibration_.n
+
+
+@pytest.mark.parametrize("in_pipeline", [False, True])
+def test_what_a_copy_is_calibrated_on_leaves_the_detector_as_it_is(data: Data, in_pipeline):
+    estimator = CTM().fit(data.train, data.labels).calibrate(data.held_out)
+    if in_pipeline:
+        estimator = make_pipeline(FunctionTransformer(), estimator)
+    before = final_detector(estimator).offset_
+    copied = typica.decide.copy_to_calibrate(estimator)
+    typica.partial_calibrate(copied, data.ood)
+    with pytest.warns(DeprecationWarning):
+        old = typica.ConformalDetector(estimator)
+    old.partial_calibrate(data.ood)
+    assert final_detector(copied).offset_ == final_detector(old.detector).offset_ != before
+    assert final_detector(estimator).offset_ == before
+
+
+def test_thresholds_that_a_caller_changes_are_the_callers_own(data: Data):
+    detector = CTM().fit(data.train, data.labels).calibrate(data.held_out)
+    before = detector.offset_
+    detector.calibration_.thresholds()["all"] = 2.0
+    assert detector.offset_ == before
 
 
 def test_a_calibration_of_another_fit_is_refused(data: Data):

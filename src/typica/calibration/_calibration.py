@@ -205,7 +205,7 @@ class Calibration:
             return self._thresholds_at(levels)
         if self._thresholds is None:
             self._thresholds = self._thresholds_at(self.levels)
-        return self._thresholds
+        return dict(self._thresholds)
 
     def offsets(self, scores: AnyArray, classes: Classes, levels: Levels | None = None) -> AnyArray:
         """Return the threshold of each score's group, in the precision of the scores.

@@ -139,4 +139,8 @@ def copy_to_calibrate(estimator: E) -> E:
     if is_pipeline(estimator):
         *before, (name, last) = estimator.steps
         copied.steps = [*before, (name, copy.copy(last))]
+    detector = final_detector(copied)
+    calibration = detector.current_calibration()
+    if calibration is not None:  # to which more rows may come
+        detector.calibration_ = copy.deepcopy(calibration)
     return copied

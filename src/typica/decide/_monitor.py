@@ -324,15 +324,13 @@ def _calibrated(source: Any, held_out: Any) -> tuple[Any, Calibration]:
         raise InputError(
             "a detector without calibration scores; calibrate it, or pass held_out inputs as well."
         )
-    own = copy.deepcopy(found)  # so that more calibration rows leave the monitor as it is
-    final_detector(source).calibration_ = own
-    return source, _checked(own)
+    return source, _checked(found)
 
 
 def _of_scores(source: Any) -> Calibration:
     """Return the scores that a monitor starts from as a calibration."""
     if isinstance(source, Calibration):
-        return source
+        return copy.deepcopy(source)  # more calibration rows leave the monitor as it is
     if isinstance(source, OldGroups):
         by_class = list(source.sets) != [EVERYTHING]
         return source.calibration(Levels.of(), by_class)

@@ -218,7 +218,7 @@ class Calibrated(Provisional):
         """The thresholds, named as `offset_` is."""
         self._drop_stale_decisions()
         if hasattr(self, "calibration_"):
-            return dict(self.calibration_.thresholds())
+            return self.calibration_.thresholds()
         return {"all": self.offset_}
 
     def fingerprint(self) -> str:
