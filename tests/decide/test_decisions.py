@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
 import subprocess
 import sys
@@ -773,6 +774,22 @@ def test_what_a_copy_is_calibrated_on_leaves_the_detector_as_it_is(data: Data, i
     old.partial_calibrate(data.ood)
     assert final_detector(copied).offset_ == final_detector(old.detector).offset_ != before
     assert final_detector(estimator).offset_ == before
+
+
+@pytest.mark.parametrize(
+    ("detector", "told"),
+    [
+        (typica.Ensemble([CTM(), KNN(k=3)]), {"members": ["CTM()", "KNN(k=3)"]}),
+        (KNN(k=np.int64(3)), {"k": 3}),
+        (KNN(k=3, subsample=np.float32(0.5)), {"subsample": 0.5}),
+        (typica.Prototypes(np.eye(4, 12)), {"positive": "array of 4 x 12"}),
+    ],
+    ids=["members", "integer", "float", "array"],
+)
+def test_every_parameter_is_described_as_json(detector, told, data: Data):
+    described = typica.decide.describe(detector.fit(data.train, data.labels))
+    again = json.loads(json.dumps(described, allow_nan=False))
+    assert again["params"] == described["params"] and described["params"].items() >= told.items()
 
 
 def test_thresholds_that_a_caller_changes_are_the_callers_own(data: Data):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from typica import store
 from typica.arrays import AnyArray, array_text
@@ -25,8 +28,7 @@ def describe(estimator: Estimator) -> dict[str, Any]:
     final = final_detector(estimator)
     params = final.get_params(deep=False)
     params.pop("head", None)
-    params = {name: array_text(value) or value for name, value in params.items()}
-    description: dict[str, Any] = {"detector": final.kind, "params": params}
+    description: dict[str, Any] = {"detector": final.kind, "params": _as_told(params)}
     steps = [type(part).__name__ for _, part in getattr(estimator, "steps", [])[:-1]]
     if steps:
         description["after"] = steps
@@ -62,6 +64,24 @@ def describe_file(path: str | Path) -> dict[str, Any]:
         "written by": f"typica {document['library']}, format {document['format']}",
         "bytes": path.stat().st_size,
     }
+
+
+def _as_told(value: Any) -> Any:
+    """Return a parameter, or a dict of them, as JSON can hold it.
+
+    Arrays are told by their shapes, the members of an Ensemble and other objects by their texts.
+    """
+    if isinstance(value, Mapping):
+        return {str(name): _as_told(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_told(part) for part in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return json_number(value)
+    if value is None or isinstance(value, str | int):
+        return value
+    return array_text(value) or str(value)
 
 
 def _decisions(detector: Detector) -> dict[str, Any]:
