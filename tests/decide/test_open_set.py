@@ -68,8 +68,25 @@ def test_without_rows_held_out_the_threshold_is_provisional():
     X, y = blobs()
     fitted = model(held_out=0).fit(X, y)
     assert 0.9 < (fitted.predict(X) != -1).mean() < 1
-    with pytest.raises(InputError, match="calibrate"):
+    with pytest.raises(InputError, match=r"no rows were held out to calibrate on; fit with held_o"):
         fitted.p_values(X)
+
+
+@pytest.mark.parametrize("unknown", ["unknown", "1"])
+def test_numbers_stay_numbers_beside_a_word_for_unknown(unknown):
+    X, y = blobs()
+    fitted, usual = model(unknown=unknown).fit(X, y), model().fit(X, y)
+    said, wanted = fitted.predict(X), usual.predict(X)
+    assert said.tolist() == [unknown if name == -1 else name for name in wanted.tolist()]
+    assert fitted.score(X, y) == usual.score(X, y) == np.mean(wanted == y)
+    weights = np.where(y == 0, 1.0, 0.0)
+    assert fitted.score(X, y, weights) == np.mean(wanted[y == 0] == 0)
+
+
+def test_a_share_may_be_text_as_everywhere():
+    X, y = blobs()
+    texts, floats = (model(held_out=share, alpha=share).fit(X, y) for share in ("0.2", 0.2))
+    assert texts.predict(X).tolist() == floats.predict(X).tolist()
 
 
 def test_pipelines_and_searches():

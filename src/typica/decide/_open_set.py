@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 
 from typica.arrays import Labels
 from typica.checks import Parameter, check_parameters, count, share
@@ -19,7 +24,9 @@ from typica.decide._calibrate import calibrate
 from typica.decide._judge import judge, p_values
 from typica.detectors import final_detector
 from typica.errors import InputError, border
+from typica.estimator import NotFittedError
 from typica.verdicts import Verdicts
+from typica.written_numbers import exact
 
 UNKNOWN_WORD = "unknown"
 UNKNOWN_NUMBER = -1
@@ -55,7 +62,8 @@ class OpenSetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         held out, and calibrates it on those that are.
     unknown
         What `predict` says of an atypical row; None is "unknown" for classes that are text, and -1
-        for whole numbers. It must not be a class.
+        for whole numbers. It must not be a class. A word beside classes that are numbers makes
+        predictions an array of objects, in which the numbers stay what they are.
     alpha
         The share of known rows that may be called unknown.
     held_out
@@ -104,7 +112,7 @@ class OpenSetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         check_classification_targets(y)
         classes = np.unique(y)
         unknown = _unknown_among(classes, self.unknown)
-        held_out = _held_out(y, self.held_out, self.seed)
+        held_out = _held_out(y, float(exact(self.held_out)), self.seed)
         self.classifier_ = clone(self.classifier).fit(X, y)
         self.detector_ = clone(self.detector).fit(X[~held_out], y[~held_out])
         if held_out.any():
@@ -118,8 +126,18 @@ class OpenSetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Return the classifier's class for each row, or the word for unknown."""
         rows = self._checked(X)
         named = np.asarray(self.classifier_.predict(rows))
+        if isinstance(self.unknown_, str) != (named.dtype.kind == "U"):
+            named = named.astype(object)  # NumPy would make 1 and "1" the same text
         typical = self.detector_.predict(rows) == 1
         return np.where(typical, named, np.asarray(self.unknown_))
+
+    @border
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of rows whose class is predicted; those called unknown are missed."""
+        labels = column_or_1d(y)
+        found = self.predict(X)
+        check_consistent_length(found, labels, sample_weight)
+        return float(np.average(found == labels, weights=sample_weight))
 
     @available_if(_classifier_has("predict_proba"))
     @border
@@ -139,6 +157,11 @@ class OpenSetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def p_values(self, X: Any) -> NDArray[np.floating]:
         """Return the conformal p-value of each row: small where it is unlike what was held out."""
         rows = self._checked(X)
+        if final_detector(self.detector_).current_calibration() is None:
+            raise NotFittedError(
+                "no rows were held out to calibrate on; fit with held_out>0, and enough rows of "
+                "each class."
+            )
         return np.asarray(p_values(self.detector_, rows))
 
     @border
