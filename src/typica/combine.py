@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtr, ndtri
 
-from typica.arrays import Array, namespace, to_numpy
+from typica.arrays import Array, like, namespace, to_numpy
 from typica.errors import InputError, border
 
 Floats = NDArray[np.float64]
@@ -93,8 +93,8 @@ def of_logs(L: Array, how: str) -> Array:
         return 2 * xp.sum(L, axis=1)
     if how == "twice_mean":
         return 2 * xp.mean(xp.exp(L), axis=1)
-    places = xp.asarray([math.log(m / (i + 1)) for i in range(m)], dtype=L.dtype)
-    return xp.min(xp.sort(L, axis=1) + places, axis=1)
+    places = np.array([math.log(m / (i + 1)) for i in range(m)])
+    return xp.min(xp.sort(L, axis=1) + like(places, L), axis=1)
 
 
 def of_deviates(N: Array) -> Array:

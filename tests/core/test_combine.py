@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import typica
-from typica.combine import COMBINATIONS, combine_p_values
+from typica.combine import COMBINATIONS, combine_p_values, of_logs
 
 TABLES = st.integers(1, 6).flatmap(
     lambda m: st.lists(st.lists(st.floats(1e-9, 1 - 1e-9), min_size=m, max_size=m), min_size=1)
@@ -42,6 +42,13 @@ def test_the_ends_are_numbers(how):
     got = typica.combine_p_values(P, how)
     assert ((got >= 0) & (got <= 1)).all() and got[0] <= got[1] <= got[2]
     assert got[0] < 1e-200 and got[2] > 0.999
+
+
+@pytest.mark.parametrize("how", ["fisher", "simes", "twice_mean"])
+def test_log_p_values_may_be_on_any_device(how):
+    torch = pytest.importorskip("torch")
+    elsewhere = torch.zeros((2, 3), device="meta")  # a device that every machine has
+    assert of_logs(elsewhere, how).device == elsewhere.device
 
 
 def correlated(n: int, seed: int) -> np.ndarray:
