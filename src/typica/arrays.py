@@ -200,10 +200,23 @@ def _real(X: Array) -> Array:
         raise InputError("Complex data not supported; pass real features.")
     if kind is None or kind in "fiub":
         return X
+    if kind in "mM":
+        raise InputError(f"features of type {X.dtype} are times; pass numbers, as seconds say.")
     try:
         return X.astype(np.float64)
     except ValueError as error:
         raise InputError(f"features must be numbers ({error}); encode them first.") from None
+    except TypeError:  # of what is no number at all, as scikit-learn's checks expect it
+        if _holds_na(X):
+            advice = "fill them, X.fillna(0), or drop the rows"
+            raise InputError(f"some features are missing (NA of pandas); {advice}.") from None
+        raise
+
+
+def _holds_na(X: AnyArray) -> bool:
+    """Tell whether features are missing in the way of pandas, whose NA no float stands for."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and any(value is pandas.NA for value in X.flat)
 
 
 def as_floating(Z: Array) -> Array:

@@ -259,6 +259,20 @@ def optional(parameter: Parameter) -> Parameter:
     )
 
 
+def random_numbers(seed: Any) -> np.random.Generator:
+    """Check that a parameter is a seed, and return the random numbers that it stands for.
+
+    >>> random_numbers(-1)
+    Traceback (most recent call last):
+    typica.errors.InputError: seed=-1 is not a seed; pass an integer of at least 0, or None.
+    """
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError):
+        what = f"{given('seed', seed)} is not a seed"
+        raise InputError(f"{what}; pass an integer of at least 0, or None.") from None
+
+
 def check_share(value: Any, name: str, zero: bool = False, one: bool = False) -> Fraction:
     """Check that a parameter is a share between 0 and 1, and return it as an exact fraction.
 

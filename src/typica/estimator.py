@@ -23,7 +23,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from typica import store
-from typica.arrays import Array, Labels, Rows, as_features, is_traced, like, to_numpy
+from typica.arrays import AnyArray, Array, Labels, Rows, as_features, is_traced, like, to_numpy
 from typica.checks import Parameter, check_parameters, is_number
 from typica.errors import InputError, argument, border, by_caller
 from typica.head import head_to_pass
@@ -49,6 +49,7 @@ class Estimator(BaseEstimator):
     params: ClassVar[Mapping[str, Parameter]] = {}
     kind: ClassVar[str]
     n_features_in_: int
+    feature_names_in_: AnyArray  # of data frames alone
 
     _derived_from: list[Any]
     _moved: dict[str, tuple[Any, Array]]

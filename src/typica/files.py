@@ -63,6 +63,8 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     named = Path(path)
     try:
         target = Path(os.path.realpath(named)) if named.is_symlink() else named
+        if target.is_dir():
+            raise InputError(f"{named}: is a folder; pass the name of a file in it.")
         replaced = target.stat() if target.exists() else None
         temporary = _begin(target)
         # The mode of what is replaced, or else the one that the user's umask has left.

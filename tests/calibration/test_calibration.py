@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -262,10 +263,33 @@ def test_bad_input_of_the_record_itself():
         InputError, match=r"classes of shape \(1,\) for 2 scores; pass one per score"
     ):
         by_class.add([1.0, 2.0], ["cat"])
+    for start, what in ((-1, "-1"), (1.5, "1.5")):
+        with pytest.raises(
+            InputError, match=rf"Calibration.add: start={what} is not an integer of"
+        ):
+            plain.add([1.0], start=start)
+    with pytest.raises(InputError, match=r"Calibration.add: source=5 is not a name; pass text"):
+        plain.add([1.0], source=5)
+    with pytest.raises(
+        InputError, match=r"Calibration: levels=0.05 are not Levels; pass Levels.of"
+    ):
+        Calibration(0.05)
+    with pytest.raises(
+        InputError, match=r"Calibration: groups is a list and joins no classes; pass"
+    ):
+        Calibration(by_class=True, groups=["a", "b"])
     assert by_class.n == 0 and plain.n == 99
     assert plain.p_values([0.5, 200.0]).tolist() == [0.02, 1.0]
     empty = Calibration()
     assert empty.thresholds() == {} and not hasattr(empty, "threshold") and empty.samples == {}
+    assert len(empty.scores) == 0
+
+
+def test_a_source_may_be_a_path():
+    by_path = Calibration().add(np.arange(99.0), source=Path("a.npy"))
+    assert by_path.sources.keys() == {"a.npy"}
+    with pytest.raises(InputError, match=r"row 5 of 'a.npy' comes twice"):
+        by_path.add([1.0], source="a.npy", start=5)
 
 
 def test_a_refused_merge_changes_nothing():

@@ -38,6 +38,15 @@ def test_row_blocks_cover_every_row_once(n, width, itemsize):
         (np.ones((2, 2), complex), "Complex data not supported"),
         (torch.ones((2, 2), dtype=torch.complex64), "Complex data not supported"),
         (np.array([["a", "b"]]), "features must be numbers"),
+        (
+            np.full((2, 2), np.datetime64("2020-01-01")),
+            r"features of type datetime64\[D\] are times",
+        ),
+        (np.full((2, 2), np.timedelta64(1, "s")), r"features of type timedelta64\[s\] are times"),
+        (
+            pd.DataFrame({"a": pd.array([1, None], dtype="Int64"), "b": [1.0, 2.0]}),
+            r"some features are missing \(NA of pandas\); fill them",
+        ),
         (scipy.sparse.csr_array(np.eye(2)), "sparse features are not supported"),
         (np.ones((2, 2)), "X has 2 features, but Here is expecting 3 features"),
     ],

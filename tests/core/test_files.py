@@ -92,6 +92,11 @@ def test_where_nothing_can_be_written(tmp_path):
         with pytest.raises(InputError) as caught, atomic_path(path):
             pytest.fail("nothing is to be done")
         assert str(caught.value) == f"{path}: cannot write there ({reason}); choose another folder."
+    with (
+        pytest.raises(InputError, match="is a folder; pass the name of a file"),
+        atomic_path(tmp_path),
+    ):
+        pytest.fail("nothing is to be done")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 

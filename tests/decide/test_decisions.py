@@ -563,6 +563,10 @@ def test_bad_input(data: Data):
                 method(rows([1.0]), alpha=alpha)
     with pytest.raises(InputError, match=r"confidence=2 is not a share"):
         conformal.judge(rows([1.0]), confidence=2)
+    with pytest.raises(InputError, match=r"p_values: seed=-1 is not a seed; pass an integer of at"):
+        conformal.p_values(rows([1.0]), randomised=True, seed=-1)
+    with pytest.raises(InputError, match=r"calibrate: groups is a list and joins no classes; pass"):
+        conformal.calibrate(rows([1.0]), by_class=True, groups=["a", "b"])
     with pytest.raises(
         InputError, match=r"p_values: predicted classes are for by_class=True; leave them out"
     ):
@@ -792,6 +796,27 @@ def test_every_parameter_is_described_as_json(detector, told, data: Data):
     assert again["params"] == described["params"] and described["params"].items() >= told.items()
 
 
+@pytest.mark.parametrize("unknown", [None, math.nan, pd.NA, {"a": 1}], ids=str)
+def test_what_names_no_class_is_no_predicted_class(unknown, data: Data):
+    detector = CTM().fit(data.train, data.labels)
+    predicted = np.full(len(data.held_out), "a", dtype=object)
+    predicted[7] = unknown
+    with pytest.raises(InputError, match=r"predicted class .* of row 7 is neither a number nor a"):
+        detector.calibrate(data.held_out, by_class=True, groups={}, predicted=predicted)
+    calibration = typica.Calibration(by_class=True)
+    with pytest.raises(
+        InputError, match=r"Calibration.add: predicted class .* of row 7 is neither"
+    ):
+        calibration.add(np.zeros(len(predicted)), predicted)
+
+
+def test_predicted_classes_that_are_not_known_are_refused_among_numbers_too(data: Data):
+    detector = CTM().fit(data.train, data.labels)
+    predicted = np.where(np.arange(len(data.held_out)) == 3, np.nan, 1.0)
+    with pytest.raises(InputError, match=r"CTM.calibrate: predicted class nan of row 3 is neither"):
+        detector.calibrate(data.held_out, by_class=True, groups={}, predicted=predicted)
+
+
 def test_thresholds_that_a_caller_changes_are_the_callers_own(data: Data):
     detector = CTM().fit(data.train, data.labels).calibrate(data.held_out)
     before = detector.offset_
@@ -817,8 +842,10 @@ def test_the_same_rows_do_not_merge_with_themselves(data: Data):
 @pytest.mark.parametrize("limit", [0, -5, 2.5, "a", True])
 def test_a_limit_of_scores_is_a_count(data: Data, limit):
     detector = CTM().fit(data.train, data.labels).calibrate(data.held_out)
-    with pytest.raises(InputError, match=r"Calibration\.limit_to: limit=.*; pass an integer of 1"):
+    with pytest.raises(InputError, match=r"Calibration\.limit_to: limit=.* is not an integer of"):
         detector.calibration_.limit_to(limit)
+    with pytest.raises(InputError, match=r"Calibration: limit=.* is not an integer of at least 1"):
+        typica.Calibration(limit=limit)
 
 
 def test_predicted_classes_may_be_whole_floats(data: Data):

@@ -313,6 +313,8 @@ def test_bad_input(data: Data):
         ({"window": 0}, r"Monitor: window=0 is not an integer of at least 1"),
         ({"window": True}, r"Monitor: window=True"),
         ({"cells": 2.5}, r"Monitor: cells=2.5"),
+        ({"seed": "x"}, r"Monitor: seed='x' is not a seed; pass an integer of at least 0, or None"),
+        ({"held_out": data.test}, r"Monitor: held_out is for a detector to score; leave it out"),
     ]:
         with pytest.raises(InputError, match=message):
             Monitor(normal(100), **option)
@@ -326,7 +328,20 @@ def test_bad_input(data: Data):
         match=r"Monitor.update: predicted has shape \(1,\) for 2 scores; pass one per score",
     ):
         monitor.update([1.0, 2.0], predicted=["a"])
+    for unknown in (None, math.nan):
+        with pytest.raises(
+            InputError,
+            match=rf"Monitor.update: predicted class {unknown} of row 1 is neither a num",
+        ):
+            monitor.update([1.0, 2.0], predicted=np.array(["a", unknown], dtype=object))
     assert monitor.inputs == 0
+
+
+def test_a_class_has_one_rate_however_its_number_came():
+    monitor = Monitor(normal(100))
+    for predicted in (np.array([3]), np.array([3.0]), np.array([3], dtype=object), ["3"]):
+        monitor.update([0.0], predicted)
+    assert {name: rate.n for name, rate in monitor.rates.items()} == {"3": 4}
 
 
 # A restart
@@ -414,6 +429,10 @@ def test_read_scores(scores, size, named):
         (
             ["1", '{"score": 1, "class": "a"}'],
             r"stdin: line 2 and the lines before it differ in having a class",
+        ),
+        (
+            ['{"score": 1, "class": {"name": "a"}}'],
+            r"stdin: line 1: the class is no single name; write a text or a number",
         ),
     ],
 )

@@ -19,20 +19,27 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import AnyArray, to_numpy
+from typica.arrays import AnyArray
 from typica.as_json import json_number
-from typica.calibration._groups import EVERYTHING, Classes, group_rows
+from typica.calibration._groups import EVERYTHING, Classes, check_groups, group_rows
 from typica.calibration._levels import Levels
 from typica.calibration._mergeable import check_mergeable
 from typica.calibration._sample import LIMIT, ScoreSample
 from typica.calibration._scores import check_scores
-from typica.calibration._sources import SeenRows, Span, joined_rows, joined_sources, read_seen
+from typica.calibration._sources import (
+    SeenRows,
+    Span,
+    joined_rows,
+    joined_sources,
+    read_seen,
+    source_name,
+)
 from typica.calibration._threshold import calibration_size, guaranteed_rank
-from typica.checks import check_share, is_whole
+from typica.checks import check_share, count, optional
 from typica.errors import CalibrationWarning, InputError, border, warn
 from typica.fdr import benjamini_hochberg, storey
 from typica.keys import row_keys
-from typica.labels import class_text
+from typica.labels import class_text, predicted_classes
 from typica.store import State, storable
 from typica.written_numbers import Level
 
@@ -55,6 +62,7 @@ class Calibration:
     array([0.01, 0.51])
     """
 
+    @border
     def __init__(
         self,
         levels: Levels | None = None,
@@ -64,8 +72,10 @@ class Calibration:
         limit: int = LIMIT,
         scored_by: str = "",
     ) -> None:
-        if groups is not None and not by_class:
-            raise InputError("groups without by_class; pass by_class=True as well.")
+        if levels is not None and not isinstance(levels, Levels):
+            raise InputError(f"levels={levels!r} are not Levels; pass Levels.of(alpha=0.05), say.")
+        check_groups(groups, by_class)
+        count().check("limit", limit)
         self.levels = levels or Levels.of()
         self.by_class = by_class
         self.taxonomy = {class_text(name): str(group) for name, group in (groups or {}).items()}
@@ -81,6 +91,8 @@ class Calibration:
     ) -> Self:
         """Take in a batch of scores: the rows of `source` from `start` on, else its next ones."""
         scores, classes = self._checked(scores, classes)
+        optional(count(0)).check("start", start)
+        source = source_name(source)
         self.check_complete()
         seen = self.sources.get(source, SeenRows())
         first = seen.end if start is None else start
@@ -116,8 +128,7 @@ class Calibration:
     @border
     def limit_to(self, limit: int) -> Self:
         """Keep at most `limit` scores per group from now on, 1 or more."""
-        if not is_whole(limit) or limit < 1:
-            raise InputError(f"limit={limit!r}; pass an integer of 1 or more.")
+        count().check("limit", limit)
         self.limit = int(limit)
         for sample in self.samples.values():
             sample.limit_to(limit)
@@ -277,7 +288,7 @@ class Calibration:
             return checked, None
         if classes is None:
             raise InputError("calibrated by class; pass the predicted class of each score.")
-        named = np.atleast_1d(to_numpy(classes))
+        named = predicted_classes(classes)
         if named.shape != checked.shape:
             raise InputError(
                 f"classes of shape {named.shape} for {len(checked)} scores; pass one per score."

@@ -43,6 +43,18 @@ def pool_rare(classes: Any, counts: Any, n: int, smallest: int = SMALLEST_GROUP)
     return {name: group for name, number in zip(names, expected, strict=True) if number < smallest}
 
 
+def check_groups(groups: Any, by_class: bool) -> None:
+    """Raise unless `groups` joins classes that a calibration tells apart."""
+    if groups is None:
+        return
+    if not by_class:
+        raise InputError("groups without by_class; pass by_class=True as well.")
+    if not isinstance(groups, Mapping):
+        raise InputError(
+            f"groups is a {type(groups).__name__} and joins no classes; pass {{class: group}}."
+        )
+
+
 def warn_of_pool(rare: Mapping[Any, str], counts: AnyArray, n: int) -> None:
     """Say which classes share one threshold, and how many rows would give each its own."""
     alone = f"leave out {argument('by_class')}"

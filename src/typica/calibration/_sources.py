@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from typica.errors import InputError
+from typica.files import printable
 
 
 class Span(NamedTuple):
@@ -65,6 +67,13 @@ class SeenRows:
         if not self.runs or (len(self.runs) == 1 and self.runs[0].start == 0):
             return self.end
         return [list(run) for run in self.runs]
+
+
+def source_name(source: Any) -> str:
+    """Return the name of a source, which may be a path."""
+    if not isinstance(source, str | os.PathLike):
+        raise InputError(f"source={source!r} is not a name; pass text, the path of its file say.")
+    return printable(source)
 
 
 def joined_rows(source: str, known: SeenRows, more: SeenRows) -> SeenRows:

@@ -1,10 +1,10 @@
 """Watch a stream: is the input still what the detector was calibrated on?
 
-`Monitor` ranks each score among the calibration scores and the stream so far (`_ranks`) and bets
-against the p-values being uniform (`_martingale`). If calibration and stream are exchangeable, the
-probability that it ever raises an alarm is at most alpha, however long it runs and however often
-one looks. Inputs that depend on their predecessors, such as the frames of a
-video, are not exchangeable: thin them out first.
+`Monitor` ranks each score among the calibration scores and the stream so far (`_online_ranks`) and
+bets against the p-values being uniform (`_martingale`). If calibration and stream are exchangeable,
+the probability that it ever raises an alarm is at most alpha, however long it runs and however
+often one looks. Inputs that depend on their predecessors, such as the frames of a video, are not
+exchangeable: thin them out first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica import store
-from typica.arrays import AnyArray, to_numpy
+from typica.arrays import AnyArray
 from typica.as_json import json_number
 from typica.calibration import EVERYTHING, Calibration, Levels, check_scores
 from typica.calibration.format_1 import OldGroups
@@ -30,6 +30,7 @@ from typica.decide._martingale import Wealth
 from typica.decide._online_ranks import CELLS, CHUNK, OnlineRanks
 from typica.detectors import final_detector
 from typica.errors import InputError, border
+from typica.labels import class_text, predicted_classes
 from typica.metrics import rate_interval
 from typica.store import State, storable
 from typica.written_numbers import Level
@@ -122,7 +123,7 @@ class Monitor:
         the source was calibrated by class.
         """
         checked = check_scores(scores)
-        classes = None if predicted is None else np.atleast_1d(to_numpy(predicted))
+        classes = None if predicted is None else predicted_classes(predicted)
         if classes is not None and classes.shape != checked.shape:
             raise InputError(
                 f"predicted has shape {classes.shape} for {len(checked)} scores; "
@@ -263,7 +264,7 @@ class Monitor:
         codes = np.full(len(rejected), -1)
         if classes is not None:
             names, inverse = np.unique(classes, return_inverse=True)
-            texts = [str(name) for name in names]
+            texts = [class_text(name) for name in names.tolist()]
             self._names += [text for text in texts if text not in self._names]
             codes = np.array([self._names.index(text) for text in texts], dtype=np.int64)[inverse]
         self._rejected = np.concatenate([self._rejected, rejected])[-self.window :]
@@ -315,6 +316,8 @@ def _calibrated(source: Any, held_out: Any) -> tuple[Any, Calibration]:
     """Return the estimator, if there is one, and the scores to begin with."""
     source = getattr(source, "stored_as", source)  # of an old name, the detector
     if not hasattr(source, "score_samples"):
+        if held_out is not None:
+            raise InputError("held_out is for a detector to score; leave it out beside scores.")
         return None, _checked(_of_scores(source))
     source = copy_to_calibrate(source)
     if held_out is not None:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
-from typica.checks import count
+from typica.checks import count, random_numbers
 from typica.store import State, storable
 
 CHUNK = 1024  # scores ranked at a time
@@ -44,7 +44,7 @@ class OnlineRanks:
     def __init__(self, calibration: AnyArray, cells: int = CELLS, seed: Any = 0) -> None:
         count().check("cells", cells)
         self.cells = int(cells)
-        self.rng = np.random.default_rng(seed)
+        self.rng = random_numbers(seed)
         self._values: NDArray[np.float64] = np.empty(0)
         # gap, value, gap, ..., value, gap
         self._counts: NDArray[np.int64] = np.zeros(1, dtype=np.int64)

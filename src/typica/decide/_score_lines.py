@@ -114,7 +114,10 @@ def _parse(line: str, header: list[str] | None) -> tuple[float, Any]:
     if np.isnan(score):
         raise InputError("the score is NaN; fix the input or the detector.")
     named = (record[name] for name in CLASSES if name in record)
-    return score, next(named, None)
+    label = next(named, None)
+    if isinstance(label, dict | list):
+        raise InputError("the class is no single name; write a text or a number.")
+    return score, label
 
 
 def _record(line: str, header: list[str] | None) -> dict[str, Any]:

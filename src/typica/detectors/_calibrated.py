@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
 from typica import store
-from typica.arrays import Array, to_numpy
+from typica.arrays import Array
 from typica.calibration import (
     Calibration,
     Classes,
@@ -21,6 +21,7 @@ from typica.detectors._matches import Matches
 from typica.detectors._training_threshold import Provisional, advice_to_calibrate
 from typica.errors import InputError, border
 from typica.estimator import NotFittedError
+from typica.labels import predicted_classes
 from typica.moments import Moments
 from typica.store import State
 from typica.written_numbers import Level
@@ -258,7 +259,7 @@ class Calibrated(Provisional):
             scores, matches = self._assess(Z)
         if not by_class:
             return Scored(scores, matches, None)
-        classes = self._predicted(matches) if predicted is None else to_numpy(predicted)
+        classes = self._predicted(matches) if predicted is None else predicted_classes(predicted)
         if classes.shape != tuple(scores.shape):
             raise InputError(
                 f"predicted has shape {classes.shape} for {scores.shape[0]} rows; pass one per row."

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from typica import store
 from typica.arrays import AnyArray, Array, frame_index, like, namespace, to_numpy
 from typica.calibration import Calibration, Classes, Levels, check_scores
-from typica.checks import check_share
+from typica.checks import check_share, random_numbers
 from typica.detectors._calibrated import Calibrated
 from typica.detectors._matches import Matches
 from typica.errors import InputError, argument, border
@@ -53,7 +53,7 @@ class Decider(Calibrated):
         """
         Z = self._ready(X)
         calibration = self._calibrated()
-        rng = np.random.default_rng(seed) if randomised else None
+        rng = random_numbers(seed) if randomised else None
         scored = self._scored(Z, calibration.by_class, predicted)
         p = calibration.p_values(check_scores(scored.scores), scored.classes, rng)
         return p if isinstance(Z, np.ndarray) else _beside(p, Z)
@@ -200,7 +200,7 @@ def _by_rows(
 ) -> dict[str, Any]:
     """Return the columns of Verdicts that a calibration gives, each row decided by itself."""
     p = None
-    if all(sample.fixed is None for sample in calibration.samples.values()):
+    if calibration.has_scores:
         p = calibration.p_values(scores, classes)
     if fdr is not None:
         return {"typical": ~calibration.discoveries(scores, classes, fdr), "p_value": p}
