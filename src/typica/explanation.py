@@ -152,8 +152,14 @@ def _share(percentage: float) -> str:
 
     >>> [_share(percentage) for percentage in (0.0, 0.031, 12.34, 99.97, 100.0)]
     ['none of the', '0.03 % of', '12.3 % of', '99.97 % of', 'all']
+    >>> _share(0.001), _share(99.999)
+    ('fewer than 0.01 % of', 'more than 99.99 % of')
     """
     if percentage in (0.0, 100.0):
         return "all" if percentage else "none of the"
+    if percentage < 0.01:
+        return "fewer than 0.01 % of"
+    if percentage > 99.99:
+        return "more than 99.99 % of"
     digits = 1 if 1 <= percentage <= 99 else 2
     return f"{percentage:.{digits}f} % of"
