@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
 import os
 import stat
@@ -102,6 +103,17 @@ def test_a_file_that_is_called_like_a_function_is_one(images):
     with pytest.raises(InputError, match="agree with model='evil:network'"):
         judge_images(detector, images)
     assert not Path("ran").exists()
+
+
+def test_code_that_has_changed_since_it_was_loaded_is_refused(images, monkeypatch):
+    before = open_model(MODEL).identity.code
+    Path("tiny.py").write_text(SOURCE + RAN + "\n# Edited.\n")
+    with pytest.raises(InputError, match=r"tiny\.py has changed since it was loaded.*start Python"):
+        open_model(MODEL)
+    assert [entry["code"] for entry in json.loads(agreements_file().read_text())] == [before]
+    monkeypatch.syspath_prepend(Path.cwd())
+    importlib.reload(sys.modules["tiny"])
+    assert open_model(MODEL).identity.code == code_of("tiny") != before
 
 
 def test_code_that_nothing_tells_from_other_code_is_asked_for_each_time(images):

@@ -28,6 +28,9 @@ from typica.progress import note
 # Of models; never functions.
 FILES = (".onnx", ".safetensors", ".pt", ".pth", ".torchscript", ".ts", ".pt2")
 _LARGEST = 2**24  # bytes of agreements; more are none of ours
+# By name: modules that were seen loaded, each with its spec, which a reload replaces, and the
+# digest of its file then.
+_seen_loaded: dict[str, tuple[Any, Any, str | None]] = {}
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,24 @@ def code_of(module: str) -> str | None:
     """
     file = _file_of(module)
     return None if file is None else sha256(Path(file))
+
+
+def code_that_runs(module: str) -> str | None:
+    """Return the SHA-256 of a loaded module's file; refuse one that has changed since.
+
+    Python runs what it has loaded, whatever the file holds by now.
+    """
+    loaded, digest = sys.modules[module], code_of(module)
+    spec = getattr(loaded, "__spec__", None)
+    before = _seen_loaded.get(module)
+    if before is None or before[0] is not loaded or before[1] is not spec:
+        _seen_loaded[module] = loaded, spec, digest
+    elif before[2] != digest:
+        raise InputError(
+            f"{loaded.__file__} has changed since it was loaded, and the old code would run; "
+            "start Python again."
+        )
+    return digest
 
 
 def agreements_file() -> Path:

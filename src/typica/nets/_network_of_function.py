@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from typica.data import Preprocessing
 from typica.errors import InputError
+from typica.nets._consent import code_that_runs
 from typica.nets._extracted_batch import closest_names
 
 
@@ -89,6 +90,7 @@ def _function(module: str, name: str) -> Callable[..., Any]:
         if module.startswith(missing):
             advice = "pass package.module:function of one that is installed, or that lies here"
         raise InputError(f"there is no module {missing!r}; {advice}.") from error
+    code_that_runs(module)  # is noted as soon as it is loaded
     function = getattr(home, name, None)
     if not callable(function):
         public = [key for key in vars(home) if not key.startswith("_")]

@@ -14,7 +14,7 @@ from typica.errors import FormatError, InputError, about, argument, border, list
 from typica.files import reading
 from typica.kinds import STORED, Kind, kind_of
 from typica.nets import zoo
-from typica.nets._consent import FILES, code_of, code_to_run, is_function
+from typica.nets._consent import FILES, code_of, code_that_runs, code_to_run, is_function
 from typica.nets._network_of_function import network_of_function
 from typica.nets._reduce import Reduction
 from typica.nets.extractors.dense import load_perceptron
@@ -104,7 +104,7 @@ class _Asked:
             layer=self.layer if self.layers is None else list(self.layers),
             reduce=self.reduce if isinstance(self.reduce, str) else _function_name(self.reduce),
             head=self.head,
-            code=code_of(name.rpartition(":")[0]) if is_function(name) else None,
+            code=code_that_runs(name.rpartition(":")[0]) if is_function(name) else None,
         )
         return Opened(extractor, transform, identity)
 
