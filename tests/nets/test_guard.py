@@ -144,12 +144,15 @@ def test_the_kernel_without_branches_is_the_cosine(Z, scale):
 
 
 def test_rows_that_are_not_finite_are_not_typical(data):
-    guard = Guard(classifier(data), fitted("ctm", data))
+    guard = Guard(classifier(data), fitted("ctm", data).calibrate(data.held_out))
     x = rows(data)[:3]
     x[0, 0], x[1, 0] = float("nan"), float("inf")
-    verdict = guard(x).verdict
-    assert verdict[:2].tolist() == [-1, -1]
-    assert verdict[2] == guard(rows(data)[:3]).verdict[2]
+    found, usual = guard(x), guard(rows(data)[:3])
+    assert found.verdict[:2].tolist() == [-1, -1]
+    assert found.verdict[2] == usual.verdict[2]
+    least = 1 / (len(guard.known_scores) + 1)
+    assert found.p_value[:2].tolist() == pytest.approx([least, least])
+    assert found.p_value[2] == usual.p_value[2]
 
 
 def test_gradients_reach_the_input(data):
@@ -288,6 +291,7 @@ def test_an_exported_pipeline_and_rows_that_are_not_finite(data):
     x[0, 0], x[1, 0] = float("nan"), float("inf")
     got = program(x)
     assert got.verdict[:2].tolist() == [-1, -1]
+    assert got.p_value[:2].tolist() == pytest.approx([1 / (len(guard.known_scores) + 1)] * 2)
     assert torch.equal(got.verdict[2:], program(rows(data)).verdict[2:])
 
 

@@ -58,10 +58,11 @@ class Guard(nn.Module):
     calibrated by class.
 
     CTM and CW are copied into buffers, so that a guard with one of them moves between devices whole
-    and is saved with `state_dict`. Other detectors are called as they are. `torch.export` takes a
-    guard with any detector that is array code (all but LOF and the isolation forest, which are
-    scikit-learn's); what it exports gives a Guarded, and `torch.export.save` keeps it. To load it,
-    import `typica.nets` first. A row that is not finite is -1 there.
+    and is saved with `state_dict`; to them a row that is not finite is -1. Other detectors are
+    called as they are, and refuse such a row. `torch.export` takes a guard with any detector that
+    is array code (all but LOF and the isolation forest, which are scikit-learn's); what it exports
+    gives a Guarded, and `torch.export.save` keeps it. To load it, import `typica.nets` first. A row
+    that is not finite is -1 there with every detector.
 
     >>> import numpy as np, typica
     >>> model = nn.Linear(2, 2)
@@ -109,11 +110,12 @@ class Guard(nn.Module):
         return Guarded(extraction.logits, score, verdict, self._p_value(score))
 
     def _p_value(self, score: Tensor) -> Tensor | None:
-        """Return (1 + #{<= score}) / (n + 1) among the n calibration scores."""
+        """Return (1 + #{<= score}) / (n + 1) among the n calibration scores; of NaN the least."""
         if self.known_scores is None:
             return None
         known = self.known_scores.to(score.dtype)
         at_most = torch.searchsorted(known, score.detach(), right=True)
+        at_most = torch.where(score.isnan(), 0, at_most)  # a search puts NaN above all numbers
         return (at_most + 1).to(score.dtype) / (len(known) + 1)
 
     def _assessed(self, rows: Tensor) -> tuple[Tensor, Tensor]:
