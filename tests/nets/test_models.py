@@ -139,6 +139,13 @@ class Net(nn.Sequential):
     def __init__(self, width=3):
         super().__init__(nn.Linear(4, width), nn.ReLU(), nn.Linear(width, 2))
 
+class Wrapped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = plain()
+    def forward(self, x):
+        return self.net(x)
+
 def two(one, other):
     return plain()
 
@@ -166,6 +173,12 @@ def test_functions_of_the_users(here):
     # What takes no weights is given them afterwards.
     for spec in ("my_models:plain", "my_models:Net"):
         opened = open_model(spec, str(here / "w.pth"), layer="0")
+        assert torch.equal(opened.extractor(x).features, other[0](torch.from_numpy(x)).detach())
+    # A prefix may be the network's own, below one of a wrapper or not.
+    for prefix in ("net.", "module.net."):
+        state = {prefix + key: value for key, value in other.state_dict().items()}
+        torch.save(state, here / "prefixed.pth")
+        opened = open_model("my_models:Wrapped", str(here / "prefixed.pth"), layer="net.0")
         assert torch.equal(opened.extractor(x).features, other[0](torch.from_numpy(x)).detach())
     torch.save(nn.Linear(4, 2).state_dict(), here / "other.pth")
     for spec, weights, message in (

@@ -218,6 +218,12 @@ def test_checkpoints_of_many_forms(tmp_path, prefix, place):
     assert_loaded(zoo.load("wideresnet-40-2", tmp_path / "x.pth"), state)
 
 
+def test_tensors_beside_the_state_dict_are_no_weights(tmp_path):
+    state = small_state()
+    torch.save({"state_dict": state, "best_acc1": torch.tensor(93.1)}, tmp_path / "x.pth")
+    assert_loaded(zoo.load("wideresnet-40-2", tmp_path / "x.pth"), state)
+
+
 def test_safetensors_state_dicts_halves_and_old_files(tmp_path):
     state = small_state()
     save_file(state, tmp_path / "x.safetensors")
@@ -320,6 +326,14 @@ def test_files_that_are_no_checkpoints(tmp_path):
         zoo.load("wideresnet-40-2", tmp_path / "list.pth")
     with pytest.raises(typica.InputError, match=r"absent.*: there is no such file"):
         zoo.load("wideresnet-40-2", tmp_path / "absent.pth")
+    with pytest.raises(typica.InputError, match="got int; pass the path of a checkpoint"):
+        zoo.load("wideresnet-40-2", 5)
+
+
+@pytest.mark.parametrize("num_classes", [0, -1, 2.5, "10"])
+def test_a_number_of_classes_that_is_none(num_classes):
+    with pytest.raises(typica.InputError, match="num_classes=.* is not an integer of at least 1"):
+        zoo.load("wideresnet-40-2", None, num_classes=num_classes)
 
 
 def test_bundled_weights_that_are_not_there(monkeypatch):

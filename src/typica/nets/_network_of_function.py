@@ -37,7 +37,8 @@ def network_of_function(spec: str, weights: Any) -> tuple[Any, Preprocessing | N
         # Needs torch, which is an extra.
         from typica.nets.zoo.checkpoint import fill, read_state  # noqa: PLC0415
 
-        fill(model, read_state(weights), str(weights), copy=True)
+        state = read_state(weights, own=model.state_dict().keys())
+        fill(model, state, str(weights), copy=True)
     return model, transform
 
 

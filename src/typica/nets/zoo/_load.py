@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from typica.checks import count
 from typica.errors import InputError, about, argument, by_caller
 from typica.nets.zoo._table import ENTRIES, Entry, known_name
 
@@ -35,6 +36,8 @@ def _load(entry: Entry, weights: Any, num_classes: int | None) -> Any:
     from typica.nets.zoo._layers import initialised  # noqa: PLC0415
     from typica.nets.zoo.checkpoint import fill, read_state  # noqa: PLC0415
 
+    if num_classes is not None:
+        count().check("num_classes", num_classes)
     if weights is None:
         return initialised(build(entry.classes if num_classes is None else num_classes)).eval()
 

@@ -7,9 +7,10 @@ under a key such as `state_dict`, and every key may carry a prefix that a wrappe
 
 from __future__ import annotations
 
+import os
 import pickle
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,23 +23,31 @@ _PREFIXES = ("module.", "_orig_mod.", "model.", "net.")
 _LISTED = 5  # keys that a message names before it says how many more there are
 
 
-def read_state(weights: Any) -> dict[str, Any]:
+def read_state(weights: Any, own: Collection[str] = ()) -> dict[str, Any]:
     """Return the tensors of a checkpoint by their key, without wrappers' prefixes.
 
-    weights: the path of a file, or a mapping that is a checkpoint already.
+    weights: the path of a file, or a mapping that is a checkpoint already. own: the keys of the
+    model that it is for, where that is known; a prefix which these have is none of a wrapper's.
     """
-    content = weights if isinstance(weights, Mapping) else _read(Path(weights))
+    content = weights if isinstance(weights, Mapping) else _read(weights)
     source = "the mapping" if isinstance(weights, Mapping) else str(weights)
-    state = _tensors(content)
-    for place in _PLACES:
-        if not state and isinstance(content, Mapping):
-            state = _tensors(content.get(place))
+    state = _state_dict(content)
     if not state:
         raise FormatError(f"{source} holds no tensors; pass a state dict, model.state_dict().")
     # Wrappers may be nested, so prefixes are taken off until none is on every key.
-    while prefix := _shared_prefix(state):
+    while state.keys().isdisjoint(own) and (prefix := _shared_prefix(state)):
         state = {key.removeprefix(prefix): value for key, value in state.items()}
     return state
+
+
+def _state_dict(content: Any) -> dict[str, Any]:
+    """Return the tensors in the usual places of a checkpoint, else those that lie beside them."""
+    if not isinstance(content, Mapping):
+        return {}
+    for place in _PLACES:
+        if state := _tensors(content.get(place)):
+            return state
+    return _tensors(content)
 
 
 def _shared_prefix(keys: Iterable[str]) -> str:
@@ -55,8 +64,13 @@ def _tensors(content: Any) -> dict[str, Any]:
     return {str(key): value for key, value in content.items() if isinstance(value, torch.Tensor)}
 
 
-def _read(path: Path) -> Any:
-    existing(path, "pass the path of a checkpoint")
+def _read(weights: Any) -> Any:
+    if not isinstance(weights, str | os.PathLike):
+        raise InputError(
+            f"got {type(weights).__name__}; "
+            "pass the path of a checkpoint, or a state dict."
+        )
+    path = existing(weights, "pass the path of a checkpoint")
     if path.suffix == ".safetensors":
         from safetensors.torch import load_file  # noqa: PLC0415 (needs torch, which is an extra)
 
