@@ -186,6 +186,9 @@ def test_the_best_relabelling_by_trying_all():
     assert found.best == pytest.approx(max(shares))
     assert found.top_1 == np.mean(labels == predicted)
     assert sorted(name for name in found.names if name is not None) == [0, 1, 2]
+    far = best_order(labels + 10**12, predicted, 4)
+    assert far.best == found.best and far.top_1 == 0
+    assert far.names == tuple(None if name is None else name + 10**12 for name in found.names)
 
 
 class Coloured(nn.Module):

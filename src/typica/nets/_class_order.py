@@ -54,10 +54,11 @@ def best_order(labels: Counts, predicted: Counts, outputs: int) -> ClassOrder:
     >>> best_order(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 0]), 2)
     ClassOrder(top_1=0.0, best=1.0, names=(1, 0))
     """
-    counts = np.zeros((outputs, int(labels.max()) + 1), dtype=np.int64)
-    np.add.at(counts, (predicted, labels), 1)
+    known, places = np.unique(labels, return_inverse=True)  # the largest may be any number
+    counts = np.zeros((outputs, len(known)), dtype=np.int64)
+    np.add.at(counts, (predicted, places), 1)
     rows, columns = linear_sum_assignment(counts, maximize=True)
-    pairs = dict(zip(rows.tolist(), columns.tolist(), strict=True))
+    pairs = dict(zip(rows.tolist(), known[columns].tolist(), strict=True))
     names = tuple(pairs.get(output) for output in range(outputs))
     best = float(counts[rows, columns].sum() / len(labels))
     return ClassOrder(float(np.mean(labels == predicted)), best, names)
