@@ -499,6 +499,9 @@ def test_wrong_arguments(files):
     for name in ("batch", "threads"):
         with pytest.raises(typica.InputError, match=f"{name}=0; pass 1 or more"):
             make_runner(extractor, "torch", sample=x, **{name: 0})
+        for wrong in ("8", 2.5):
+            with pytest.raises(typica.InputError, match=f"{name}={wrong!r}; pass 1 or more"):
+                make_runner(extractor, "torch", sample=x, **{name: wrong})
     for bad in (x[:0], [1.0], x[0, 0, 0]):
         with pytest.raises(typica.InputError, match="pass some images as an array"):
             make_runner(extractor, sample=bad)

@@ -771,6 +771,40 @@ def test_beginning_again_spares_the_bank_until_the_network_runs(here: Path, phot
     assert Bank.open(begun).settings["batch"] == 6  # not the one that it was begun with
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"dtype": "float8"}, "dtype='float8' is unknown; choose one of float16, float32, float64"),
+        ({"shard_rows": 0}, "shard_rows=0 is not an integer of at least 1"),
+        ({"settings": {"batch": 4}}, r"settings are of type dict; pass Settings, e\.g\."),
+        ({"classes": 5}, "classes=5; pass the names of the model's outputs, or a file of them"),
+        ({"transform": len}, "transform of type builtin_function_or_method; pass a Preproc"),
+        ({"layer": "0.0"}, "layer='0.0' for a model that is open already; pass it to open_model"),
+        ({"reduce": "max"}, "reduce='max' for a model that is open already; pass it to open_model"),
+    ],
+)
+def test_wrong_arguments_leave_the_bank_that_is_there(here, photos, wrong, message):
+    images, network = open_images(photos), open_model(MODEL)
+    extract(images, network, "a.bank", settings=PLAIN)
+    before = tree(Path("a.bank"))
+    with pytest.raises(InputError, match=f"^extract: {message}"):
+        extract(images, network, "a.bank", **{"settings": PLAIN, **wrong}, fresh=True)
+    assert tree(Path("a.bank")) == before
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, ValueError, AssertionError, IndexError])
+def test_a_network_refuses_a_size_in_its_own_way(tmp_path, photos, kind):
+    class Picky(torch.nn.Linear):
+        def forward(self, x):
+            raise kind("images of 16 x 16 alone")
+
+    with pytest.raises(
+        InputError,
+        match=r"^extract: the network does not take images of \(3, 8, 8\) \(images of 16 x 16 al",
+    ):
+        extract(photos, Picky(4, 3), tmp_path / "a.bank", Preprocessing(8, 8), settings=PLAIN)
+
+
 def test_a_link_to_nothing_is_a_image_that_cannot_be_read(here: Path, photos: Path, capsys):
     shutil.copytree(photos, "some")
     Path("some/red/gone.png").symlink_to("nowhere.png")

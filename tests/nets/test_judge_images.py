@@ -117,6 +117,8 @@ def test_a_module_of_your_own_makes_banks_and_verdicts(here: Path, photos: Path)
     other = open_model(MODEL, "1").extractor.model
     with pytest.raises(InputError, match="Sequential holds other weights than the detector"):
         judge_images(detector, photo, model=other)
+    with pytest.raises(InputError, match="settings are of type dict; pass Settings"):
+        judge_images(detector, photos, settings={"batch": 4})
     with pytest.raises(InputError, match="weights for a module, which has its own"):
         extract(photos, model, "n.bank", transform, weights="w.pth")
 

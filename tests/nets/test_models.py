@@ -149,6 +149,9 @@ class Wrapped(nn.Module):
 def two(one, other):
     return plain()
 
+def with_a_function():
+    return plain(), len
+
 def wrong():
     return "a model"
 
@@ -199,6 +202,11 @@ def test_functions_of_the_users(here):
             r"name the class or function in it .* \(it has 'plain', .*: model='my_models:broken'",
         ),
         ("my_models:wrong", None, "returned str; return an nn.Module"),
+        (
+            "my_models:with_a_function",
+            None,
+            r"returned a module and builtin.*; return it alone, or with its typica\.data\.Prepro",
+        ),
         ("my_models:broken", None, r"it raised KeyError \('layers'\); fix the function"),
         (
             "no_such_module:f",

@@ -1,5 +1,6 @@
 """Banks: the features, logits, labels and names of a data set, in one memory-mapped folder."""
 
+from typica.bank._columns import DTYPES
 from typica.bank._describe import describe_bank
 from typica.bank._folder import bank_settings, remove_bank
 from typica.bank._parquet import ParquetNotes, read_notes
@@ -8,6 +9,7 @@ from typica.bank._write_bank import write_bank
 from typica.bank._writer import BankWriter
 
 __all__ = [
+    "DTYPES",
     "Bank",
     "BankWriter",
     "ParquetNotes",

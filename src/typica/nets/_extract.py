@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
-from typica.bank import Bank, BankWriter, remove_bank
+from typica.bank import DTYPES, Bank, BankWriter, remove_bank
+from typica.checks import choice, count
 from typica.data import (
     Batch,
     Images,
@@ -23,7 +24,7 @@ from typica.data import (
     open_images,
     read_classes,
 )
-from typica.errors import InputError, argument, border
+from typica.errors import InputError, argument, border, given
 from typica.head import Head
 from typica.nets._class_order import doubtful_order, told_order
 from typica.nets._extracted_batch import Extraction
@@ -32,7 +33,7 @@ from typica.nets._network_input import transform_for
 from typica.nets._open_model import Opened, open_model
 from typica.nets._reduce import Reduction
 from typica.nets._runner import Runner
-from typica.nets._settings import Settings
+from typica.nets._settings import Settings, checked_settings
 from typica.nets._start_runner import start_runner
 from typica.origin import feature_layer
 from typica.progress import advance, note, work
@@ -88,24 +89,24 @@ def extract(
     settings
         What runs the network, and how.
     dtype
-        Of the features on disk, "float32" or "float16".
+        Of the features on disk, "float32", "float16" or "float64".
     shard_rows
         How many images may be lost when a run is killed.
     fresh
         Begin again, whatever bank is there; it is deleted once the network has run on some images.
     """
-    opened = model
-    if not isinstance(model, Opened):
-        opened = open_model(
-            model, weights, layer=layer, layers=layers, head=head, reduce=reduce, trust=trust
-        )
+    settings = checked_settings(settings)
+    choice(*DTYPES).check("dtype", dtype)
+    count().check("shard_rows", shard_rows)
+    asked = {"layer": layer, "layers": layers, "head": head, "reduce": reduce}
+    opened = _opened(model, {"weights": weights, **asked, "trust": trust})
     found = open_images(images, labels=labels, split=split)
     note_left_out(found)
     names = None if classes is None else _named(classes)
     if names is not None and found.classes != names:
         found = in_order(found, names)
     chosen = transform_for(opened, found, transform)
-    job = _ExtractionJob(opened, found, chosen, settings or Settings(), named=classes is not None)
+    job = _ExtractionJob(opened, found, chosen, settings, named=classes is not None)
     job.place = _place(images, split)
     if fresh:
         job.start()
@@ -121,10 +122,28 @@ def extract(
     return bank
 
 
+def _opened(model: Any, asked: dict[str, Any]) -> Opened:
+    """Return the network, opened by now; refuse to ask more of one that was open before."""
+    if not isinstance(model, Opened):
+        return open_model(model, **asked)
+    usual = {"reduce": "mean", "trust": False}
+    for name, value in asked.items():
+        if value != usual.get(name):
+            raise InputError(
+                f"{given(name, value)} for a model that is open already; pass it to open_model."
+            )
+    return model
+
+
 def _named(classes: Any) -> list[str]:
     a_file = isinstance(classes, str | os.PathLike)
     if a_file:
         return read_classes(classes)
+    if not isinstance(classes, Iterable):
+        raise InputError(
+            f"{given('classes', classes)}; pass the names of the model's outputs, "
+            "or a file of them."
+        )
     return [str(name) for name in classes]
 
 

@@ -108,7 +108,7 @@ def run_directly(extractor: Any, images: AnyArray) -> Extraction:
         return in_float32(extractor(images))
     except InputError:
         raise
-    except RuntimeError as error:
+    except Exception as error:  # networks raise anything of what they were not made for
         raise InputError(
             f"the network does not take images of {images.shape[1:]} ({reason_of(error)}); "
             "check the transform."

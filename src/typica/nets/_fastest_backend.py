@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
+from typica.checks import count
 from typica.errors import InputError, border, given, reason_of
 from typica.nets._extracted_batch import run_directly
 from typica.nets._runner import Runner
@@ -73,8 +74,8 @@ def make_runner(
 
 def _check_counts(**counts: int | None) -> None:
     for name, value in counts.items():
-        if value is not None and value < 1:
-            raise InputError(f"{name}={value}; pass 1 or more, or None to measure.")
+        if value is not None and not count().accepts(value):
+            raise InputError(f"{name}={value!r}; pass 1 or more, or None to measure.")
 
 
 def _check_backend(backend: str, known: Sequence[str], *, elsewhere: bool) -> None:

@@ -24,7 +24,7 @@ from typica.decide import origin_of
 from typica.detectors import Estimator, final_detector, input_width, reads_layers, reads_logits
 from typica.errors import InputError, about
 from typica.nets._left_out import note_left_out, note_skipped
-from typica.nets._settings import Settings
+from typica.nets._settings import Settings, checked_settings
 from typica.origin import Origin
 from typica.progress import work
 
@@ -140,6 +140,7 @@ class InputReader:
         from typica.nets._image_rows import Look  # noqa: PLC0415
         from typica.nets._reopen import reopen  # noqa: PLC0415
 
+        settings = checked_settings(self.settings)
         for each in images.values():
             note_left_out(each)
         first, total = next(iter(images.values())), sum(map(len, images.values()))
@@ -154,7 +155,6 @@ class InputReader:
                 layers=self.layers,
             )
         opened, transform = self._network
-        settings = self.settings or Settings()
         return Look(opened, transform, self.logits, settings, total, self.layers)
 
 

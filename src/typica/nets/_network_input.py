@@ -44,6 +44,11 @@ def transform_for(
     """
     if isinstance(given, Preprocessing):
         return given
+    if given is not None and not isinstance(given, Mapping):
+        raise InputError(
+            f"{argument('transform')} of type {type(given).__name__}; pass a Preprocessing, or its "
+            f"settings in a dict, e.g. {Preprocessing.EXAMPLE}."
+        )
     given = dict(given or {})
     check_settings(given)
     if "resize" in given or "crop" in given:

@@ -33,6 +33,11 @@ def network_of_function(spec: str, weights: Any) -> tuple[Any, Preprocessing | N
             f"returned {type(model).__name__}; "
             "return an nn.Module, or a pair of one and its Preprocessing."
         )
+    if transform is not None and not isinstance(transform, Preprocessing):
+        raise InputError(
+            f"returned a module and {type(transform).__name__}; "
+            "return it alone, or with its typica.data.Preprocessing."
+        )
     if weights is not None and not given:
         # Needs torch, which is an extra.
         from typica.nets.zoo.checkpoint import fill, read_state  # noqa: PLC0415

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+from typica.errors import InputError
 
 BACKENDS = ("auto", "torch", "compile", "onnx", "openvino", "mnn")
 OnError = Literal["stop", "skip"]
@@ -24,3 +26,14 @@ class Settings:
     autocast: bool = False
     on_error: OnError = "stop"
     workers: int | None = None
+
+
+def checked_settings(given: Any) -> Settings:
+    """Return the settings that were given for running a network, the usual ones for None."""
+    if given is None:
+        return Settings()
+    if not isinstance(given, Settings):
+        raise InputError(
+            f"settings are of type {type(given).__name__}; pass Settings, e.g. Settings(batch=8)."
+        )
+    return given
