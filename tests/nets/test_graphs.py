@@ -20,6 +20,7 @@ from torch import nn
 
 import typica
 from typica.nets import GraphExtractor, open_model, reopen
+from typica.nets.extractors._exported import load_exported
 from typica.origin import Origin
 
 trusted = functools.partial(GraphExtractor, trust=True)
@@ -307,6 +308,29 @@ def test_the_same_program_on_a_device(folder):
     extractor = trusted(write(folder, "cnn", "dynamic"), "conv")
     assert extractor.to("cpu") is extractor
     assert repr(extractor).startswith("GraphExtractor(") and extractor.device == torch.device("cpu")
+    # The one other device that every machine has holds no numbers.
+    path = write(folder, "cnn", "dynamic")
+    program = load_exported(path, ["penultimate"], named=False, device="meta")
+    assert program.weight.device.type == "meta"
+    assert program.function(torch.ones(4, *images(1).shape[1:], device="meta"))[0].shape[0] == 4
+
+
+@pytest.mark.parametrize("how", ["traced", "dynamic"])
+def test_what_is_no_device_or_batch_is_not_blamed_on_the_file(folder, how):
+    path = write(folder, "cnn", how)
+    for device in ("nonsense", "meta"):
+        with pytest.raises(typica.InputError, match=f"device='{device}' cannot be used here"):
+            trusted(path, device=device)
+    for batch in (0, -1, "4", 2.5):
+        with pytest.raises(typica.InputError, match=r"batch=.* is not an integer of at least 1"):
+            trusted(path, batch=batch)
+
+
+def test_the_ending_of_a_program_in_capitals(folder, tmp_path):
+    path = tmp_path / "MODEL.PT2"
+    path.write_bytes(write(folder, "cnn", "dynamic").read_bytes())
+    assert close(trusted(path)(images()).features, expected(network("cnn"), images())[0])
+    assert open_model(path, trust=True).identity.model == "MODEL.PT2"
 
 
 class Writes(nn.Module):

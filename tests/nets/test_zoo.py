@@ -332,7 +332,7 @@ def test_files_that_are_no_checkpoints(tmp_path):
 
 @pytest.mark.parametrize("num_classes", [0, -1, 2.5, "10"])
 def test_a_number_of_classes_that_is_none(num_classes):
-    with pytest.raises(typica.InputError, match="num_classes=.* is not an integer of at least 1"):
+    with pytest.raises(typica.InputError, match=r"num_classes=.* is not an integer of at least 1"):
         zoo.load("wideresnet-40-2", None, num_classes=num_classes)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
 from typica.checks import count
-from typica.errors import InputError, border, given, reason_of
+from typica.errors import InputError, border, given
 from typica.nets._extracted_batch import run_directly
 from typica.nets._runner import Runner
 from typica.nets._settings import BACKENDS
@@ -128,12 +128,12 @@ def _moved(extractor: Any, device: Any) -> tuple[Any, Any]:
             )
         return extractor, None
     # Need torch, which is an extra.
-    from typica.nets._torch import torch  # noqa: PLC0415
+    from typica.nets._torch import check_device, torch  # noqa: PLC0415
     from typica.nets.extractors.program import GraphExtractor  # noqa: PLC0415
     from typica.nets.extractors.torch import FeatureExtractor  # noqa: PLC0415
 
     if device is not None:
-        _check_device(torch, device)
+        check_device(device)
     if isinstance(extractor, GraphExtractor):
         extractor = extractor if device is None else extractor.to(device)
         return extractor, extractor.device
@@ -146,16 +146,3 @@ def _moved(extractor: Any, device: Any) -> tuple[Any, Any]:
         extractor.model.to(device)
     weight = next(iter(extractor.model.parameters()), None)
     return extractor, torch.device("cpu") if weight is None else weight.device
-
-
-def _check_device(torch: Any, device: Any) -> None:
-    """Raise unless PyTorch can put numbers on the device and get them back."""
-    absent = (RuntimeError, AssertionError, ImportError, TypeError)  # each device has its own
-    try:
-        torch.zeros(1, device=device).cpu()
-    except absent as error:
-        reason = reason_of(error).rstrip(".")
-        raise InputError(
-            f"{given('device', str(device))} cannot be used here ({reason}); "
-            "pass another, such as cpu, or leave it out."
-        ) from None

@@ -1,5 +1,8 @@
 """PyTorch, or a message that names the extra; all that needs torch takes it from here."""
 
+from typing import Any
+
+from typica.errors import InputError, given, reason_of
 from typica.extras import need
 
 need("torch", "torch")
@@ -8,4 +11,17 @@ import torch  # noqa: E402 (or else the message above)
 from torch import Tensor, nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-__all__ = ["Tensor", "functional", "nn", "torch"]
+__all__ = ["Tensor", "check_device", "functional", "nn", "torch"]
+
+
+def check_device(device: Any) -> None:
+    """Raise unless PyTorch can put numbers on the device and get them back."""
+    absent = (RuntimeError, AssertionError, ImportError, TypeError)  # each device has its own
+    try:
+        torch.zeros(1, device=device).cpu()
+    except absent as error:
+        reason = reason_of(error).rstrip(".")
+        raise InputError(
+            f"{given('device', str(device))} cannot be used here ({reason}); "
+            "pass another, such as cpu, or leave it out."
+        ) from None

@@ -37,14 +37,18 @@ def load_exported(path: Path, layers: Sequence[str], named: bool, device: Any) -
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             exported = torch.export.load(path)
-            if device is not None and torch.device(device).type != "cpu":
-                exported = torch.export.passes.move_to_device_pass(exported, device)
             module = exported.module()
     except Exception as error:  # of a foreign or damaged archive, as torch's version likes
         raise FormatError(
             f"{path} is not a program of torch.export that this torch {torch.__version__} reads "
             f"({reason_of(error)}); export it again with torch.export.save."
         ) from error
+    if torch.device(device).type != "cpu":
+        # Not loaded with torch itself.
+        from torch.export.passes import move_to_device_pass  # noqa: PLC0415
+
+        exported = move_to_device_pass(exported, device)
+        module = exported.module()
     return _Exported(exported, module, path).program(layers, named)
 
 

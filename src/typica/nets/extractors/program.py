@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from typica.checks import count, optional
 from typica.errors import InputError, about, border
 from typica.files import existing, sha256
 from typica.head import Head
@@ -15,7 +16,7 @@ from typica.nets._consent import check_trust
 from typica.nets._extracted_batch import Extraction, in_pieces, wanted_layers
 from typica.nets._hooks import as_tokens
 from typica.nets._reduce import Reduction, check_reduction, reduced, reduced_logits
-from typica.nets._torch import torch
+from typica.nets._torch import check_device, torch
 from typica.nets.extractors._exported import load_exported
 from typica.nets.extractors._program import Program
 from typica.nets.extractors._script import load_script
@@ -62,9 +63,12 @@ class GraphExtractor:
     ) -> None:
         self.layers = wanted_layers(layer, layers)
         check_reduction(reduce)
+        optional(count()).check("batch", batch)
         self.reduce = reduce
         self.path = existing(path)
         check_trust(self.path, trust)
+        if device is not None:
+            check_device(device)
         self.device = torch.device("cpu" if device is None else device)
         self._arguments: dict[str, Any] = {
             "layer": layer,
@@ -77,7 +81,7 @@ class GraphExtractor:
             self._program = self._program._replace(sizes=(batch, batch))
 
     def _load(self, named: bool) -> Program:
-        if self.path.suffix == ".pt2":
+        if self.path.suffix.lower() == ".pt2":
             return load_exported(self.path, self.layers, named, self.device)
         if self.layers == [PENULTIMATE]:
             return load_script(self.path, self.device)
