@@ -489,6 +489,41 @@ def test_autocast_is_torchs_own():
         make_runner(extractor, "onnx", sample=x, autocast=True)
 
 
+class Mixing(nn.Module):
+    """Takes the mean of a batch off each of its rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc(x + x.mean(0))
+
+
+def test_a_network_that_mixes_a_batch_is_run_one_by_one():
+    rows = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
+    extractor = FeatureExtractor(Mixing())
+    with pytest.raises(typica.InputError, match=r"in batches of 8 instead of 16; .*, batch=1"):
+        make_runner(extractor, "torch", sample=rows, batch=8, threads=1)
+    runner = make_runner(extractor, "torch", sample=rows, batch=1, threads=1)
+    [found] = runner([rows])
+    assert close(found.features, 2 * rows)
+
+
+def test_the_number_of_threads_is_put_back_to_what_it_was_before_the_run():
+    x, before = images(4), torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        extractor = FeatureExtractor(network("cnn"))
+        runner = make_runner(extractor, "torch", sample=x, batch=4, threads=1)
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            list(runner([x]))
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_wrong_arguments(files):
     extractor, x = FeatureExtractor(network("cnn")), images(4)
     with pytest.raises(

@@ -66,7 +66,7 @@ def make_runner(
     extractor, home = _moved(extractor, device)
     known = _OF_ONNX if home is None else BACKENDS[1:]
     _check_backend(backend, known, elsewhere=_is_elsewhere(home, autocast))
-    trials = Trials(extractor, sample, home, autocast)
+    trials = Trials(extractor, sample, home, autocast, one_by_one=batch == 1)
     if backend != "auto":
         return trials.named(backend, batch, threads)
     return trials.quickest([name for name in known if name != "compile"], batch, threads, images)

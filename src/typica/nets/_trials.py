@@ -14,7 +14,7 @@ import numpy as np
 from typica.arrays import AnyArray
 from typica.errors import InputError, argument, given, reason_of
 from typica.machine import cores
-from typica.nets._extracted_batch import Extraction, run_directly
+from typica.nets._extracted_batch import Extraction, joined, run_directly
 from typica.nets._runner import Runner, Trial
 from typica.nets.runtimes import mnn, openvino, ort
 from typica.nets.runtimes.engine import Engine
@@ -44,13 +44,19 @@ _OF_TORCH = {"onnx": ort.exported, "openvino": openvino.converted, "mnn": mnn.ex
 class Trials:
     """The ways to run an extractor.
 
-    device: of a PyTorch extractor, None for an OnnxExtractor.
+    device: of a PyTorch extractor, None for an OnnxExtractor. one_by_one: whether images are to be
+    run so: a network that mixes the images of a batch gives other numbers for several at once.
     """
 
-    def __init__(self, extractor: Any, sample: AnyArray, device: Any, autocast: bool) -> None:
+    def __init__(
+        self, extractor: Any, sample: AnyArray, device: Any, autocast: bool, one_by_one: bool
+    ) -> None:
         self.extractor, self.sample = extractor, sample
         self.device, self.autocast = device, autocast
-        self._reference = run_directly(extractor, sample[:_CHECKED])
+        checked = sample[:_CHECKED]
+        batches = np.split(checked, len(checked)) if one_by_one else [checked]
+        found = [run_directly(extractor, batch) for batch in batches]
+        self._reference = joined(found, np.concatenate)
         self._trials: list[Trial] = []
         self._dearest = 0.0  # seconds that the dearest backend so far took to try
 

@@ -30,11 +30,13 @@ class TorchEngine:
         self.jobs = 2 if device.type == "cuda" else 1
         self.versions = {"torch": str(torch.__version__)}
         self._autocast = autocast
-        self._before = torch.get_num_threads()
+        self._before: int | None = None  # threads, where they were others when a batch came
 
     def infer(self, images: NDArray[np.float32]) -> Extraction:
         """Return what a batch gives."""
-        if torch.get_num_threads() != self.threads:
+        now = torch.get_num_threads()
+        if now != self.threads:
+            self._before = now
             torch.set_num_threads(self.threads)
         with torch.inference_mode(), torch.autocast(self.device.type, enabled=self._autocast):
             return in_float32(self._run(self._moved(images)))
@@ -51,7 +53,9 @@ class TorchEngine:
 
     def close(self) -> None:
         """Put the number of threads back, which threads that start later take over."""
-        torch.set_num_threads(self._before)
+        if self._before is not None:
+            torch.set_num_threads(self._before)
+            self._before = None
 
 
 class CompiledEngine(TorchEngine):
