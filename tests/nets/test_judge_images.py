@@ -114,6 +114,11 @@ def test_a_module_of_your_own_makes_banks_and_verdicts(here: Path, photos: Path)
     detector = typica.CTM().fit(bank)
     photo = photos / "red" / "07.png"
     assert len(judge_images(detector, photo, model=model)) == 1
+    with pytest.raises(
+        InputError,
+        match=r"CTM: was fitted on the features of a module, torch\.nn.*; pass that module, model=M",
+    ):
+        judge_images(detector, photo)
     other = open_model(MODEL, "1").extractor.model
     with pytest.raises(InputError, match="Sequential holds other weights than the detector"):
         judge_images(detector, photo, model=other)
@@ -121,6 +126,29 @@ def test_a_module_of_your_own_makes_banks_and_verdicts(here: Path, photos: Path)
         judge_images(detector, photos, settings={"batch": 4})
     with pytest.raises(InputError, match="weights for a module, which has its own"):
         extract(photos, model, "n.bank", transform, weights="w.pth")
+
+
+def test_a_module_stands_for_the_function_that_made_it(bank, photos: Path):
+    Path("0").write_text("seed")  # weights that the bank remembers, and a module brings itself
+    seeded = extract(photos, MODEL, "seeded.bank", weights="0", settings=PLAIN)
+    for made in (bank, seeded):
+        detector = typica.CTM().fit(made)
+        assert len(judge_images(detector, photos, model=open_model(MODEL).extractor.model)) == 60
+        with pytest.raises(InputError, match="Sequential holds other weights than the detector"):
+            judge_images(detector, photos, model=open_model(MODEL, "1").extractor.model)
+
+
+def largest(x):
+    return x.amax((2, 3))
+
+
+def test_rows_that_a_function_made_of_maps(here: Path, photos: Path):
+    made = {"layer": "0.0", "reduce": largest}
+    detector = typica.CTM().fit(extract(photos, MODEL, "a.bank", **made, settings=PLAIN))
+    with pytest.raises(InputError, match=r"reduce=.*\.largest; extract these images with it, and j"):
+        judge_images(detector, photos)
+    again = extract(photos, MODEL, "b.bank", **made, settings=PLAIN)
+    assert len(detector.judge(again.features)) == 60
 
 
 def test_images_that_cannot_be_read(bank, photos: Path, here: Path):

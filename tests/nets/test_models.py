@@ -113,7 +113,7 @@ def test_files_that_are_no_programs(tmp_path):
     for spec in ("resnet-51", str(tmp_path / "model.xyz")):
         with pytest.raises(
             typica.InputError,
-            match=r"not a model; pass a known architecture .* or package.module:function",
+            match=r"not a model; pass a known architecture .* or package.module:function, or an nn.M",
         ):
             open_model(spec)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from typica.data import Images, Preprocessing
-from typica.errors import FormatError, InputError, about, argument, border, listed
+from typica.errors import FormatError, InputError, about, argument, border, by_caller, listed
 from typica.files import reading
 from typica.kinds import STORED, Kind, kind_of
 from typica.nets import zoo
@@ -21,10 +21,6 @@ from typica.nets.extractors.dense import load_perceptron
 from typica.origin import Origin
 
 PROGRAMS = FILES[2:]  # files of PyTorch, which can run code
-_FORMS = (
-    f"a known architecture ({', '.join(zoo.names())}), a file ({', '.join(FILES)}), "
-    "or package.module:function"
-)
 
 
 @dataclass(frozen=True)
@@ -200,8 +196,15 @@ def _no_model(spec: str) -> FormatError:
         return other
     found, named = kind_of(path), spec or "''"
     if found is not None:
-        return FormatError(f"{named}: {found}, not a network; pass {_FORMS}.")
-    return FormatError(f"{named}: not a model{_meant(spec)}; pass {_FORMS}.")
+        return FormatError(f"{named}: {found}, not a network; pass {_forms()}.")
+    return FormatError(f"{named}: not a model{_meant(spec)}; pass {_forms()}.")
+
+
+def _forms() -> str:
+    """Return what a network may be named by, for a message."""
+    known, files = ", ".join(zoo.names()), ", ".join(FILES)
+    itself = by_caller(", or an nn.Module itself", "")
+    return f"a known architecture ({known}), a file ({files}), or package.module:function{itself}"
 
 
 def _meant(spec: str) -> str:
@@ -256,7 +259,7 @@ def _from_zoo(name: str, weights: Any) -> Any:
 
 def _from_file(path: Path, asked: _Asked, trust: bool) -> Any:
     if not path.is_file():
-        raise InputError(f"{path}: there is no such file; check the path, or pass {_FORMS}.")
+        raise InputError(f"{path}: there is no such file; check the path, or pass {_forms()}.")
     if path.suffix.lower() == ".onnx":
         # With torch, where it is there, costs seconds.
         from typica.nets.extractors.onnx import OnnxExtractor  # noqa: PLC0415
@@ -284,8 +287,8 @@ def _from_numbers(path: Path, asked: _Asked) -> Any:
         with about(str(path)):
             return load_perceptron(path).giving(asked.layer, asked.layers)
     if found in STORED:
-        raise FormatError(f"{path}: {found}, not a network; pass {_FORMS}.")
-    raise _other_file(path) or FormatError(f"{path}: not a model; pass {_FORMS}.")
+        raise FormatError(f"{path}: {found}, not a network; pass {_forms()}.")
+    raise _other_file(path) or FormatError(f"{path}: not a model; pass {_forms()}.")
 
 
 def _other_file(path: Path) -> FormatError | None:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from typica.data import Images, Preprocessing
-from typica.errors import InputError, argument
+from typica.errors import InputError, argument, by_caller
 from typica.files import sha256
+from typica.nets import zoo
 from typica.nets._consent import FILES, code_of, code_to_agree_to, is_function
 from typica.nets._network_input import transform_for
 from typica.nets._open_model import PROGRAMS, Opened, open_model
@@ -57,6 +58,7 @@ def reopen(
     file = _remembered_weights(origin, spec) if weights is None else _existing(weights)
     _check_program(spec, origin)
     _check_code(spec, origin)
+    _check_reduction(origin)
     if model is None:
         _check_agreed(spec, file)
     opened = open_model(
@@ -111,7 +113,24 @@ def _remembered_model(origin: Origin) -> str:
                 f"say where, {argument('model', 'FILE')}."
             )
         return origin.model_file
+    is_file = Path(origin.model).suffix.lower() in FILES
+    if zoo.find(origin.model) is None and not is_file and not is_function(origin.model):
+        again = "judge in Python, where it can be passed, or extract with a file and fit again"
+        raise InputError(
+            f"was fitted on the features of a module, {origin.model}; "
+            f"{by_caller('pass that module, model=MODULE', again)}."
+        )
     return origin.model
+
+
+def _check_reduction(origin: Origin) -> None:
+    """Refuse a function that made rows of maps: a file alone cannot ask for its code to run."""
+    name, _, code = origin.reduce.partition(" ")
+    if code:
+        raise InputError(
+            f"was fitted on rows that a function made of maps, reduce={name}; extract these images "
+            "with it, and judge the features."
+        )
 
 
 def _check_agreed(spec: str, weights: Any) -> None:
@@ -125,9 +144,9 @@ def _check_agreed(spec: str, weights: Any) -> None:
 
 
 def _remembered_weights(origin: Origin, spec: Any) -> str | None:
-    """Return the file of the weights; None where the model is a file, which holds its own."""
-    is_file = isinstance(spec, str | os.PathLike) and Path(spec).suffix.lower() in FILES
-    if is_file or origin.weights_file is None:
+    """Return the file of the weights; None where the model, a file or a module, holds its own."""
+    named = isinstance(spec, str | os.PathLike) and Path(spec).suffix.lower() not in FILES
+    if not named or origin.weights_file is None:
         return None
     return str(_existing(origin.weights_file))
 
@@ -154,6 +173,8 @@ def _check_program(spec: Any, origin: Origin) -> None:
 
 def _check_code(spec: Any, origin: Origin) -> None:
     """Refuse a function in other code than the detector was fitted with, before any of it runs."""
+    if not isinstance(spec, str | os.PathLike):
+        return  # a module, whose code is loaded and whose weights will be compared
     module = str(spec).rpartition(":")[0]
     code = code_of(module) if is_function(spec) else None
     if code is None and origin.code is not None and is_function(spec):
