@@ -237,6 +237,17 @@ def test_the_head_can_be_named(conv):
         FeatureExtractor(model, head="inner.conv")
 
 
+def test_a_named_head_over_tokens_with_a_linear_module_after_it():
+    model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 3))
+    tokens = torch.randn(2, 5, 4)
+    extractor = FeatureExtractor(model, head="0")
+    for _ in range(2):
+        found = extractor(tokens)
+        with torch.no_grad():
+            assert close(found.features, tokens.mean(1))
+            assert close(found.logits, model[0](tokens).mean(1))
+
+
 @pytest.mark.parametrize("prefix", ["", "module.", "_orig_mod.module."])
 def test_wrappers_are_taken_off(conv, prefix):
     wrapped = nn.DataParallel(conv)
@@ -417,8 +428,12 @@ def test_layers_that_do_not_exist_or_are_never_reached(conv):
             match=r"'unused' was never reached.*'drop' \(Dropout\), 'fc' \(Linear\)",
         ):
             extractor(images())
-    with pytest.raises(typica.InputError, match="Linear modules that did not run: 'unused'"):
-        FeatureExtractor(conv, head="unused")(images())
+    for layer in (None, "conv"):
+        with pytest.raises(
+            typica.InputError,
+            match=r"head 'unused' was never reached in this pass; .*'fc' \(Linear\)",
+        ):
+            FeatureExtractor(conv, layer, head="unused")(images())
     assert hooks_on(conv) == 0
 
 
@@ -458,6 +473,8 @@ def test_inputs_of_every_kind(conv):
     expected = extractor(images()).features
     assert torch.equal(extractor(x).features, expected)
     assert torch.equal(extractor(x.astype(np.float64)).features, expected)
+    assert torch.equal(extractor(x.astype(">f4")).features, expected)
+    assert torch.equal(extractor(x[:, ::-1].copy()[:, ::-1]).features, expected)
     x.flags.writeable = False
     assert torch.equal(extractor(x).features, expected)
     assert torch.equal(extractor({"x": x}).features, expected)

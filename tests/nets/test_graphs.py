@@ -326,6 +326,12 @@ def test_what_is_no_device_or_batch_is_not_blamed_on_the_file(folder, how):
             trusted(path, batch=batch)
 
 
+def test_arrays_that_torch_does_not_take_as_they_are(folder):
+    extractor, x = trusted(write(folder, "cnn", "dynamic")), images()
+    for same in (x.astype(">f4"), x[:, ::-1].copy()[:, ::-1]):
+        assert torch.equal(extractor(same).features, extractor(x).features)
+
+
 def test_the_ending_of_a_program_in_capitals(folder, tmp_path):
     path = tmp_path / "MODEL.PT2"
     path.write_bytes(write(folder, "cnn", "dynamic").read_bytes())

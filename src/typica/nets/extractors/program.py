@@ -16,7 +16,7 @@ from typica.nets._consent import check_trust
 from typica.nets._extracted_batch import Extraction, in_pieces, wanted_layers
 from typica.nets._hooks import as_tokens
 from typica.nets._reduce import Reduction, check_reduction, reduced, reduced_logits
-from typica.nets._torch import check_device, torch
+from typica.nets._torch import check_device, tensor_of, torch
 from typica.nets.extractors._exported import load_exported
 from typica.nets.extractors._program import Program
 from typica.nets.extractors._script import load_script
@@ -130,7 +130,7 @@ class GraphExtractor:
     def prepared(self, images: Any) -> Any:
         """Return a batch as a tensor on the device and in the type of the program's images."""
         if isinstance(images, np.ndarray):
-            images = torch.from_numpy(images if images.flags.writeable else images.copy())
+            images = tensor_of(images)
         if not isinstance(images, torch.Tensor) or not images.ndim:
             raise InputError(
                 f"got {type(images).__name__}; pass a batch as a tensor or array, (n, ...)."

@@ -31,7 +31,7 @@ from typica.nets._hooks import (
     unwrapped,
 )
 from typica.nets._reduce import Reduction, check_reduction, reduced, reduced_logits
-from typica.nets._torch import Tensor, nn, torch
+from typica.nets._torch import Tensor, nn, tensor_of, torch
 from typica.origin import PENULTIMATE
 
 _log = logging.getLogger("typica.nets")
@@ -230,7 +230,8 @@ class FeatureExtractor:
         if not self.traced:
             for name, module in self.model.named_modules():
                 yield module, tape.note_run(name)
-        watched = [self._head] if self.traced else self._linears
+        settled = self.traced or self._head_given
+        watched = [self._head] if settled else self._linears
         for linear in watched:
             if linear is not None:
                 yield self.model.get_submodule(linear), tape.keep_call(linear)
@@ -261,7 +262,7 @@ class FeatureExtractor:
     def prepared(self, images: Any) -> Tensor:
         """Return a batch as a tensor on the device and in the floating-point type of the model."""
         if isinstance(images, np.ndarray):
-            images = torch.from_numpy(images if images.flags.writeable else images.copy())
+            images = tensor_of(images)
         if not isinstance(images, torch.Tensor):
             raise InputError(
                 f"got {type(images).__name__}; pass a batch as a tensor or array, (n, ...), "
@@ -274,6 +275,11 @@ class FeatureExtractor:
     def _extraction(self, tape: Tape, output: Any, head: str | None) -> Extraction:
         call = None if head is None else tape.calls.get(head)
         ran = tape.ran or self._ran or []
+        if call is None and self._head_given:
+            raise InputError(
+                f"head {head!r} was never reached in this pass; name one that runs; the last to "
+                f"run were {self._listed(ran)}."
+            )
         found = dict(tape.layers)
         if self._from_head:
             if call is None:
