@@ -98,6 +98,13 @@ def test_what_cannot_be_is_refused(one_thread):
             AdaSCALE(model, **how)
     with pytest.raises(typica.InputError, match=r"score_samples: .* not fitted yet; call fit"):
         AdaSCALE(model).score_samples(images())
+    with pytest.raises(typica.InputError, match=r"AdaSCALE\.fit: no known inputs; pass some"):
+        AdaSCALE(model).fit(images(0))
+    bad, fitted = images(20), AdaSCALE(model).fit(images(20))
+    bad[3, 0, 0, 0] = torch.nan
+    for use in (AdaSCALE(model).fit, fitted.score_samples, fitted.percentiles):
+        with pytest.raises(typica.InputError, match="image 3 holds NaN or infinity"):
+            use(bad)
     inner = AdaSCALE(FeatureExtractor(model, "3")).fit(images(20))
     assert inner.shifts_.shape == (20,)  # a layer of the head's width serves
     conv = AdaSCALE(FeatureExtractor(model, "0")).fit(images(20))

@@ -97,6 +97,19 @@ def test_what_cannot_be_is_refused(one_thread):
         Gram(network(), ["1"]).fit(images(5))
     with pytest.raises(typica.InputError, match=r"score_samples: .* not fitted yet; call fit"):
         Gram(network(), ["1"]).score_samples(images(5))
+    bad, fitted = images(40), Gram(network(), ["1"]).fit(images(40))
+    bad[3, 0, 0, 0] = torch.inf
+    for use in (fitted.fit, fitted.score_samples):
+        with pytest.raises(typica.InputError, match="image 3 holds NaN or infinity"):
+            use(bad)
+
+
+def test_a_fit_that_fails_leaves_none():
+    detector = Gram(network(), ["1"]).fit(images(40))
+    with pytest.raises(RuntimeError, match="channels"):
+        detector.fit(images(40)[:, :1])
+    with pytest.raises(typica.InputError, match="not fitted yet"):
+        detector.score_samples(images(5))
 
 
 @pytest.mark.real

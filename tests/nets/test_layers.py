@@ -136,6 +136,7 @@ def test_p_values_of_moved_images(fitted):
 def test_what_is_refused(fitted):
     model, ensemble = fitted
     narrow = FeatureExtractor(model, layers=["0"])
+    detector = LayerPerturb(model, ensemble)
     for call, message in {
         lambda: LayerPerturb(model, CTM()): "not a fitted LayerEnsemble",
         lambda: LayerPerturb(model, LayerEnsemble()): "not a fitted LayerEnsemble",
@@ -144,6 +145,16 @@ def test_what_is_refused(fitted):
         lambda: LayerPerturb(model, ensemble, std=0): "std=0; pass one positive number",
         lambda: mislead(model, batch(), [0, 1]): r"labels of shape \(2,\) for 6 images",
         lambda: mislead(model, batch().to(torch.uint8)): "images of type uint8",
+        lambda: mislead(model, batch()[:0]): "no images; pass some",
+        lambda: mislead(model, batch() / 0): "image 0 holds NaN or infinity",
+        lambda: mislead(model, batch(), batch_size=0): "batch_size=0 is not an integer",
+        lambda: mislead(model, batch(), [0, 1, 2, 3, 4, 99]): r"labels from 0 to 99 for \d+ logits",
+        lambda: mislead(model, batch(), [0, 1, 2, 3, 0, -1]): r"labels from -1 to 3 for \d+ logits",
+        lambda: mislead(model, batch(), [0.5] * 6): "labels of type float64; pass the positions",
+        lambda: mislead(model, batch(), ["a"] * 6): "labels of type <U1; pass the positions",
+        lambda: detector.score_samples(batch(), batch_size=0): "batch_size=0 is not an integer",
+        lambda: detector.learn(batch(), steps=[]): r"steps=\[\]; pass some",
+        lambda: detector.learn(batch(), steps=["a"]): "epsilon='a' is not a step",
     }.items():
         with pytest.raises(typica.InputError, match=message):
             call()

@@ -130,5 +130,14 @@ def test_what_it_refuses():
         LayerNAC(model, ["0"]).score_samples(images(2))
     with pytest.raises(InputError, match="no known inputs"):
         LayerNAC(model, ["0"]).fit(images(0))
+    bad, detector = images(20), LayerNAC(model, ["0"]).fit(images(20))
+    bad[3, 0, 0, 0] = torch.nan
+    for use in (detector.fit, detector.score_samples, detector.layer_scores):
+        with pytest.raises(InputError, match="image 3 holds NaN or infinity"):
+            use(bad)
+        with pytest.raises(InputError, match="images of type uint8, in which no step can be made"):
+            use(images(20).to(torch.uint8))
+        with pytest.raises(InputError, match="batch_size=0 is not an integer of at least 1"):
+            use(images(20), batch_size=0)
     with pytest.raises(InputError, match="the logits do not depend on layer 'aside'"):
         LayerNAC(Aside(), ["aside"]).fit(torch.rand(5, 3))

@@ -21,6 +21,7 @@ from typica.checks import check_parameters, count
 from typica.errors import InputError, border
 from typica.nets import image_parameters
 from typica.nets._detector_input import as_extractor
+from typica.nets._given_images import floating
 from typica.nets._torch import Tensor, torch
 from typica.nets.extractors.torch import FeatureExtractor
 
@@ -70,7 +71,10 @@ class AdaSCALE:
     def fit(self, images: Any, batch_size: int = 64) -> AdaSCALE:
         """Learn how the features of known inputs (n, c, ...) move."""
         count().check("batch_size", batch_size)
-        batches = torch.split(self._prepared(images), batch_size)
+        known = floating(self.extractor, images)
+        if not len(known):
+            raise InputError("no known inputs; pass some to learn from.")
+        batches = torch.split(known, batch_size)
         shifts = torch.cat([self._shift(*self._moved(batch)) for batch in batches])
         self.shifts_ = torch.sort(shifts).values
         return self
@@ -81,7 +85,7 @@ class AdaSCALE:
         count().check("batch_size", batch_size)
         if self.shifts_ is None:
             raise InputError("this AdaSCALE is not fitted yet; call fit with known inputs first.")
-        batches = torch.split(self._prepared(images), batch_size)
+        batches = torch.split(floating(self.extractor, images), batch_size)
         return torch.cat([self._score(batch) for batch in batches])
 
     @border
@@ -89,14 +93,7 @@ class AdaSCALE:
         """Return the percentile (n,) of each input, between `low` and `high`."""
         if self.shifts_ is None:
             raise InputError("this AdaSCALE is not fitted yet; call fit with known inputs first.")
-        return self._percentiles(*self._moved(self._prepared(images)))
-
-    def _prepared(self, images: Any) -> Tensor:
-        prepared = self.extractor.prepared(images)
-        if not prepared.is_floating_point():
-            kind = str(prepared.dtype).removeprefix("torch.")
-            raise InputError(f"images of type {kind}, in which no step can be made; pass floats.")
-        return prepared
+        return self._percentiles(*self._moved(floating(self.extractor, images)))
 
     def _score(self, x: Tensor) -> Tensor:
         Z, moved = self._moved(x)

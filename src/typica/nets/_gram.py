@@ -20,6 +20,7 @@ from typing import Any
 from typica.checks import check_parameters, count
 from typica.errors import InputError, border
 from typica.nets import image_parameters
+from typica.nets._given_images import finite
 from typica.nets._torch import Tensor, torch
 from typica.nets.extractors.torch import FeatureExtractor
 
@@ -77,11 +78,11 @@ class Gram:
     def fit(self, images: Any, batch_size: int = 64) -> Gram:
         """Learn the ranges from known inputs (n, c, ...), and what is usual from every tenth."""
         count().check("batch_size", batch_size)
-        prepared = self.extractor.prepared(images)
+        prepared = finite(self.extractor, images)
         if len(prepared) < 2 * HELD_OUT:
             raise InputError(f"{len(prepared)} known inputs; pass at least {2 * HELD_OUT}.")
         tenth = torch.arange(len(prepared), device=prepared.device) % HELD_OUT == HELD_OUT - 1
-        self.low_ = self.high_ = None
+        self.low_ = self.high_ = self.usual_ = None
         for batch in torch.split(prepared[~tenth], batch_size):
             self._learn(*self._seen(batch))
         self._fill()
@@ -96,7 +97,7 @@ class Gram:
         count().check("batch_size", batch_size)
         if self.usual_ is None:
             raise InputError("this Gram is not fitted yet; call fit with known inputs first.")
-        batches = torch.split(self.extractor.prepared(images), batch_size)
+        batches = torch.split(finite(self.extractor, images), batch_size)
         parts = [self._deviations(*self._seen(batch)) for batch in batches]
         return -(torch.cat(parts) / self.usual_).sum(dim=1)
 

@@ -18,14 +18,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.checks import Parameter, check_parameters, check_values
+from typica.arrays import to_numpy
+from typica.checks import Parameter, check_parameters, check_values, count
 from typica.detectors import LayerEnsemble, logistic_weights
 from typica.errors import InputError, border
 from typica.metrics import evaluate
 from typica.nets import image_parameters
 from typica.nets._detector_input import as_extractor
 from typica.nets._extracted_batch import Extraction
-from typica.nets._perturb import floating, scaled
+from typica.nets._given_images import floating
+from typica.nets._perturb import scaled
 from typica.nets._torch import Tensor, functional, torch
 from typica.nets.extractors.torch import FeatureExtractor
 from typica.progress import advance
@@ -57,11 +59,12 @@ def mislead(
     tensor([[2.5000, 1.5000]])
     """
     check_values(image_parameters.PERTURB, {"epsilon": epsilon, "std": std})
+    count().check("batch_size", batch_size)
     network = as_extractor(extractor)
     x = floating(network, images)
-    targets = None if labels is None else torch.as_tensor(labels, device=x.device)
-    if targets is not None and targets.shape != x.shape[:1]:
-        raise InputError(f"labels of shape {tuple(targets.shape)} for {len(x)} images; pass n.")
+    if not len(x):
+        raise InputError("no images; pass some.")
+    targets = None if labels is None else _targets(labels, x)
     moved = []
     with torch.inference_mode(False):
         for start in range(0, len(x), batch_size):
@@ -72,12 +75,33 @@ def mislead(
             wanted = logits.detach().argmax(1)
             if targets is not None:
                 wanted = targets[start : start + batch_size]
+                _check_classes(wanted, logits.shape[1])
             loss = functional.cross_entropy(logits, wanted, reduction="sum")
             (gradient,) = torch.autograd.grad(loss, part)
             step = epsilon * torch.sign(gradient) / scaled(std, part)
             moved.append(part.detach() + step)
             advance(len(part))
     return torch.cat(moved)
+
+
+def _targets(labels: Any, x: Tensor) -> Tensor:
+    """Return the classes of images as whole numbers, where the images are."""
+    given = to_numpy(labels)
+    if given.dtype.kind not in "iu":
+        raise InputError(
+            f"labels of type {given.dtype}; pass the positions of the classes among the logits."
+        )
+    if given.shape != x.shape[:1]:
+        raise InputError(f"labels of shape {given.shape} for {len(x)} images; pass n.")
+    return torch.from_numpy(given.astype(np.int64)).to(x.device)
+
+
+def _check_classes(labels: Tensor, logits: int) -> None:
+    if labels.min() < 0 or labels.max() >= logits:
+        raise InputError(
+            f"labels from {int(labels.min())} to {int(labels.max())} for {logits} logits; "
+            f"pass positions among them, 0 to {logits - 1}."
+        )
 
 
 class LayerPerturb:
@@ -154,9 +178,12 @@ class LayerPerturb:
                 f"the ensemble has combine={self.ensemble.combine!r}, which has no weights; "
                 "make it with 'linear', or call observe."
             )
-        tried = [self.epsilon] if steps is None else [float(size) for size in steps]
+        tried = [self.epsilon] if steps is None else list(steps)
+        if not tried:
+            raise InputError("steps=[]; pass some to choose from, or None to keep the one set.")
         for size in tried:
             self.params["epsilon"].check("epsilon", size)
+        tried = [float(size) for size in tried]
         strange = mislead(
             self.extractor,
             images,
@@ -177,6 +204,7 @@ class LayerPerturb:
 
     def _at_steps(self, images: Any, steps: Sequence[float], batch_size: int) -> Floats:
         """Return the members' scores (steps, n, layers) after each of the steps."""
+        count().check("batch_size", batch_size)
         x = floating(self.extractor, images)
         parts = []
         with torch.inference_mode(False):

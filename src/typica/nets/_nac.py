@@ -25,6 +25,7 @@ from typica.checks import check_parameters, count
 from typica.detectors.nac import places, squashed
 from typica.errors import InputError, border
 from typica.nets import image_parameters
+from typica.nets._given_images import floating
 from typica.nets._hooks import first_tensor
 from typica.nets._reduce import reduced
 from typica.nets._torch import Tensor, functional, nn, torch
@@ -71,7 +72,7 @@ class LayerNAC:
     def fit(self, images: Any, batch_size: int = 64) -> LayerNAC:
         """Count the states of known inputs (n, c, ...)."""
         count().check("batch_size", batch_size)
-        x = self.extractor.prepared(images)
+        x = floating(self.extractor, images)
         if not len(x):
             raise InputError("no known inputs; pass some to count the states of.")
         self.alphas_ = _alphas(self.alpha, len(self.layers)) or self._spread(x[:FIRST], batch_size)
@@ -87,11 +88,12 @@ class LayerNAC:
     @border
     def layer_scores(self, images: Any, batch_size: int = 64) -> Tensor:
         """Return the coverage of each layer (n, layers)."""
+        count().check("batch_size", batch_size)
         if self.counts_ is None:
             raise InputError("this LayerNAC is not fitted yet; call fit with known inputs first.")
         covered = [counts.clamp(max=self.enough).double() for counts in self.counts_]
         parts = []
-        for batch in torch.split(self.extractor.prepared(images), batch_size):
+        for batch in torch.split(floating(self.extractor, images), batch_size):
             columns = []
             for table, found in zip(covered, self._places(batch), strict=True):
                 columns.append(table[found].mean(dim=1) / self.enough)
@@ -102,7 +104,6 @@ class LayerNAC:
     @border
     def score_samples(self, images: Any, batch_size: int = 64) -> Tensor:
         """Return the scores (n,) of inputs (n, c, ...), batch by batch."""
-        count().check("batch_size", batch_size)
         return self.layer_scores(images, batch_size).mean(dim=1)
 
     # How it is done

@@ -20,6 +20,7 @@ from typica.detectors.msp import MSP
 from typica.errors import InputError, border
 from typica.nets import image_parameters
 from typica.nets._detector_input import as_extractor, chosen
+from typica.nets._given_images import floating
 from typica.nets._torch import Tensor, torch
 from typica.nets.extractors.torch import FeatureExtractor
 
@@ -83,18 +84,6 @@ class Perturb:
                 "the model or the detector cuts it."
             )
         return score
-
-
-def floating(extractor: FeatureExtractor, images: Any) -> Tensor:
-    """Return a batch as the model takes it, refusing whole numbers."""
-    prepared = extractor.prepared(images)
-    if not prepared.is_floating_point():
-        kind = str(prepared.dtype).removeprefix("torch.")
-        raise InputError(
-            f"images of type {kind}, in which no step can be made; preprocess them as the "
-            "network takes them, zoo.transform(NAME), or pass floats."
-        )
-    return prepared
 
 
 def scaled(std: Any, x: Tensor) -> Tensor:
