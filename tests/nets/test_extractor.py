@@ -457,6 +457,8 @@ def test_wrong_arguments(conv):
             FeatureExtractor(conv, layers=layers)
     with pytest.raises(typica.InputError, match="pass one name"):
         FeatureExtractor(conv, "conv", layers=["bn"])
+    with pytest.raises(typica.InputError, match=r"layers=\['bn', 'bn'\] names one twice"):
+        FeatureExtractor(conv, layers=["bn", "bn"])
     with pytest.raises(typica.InputError, match="got list; pass a batch as a tensor or array"):
         FeatureExtractor(conv)([1, 2])
     with pytest.raises(typica.InputError, match=r"takes no uint8 images .* preprocess them"):

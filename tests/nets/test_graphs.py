@@ -304,6 +304,25 @@ def test_another_file_is_refused_before_it_is_opened(tmp_path, monkeypatch, endi
         reopen(origin, trust=True)
 
 
+class Best(nn.Module):
+    """Gives the two best classes before the logits, which no linear layer gives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc, self.weight = nn.Linear(4, 5), nn.Parameter(torch.randn(5, 3))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        logits = self.fc(x).relu() @ self.weight
+        return logits.topk(2).indices, logits
+
+
+def test_whole_numbers_are_no_logits(tmp_path):
+    model, x = Best().eval(), torch.randn(6, 4)
+    torch.export.save(torch.export.export(model, (x,)), tmp_path / "best.pt2")
+    found = trusted(tmp_path / "best.pt2", "relu")(x)
+    assert close(found.logits, model(x)[1].detach())
+
+
 def test_the_same_program_on_a_device(folder):
     extractor = trusted(write(folder, "cnn", "dynamic"), "conv")
     assert extractor.to("cpu") is extractor

@@ -145,7 +145,9 @@ def largest(x):
 def test_rows_that_a_function_made_of_maps(here: Path, photos: Path):
     made = {"layer": "0.0", "reduce": largest}
     detector = typica.CTM().fit(extract(photos, MODEL, "a.bank", **made, settings=PLAIN))
-    with pytest.raises(InputError, match=r"reduce=.*\.largest; extract these images with it, and j"):
+    with pytest.raises(
+        InputError, match=r"reduce=.*\.largest; extract these images with it, and j"
+    ):
         judge_images(detector, photos)
     again = extract(photos, MODEL, "b.bank", **made, settings=PLAIN)
     assert len(detector.judge(again.features)) == 60

@@ -319,6 +319,11 @@ def test_weights_beside_the_file(files, tmp_path):
     content[3] ^= 1
     beside.write_bytes(content)
     assert OnnxExtractor(path).fingerprint() != first
+    beside.write_bytes(content[:10])
+    with pytest.raises(
+        typica.FormatError, match=r"its weights in weights\.bin cannot be read \(.*\); export it ag"
+    ):
+        OnnxExtractor(path)
     beside.unlink()
     with pytest.raises(
         typica.InputError,

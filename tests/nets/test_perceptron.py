@@ -150,6 +150,8 @@ def test_other_runners_and_files_are_refused(file, tmp_path):
         make_runner(extractor, batch=0, sample=sample)
     with pytest.raises(InputError, match="holds its own"):
         open_model(file, "weights.pth")
+    with pytest.raises(InputError, match="reduce='nonsense' is unknown; choose one of mean"):
+        open_model(file, reduce="nonsense")
     with pytest.raises(InputError, match="there is no such file"):
         open_model(tmp_path / "absent.safetensors")
     typica.CTM().fit(np.eye(40), [0, 1] * 20).save(tmp_path / "ctm.safetensors")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from typica.arrays import AnyArray
 from typica.errors import InputError, closest, listed, reason_of
 from typica.origin import PENULTIMATE
+
+T = TypeVar("T")
 
 
 class Extraction(NamedTuple):
@@ -29,7 +31,23 @@ def wanted_layers(layer: str | None, layers: Sequence[str] | None) -> list[str]:
         raise InputError(
             f"layer={layer!r}, layers={layers!r}; pass one name, or layers=[...] of several."
         )
+    if len(set(map(str, layers))) < len(layers):
+        raise InputError(f"layers={list(layers)!r} names one twice; name each once.")
     return list(layers)
+
+
+def returned_logits(outputs: Iterable[tuple[str, T]], is_matrix: Callable[[T], bool]) -> T | None:
+    """Return the output called "logits", else the first, of a model without a head, or None.
+
+    is_matrix: tells a matrix of floats from other outputs, which are passed over.
+
+    >>> outputs = [("", np.array([[1, 2]])), ("x", np.array([[0.5]])), ("logits", np.array([[2.]]))]
+    >>> returned_logits(outputs, lambda rows: rows.dtype.kind == "f")
+    array([[2.]])
+    """
+    matrices = [(name, rows) for name, rows in outputs if is_matrix(rows)]
+    matrices.sort(key=lambda output: output[0] != "logits")
+    return matrices[0][1] if matrices else None
 
 
 def closest_names(name: str, names: Sequence[str]) -> str:

@@ -17,12 +17,12 @@ from typica.errors import InputError, border, given
 from typica.nets._extracted_batch import run_directly
 from typica.nets._runner import Runner
 from typica.nets._settings import BACKENDS
-from typica.nets._trials import Trials
+from typica.nets._trials import Trials, is_elsewhere
 from typica.nets.extractors.dense import Perceptron
 from typica.nets.extractors.onnx import OnnxExtractor
 from typica.nets.runtimes.plain import NUMPY, NumpyEngine
 
-_OF_ONNX = ("onnx", "openvino", "mnn")  # which take ONNX files too, on the CPU in single precision
+_TAKE_ONNX = ("onnx", "openvino", "mnn")  # ONNX files too; on the CPU in single precision
 
 
 @border
@@ -64,8 +64,8 @@ def make_runner(
     if isinstance(extractor, Perceptron):
         return _by_numpy(NumpyEngine(extractor, batch, threads), backend, sample, device)
     extractor, home = _moved(extractor, device)
-    known = _OF_ONNX if home is None else BACKENDS[1:]
-    _check_backend(backend, known, elsewhere=_is_elsewhere(home, autocast))
+    known = _TAKE_ONNX if home is None else BACKENDS[1:]
+    _check_backend(backend, known, elsewhere=is_elsewhere(home, autocast))
     trials = Trials(extractor, sample, home, autocast, one_by_one=batch == 1)
     if backend != "auto":
         return trials.named(backend, batch, threads)
@@ -84,16 +84,11 @@ def _check_backend(backend: str, known: Sequence[str], *, elsewhere: bool) -> No
         raise InputError(
             f"backend {backend!r} cannot run this model; choose auto, {', '.join(known)}."
         )
-    if elsewhere and backend in _OF_ONNX:
+    if elsewhere and backend in _TAKE_ONNX:
         raise InputError(
             f"backend {backend!r} runs on the CPU in single precision; "
             "leave device and autocast out."
         )
-
-
-def _is_elsewhere(home: Any, autocast: bool) -> bool:
-    """Tell whether PyTorch runs on another device than the CPU, or in half precision."""
-    return home is not None and (home.type != "cpu" or autocast)
 
 
 def _by_numpy(engine: NumpyEngine, backend: str, sample: AnyArray, device: Any) -> Runner:

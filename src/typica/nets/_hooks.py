@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
+from typica.nets._extracted_batch import returned_logits
 from typica.nets._torch import Tensor, nn, torch
 
 # A pass of an extractor sets hooks and flags on the model, which threads share.
@@ -84,19 +85,24 @@ def hooked(hooks: Iterable[tuple[nn.Module, Hook]]) -> Iterator[None]:
             handle.remove()
 
 
-def tensors(output: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
-    """Yield the tensors of an output with their names: tensor, tuple, dict, dataclass, nested."""
-    if isinstance(output, torch.Tensor):
+def tensors(
+    output: Any, name: str = "", kind: type[Any] = torch.Tensor
+) -> Iterator[tuple[str, Any]]:
+    """Yield the tensors of an output with their names: tensor, tuple, dict, dataclass, nested.
+
+    kind: what stands for a tensor, where it is something else.
+    """
+    if isinstance(output, kind):
         yield name, output
     elif isinstance(output, Mapping):
         for key, value in output.items():
-            yield from tensors(value, str(key))
+            yield from tensors(value, str(key), kind)
     elif dataclasses.is_dataclass(output):
         for field in dataclasses.fields(output):
-            yield from tensors(getattr(output, field.name), field.name)
+            yield from tensors(getattr(output, field.name), field.name, kind)
     elif isinstance(output, tuple | list):
         for key, value in zip(getattr(output, "_fields", output), output, strict=True):
-            yield from tensors(value, key if isinstance(key, str) else name)
+            yield from tensors(value, key if isinstance(key, str) else name, kind)
 
 
 class Call(NamedTuple):
@@ -193,11 +199,9 @@ def as_tokens(x: Tensor) -> Tensor:
 
 def output_logits(output: Any) -> Tensor | None:
     """Return the logits of a model without a head: of that name, else the first matrix, or None."""
-    first = None
-    for name, tensor in tensors(output):
-        if tensor.ndim != 2 or not tensor.is_floating_point():
-            continue
-        if name == "logits":
-            return tensor
-        first = tensor if first is None else first
-    return first
+    return returned_logits(tensors(output), is_float_matrix)
+
+
+def is_float_matrix(tensor: Any) -> bool:
+    """Tell whether a tensor can be logits (n, C); what is no tensor cannot."""
+    return getattr(tensor, "ndim", 0) == 2 and tensor.is_floating_point()

@@ -16,7 +16,7 @@ from typica.kinds import STORED, Kind, kind_of
 from typica.nets import zoo
 from typica.nets._consent import FILES, code_of, code_that_runs, code_to_run, is_function
 from typica.nets._network_of_function import network_of_function
-from typica.nets._reduce import Reduction
+from typica.nets._reduce import Reduction, check_reduction
 from typica.nets.extractors.dense import load_perceptron
 from typica.origin import Origin
 
@@ -138,6 +138,7 @@ def open_model(
     >>> opened.transform.crop
     32
     """
+    check_reduction(reduce)
     asked = _Asked(layer, layers, head, reduce)
     if not isinstance(spec, str | os.PathLike):
         if weights is not None:

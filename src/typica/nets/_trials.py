@@ -41,6 +41,11 @@ _OF_TORCH: dict[str, MakeEngine]
 _OF_TORCH = {"onnx": ort.exported, "openvino": openvino.converted, "mnn": mnn.exported}
 
 
+def is_elsewhere(device: Any, autocast: bool) -> bool:
+    """Tell whether PyTorch does what no other backend does: another device, or half precision."""
+    return device is not None and (device.type != "cpu" or autocast)
+
+
 class Trials:
     """The ways to run an extractor.
 
@@ -89,7 +94,7 @@ class Trials:
             if not self._repays(images, found):
                 break
             tried += 1
-            if self._is_elsewhere:
+            if is_elsewhere(self.device, self.autocast):
                 self._leave(backend, batch, threads, "runs on the CPU in single precision")
                 continue
             with self._at_its_cost():
@@ -128,11 +133,6 @@ class Trials:
             return True
         left = images / max(trial.rate or 0 for _, trial in found)  # seconds
         return left >= _WORTH and _GAIN * left >= self._dearest
-
-    @property
-    def _is_elsewhere(self) -> bool:
-        """Whether PyTorch does what no other backend does: another device, or half precision."""
-        return self.device is not None and (self.device.type != "cpu" or self.autocast)
 
     def _leave(
         self,

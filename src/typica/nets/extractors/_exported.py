@@ -5,12 +5,13 @@ from __future__ import annotations
 import operator
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from typica.errors import FormatError, InputError, argument, reason_of
-from typica.nets._extracted_batch import closest_names
+from typica.nets._extracted_batch import closest_names, returned_logits
+from typica.nets._hooks import is_float_matrix, tensors
 from typica.nets._torch import torch
 from typica.nets.extractors._graph_head import Walk
 from typica.nets.extractors._program import (
@@ -87,7 +88,7 @@ class _Exported:
             self._input_of(head) if from_head and name == PENULTIMATE else self._value(name)
             for name in layers
         ]
-        logits = head if head is not None else _logits(outputs)
+        logits = head if head is not None else returned_logits(outputs, _gives_float_matrix)
         if logits is not None:
             values.append(logits)
         function = self._returning(values)
@@ -127,7 +128,8 @@ class _Exported:
     def _outputs(self) -> list[tuple[str, Any]]:
         """Return the nodes that the program returns, with the names that a dict gives them."""
         spec = self.exported.call_spec.out_spec
-        return list(_leaves(torch.utils._pytree.tree_unflatten(self.end.args[0], spec)))
+        output = torch.utils._pytree.tree_unflatten(self.end.args[0], spec)
+        return list(tensors(output, kind=torch.fx.Node))
 
     def _value(self, name: str) -> Any:
         node = self.nodes.get(name) or self.modules.get(name)
@@ -184,24 +186,8 @@ def _passes(node: Any) -> bool:
     return by_number or kind in PASSES
 
 
-def _logits(outputs: list[tuple[str, Any]]) -> Any:
-    """Return the node that gives the logits, of that name, else the first matrix, or None."""
-    matrices = [
-        (name, node) for name, node in outputs if getattr(node.meta.get("val"), "ndim", 0) == 2
-    ]
-    matrices.sort(key=lambda output: output[0] != "logits")
-    return matrices[0][1] if matrices else None
-
-
-def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(value, torch.fx.Node):
-        yield name, value
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _leaves(item, str(key))
-    elif isinstance(value, tuple | list):
-        for key, item in zip(getattr(value, "_fields", value), value, strict=True):
-            yield from _leaves(item, key if isinstance(key, str) else name)
+def _gives_float_matrix(node: Any) -> bool:
+    return is_float_matrix(node.meta.get("val"))
 
 
 def _modules_around(node: Any) -> Iterator[str]:

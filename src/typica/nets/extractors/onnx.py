@@ -18,7 +18,13 @@ from typica.errors import FormatError, InputError, about, argument, border, list
 from typica.extras import need
 from typica.files import existing, sha256
 from typica.head import Head
-from typica.nets._extracted_batch import Extraction, closest_names, in_pieces, wanted_layers
+from typica.nets._extracted_batch import (
+    Extraction,
+    closest_names,
+    in_pieces,
+    returned_logits,
+    wanted_layers,
+)
 from typica.nets._reduce import Reduction, check_reduction, reduced, reduced_logits
 from typica.nets.extractors._onnx_constants import check_constants
 from typica.nets.extractors._onnx_graph import Graph, Linear
@@ -173,7 +179,8 @@ class OnnxExtractor:
 
     def _logits(self, found: dict[str, AnyArray]) -> AnyArray | None:
         if self._head is None:
-            return self._returned_logits(found)
+            outputs = [(name, found[name]) for name in self._returned]
+            return returned_logits(outputs, _is_float_matrix)
         rows = _rows(found[self._head.logits], self._head, self._head.logits_turned)
         logits: AnyArray = reduced_logits(rows, self.reduce)
         return logits
@@ -232,12 +239,9 @@ class OnnxExtractor:
             f"{self._source}; pass {argument('layer', 'TENSOR')}"
         )
 
-    def _returned_logits(self, found: dict[str, AnyArray]) -> AnyArray | None:
-        """Return what the graph returns as "logits", else its first matrix, or None."""
-        for name in sorted(self._returned, key=lambda name: name != "logits"):
-            if found[name].ndim == 2 and found[name].dtype.kind == "f":
-                return found[name]
-        return None
+
+def _is_float_matrix(array: AnyArray) -> bool:
+    return array.ndim == 2 and array.dtype.kind == "f"
 
 
 def _are_unscaled(array: AnyArray) -> bool:
@@ -296,7 +300,13 @@ def _load_external(proto: Any, path: Path) -> str | None:
         return None
     with about(f"{path} keeps weights in another file"):
         digest = sha256(path, *(existing(path.parent / name) for name in names))
-    onnx.external_data_helper.load_external_data_for_model(proto, str(path.parent))
+    try:
+        onnx.external_data_helper.load_external_data_for_model(proto, str(path.parent))
+    except Exception as error:  # of files that are too short or elsewhere, by onnx and the system
+        raise FormatError(
+            f"{path}: its weights in {listed(names)} cannot be read ({reason_of(error)}); "
+            "export it again, or copy them whole."
+        ) from error
     return digest
 
 

@@ -67,8 +67,7 @@ def _tensors(content: Any) -> dict[str, Any]:
 def _read(weights: Any) -> Any:
     if not isinstance(weights, str | os.PathLike):
         raise InputError(
-            f"got {type(weights).__name__}; "
-            "pass the path of a checkpoint, or a state dict."
+            f"got {type(weights).__name__}; pass the path of a checkpoint, or a state dict."
         )
     path = existing(weights, "pass the path of a checkpoint")
     if path.suffix == ".safetensors":
