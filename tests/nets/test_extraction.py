@@ -250,7 +250,9 @@ def test_images_that_cannot_be_read_stop_it_or_are_listed(here: Path, photos: Pa
 
 def test_a_model_without_preprocessing_takes_images_as_they_are(here: Path, photos: Path):
     opened = open_model(MODEL)
-    bank = extract(open_images(photos), opened._replace(transform=None), "a.bank", settings=PLAIN)
+    unknown = opened._replace(transform=None)
+    with pytest.warns(typica.InputWarning, match="read off model and images"):
+        bank = extract(open_images(photos), unknown, "a.bank", settings=PLAIN)
     assert bank.origin.transform == Preprocessing(8, 8).to_dict()
     own = extract(open_images(photos), opened, "b.bank", settings=PLAIN)
     assert np.array_equal(bank.features, own.features)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +15,13 @@ from helpers.watcher import Watcher
 from torch import nn
 
 from typica.data import Preprocessing, in_order, open_images, read_classes
-from typica.errors import InputError
+from typica.errors import InputError, InputWarning
 from typica.nets import Settings, extract, open_model, transform_for
 from typica.nets._class_order import best_order
 from typica.progress import watched_by
+
+# What was read off is said as a warning where nobody watches: one test looks at it.
+pytestmark = pytest.mark.filterwarnings("ignore:transform .* read off:typica.InputWarning")
 
 PLAIN = Settings("torch", 8, 1)
 
@@ -51,6 +55,16 @@ def some(*sizes: tuple[int, int]):
 )
 def test_channels_and_size_are_read_off(model, sizes, expected):
     assert transform_for(open_model(model), some(*sizes)) == expected
+
+
+def test_what_is_read_off_is_said_once_to_who_watches_or_to_all():
+    opened, images = open_model(conv(1)), some((8, 8))
+    with pytest.warns(InputWarning, match=r"transform .* read off model and images"):
+        transform_for(opened, images)
+    watcher = Watcher()
+    with watched_by(watcher), warnings.catch_warnings(action="error"):
+        transform_for(opened, images)
+    assert any("read off model and images" in text for text in watcher.notes)
 
 
 def test_the_range_is_read_off_a_first_normalisation():

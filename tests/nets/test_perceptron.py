@@ -103,7 +103,8 @@ def test_a_bank_goes_on_where_it_stopped(file, tmp_path, monkeypatch):
 
 
 def test_its_transform_is_read_off(file, tmp_path):
-    bank = extract(IMAGES, file, tmp_path / "bank")
+    with pytest.warns(typica.InputWarning, match="read off model and images"):
+        bank = extract(IMAGES, file, tmp_path / "bank")
     assert bank.identity["transform"]["crop"] == 4 and bank.identity["transform"]["mode"] == "L"
 
 

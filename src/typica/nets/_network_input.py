@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from typica.data import Images, Preprocessing
-from typica.errors import InputError, about, argument
+from typica.errors import InputError, InputWarning, about, argument, warn
 from typica.nets._extracted_batch import run_directly
 from typica.nets._left_out import none_readable
 from typica.nets._open_model import Opened
-from typica.progress import note
+from typica.progress import is_watched, note
 
 _LOOKED_AT = 16  # images whose sizes are compared
 # Sides that a network may have been made for, where it does not take the images as they are.
@@ -63,12 +63,20 @@ def transform_for(
         found = _read_off(opened, images)
     # Over plain values, so that one number stands for the mean of one channel.
     made = Preprocessing.from_dict({**_size_and_mode(found), "scale": found.scale, **given})
-    note(_told(made))
+    _tell(made)
     return made
 
 
 def _size_and_mode(transform: Preprocessing) -> dict[str, Any]:
     return {"resize": transform.resize, "crop": transform.crop, "mode": transform.mode}
+
+
+def _tell(made: Preprocessing) -> None:
+    """Say what was read off: to who watches, or else as a warning, for all verdicts rest on it."""
+    if is_watched():
+        note(_told(made))
+    else:
+        warn(_told(made), InputWarning)
 
 
 def _told(made: Preprocessing) -> str:
