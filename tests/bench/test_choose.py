@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import replace
 from types import SimpleNamespace
@@ -16,7 +17,14 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import roc_auc_score
 
 import typica
-from typica.bench import Choice, compare, digits, leave_classes_out, make_detectors
+from typica.bench import (
+    Choice,
+    choose_files,
+    compare,
+    digits,
+    leave_classes_out,
+    make_detectors,
+)
 from typica.bench._choice import kind_weights
 from typica.bench._resampling import redrawn_aurocs, row_draws, unknown_draws
 from typica.bench._unknowns import (
@@ -91,7 +99,7 @@ def test_the_leader_has_the_largest_mean_and_says_how_sure_it_is(data: Data):
 def test_what_fails_is_reported_and_the_others_go_on(data: Data):
     choice = choose(data, typica.CTM(), typica.KNN(k=10_000))
     assert choice.best == "ctm" and "k=10000 exceeds" in choice.failed["knn"]
-    with pytest.raises(typica.InputError, match="every detector failed"):
+    with pytest.raises(typica.InputError, match=r"every detector failed, e\.g\. knn: .*exceeds"):
         choose(data, typica.KNN(k=10_000))
 
 
@@ -112,6 +120,68 @@ def test_bad_input_is_refused(data: Data):
     named = typica.Head(data.head.weight, classes=list("abcd"))
     with pytest.raises(typica.InputError, match="the head has no class 0"):
         choose(data, typica.MSP(named))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"labels": lambda y: y[:-9]}, "training rows: 231 labels for 240 rows"),
+        ({"labels": lambda y: np.tile(y, 2)}, "training rows: 480 labels for 240 rows"),
+        ({"labels": lambda y: np.where(y == 0, np.nan, y)}, "training rows: label nan of row 0 is"),
+        ({"labels": lambda y: None}, "training rows: label None"),
+        ({"held_out_labels": lambda y: y[:-9]}, "held-out rows: 111 labels for 120 rows"),
+        ({"held_out_labels": lambda y: np.tile(y, 2)}, "held-out rows: 240 labels for 120 rows"),
+        ({"train": lambda z: z[:, 0]}, "training rows: features of shape (240,)"),
+        ({"held_out": lambda z: z[:, 1:]}, "held-out rows have 11 features, the training rows 12"),
+        ({"seed": lambda seed: -1}, "seed=-1 is not an integer of at least 0"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_together_is_refused_first(data: Data, changes, message):
+    given = {
+        "train": data.train,
+        "labels": data.labels,
+        "held_out": data.held_out,
+        "held_out_labels": np.arange(len(data.held_out)) % 4,
+        "seed": 0,
+    }
+    given |= {name: change(given[name]) for name, change in changes.items()}
+    with pytest.raises(typica.InputError, match=re.escape(f"leave_classes_out: {message}")):
+        leave_classes_out({"ctm": typica.CTM()}, **given)
+
+
+def test_lists_and_tensors_are_rows_too(data: Data):
+    labels = np.arange(len(data.held_out)) % 4
+    given = [data.train, data.labels, data.held_out, labels]
+    near = data.held_out[:5]
+    expected = leave_classes_out({"ctm": typica.CTM()}, *given, near={"near": near}).to_dict()
+    torch = pytest.importorskip("torch")
+    for made in (np.ndarray.tolist, torch.tensor):
+        found = leave_classes_out(
+            {"ctm": typica.CTM()}, *map(made, given), near={"near": made(near)}
+        )
+        assert found.to_dict() == expected
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([9, *[0, 1, 2] * 20], "class 9 has 1 row, too few to hold a fifth out; pass held_out=FILE"),
+        ([*[0] * 40, *[*range(1, 11)] * 2], "has 2 rows, too few to hold a fifth out"),
+        ([*range(20)] * 2, "class 0 has 2 rows, too few to hold a fifth out"),
+        ([np.nan, *[0, 1, 2] * 20], "rows.npz: label nan of row 0 is neither"),
+    ],
+)  # fmt: skip
+def test_files_of_which_no_fifth_can_be_held_out_are_refused(tmp_path, labels, message):
+    rows = np.random.default_rng(0).normal(size=(len(labels), 4))
+    np.savez(tmp_path / "rows.npz", features=rows, labels=labels)
+    with pytest.raises(typica.InputError, match=re.escape(message)):
+        choose_files(tmp_path / "rows.npz", names="ctm")
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, 0.5])
+def test_a_seed_that_cannot_seed_the_split_is_refused_first(tmp_path, seed):
+    with pytest.raises(typica.InputError, match=f"seed={seed} cannot seed the split; pass an int"):
+        choose_files(tmp_path / "nothing.npz", seed=seed)
 
 
 def test_near_sets_meet_detectors_of_all_classes_and_weigh_as_much_as_every_kind(data: Data):
@@ -219,6 +289,14 @@ def test_aurocs_of_rows_drawn_anew_vary_as_those_that_are_counted():
     assert np.abs(found - counted).mean() < 0.1 * counted[:, :3].std()
 
 
+def test_aurocs_of_rows_drawn_anew_stay_shares_where_most_pairs_are_in_the_wrong_order():
+    rng = np.random.default_rng(0)
+    known = rng.normal(size=10)
+    draws = [row_draws(np.zeros(10), rng) for _ in range(2)]
+    found = redrawn_aurocs([known], [known + 1.2], *draws)
+    assert found.min() == 0 and found.max() <= 1
+
+
 @given(
     st.lists(st.integers(0, 5), min_size=1, max_size=9),
     st.lists(st.integers(0, 5), min_size=1, max_size=9),
@@ -285,10 +363,11 @@ def test_within_the_noise_it_cannot_tell_and_names_the_default():
     assert close.leader == "knn" and close.best == "ctm"
     assert close.verdict == (
         "Cannot tell which is best of knn and ctm: knn has the best mean AUROC, 90.00 %, but not clearly (ctm is 1.00 "
-        "points behind, and ahead in 40 % of resamples). Take ctm, which leans on no single sign of the unknown."
+        "points behind, and ahead in 40 % of resamples). Take ctm, the default."
     )
     both = choice_of({"ctm": 0.6, "quorum": 0.4}, {"quorum": 0.4})
     assert both.best == both.default == "quorum" and not both.told
+    assert both.verdict.endswith("Take quorum, which leans on no single sign of the unknown.")
     many = choice_of(
         dict.fromkeys("abcdef", 1 / 6), {"b": 0.3, "c": 0.1, "d": 0.45, "e": 0.2, "f": 0.05}
     )
@@ -419,7 +498,7 @@ def test_a_tie_at_the_ceiling_tells_nothing():
     assert tied.rivals == ["msp", "ctm"] and not tied.told and tied.best == "ctm"
     assert tied.verdict == (
         "Cannot tell which is best of knn, msp and ctm: knn and msp have the same mean AUROC, 100.00 % (ctm is 0.05 "
-        "points behind, and ahead in 0 % of resamples). Take ctm, which leans on no single sign of the unknown."
+        "points behind, and ahead in 0 % of resamples). Take ctm, the default."
     )
     del auroc["ctm"]
     tied = Choice(auroc, {"knn": 0.5, "msp": 0.5}, {}, ahead={"msp": 0.5})
@@ -586,6 +665,9 @@ def test_what_is_shown(capsys):
         "knn": ["74.50", "89.00", "60.00", "40.00", "40.00"],
     }
     assert max(map(len, out.splitlines())) <= 80
+    halves = "all kinds weigh the same, but classes and neighbours half each."
+    assert "all kinds weigh the same. classes:" in choice.reading
+    assert halves in replace(choice, neighbours=choice.auroc).reading
 
 
 def test_every_row_counts_wherever_it_plays_a_part(monkeypatch):

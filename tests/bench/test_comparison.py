@@ -7,12 +7,14 @@ import warnings
 import numpy as np
 import pytest
 from helpers.data import Data
+from helpers.watcher import Watcher
 from hypothesis import given
 from hypothesis import strategies as st
 
 import typica
-from typica.bench import Comparison, compare, comparison_table, pareto
+from typica.bench import Comparison, FeatureSuite, compare, compare_on, comparison_table, pareto
 from typica.metrics import evaluate_many
+from typica.progress import watched_by
 
 SHARES = st.sampled_from([0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
 COSTS = st.sampled_from([1.0, 2.0, 5.0])
@@ -83,3 +85,15 @@ def test_frames_of_other_column_names_are_compared_all_the_same(data: Data):
     plain = compare({"ctm": typica.CTM()}, data.train, data.labels, data.test, {"o": 3 - data.test})
     assert found.evaluation is not None, found.error
     assert found.evaluation.average == plain["ctm"].evaluation.average
+
+
+def test_without_a_head_a_suite_compares_the_detectors_that_need_none(data: Data):
+    of_test = np.arange(len(data.test)) % 4
+    rows = (data.train, data.labels, None, None, data.test, of_test)
+    suite = FeatureSuite("mine", "Mine", *rows, {"o": data.ood}, frozenset(), *[None] * 4)
+    watcher = Watcher()
+    with watched_by(watcher):
+        assert list(compare_on(suite, ["ctm", "msp"])) == ["ctm"]
+    assert watcher.notes == ["left out, for they need a head: msp"]
+    with pytest.raises(typica.InputError, match="no detector is left"):
+        compare_on(suite, ["msp"])

@@ -146,9 +146,9 @@ class Choice:
         if self.near:
             kinds["images"] = f"images changed ({', '.join(next(iter(self.near.values())))})"
         told = "; ".join(f"{kind}: {what}" for kind, what in kinds.items() if kind in self.kinds)
+        shared = ", but classes and neighbours half each" if self.neighbours else ""
         return (
-            f"AUROC against unknowns made of known rows, all kinds weigh the same, but classes "
-            f"and neighbours half each. {told}. "
+            f"AUROC against unknowns made of known rows, all kinds weigh the same{shared}. {told}. "
             "When unknowns and rows are resampled: how often a detector is best of all, and how "
             f"often ahead of {self.leader} (a tie is half)."
         )
@@ -219,6 +219,8 @@ class Choice:
     def _what_to_do(self) -> str:
         if self.default is None:
             return f"{self.leader} may do.{self._others_to_take()}"
+        if self.default != SEVERAL:
+            return f"Take {self.default}, the default."
         return f"Take {self.default}, which leans on no single sign of the unknown."
 
     def _others_to_take(self) -> str:

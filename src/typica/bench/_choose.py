@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from typica.arrays import AnyArray
+from typica.arrays import AnyArray, Array, as_features, to_numpy
 from typica.bench._choice import (
     Aurocs,
     Choice,
@@ -51,6 +51,7 @@ from typica.bench._unknowns import (
     redrawn_rows,
     swapped_rows,
 )
+from typica.checks import count
 from typica.detectors import Detector
 from typica.errors import InputError, InputWarning, LogitsWarning, border
 from typica.head import Head
@@ -60,12 +61,12 @@ from typica.progress import steps
 @border
 def leave_classes_out(
     detectors: Mapping[str, Detector],
-    train: AnyArray,
-    labels: AnyArray,
-    held_out: AnyArray,
-    held_out_labels: AnyArray,
+    train: Array,
+    labels: Array,
+    held_out: Array,
+    held_out_labels: Array,
     *,
-    near: Mapping[str, AnyArray] | None = None,
+    near: Mapping[str, Array] | None = None,
     seed: int = 0,
 ) -> Choice:
     """Compare detectors on unknowns made of known rows; see the module for what it tells.
@@ -77,11 +78,13 @@ def leave_classes_out(
         raise InputError(
             "no detector to compare; name some, and pass a head for those that need one."
         )
+    count(0).check("seed", seed)
     rng = np.random.default_rng(seed)
-    every = KnownSplit(train, labels, held_out, held_out_labels)
+    every = KnownSplit.of(train, labels, held_out, held_out_labels)
     every.check()
+    changed = {name: to_numpy(as_features(rows)) for name, rows in (near or {}).items()}
     draws = _Draws(every.bounded(rng), rng)
-    planned = [*draws.without_classes(), draws.with_all_classes(near or {})]
+    planned = [*draws.without_classes(), draws.with_all_classes(changed)]
     tally = _Tally(detectors)
     with steps("leaving classes out", len(planned)) as done:
         for each in planned:
@@ -237,8 +240,8 @@ class _Tally:
         """Return what the rounds amount to, of the detectors that took part in all of them."""
         names = [name for name in self.names if name not in self.failed]
         if not names:
-            example = next(iter(self.failed.items()))
-            raise InputError(f"every detector failed, e.g. {example}; see their needs.")
+            name, why = next(iter(self.failed.items()))
+            raise InputError(f"every detector failed, e.g. {name}: {why}")
         kinds = {kind: self._aurocs_of(kind, names) for kind in self.aurocs}
         means = np.stack([self._resampled(name) for name in names], axis=1)
         leader = next(iter(mean_aurocs(kinds)))

@@ -11,12 +11,11 @@ import numpy as np
 
 from typica.arrays import Array, as_features, to_numpy
 from typica.bench._feature_suite import FeatureSuite
-from typica.bench._method_names import make_detectors
+from typica.bench._method_names import detectors_for
 from typica.bench._runs import Run
 from typica.calibration import false_alarm_rate
 from typica.detectors import Detector
 from typica.errors import InputError, border
-from typica.head import Head
 from typica.metrics import Evaluation, evaluate_many
 from typica.progress import steps
 from typica.written_numbers import Level
@@ -99,9 +98,12 @@ def compare_on(
     *,
     alpha: Level | None = None,
 ) -> dict[str, Comparison]:
-    """Compare detectors of these names (all if None) on a suite, calibrated on held-out rows."""
+    """Compare detectors of these names (all if None) on a suite, calibrated on held-out rows.
+
+    Where the suite has no head, those that need one are left out.
+    """
     return compare(
-        make_detectors(names, Head(suite.head_weight, suite.head_bias, suite.classes)),
+        detectors_for(names, suite.head, "they need a head"),
         suite.train,
         suite.train_labels,
         suite.test,

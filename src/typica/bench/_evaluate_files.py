@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +15,8 @@ from typica.arrays import AnyArray
 from typica.bench._choice import Choice
 from typica.bench._choose import leave_classes_out
 from typica.bench._compare import Comparison, compare
-from typica.bench._method_names import make_detectors, named_detectors
+from typica.bench._method_names import detectors_for, named_detectors
+from typica.checks import Parameter, is_whole
 from typica.data import (
     FeatureFile,
     Images,
@@ -25,16 +27,22 @@ from typica.data import (
     read_labels,
     read_rows,
 )
-from typica.detectors import Detector, Estimator, final_detector, wants_head
-from typica.errors import InputError, argument
-from typica.head import Head, head_to_pass
+from typica.detectors import Estimator, final_detector
+from typica.errors import InputError, about, argument
+from typica.head import Head
+from typica.labels import encode_labels
 from typica.metrics import Evaluation, evaluate_many
 from typica.nets import InputReader
 from typica.origin import Origin
-from typica.progress import note, work
+from typica.progress import work
 from typica.written_numbers import Level
 
 HELD_OUT = 0.2  # the share of a bank that is held out where no file is
+SEED = Parameter(
+    lambda seed: is_whole(seed) and 0 <= seed < 2**32,
+    "an integer from 0 to 2**32 - 1",
+    "{given} cannot seed the split; pass an integer from 0 to 2**32 - 1.",
+)
 
 
 def evaluate_files(
@@ -87,7 +95,8 @@ def compare_files(
     names: of detectors, "all" or "paper"; those that lack a head are left out.
     """
     opened = open_features(features)
-    detectors = _with_head(names, find_head(head, opened), f"they need {argument('head')}")
+    wanted = f"they need {argument('head')}"
+    detectors = detectors_for(named_detectors(names), find_head(head, opened), wanted)
     train = opened.read()
     targets = train.labels if labels is None else read_labels(labels)
     origin, width = opened.origin, train.features.shape[1]
@@ -120,6 +129,7 @@ def choose_files(
     of the bank or of what is held out go through the network, with `transform` and `classes` as
     `extract` takes them, into banks that are kept in Typica's home.
     """
+    SEED.check("seed", seed)
     network: dict[str, Any] = {"model": model, "weights": weights, "trust": trust}
     if images is None and holds_images(bank):
         images = bank if held_out is None else held_out
@@ -130,9 +140,8 @@ def choose_files(
     if held_out is not None:
         apart = open_features(_banked(held_out, opened.origin, classes=classes, **network))
     every = _labelled(opened, labels)
-    detectors = _with_head(
-        names, _own_head(head, opened, every), "they need a head for these classes"
-    )
+    own = _own_head(head, opened, every)
+    detectors = detectors_for(named_detectors(names), own, "they need a head for these classes")
     train, known, rows = _parts(every, opened.origin, apart, seed)
     near = None
     if images is not None:
@@ -181,10 +190,8 @@ def _labelled(
             f"{path}: holds no labels; pass {argument('labels')}, "
             "or a file with features and labels."
         )
-    if len(targets) != len(features):
-        raise InputError(
-            f"{path}: {len(targets)} labels for {len(features)} rows; pass one label per row."
-        )
+    with about(str(path)):
+        encode_labels(targets, len(features))  # which refuses those that are no labels of the rows
     return _LabelledRows(features, targets)
 
 
@@ -194,13 +201,33 @@ def _parts(
     """Return what to fit on, what is held out, and the rows of the bank that the latter are."""
     if held_out is not None:
         return every, _labelled(held_out, origin=origin), None
+    _check_rows_of_classes(every.labels)
     kept, rows = train_test_split(
         np.arange(len(every.features)),
         test_size=HELD_OUT,
         stratify=every.labels,
         random_state=seed,
     )
+    absent = np.setdiff1d(every.labels, every.labels[rows])
+    if len(absent):
+        raise _too_few(absent[0], int(np.sum(every.labels == absent[0])))
     return every.rows(kept), every.rows(rows), rows
+
+
+def _check_rows_of_classes(labels: AnyArray) -> None:
+    """Raise where the rows are too few to draw a fifth of them, some of every class."""
+    classes, rows = np.unique(labels, return_counts=True)
+    scarcest = rows.argmin()
+    if rows[scarcest] < 2 or math.ceil(HELD_OUT * len(labels)) < len(classes):
+        raise _too_few(classes[scarcest], int(rows[scarcest]))
+
+
+def _too_few(label: Any, rows: int) -> InputError:
+    noun = "row" if rows == 1 else "rows"
+    return InputError(
+        f"class {label} has {rows} {noun}, too few to hold a fifth out; "
+        f"pass {argument('held_out', 'FILE')}, or more rows."
+    )
 
 
 def _near(
@@ -227,16 +254,3 @@ def _own_head(head: str | Path | None, bank: FeatureFile, every: _LabelledRows) 
     if head is None and found is not None and not np.isin(every.labels, found.classes).all():
         return None
     return found
-
-
-def _with_head(names: str | Iterable[str], head: Head | None, reason: str) -> dict[str, Detector]:
-    """Make the detectors to compare on files; say which are left out for want of a head."""
-    made = make_detectors(named_detectors(names), head)
-    if head is not None:
-        return made
-    headless = [name for name, detector in made.items() if wants_head(detector)]
-    if headless:
-        note(f"left out, for {reason}: {', '.join(headless)}")
-    if len(headless) == len(made):
-        raise InputError(f"no detector is left; pass {head_to_pass()}, or name others.")
-    return {name: detector for name, detector in made.items() if name not in headless}

@@ -8,9 +8,10 @@ from typing import Final
 
 from typica.bench._schema import IMAGE_METHODS, Params, is_known
 from typica.bench._suite import Suite
-from typica.detectors import Detector, detector_class, list_detectors, takes_head
+from typica.detectors import Detector, detector_class, list_detectors, takes_head, wants_head
 from typica.errors import InputError, argument
-from typica.head import Head
+from typica.head import Head, head_to_pass
+from typica.progress import note
 
 # The methods of the CTM paper's tables, and those of them that are detectors of features.
 PAPER_METHODS: Final = ("msp", "max_logit", "energy", "odin", "mahalanobis", "knn", "cw", "ctm")
@@ -40,6 +41,24 @@ def make_detectors(
         detector = detector_class(name)()
         made[detector.kind] = detector.set_params(head=head) if takes_head(detector) else detector
     return made
+
+
+def detectors_for(
+    names: Iterable[str] | None, head: Head | None, reason: str
+) -> dict[str, Detector]:
+    """Make the detectors to compare, without those that lack a head; say which these are and why.
+
+    Without a head they would take features for logits.
+    """
+    made = make_detectors(names, head)
+    if head is not None:
+        return made
+    headless = [name for name, detector in made.items() if wants_head(detector)]
+    if headless:
+        note(f"left out, for {reason}: {', '.join(headless)}")
+    if len(headless) == len(made):
+        raise InputError(f"no detector is left; pass {head_to_pass()}, or name others.")
+    return {name: detector for name, detector in made.items() if name not in headless}
 
 
 def named_methods(suite: Suite, wanted: str | None) -> dict[str, Params]:

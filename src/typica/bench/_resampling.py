@@ -7,8 +7,9 @@ product of what each side does alone,
     1 - AUROC* = (mean of w_i e_i) (mean of v_j e_j) / e,
 
 with e_i the mean of e_ij over the other side, from scores that are sorted once, and e the mean of
-all. That is exact while one side stays as it is, right to first order for both, never exceeds 1,
-and takes two matrix products: nothing is sorted or fitted again.
+all, and at most 1, which the product alone would exceed where most pairs are in the wrong order.
+That is exact while one side stays as it is, right to first order for both, and takes two matrix
+products: nothing is sorted or fitted again.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def redrawn_aurocs(
     product *= _weighted_means(unknown_draws, np.stack([e for _, e in sides], axis=1))
     # Without a single error there is none among drawn rows either.
     wrong: Floats = np.divide(product, means, out=np.zeros_like(product), where=means > 0)
-    return 1 - wrong
+    return 1 - np.minimum(wrong, 1)
 
 
 def _weighted_means(draws: Counts, values: Floats) -> Floats:

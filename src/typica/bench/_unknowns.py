@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import AnyArray
-from typica.errors import InputError
+from typica.arrays import AnyArray, Array, as_features, to_numpy
+from typica.errors import InputError, about
+from typica.labels import as_labels, encode_labels
 from typica.linalg import unit_rows
 
 TRAIN_ROWS = 4000  # to fit on, where there are more
@@ -45,6 +46,20 @@ class KnownSplit:
     labels: AnyArray
     held_out: AnyArray
     held_out_labels: AnyArray
+
+    @classmethod
+    def of(cls, train: Array, labels: Array, held_out: Array, held_out_labels: Array) -> KnownSplit:
+        """Return the split of arrays of any backend, or of lists; refuse what does not fit."""
+        with about("training rows"):
+            known, of_known = _labelled(train, labels)
+        with about("held-out rows"):
+            rows, of_rows = _labelled(held_out, held_out_labels)
+        if rows.shape[1] != known.shape[1]:
+            raise InputError(
+                f"held-out rows have {rows.shape[1]} features, the training rows "
+                f"{known.shape[1]}; take one layer."
+            )
+        return cls(known, of_known, rows, of_rows)
 
     @property
     def classes(self) -> AnyArray:
@@ -89,6 +104,13 @@ class KnownSplit:
             raise InputError(
                 f"class {absent[0]} has no held-out rows; hold some of every class out."
             )
+
+
+def _labelled(features: Array, labels: Array) -> tuple[AnyArray, AnyArray]:
+    """Return features and their labels, to leave classes out of, as NumPy arrays."""
+    rows, targets = to_numpy(as_features(features)), as_labels(labels)
+    encode_labels(targets, len(rows))  # which refuses those that are no labels of the rows
+    return rows, targets
 
 
 def some_rows(labels: AnyArray, most: int, most_of_class: int, rng: np.random.Generator) -> Places:
