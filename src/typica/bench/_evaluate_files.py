@@ -15,6 +15,7 @@ from typica.arrays import AnyArray
 from typica.bench._choice import Choice
 from typica.bench._choose import leave_classes_out
 from typica.bench._compare import Comparison, compare
+from typica.bench._fit_files import bank_of
 from typica.bench._method_names import detectors_for, named_detectors
 from typica.checks import Parameter, is_whole
 from typica.data import (
@@ -134,11 +135,11 @@ def choose_files(
     if images is None and holds_images(bank):
         images = bank if held_out is None else held_out
     opened = open_features(
-        _banked(bank, split=split, transform=transform, classes=classes, **network)
+        bank_of(bank, split=split, transform=transform, classes=classes, **network)
     )
     apart = None
     if held_out is not None:
-        apart = open_features(_banked(held_out, opened.origin, classes=classes, **network))
+        apart = open_features(bank_of(held_out, opened.origin, classes=classes, **network))
     every = _labelled(opened, labels)
     own = _own_head(head, opened, every)
     detectors = detectors_for(named_detectors(names), own, "they need a head for these classes")
@@ -156,16 +157,6 @@ def choose_files(
         near=near,
         seed=seed,
     )
-
-
-def _banked(path: str | Path, origin: Origin | None = None, **network: Any) -> Path:
-    """Return features as they are, and for images the bank that is made of them."""
-    if not holds_images(path):
-        return Path(path)
-    # Needs torch, which is an extra.
-    from typica.bench._image_banks import banked  # noqa: PLC0415
-
-    return banked(Path(path), origin, **network)
 
 
 class _LabelledRows(NamedTuple):

@@ -32,6 +32,7 @@ from typica.detectors import (
 )
 from typica.errors import InputError, LogitsWarning, argument, border, given
 from typica.nets import InputReader
+from typica.origin import Origin
 from typica.progress import note, work
 from typica.scale import On, are_tables
 from typica.written_numbers import Level
@@ -82,7 +83,7 @@ def fit_files(
         on = On(engine, address)
         return Fitted(*fit_tables(features, made, columns or {}, labels, by, on=on))
     if holds_images(features):
-        features = _banked(features, classes, network)
+        features = bank_of(features, classes=classes, **network)
     opened = open_features(features)
     made = _make(name, read, head, opened)
     reader = InputReader(opened.origin, reads_logits(made), whose=str(features), **network)
@@ -99,12 +100,14 @@ def fit_files(
     return Fitted(made, n)
 
 
-def _banked(images: str | Path, classes: Sequence[str] | None, network: Mapping[str, Any]) -> Any:
-    """Return the bank of a folder of images."""
+def bank_of(path: str | Path, origin: Origin | None = None, **network: Any) -> Path:
+    """Return a path of features as it is, and for one of images the bank that is made of them."""
+    if not holds_images(path):
+        return Path(path)
     # Needs torch, which is an extra.
     from typica.bench._image_banks import banked  # noqa: PLC0415
 
-    return banked(Path(images), classes=classes, **network)
+    return banked(Path(path), origin, **network)
 
 
 def _check_levels(calibrate: Sequence[str | Path], levels: Mapping[str, Any]) -> None:

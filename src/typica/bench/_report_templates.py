@@ -38,7 +38,6 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     filters = {
-        "capital": capital,
         "percent": percent,
         "plain": plain,
         "points": points,
