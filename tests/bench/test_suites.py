@@ -27,6 +27,7 @@ from typica.bench import (
     read_features_folder,
     run_experiment,
     suite_text,
+    tables_of,
 )
 from typica.detectors import Detector
 from typica.errors import FormatError, InputError
@@ -226,6 +227,14 @@ id_set = "CIFAR-10"
         (GOOD + "[methods.odin]\nstd = [1, 2]", r"methods\.odin: std=\[1, 2\] cannot divide a step"),
         (GOOD + "[methods.odin]\nepsilon = -0.1", r"methods\.odin: epsilon=-0.1 is not a step; pass a number of at least 0"),
         (GOOD + "[methods.odin]\nT = 0", r"methods\.odin: T=0 is not a positive number"),
+        (GOOD + "[methods.knn]\nk = 'Grid'", r"methods\.knn: k='Grid' is not an integer"),
+        (GOOD + "[methods.nnguide]\nk = 'grid'", r"methods\.nnguide: k='grid' is not an integer"),
+        (GOOD + "[methods.'react+knn']\nknn__k = 'grid'", r"methods\.react\+knn: knn__k='grid' is not an integer"),
+        (GOOD + "[methods.energy]\ntemperature = 'grid'", r"methods\.energy: temperature='grid' is not a positive number"),
+        (GOOD + "[methods.odin]\nepsilon = 'grid'", r"methods\.odin: epsilon='grid' is not a step"),
+        (GOOD + "[methods.mahalanobis_layers]\nimages = 'grid'", r"methods\.mahalanobis_layers: images='grid' is not an integer"),
+        (GOOD + "[protocol]\nconvention = ['first']", r"protocol\.convention = \['first'\]: expected one of first"),
+        (GOOD + "[published]\nby = ['paper']", r"published\.by = \['paper'\]: expected one of paper"),
         (GOOD.replace("imagenet", "imagenot"), r"id\.test\.set = 'imagenot': unknown benchmark set; did you mean 'imagenet'"),
     ],
 )  # fmt: skip
@@ -304,6 +313,29 @@ def test_a_folder_of_features_is_read_as_it_is(data, described, tmp_path, dtype)
     )
 
 
+def test_what_is_chosen_on_training_data_may_be_a_grid(suite):
+    text = GOOD + "[methods.knn]\nk = 'grid'\n[methods.mahalanobis_layers]\nepsilon = 'grid'\n"
+    methods = load_suite(suite(text)).methods
+    assert methods["knn"] == {"k": "grid"}
+    assert methods["mahalanobis_layers"] == {"epsilon": "grid"}
+
+
+def test_a_head_that_does_not_know_the_labels_has_no_accuracy(data, described, tmp_path):
+    folder = fill(tmp_path, data)
+    for split in ("train", "test"):
+        labels = np.load(folder / f"{split}.labels.npy")
+        np.save(folder / f"{split}.labels.npy", np.array(list("abcd"))[labels])
+    sets = read_features_folder(described, folder)
+    assert sets.head is not None and sets.accuracy is None
+    record = run_experiment("detail", described, sets, {"ctm": {}, "msp": {}}).record
+    assert "the head knows other classes" in record.skipped["accuracy"].why
+    for experiment in ("main", "detail", "misclassification"):
+        [table] = tables_of(replace(record, experiment=experiment))
+        rows = [str(row[0].value) for row in table.rows]
+        assert not any(row.startswith("accuracy") for row in rows), rows
+        assert any(note.startswith("accuracy: the head knows") for note in table.notes)
+
+
 def test_without_a_head_the_rest_goes_on(data, described, tmp_path):
     folder = fill(tmp_path, data)
     (folder / "head.bias.npy").unlink()
@@ -340,6 +372,8 @@ def test_missing_files_are_named_all_at_once(described, tmp_path):
         ("test.labels", np.zeros(3), r"test_labels has shape \(3,\); give one label for each of the 120 rows"),
         ("head.weight", np.zeros((4, 5)), r"head\.weight\.npy: 5 columns"),
         ("head.bias", np.zeros(3), r"bias of shape \(3,\) for 4 classes"),
+        ("head.bias", np.zeros((1, 4)), r"bias of shape \(1, 4\) for 4 classes"),
+        ("head.bias", np.array([{}] * 4), r"head\.bias\.npy: not a whole \.npy file"),
         ("ood.test.features", np.zeros((3, 12)), r"OOD sets are named \['test'\]; name them otherwise"),
         ("train.layer.conv1", np.zeros((240, 5)), r"lacks test\.layer\.conv1\.npy, ood\.far\.layer\.conv1\.npy; every"),
     ],

@@ -16,7 +16,7 @@ from typica.bench._feature_suite import FeatureSuite
 from typica.bench._intervals import with_intervals
 from typica.bench._printed import Common, Printed
 from typica.bench._protocol import Measured, measure
-from typica.bench._record import Record, Row, Stated
+from typica.bench._record import ACCURACY, Record, Row, Stated
 from typica.bench._runs import Scores
 from typica.bench._schema import Params
 from typica.bench._skipped import Skipped
@@ -238,7 +238,7 @@ def _skipped(scored: Mapping[str, MethodScores], sets: FeatureSuite) -> dict[str
         skipped[name] = Skipped("absent", why)
     if sets.head is not None and sets.classifier is None:
         why = "the head knows other classes than the labels; name the classes alike"
-        skipped["accuracy"] = Skipped("failed", why)
+        skipped[ACCURACY] = Skipped("failed", why)
     return skipped
 
 

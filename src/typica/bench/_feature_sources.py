@@ -24,11 +24,12 @@ import numpy as np
 
 from typica.arrays import AnyArray, as_floating
 from typica.bench import digits
-from typica.bench._feature_suite import FeatureSuite
+from typica.bench._feature_suite import FeatureSuite, with_accuracy
 from typica.bench._suite import Suite, list_suites, load_suite
 from typica.bench.published import canonical
 from typica.data import read_features, read_labels
 from typica.errors import InputError, argument
+from typica.files import reading
 from typica.head import Head
 
 if TYPE_CHECKING:
@@ -131,17 +132,19 @@ def read_features_folder(suite: Suite, folder: str | Path) -> FeatureSuite:
         held_out = _load(files[f"{split}.features"], width)
         labels = read_labels(files[f"{split}.labels"])
         sets = replace(sets, calibration=held_out, calibration_labels=labels)
-    if head is not None:
-        correct = head.predict(sets.test) == sets.test_labels
-        sets = replace(sets, accuracy=float(np.mean(correct)))
-    return sets
+    return with_accuracy(sets)
 
 
 def _head(files: Mapping[str, Path], width: int) -> Head | None:
     if "head.weight" not in files:
         return None
-    bias = read_labels(files["head.bias"]) if "head.bias" in files else None
+    bias = _bias(files["head.bias"]) if "head.bias" in files else None
     return Head(_load(files["head.weight"], width), bias)
+
+
+def _bias(path: Path) -> AnyArray:
+    with reading(path, "not a whole .npy file", "write it again"):
+        return np.asarray(np.load(path, allow_pickle=False))
 
 
 def _files(folder: Path) -> dict[str, Path]:

@@ -1,7 +1,7 @@
 """What every suite of features shares: one network's features on known and on foreign data."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,8 @@ class FeatureSuite:
         The network's last layer, `logits = Z @ head_weight.T + head_bias`; column j stands for
         `classes[j]`. All None where it is not known.
     accuracy : float
-        Top-1 accuracy of the network on `test`, from 0 to 1; None where there is no head.
+        Top-1 accuracy of the network on `test`, from 0 to 1; None where there is no head that
+        knows the labels' classes.
     layers : mapping of str to mapping of str to array (n, m_layer)
         Features of other layers, from the first to the last, by set: "train", "test" and the names
         of `ood`.
@@ -186,3 +187,12 @@ class FeatureSuite:
 
     def _error(self, found: str, advice: str) -> InputError:
         return InputError(f"FeatureSuite {self.name!r}: {found}; {advice}.")
+
+
+def with_accuracy(sets: FeatureSuite) -> FeatureSuite:
+    """Return a suite with the accuracy that its head reaches, if it knows the labels' classes."""
+    head = sets.classifier
+    if head is None:
+        return sets
+    correct = head.predict(sets.test) == sets.test_labels
+    return replace(sets, accuracy=float(np.mean(correct)))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from typica.as_json import finite_number
+from typica.checks import is_whole
 from typica.metrics import METRICS
 
 Numbers = Mapping[str, float]  # metric -> number
@@ -73,6 +74,25 @@ def numbers_of(document: Any) -> dict[str, float]:
     """Return the numbers of an object in a result."""
     found = {key: finite_number(value) for key, value in mapping(document).items()}
     return {key: value for key, value in found.items() if value is not None}
+
+
+def count_of(value: Any) -> int | None:
+    """Return how many a result says there are, and None for what is not a count.
+
+    >>> count_of(3), count_of("3"), count_of(-1)
+    (3, None, None)
+    """
+    return value if is_whole(value) and value >= 0 else None
+
+
+def texts_of(value: Any) -> tuple[str, ...]:
+    """Return the texts of a list in a result, passing over what is none.
+
+    >>> texts_of(["svhn", 3]), texts_of("svhn")
+    (('svhn',), ())
+    """
+    listed = value if isinstance(value, list | tuple) else ()
+    return tuple(text for text in listed if isinstance(text, str))
 
 
 def std_of_mean(stds: Sequence[float | None]) -> float | None:

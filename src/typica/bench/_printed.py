@@ -6,7 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from typica.bench._measures import Numbers, known_entries, mapping, mean, metrics_of, numbers_of
+from typica.bench._measures import (
+    Numbers,
+    count_of,
+    known_entries,
+    mapping,
+    mean,
+    metrics_of,
+    numbers_of,
+    texts_of,
+)
 from typica.metrics import METRICS
 
 
@@ -26,7 +35,7 @@ class Common:
     def from_dict(cls, document: Any) -> Common:
         """Read what `to_dict` gave."""
         entry = mapping(document)
-        return cls(tuple(entry.get("sets", ())), metrics_of(entry), entry.get("of"))
+        return cls(texts_of(entry.get("sets")), metrics_of(entry), count_of(entry.get("of")))
 
 
 @dataclass(frozen=True)

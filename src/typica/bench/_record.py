@@ -34,6 +34,7 @@ from typica.bench._measures import (
     Measure,
     Measures,
     Numbers,
+    count_of,
     known_entries,
     mapping,
     mean,
@@ -41,6 +42,7 @@ from typica.bench._measures import (
     measures_to_dict,
     numbers_of,
     std_of_mean,
+    texts_of,
 )
 from typica.bench._printed import Printed
 from typica.bench._skipped import Skipped
@@ -49,6 +51,7 @@ from typica.errors import FormatError
 from typica.metrics import CONVENTIONS, METRICS, Metric
 
 ID_SETS: Final = ("train", "test")
+ACCURACY: Final = "accuracy"  # in `skipped`: it is no row, nor an OOD set
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,8 @@ class OnSet:
     def from_dict(cls, document: Any) -> OnSet:
         """Read what `to_dict` gave; what is not there is None."""
         entry = mapping(document)
-        return cls(measures_of(entry), entry.get("n"), entry.get("threshold"), entry.get("subsets"))
+        n, subsets = count_of(entry.get("n")), count_of(entry.get("subsets"))
+        return cls(measures_of(entry), n, entry.get("threshold"), subsets)
 
 
 @dataclass(frozen=True)
@@ -172,6 +176,10 @@ class Stated:
         subsets, seed, full = (document.get(key) for key in ("subsets", "seed", "full"))
         return cls(tpr, convention, subsets, seed, full)
 
+    def agrees_with(self, other: Stated) -> bool:
+        """Tell whether another protocol is the same, as far as both state it."""
+        return _same_where_both(self.to_dict(), other.to_dict())
+
 
 @dataclass(frozen=True)
 class Record:
@@ -204,6 +212,11 @@ class Record:
         return sorted(self.rows, key=lambda name: -(self.value(name, None, "auroc") or 0.0))
 
     @property
+    def empty_rows(self) -> list[str]:
+        """What a table has rows of without numbers: all that was skipped but the accuracy."""
+        return [name for name in self.skipped if name != ACCURACY]
+
+    @property
     def fpr_name(self) -> str:
         """FPR with the share that it is measured at, e.g. FPR95."""
         return METRICS["fpr"].title(self.protocol.tpr)
@@ -228,6 +241,15 @@ class Record:
     def publisher(self) -> str:
         """What sentences call that which the published numbers are from."""
         return title_of(self.published_by)
+
+    def is_of_the_run(self, other: Record) -> bool:
+        """Tell whether suite, protocol and sizes of sets are those of another record.
+
+        What only one of the two says is no matter: version 0.1 said less of the protocol, and an
+        OOD set may have come in between.
+        """
+        same_rule = self.suite == other.suite and self.protocol.agrees_with(other.protocol)
+        return same_rule and _same_where_both(self.n, other.n)
 
     def beside(self, against: str | None) -> bool:
         """Tell whether there are numbers of the publication of this name to compare with."""
@@ -292,19 +314,19 @@ class Record:
         0.99
         """
         suite = str(document["suite"])
-        printed = mapping(document.get("published"))
+        printed, left_out = mapping(document.get("published")), mapping(document.get("left_out"))
         return cls(
             suite=suite,
             title=str(document.get("title") or suite),
             experiment=str(document.get("experiment") or "main"),
             protocol=Stated.from_dict(mapping(document.get("protocol"))),
             accuracy=numbers_of(document.get("accuracy")),
-            near=tuple(document.get("near") or ()),
-            n=mapping(document.get("n")),
+            near=texts_of(document.get("near")),
+            n=_sizes_of(document.get("n")),
             rows={name: Row.from_dict(row) for name, row in document["results"].items()},
             skipped=_skipped_of(document),
-            absent=tuple(document.get("absent") or ()),
-            left_out=mapping(document.get("left_out")),
+            absent=texts_of(document.get("absent")),
+            left_out={name: texts_of(reasons) for name, reasons in left_out.items()},
             published={name: Printed.from_dict(mapping(entry)) for name, entry in printed.items()},
             published_by=str(document.get("published_by") or PAPER),
             analysis=Analysis.from_dict(document) if "kernel" in document else None,
@@ -322,6 +344,17 @@ def coverage(names: Sequence[str], measured: Sequence[str], kind: str = "OOD") -
         share += f" of {len(measured)}"
     noun = "set" if len(measured) == 1 else "sets"
     return f"mean of {share} {kind} {noun} ({', '.join(names)})"
+
+
+def _same_where_both(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Tell whether two parts of records say the same of all that both of them name."""
+    return all(other[name] == value for name, value in one.items() if name in other)
+
+
+def _sizes_of(document: Any) -> dict[str, int]:
+    """Return how many inputs each set of a record has, passing over what is not a number."""
+    found = {name: count_of(size) for name, size in mapping(document).items()}
+    return {name: size for name, size in found.items() if size is not None}
 
 
 def _skipped_of(document: Mapping[str, Any]) -> dict[str, Skipped]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from typica.bench import _analysis_tables
-from typica.bench._measures import Measures, Numbers
+from typica.bench._measures import Measures, Numbers, mapping
 from typica.bench._record import Record, coverage
 from typica.bench._report_templates import capital
 from typica.bench._skipped import with_reasons, with_tags
@@ -114,7 +114,7 @@ def fpr_note(record: Record) -> str:
 
 def _main(record: Record, against: bool) -> Table:
     table = _means(record, against)
-    table.add_empty_rows(with_tags(record.skipped, record.skipped))
+    table.add_empty_rows(with_tags(record.skipped, record.empty_rows))
     notes = [*_left_out(record, against), fpr_note(record), *_neighbours(record)]
     table.notes = [*notes, *with_reasons(record.skipped)]
     return table
@@ -282,7 +282,7 @@ def _left_out(record: Record, against: bool) -> list[str]:
 
 def _skipped_rows(record: Record) -> list[str]:
     """Return a record's rows that are empty, without the OOD sets that are absent."""
-    rows = [name for name in record.skipped if name not in record.absent]
+    rows = [name for name in record.empty_rows if name not in record.absent]
     return with_tags(record.skipped, rows)
 
 
@@ -291,7 +291,7 @@ def _neighbours(record: Record) -> list[str]:
     notes = []
     for name, row in record.rows.items():
         if "k" in row.params:
-            grid = row.params.get("k_grid")
+            grid = mapping(row.params.get("k_grid"))
             chosen = f", chosen among {', '.join(grid)} on training rows" if grid else ""
             notes.append(f"{name}: k={row.params['k']}{chosen}")
     return notes

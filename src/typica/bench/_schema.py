@@ -24,7 +24,8 @@ from typica.nets.image_parameters import (
 )
 
 BUILTIN = ("digits",)
-CHOSEN = "grid"  # in place of KNN's k, or of a step: it is chosen on training data
+CHOSEN = "grid"  # in place of a parameter that is chosen on training data
+CHOOSABLE = {("knn", "k"), ("mahalanobis_layers", "epsilon")}
 OF_TRANSFORM = "transform"  # in place of a step's std: what the preprocessing divides by
 Params = Mapping[str, Any]  # of a method, by name
 # Methods that move the input, with their defaults.
@@ -114,7 +115,7 @@ _ID: dict[str, tuple[Check, str]] = dict.fromkeys(
 )
 _PROTOCOL: dict[str, tuple[Check, str]] = {
     "tpr": (lambda value: is_number(value) and 0 < value <= 1, "a number above 0 and at most 1"),
-    "convention": (lambda value: value in CONVENTIONS, f"one of {', '.join(CONVENTIONS)}"),
+    "convention": (lambda value: value in tuple(CONVENTIONS), f"one of {', '.join(CONVENTIONS)}"),
     "subsets": (_count(1), "a whole number of at least 1"),
     "full": (lambda value: isinstance(value, bool), "true or false"),
     "seed": (_count(0), "a whole number of at least 0"),
@@ -125,7 +126,7 @@ _PROTOCOL: dict[str, tuple[Check, str]] = {
 }
 _PUBLISHED: dict[str, tuple[Check, str]] = {
     **dict.fromkeys(("model", "id_set"), (_text, "a text")),
-    "by": (lambda value: value in publications(), f"one of {', '.join(publications())}"),
+    "by": (lambda value: value in tuple(publications()), f"one of {', '.join(publications())}"),
 }
 
 
@@ -273,7 +274,7 @@ def _check_params(name: str, params: Params, problems: Problems) -> None:
     for key, value in params.items():
         if key not in takes:
             problems.unknown(key, takes, f"methods.{name}", "parameter")
-        elif key in declared and value != CHOSEN:
+        elif key in declared and not (value == CHOSEN and (name, key) in CHOOSABLE):
             try:
                 declared[key].check(key, value)
             except InputError as error:

@@ -17,7 +17,7 @@ import numpy as np
 
 from typica.arrays import AnyArray, as_floating
 from typica.bank import Bank, bank_settings
-from typica.bench._feature_suite import FeatureSuite
+from typica.bench._feature_suite import FeatureSuite, with_accuracy
 from typica.bench._image_banks import digest_of
 from typica.bench._image_methods import Moved, TrainImages
 from typica.bench._suite import Source, Suite
@@ -124,14 +124,8 @@ def _with_head(features: FeatureSuite, head: Head | None) -> FeatureSuite:
     """Add the head that lies beside the training features, and the accuracy it reaches."""
     if head is None:
         return features
-    accuracy = float(np.mean(head.predict(features.test) == features.test_labels))
-    return replace(
-        features,
-        head_weight=head.weight,
-        head_bias=head.bias,
-        classes=head.classes,
-        accuracy=accuracy,
-    )
+    headed = replace(features, head_weight=head.weight, head_bias=head.bias, classes=head.classes)
+    return with_accuracy(headed)
 
 
 @dataclass(frozen=True)
