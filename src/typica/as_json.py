@@ -46,12 +46,16 @@ def json_text(value: Any) -> str:
 def finite_number(value: Any) -> float | None:
     """Return a finite JSON number as a float, and None for anything else.
 
-    >>> finite_number(1), finite_number("inf"), finite_number(None)
-    (1.0, None, None)
+    >>> finite_number(1), finite_number("inf"), finite_number(None), finite_number(10**400)
+    (1.0, None, None, None)
     """
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        return float(value)
-    return None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        found = float(value)
+    except OverflowError:  # an integer beyond all floats
+        return None
+    return found if math.isfinite(found) else None
 
 
 def read_json_file(path: str | os.PathLike[str]) -> Any:

@@ -6,19 +6,34 @@ import base64
 import json
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from helpers.reports import METHODS, copy, write_experiments, write_folder
 from helpers.shell import run
+from helpers.watcher import Watcher
 from PIL import Image
 from scipy.stats import beta
 
-from typica.bench import builtin_features, load_suite, run_experiment, write_report
+from typica.bench import (
+    Scores,
+    Workbench,
+    builtin_features,
+    keep_result,
+    load_suite,
+    read_result,
+    run_experiment,
+    tables_of,
+    write_gallery,
+    write_report,
+)
 from typica.bench.report._payload import EXACT_UP_TO
 from typica.errors import FormatError, InputError
+from typica.progress import watched_by
 
 
 @pytest.fixture(scope="module")
@@ -318,6 +333,138 @@ def test_a_broken_experiment_is_named(folder, tmp_path, name, content, message):
         write_report(copied, tmp_path / "report.html")
 
 
+def changed(document: Any, path: str, value: Any) -> Any:
+    """Return a JSON document with one of its parts, named by keys with / between, another."""
+    document = json.loads(json.dumps(document))
+    *parents, last = path.split("/")
+    place = document
+    for key in parents:
+        place = place[key]
+    place[last] = value
+    return document
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("kernel", {}, "has no form of the kernel"),
+        ("kernel", 1, "not what `--experiment analysis` writes (AttributeError"),
+        ("kernel/exact/auroc/photos", "x", "has 'x' in place of a number"),
+        ("kernel/exact/max", None, "has None in place of a number"),
+        ("kernel/cosine/auroc", {"photos": 0.5}, "lacks 'held-out-digits' in a part"),
+        ("kernel/exact/correlation/all/spearman", [], "has [] in place of a number"),
+        ("one_hot/probability/mean", "x", "has 'x' in place of a number"),
+        ("one_hot/classes", [{"class": 1}], "not what `--experiment analysis` writes (KeyError"),
+        ("curves/variation/y/photos", [0.5], "has 1 numbers in place of"),
+        ("curves/variation/y", {}, "lacks 'test' in a part"),
+        ("curves/variation/x", "x", "has a chart without numbers"),
+        ("curves", {}, "not what `--experiment analysis` writes (KeyError"),
+        ("motivation/auroc/norm/photos", "x", "has 'x' in place of a number"),
+        ("histograms/norm/counts/test", [1], "has 1 numbers in place of 60"),
+    ],
+)  # fmt: skip
+def test_an_analysis_with_other_things_in_place_of_numbers_is_named(
+    folder, tmp_path, path, value, message
+):
+    copied = copy(folder, tmp_path / "r")
+    document = json.loads((folder / "analysis.json").read_text())
+    (copied / "analysis.json").write_text(json.dumps(changed(document, path, value)))
+    with pytest.raises(FormatError, match=re.escape(f"analysis.json: {message}")):
+        write_report(copied, tmp_path / "report.html")
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("n/test", "x"),
+        ("near", [[]]),
+        ("absent", [{}]),
+        ("left_out", {"test": 3}),
+        ("results/ctm/ood/photos/subsets", "x"),
+        ("results/ctm/ood/photos/n", "x"),
+        ("results/ctm/params/k_grid", 3),
+        ("published/ctm/common", {"sets": [[]], "of": "x"}),
+    ],
+)
+def test_other_things_in_a_result_are_passed_over(folder, tmp_path, path, value):
+    copied = copy(folder, tmp_path / "r")
+    document = changed(json.loads((folder / "result.json").read_text()), path, value)
+    (copied / "result.json").write_text(json.dumps(document))
+    assert "Take " in page_of(copied, tmp_path).text
+    for experiment in ("main", "detail", "misclassification"):
+        record = replace(read_result(copied), experiment=experiment)
+        assert tables_of(record, against="paper")[0].notes
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"suite": "cifar10-densenet"},
+        {"protocol": {"tpr": 0.95, "convention": "first", "subsets": 5, "seed": 1}},
+        {"n": {"train": 632, "test": 317}},
+    ],
+)
+def test_experiments_of_other_runs_are_left_out_of_the_page(folder, tmp_path, other):
+    copied = copy(folder, tmp_path / "r")
+    analysis = json.loads((folder / "analysis.json").read_text())
+    (copied / "analysis.json").write_text(json.dumps(analysis | other))
+    write_experiments(copied, **other)
+    watcher = Watcher()
+    with watched_by(watcher):
+        page = page_of(copied, tmp_path)
+    sections = {a["id"] for a in page.all("section") if "hidden" not in a}
+    assert not sections & {"ablation", "layers", "analysis"} and "misclassification" in sections
+    named = [note.partition(" is left out: ")[0] for note in watcher.notes]
+    assert named == [str(copied / f"{name}.json") for name in ("ablation", "layers", "analysis")]
+    again = f"run `typica bench SUITE --experiment layers -o {copied}` again"
+    assert watcher.notes[1].endswith(f"of another suite, protocol or data; {again}")
+
+
+def test_an_ood_set_that_came_in_between_does_not_part_the_experiments(folder, tmp_path):
+    copied = copy(folder, tmp_path / "r")
+    document = json.loads((folder / "analysis.json").read_text())
+    del document["n"]["photos"], document["protocol"]["full"]
+    (copied / "analysis.json").write_text(json.dumps(document))
+    assert page_of(copied, tmp_path).data["histograms"]
+
+
+def test_the_accuracy_is_the_networks_own_or_not_shown(folder, tmp_path):
+    assert "Accuracy of the network" in page_of(folder, tmp_path).text
+    page = page_of(copy(folder, tmp_path / "r", accuracy={"cm": 0.96}), tmp_path)
+    assert "Accuracy of the network" not in page.text
+    assert "accuracy by cosine to the class means (CM)" in page.text
+
+
+@pytest.mark.parametrize("experiment", ["main", "detail", "misclassification"])
+def test_the_page_begins_with_its_sentence_whatever_was_asked_for(folder, tmp_path, experiment):
+    page = page_of(copy(folder, tmp_path / "r", experiment=experiment), tmp_path)
+    assert "4 methods were tested on 5 OOD sets" in page.text
+
+
+def test_a_head_of_more_classes_costs_the_page_its_analysis_alone(tmp_path):
+    suite = replace(load_suite("digits"), methods={"ctm": {}, "msp": {}})
+    sets = builtin_features(suite)
+    known, known_test = sets.train_labels != 6, sets.test_labels != 6
+    fewer = replace(
+        sets,
+        train=sets.train[known],
+        train_labels=sets.train_labels[known],
+        test=sets.test[known_test],
+        test_labels=sets.test_labels[known_test],
+        layers={},
+        images={},
+    )
+    workbench, watcher = Workbench(fewer), Watcher()
+    outcome = run_experiment("main", suite, fewer, suite.methods, workbench=workbench)
+    with watched_by(watcher):
+        written = list(keep_result(tmp_path, outcome, suite, workbench, report=True))
+    assert [path.name for path in written] == ["result.json", "report.html"]
+    [note] = watcher.notes
+    assert note.startswith("the report goes without the analysis (")
+    assert "the head has a class 6 without training rows" in note
+    assert not (tmp_path / "analysis.json").exists()
+
+
 def test_no_name_in_an_experiment_becomes_markup(folder, tmp_path):
     evil = "<img src=x onerror=alert(1)></script><!--"
     copied = copy(folder, tmp_path / "r")
@@ -325,7 +472,7 @@ def test_no_name_in_an_experiment_becomes_markup(folder, tmp_path):
         copied,
         title=evil,
         skipped={evil: evil},
-        n={"train": 1, "test": 1, evil: 1, "svhn": 1, "textures": 1},
+        n={"train": 1, evil: 1, "svhn": 1, "textures": 1},
     )
     page = page_of(copied, tmp_path)
     assert len(page.scripts) == 2 and "<" not in page.scripts[0] and evil in page.text
@@ -428,6 +575,9 @@ def test_every_table_has_a_caption_and_every_control_a_label(folder, tmp_path):
         (lambda f: (f / "result.json").write_text('{"suite": 1, "protocol": {}, "results": {"a": 1}}'), FormatError, "'a' has no results on OOD sets"),
         (lambda f: (f / "gallery.json").write_text("["), FormatError, "gallery.json: not JSON"),
         (lambda f: (f / "gallery.json").write_text('[{"file": "../x.png"}]'), InputError, "lies outside; copy it"),
+        (lambda f: (f / "gallery.json").write_text('[{"file": "/etc/x.png"}]'), InputError, "lies outside; copy it"),
+        (lambda f: (f / "gallery.json").write_text('[{"file": "a\\u0000b"}]'), InputError, "the gallery's image cannot be read"),
+        (lambda f: Image.new("1", (30_000, 30_000)).save(f / "gallery" / "0-0.png"), InputError, "0-0.png: the gallery's image cannot be read"),
         (lambda f: (f / "gallery" / "0-0.png").write_text("no image"), InputError, "0-0.png: the gallery's image cannot be read"),
         (lambda f: (f / "scores" / "ctm.npz").write_text("no archive"), FormatError, "ctm.npz: not a whole .npz file"),
         (lambda f: np.savez(f / "scores" / "ctm.npz", x=np.zeros(3)), FormatError, "has no array 'test'"),
@@ -501,3 +651,15 @@ def test_a_benchmarks_gallery_has_the_images_of_every_method(tmp_path, capsys):
         named = {entry["file"] for entry in entries}
         there = {f"gallery/{path.name}" for path in (tmp_path / "r" / "gallery").iterdir()}
         assert named == there and len(named) < len(entries)
+
+
+def test_a_gallery_with_an_infinite_score_is_json_and_is_shown(folder, tmp_path):
+    sets = builtin_features(load_suite("digits"))
+    of_test = np.arange(len(sets.test), dtype=float)
+    of_test[0] = -np.inf
+    ood = {name: np.zeros(len(rows)) for name, rows in sets.ood.items()}
+    copied = copy(folder, tmp_path / "r")
+    assert write_gallery(copied, sets, 0.95, scores={"ctm": Scores(of_test, ood)})
+    text = (copied / "gallery.json").read_text()
+    assert '"score": "-inf"' in text and "Infinity" not in text
+    assert "false alarm from the ID test set" in str(page_of(copied, tmp_path).all("img"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from typica.bench import digits, make_detectors
+from typica.bench import digits, load_suite, make_detectors, run_experiment, write_result
 from typica.head import Head
 from typica.metrics import METRICS, evaluate_many
 
@@ -70,6 +70,7 @@ def write_folder(folder: Path) -> Path:
     }
     (folder / "result.json").write_text(json.dumps(document))
     _write_gallery(folder, suite)
+    write_result(folder, run_experiment("analysis", load_suite("digits"), suite, {}))
     return folder
 
 
@@ -86,13 +87,14 @@ def write_experiments(folder: Path, **changes) -> None:
         return {"ood": ood, "average": average, "params": {}}
 
     common = {"sets": ["svhn", "textures"], "of": 6}
+    suite = digits.load()
     document = {
         "suite": "digits",
-        "title": digits.load().title,
+        "title": suite.title,
         "protocol": {"tpr": 0.95, "convention": "first", "subsets": 5, "seed": 0, "full": False},
         "accuracy": {"standard": 0.91, "cw": 0.92, "cm": 0.9},
         "near": [],
-        "n": {"train": 100, "test": 50, "svhn": 60, "textures": 40, "mine": 30},
+        "n": {"train": 100, "test": len(suite.test), "svhn": 600, "textures": 40, "mine": 30},
         "skipped": {"isun": "absent: there is no ood.isun.features.npy"},
         "absent": ["isun"],
     }
@@ -135,22 +137,6 @@ def _write_gallery(folder: Path, suite) -> None:
             }
             entries.append(entry | {"nearest": 4, "label": label, "kind": kind})
     (folder / "gallery.json").write_text(json.dumps(entries))
-    edges = np.linspace(0, 1, 21).tolist()
-    analysis = {
-        "histograms": {
-            "cosine": {
-                "edges": edges,
-                "counts": {"test": [*range(20)], "photos": [*range(20, 0, -1)]},
-            }
-        },
-        "curves": {
-            "predictions moved": {
-                "x": [0, 0.1, 0.2],
-                "series": {"test": [0, 0.1, 0.3], "photos": [0, 0.5, 0.8]},
-            }
-        },
-    }
-    (folder / "analysis.json").write_text(json.dumps(analysis))
 
 
 def copy(folder: Path, to: Path, **changes) -> Path:

@@ -1,11 +1,18 @@
-"""What the analysis finds, as typed records; `typica.bench._analysis` says what each part means."""
+"""What the analysis finds, as typed records; `typica.bench._analysis` says what each part means.
+
+A file may say anything: what is not a number where one belongs is refused when it is read.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
 
+from typica.as_json import finite_number
+from typica.errors import FormatError
+
+SHOWN_CURVES: Final = ("variation", "uncertainty")  # which have tables
 BySet = Mapping[str, float]
 
 
@@ -29,12 +36,29 @@ class KernelForm:
             del document["correlation"]
         return document
 
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> KernelForm:
+        """Read what `to_dict` gave."""
+        correlation = document.get("correlation")
+        if correlation is not None:
+            _check_number_or_none(correlation["all"]["spearman"])
+        return cls(
+            auroc=_by_set(document["auroc"]),
+            mean=_by_set(document["mean"]),
+            min=_number(document["min"]),
+            max=_number(document["max"]),
+            correlation=correlation,
+        )
+
     @property
     def rank_correlation(self) -> float | None:
         """Spearman's correlation with the cosine over all inputs."""
         if self.correlation is None:
             return None
         return self.correlation["all"]["spearman"]
+
+
+_OF_MEAN: Final = ("probability", "runner_up_probability", "entropy")  # which are numbers
 
 
 @dataclass(frozen=True)
@@ -55,8 +79,11 @@ class AtMean:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> AtMean:
         """Read what `to_dict` gave."""
-        values = dict(document)
-        return cls(label=values.pop("class"), **values)
+        numbers = {name: _number(document[name]) for name in _OF_MEAN}
+        return cls(label=document["class"], runner_up=document["runner_up"], **numbers)
+
+
+_EXTREMES: Final = ("mean", "min", "max")  # of the probability of classes at their means
 
 
 @dataclass(frozen=True)
@@ -79,7 +106,8 @@ class OneHot:
     def from_dict(cls, document: Mapping[str, Any]) -> OneHot:
         """Read what `to_dict` gave."""
         classes = [AtMean.from_dict(entry) for entry in document["classes"]]
-        return cls(document["probability"], document["predicted"], classes)
+        probability = {name: _number(document["probability"][name]) for name in _EXTREMES}
+        return cls(probability, _number(document["predicted"]), classes)
 
 
 @dataclass(frozen=True)
@@ -100,6 +128,13 @@ class Curve:
     x_label: str = ""
     y_label: str = ""
 
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Curve:
+        """Read what `asdict` gave."""
+        x = _numbers(document["x"])
+        y = {name: _numbers(line, len(x)) for name, line in document["y"].items()}
+        return cls(x, y, str(document.get("x_label", "")), str(document.get("y_label", "")))
+
 
 @dataclass(frozen=True)
 class Motivation:
@@ -107,6 +142,12 @@ class Motivation:
 
     auroc: Mapping[str, BySet]
     caught_by: Mapping[str, Mapping[str, Any]]
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Motivation:
+        """Read what `asdict` gave."""
+        auroc = {quantity: _by_set(by_set) for quantity, by_set in document["auroc"].items()}
+        return cls(auroc, document["caught_by"])
 
 
 @dataclass(frozen=True)
@@ -118,6 +159,14 @@ class Histogram:
     mean: dict[str, float]
     std: dict[str, float]
     quantiles: dict[str, Sequence[float]]
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Histogram:
+        """Read what `asdict` gave."""
+        edges = _numbers(document["edges"])
+        for counts in document["counts"].values():
+            _numbers(counts, len(edges) - 1)
+        return cls(**document)
 
 
 @dataclass(frozen=True)
@@ -150,12 +199,60 @@ class Analysis:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Analysis:
         """Read what `to_dict` gave."""
-        histograms = document["histograms"]
-        return cls(
-            kernel={form: KernelForm(**found) for form, found in document["kernel"].items()},
+        parts = {name: document[name].items() for name in ("kernel", "curves", "histograms")}
+        found = cls(
+            kernel={form: KernelForm.from_dict(entry) for form, entry in parts["kernel"]},
             one_hot=OneHot.from_dict(document["one_hot"]),
             steps=Steps(**document["steps"]),
-            curves={name: Curve(**curve) for name, curve in document["curves"].items()},
-            motivation=Motivation(**document["motivation"]),
-            histograms={name: Histogram(**found) for name, found in histograms.items()},
+            curves={name: Curve.from_dict(entry) for name, entry in parts["curves"]},
+            motivation=Motivation.from_dict(document["motivation"]),
+            histograms={name: Histogram.from_dict(entry) for name, entry in parts["histograms"]},
         )
+        found._check_sets()
+        return found
+
+    def _check_sets(self) -> None:
+        """Raise where a table would lack a set."""
+        if not self.kernel:
+            raise FormatError("has no form of the kernel; run the benchmark again.")
+        for form in self.kernel.values():
+            _check_has(form.auroc, self.sets)
+        for by_set in self.motivation.auroc.values():
+            _check_has(by_set, self.sets)
+        for name in SHOWN_CURVES:
+            _check_has(self.curves[name].y, ["test", *self.sets])
+
+
+def _check_has(by_set: Mapping[str, Any], sets: Sequence[str]) -> None:
+    for name in sets:
+        if name not in by_set:
+            raise FormatError(f"lacks {name!r} in a part of its analysis; run the benchmark again.")
+
+
+def _number(value: Any) -> float:
+    """Return a number of an analysis; raise for what is none."""
+    found = finite_number(value)
+    if found is None:
+        raise FormatError(f"has {value!r} in place of a number; run the benchmark again.")
+    return found
+
+
+def _check_number_or_none(value: Any) -> None:
+    if value is not None:
+        _number(value)
+
+
+def _numbers(values: Any, count: int | None = None) -> list[float]:
+    """Return the numbers along an axis of a chart; raise if there are not so many, or not one."""
+    if not isinstance(values, list) or not values:
+        raise FormatError("has a chart without numbers; run the benchmark again.")
+    if count not in (None, len(values)):
+        raise FormatError(
+            f"has {len(values)} numbers in place of {count} in a chart; run the benchmark again."
+        )
+    return [_number(value) for value in values]
+
+
+def _by_set(document: Mapping[str, Any]) -> BySet:
+    """Return the numbers of an analysis by set."""
+    return {name: _number(value) for name, value in document.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typica.bench._analysis_record import Analysis
+from typica.bench._analysis_record import SHOWN_CURVES, Analysis
 from typica.bench._table import Table
 
 MOST_CLASSES = 10  # of which the prediction at the mean is shown: the least certain first
@@ -50,8 +50,8 @@ def _curves(analysis: Analysis) -> list[Table]:
         "uncertainty": "(c) The same step: fall of KL(u || p)",
     }
     made = []
-    for quantity, title in titles.items():
-        curve = analysis.curves[quantity]
+    for quantity in SHOWN_CURVES:
+        title, curve = titles[quantity], analysis.curves[quantity]
         table = Table("step", [f"{size:g}" for size in curve.x], title)
         for name in ("test", *analysis.sets):
             table.add(name, curve.y[name], "number")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from typica.as_json import finite_number
-from typica.bench._measures import mapping
+from typica.bench._analysis_record import Curve, Histogram
 from typica.bench._record import Record
 from typica.metrics import METRICS
 
@@ -37,57 +36,42 @@ class Chart:
         return asdict(self)
 
 
-def histogram_charts(found: Any) -> Iterator[Chart]:
-    """Read the histograms of an analysis as shares; what is malformed is passed over.
+def histogram_charts(found: Mapping[str, Histogram]) -> list[Chart]:
+    """Return the histograms of an analysis as shares.
 
-    They are {title: {set: {"edges", "counts"}}} or, with edges in common, {title: {"edges",
-    "counts": {set: []}}}.
-
-    >>> [chart] = histogram_charts({"norm": {"edges": [0, 1, 2], "counts": {"test": [1, 3]}}})
-    >>> chart.series
+    >>> histogram = Histogram([0, 1, 2], {"test": [1, 3]}, {}, {}, {})
+    >>> histogram_charts({"norm": histogram})[0].series
     (Line(name='test', x=[0.0, 1.0, 2.0], y=[0.25, 0.75]),)
     """
-    for title, chart in mapping(found).items():
-        parts = mapping(chart)
-        if isinstance(parts.get("counts"), Mapping):
-            edges, by_set = parts.get("edges"), parts["counts"]
-            parts = {name: {"edges": edges, "counts": counts} for name, counts in by_set.items()}
-        lines = [_histogram(name, mapping(part)) for name, part in parts.items()]
-        series = tuple(line for line in lines if line is not None)
-        if series:
-            yield Chart(title, series)
+    charts = []
+    for title, histogram in found.items():
+        edges = _floats(histogram.edges)
+        lines = [Line(name, edges, _shares(counts)) for name, counts in histogram.counts.items()]
+        charts.append(Chart(title, tuple(lines)))
+    return charts
 
 
-def _histogram(name: str, part: Mapping[str, Any]) -> Line | None:
-    edges, counts = _chart_numbers(part.get("edges")), _chart_numbers(part.get("counts"))
-    if not edges or not counts or len(edges) != len(counts) + 1:
-        return None
-    total = math.fsum(counts) or 1.0
-    return Line(name, edges, [count / total for count in counts])
+def curve_charts(found: Mapping[str, Curve]) -> list[Chart]:
+    """Return the curves of an analysis.
 
-
-def curve_charts(found: Any) -> Iterator[Chart]:
-    """Read the curves of an analysis; what is malformed is passed over.
-
-    They are {title: {"x": [], "y" or "series": {name: []}, "x_label", "y_label"}}.
-
-    >>> [chart] = curve_charts({"moved": {"x": [1, 2], "y": {"test": [3, 4]}}})
-    >>> chart.series
+    >>> curve_charts({"moved": Curve([1, 2], {"test": [3, 4]})})[0].series
     (Line(name='test', x=[1.0, 2.0], y=[3.0, 4.0]),)
     """
-    for title, entry in mapping(found).items():
-        chart = mapping(entry)
-        lines = chart.get("series", chart.get("y"))
-        by_name = lines if isinstance(lines, Mapping) else {title: lines}
-        x = _chart_numbers(chart.get("x")) or []
-        series = []
-        for name, values in by_name.items():
-            y = _chart_numbers(values)
-            if y and len(y) == len(x):
-                series.append(Line(name, x, y))
-        if series:
-            x_label, y_label = str(chart.get("x_label", "")), str(chart.get("y_label", ""))
-            yield Chart(title, tuple(series), x_label, y_label)
+    charts = []
+    for title, curve in found.items():
+        x = _floats(curve.x)
+        lines = [Line(name, x, _floats(y)) for name, y in curve.y.items()]
+        charts.append(Chart(title, tuple(lines), curve.x_label, curve.y_label))
+    return charts
+
+
+def _floats(values: Sequence[float]) -> list[float]:
+    return [float(value) for value in values]
+
+
+def _shares(counts: Sequence[int]) -> list[float]:
+    total = math.fsum(counts) or 1.0
+    return [count / total for count in counts]
 
 
 def depth_charts(record: Record | None) -> list[Chart]:
@@ -115,12 +99,3 @@ def _at_depths(record: Record, metric: str) -> tuple[list[float], list[float]]:
         record.published[layer].average for layer in record.rows if layer in record.published
     ]
     return ours, [numbers[metric] for numbers in printed if metric in numbers]
-
-
-def _chart_numbers(values: Any) -> list[float] | None:
-    """Return the numbers along an axis of a chart; None for what is not a list of finite ones."""
-    if not isinstance(values, list):
-        return None
-    found = [finite_number(value) for value in values]
-    known = [value for value in found if value is not None]
-    return known if len(known) == len(found) else None

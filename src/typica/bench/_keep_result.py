@@ -11,6 +11,8 @@ from typica.bench._suite import Suite
 from typica.bench._workbench import Workbench
 from typica.bench._write_gallery import write_gallery
 from typica.bench.report import write_report
+from typica.errors import InputError
+from typica.progress import note
 
 
 def keep_result(
@@ -52,8 +54,15 @@ def complete_result(
     written = result_file(folder, experiment)
     shown = ["main"] if sets.head is None else ["main", "analysis"]
     for other in shown if for_report else []:
-        if result_file(folder, other) != written:
+        if result_file(folder, other) == written:
+            continue
+        try:
             more = run_experiment(other, suite, sets, suite.methods, full=full, workbench=workbench)
-            write_result(folder, more)
-            scores = more.scores or scores
+        except InputError as error:
+            if other != "analysis":
+                raise
+            note(f"the report goes without the analysis ({error})")
+            continue
+        write_result(folder, more)
+        scores = more.scores or scores
     write_gallery(folder, sets, suite.protocol.tpr, workbench, scores)

@@ -12,15 +12,15 @@ from typing import Any
 from typica.as_json import read_json_file
 from typica.bench._analysis_record import Analysis
 from typica.bench._chart_data import Chart, curve_charts, histogram_charts
+from typica.bench._experiments import APART
 from typica.bench._measures import mapping
 from typica.bench._record import Record
-from typica.bench._result_files import not_written, read_result, read_result_scores, result_file
+from typica.bench._result_files import read_result, read_result_scores, result_file
 from typica.bench._runs import Scores
 from typica.bench._write_gallery import Shown
 from typica.errors import FormatError
 from typica.files import reading
-
-_TABLES = {"kernel", "one_hot", "motivation"}  # of an analysis, without which it has charts alone
+from typica.progress import note
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,17 @@ class ResultFolder:
     record: Record
     gallery: tuple[Shown, ...] = ()
     analysis: Analysis | None = None
-    histograms: tuple[Chart, ...] = ()
-    curves: tuple[Chart, ...] = ()
     experiments: Mapping[str, Record] = field(default_factory=dict)
+
+    @property
+    def histograms(self) -> list[Chart]:
+        """The histograms of the analysis."""
+        return [] if self.analysis is None else histogram_charts(self.analysis.histograms)
+
+    @property
+    def curves(self) -> list[Chart]:
+        """The curves of the analysis."""
+        return [] if self.analysis is None else curve_charts(self.analysis.curves)
 
     @cached_property
     def scores(self) -> dict[str, Scores]:
@@ -67,18 +75,31 @@ def open_result(folder: str | os.PathLike[str]) -> ResultFolder:
     record = read_result(folder)
     if not record.rows:
         raise FormatError(f"{folder}/result.json: has no results; run the benchmark again.")
-    beside = [name for name in ("ablation", "layers") if result_file(folder, name).is_file()]
-    document = _read_json(folder / "analysis.json")
-    charts = document if isinstance(document, dict) else {}
+    beside = _records_beside(folder, record)
+    analysed = beside.pop("analysis", None)
     return ResultFolder(
         path=folder,
         record=record,
         gallery=_shown_of(_read_json(folder / "gallery.json")),
-        analysis=_analysis(folder, charts),
-        histograms=tuple(histogram_charts(charts.get("histograms"))),
-        curves=tuple(curve_charts(charts.get("curves"))),
-        experiments={name: read_result(folder, name) for name in beside},
+        analysis=None if analysed is None else analysed.analysis,
+        experiments=beside,
     )
+
+
+def _records_beside(folder: Path, record: Record) -> dict[str, Record]:
+    """Read the records of other experiments; say which are left out, for they are of other runs."""
+    found = {}
+    for name in APART:
+        path = result_file(folder, name)
+        if not path.is_file():
+            continue
+        other = read_result(folder, name)
+        if other.is_of_the_run(record):
+            found[name] = other
+        else:
+            again = f"`typica bench SUITE --experiment {name} -o {folder}`"
+            note(f"{path} is left out: of another suite, protocol or data; run {again} again")
+    return found
 
 
 def _shown_of(entries: Any) -> tuple[Shown, ...]:
@@ -86,16 +107,6 @@ def _shown_of(entries: Any) -> tuple[Shown, ...]:
         return ()
     named = [entry for entry in entries if isinstance(mapping(entry).get("file"), str)]
     return tuple(Shown.from_dict(entry) for entry in named)
-
-
-def _analysis(folder: Path, document: Mapping[str, Any]) -> Analysis | None:
-    if not set(document) >= _TABLES:
-        return None
-    try:
-        return Analysis.from_dict(document)
-    except (KeyError, TypeError, AttributeError) as error:
-        path = result_file(folder, "analysis")
-        raise not_written(path, "analysis", f"{type(error).__name__}: {error}") from None
 
 
 def _read_json(path: Path) -> Any:

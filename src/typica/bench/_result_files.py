@@ -11,12 +11,14 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from typica.as_json import read_json_file
+from typica.bench._analysis_record import Analysis
 from typica.bench._experiments import APART, Outcome
 from typica.bench._record import Record
 from typica.bench._runs import Scores
@@ -25,7 +27,9 @@ from typica.errors import FormatError, InputError, about
 from typica.files import atomic_path, existing, reading
 from typica.kinds import Kind, kind_of, wrong_kind
 
-_PARTS = {"accuracy", "n", "published", "skipped"}  # of these, which their tables need
+_OF_EVERY = {"suite", "protocol", "results"}
+_OF_APART = _OF_EVERY | {"accuracy", "n", "published", "skipped"}  # which their tables need
+_OF_ANALYSIS = _OF_APART | {field.name for field in fields(Analysis)}
 
 
 def result_file(folder: str | Path, experiment: str) -> Path:
@@ -55,12 +59,7 @@ def read_result(folder: str | Path, experiment: str = "main") -> Record:
     """Read the record of an experiment from a folder that `write_result` wrote."""
     path = result_file(folder, experiment)
     document = read_experiment(path, experiment)
-    if not isinstance(document, dict) or not {"suite", "protocol", "results"} <= set(document):
-        raise FormatError(
-            f"{path}: not a benchmark's result; pass a folder that `typica bench -o` wrote."
-        )
-    if experiment in APART and (lacking := sorted(_PARTS - set(document))):
-        raise not_written(path, experiment, f"it lacks {', '.join(lacking)}")
+    _check_parts(path, document, experiment)
     _check_results(path, document["results"])
     try:
         with about(str(path)):
@@ -68,7 +67,7 @@ def read_result(folder: str | Path, experiment: str = "main") -> Record:
     except InputError:
         raise
     except Exception as error:  # of every kind: the file may say anything
-        raise not_written(path, experiment, f"{type(error).__name__}: {error}") from None
+        raise _not_written(path, experiment, f"{type(error).__name__}: {error}") from None
 
 
 def read_experiment(path: Path, experiment: str) -> Any:
@@ -82,10 +81,21 @@ def read_experiment(path: Path, experiment: str) -> Any:
         return read_json_file(path)
 
 
-def not_written(path: Path, experiment: str, why: str) -> FormatError:
+def _not_written(path: Path, experiment: str, why: str) -> FormatError:
     """Return the error of a file that is not what an experiment writes."""
     what = f"{path}: not what `--experiment {experiment}` writes"
     return FormatError(f"{what} ({why}); run the benchmark again.")
+
+
+def _check_parts(path: Path, document: Any, experiment: str) -> None:
+    is_apart = experiment in APART
+    if not isinstance(document, dict) or not (is_apart or set(document) >= _OF_EVERY):
+        raise FormatError(
+            f"{path}: not a benchmark's result; pass a folder that `typica bench -o` wrote."
+        )
+    wanted = _OF_ANALYSIS if experiment == "analysis" else _OF_APART
+    if is_apart and (lacking := sorted(wanted - set(document))):
+        raise _not_written(path, experiment, f"it lacks {', '.join(lacking)}")
 
 
 def _check_results(path: Path, results: Any) -> None:

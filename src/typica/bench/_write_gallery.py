@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
+from typica.as_json import finite_number, json_values
 from typica.bench._feature_suite import FeatureSuite
 from typica.bench._runs import Scores
 from typica.bench._workbench import Workbench
@@ -48,14 +49,14 @@ class Shown:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Shown:
-        """Read what `to_dict` gave; only the file must be there."""
+        """Read what `to_dict` gave; only the file must be there. An infinite score is None."""
         nearest, label = document.get("nearest"), document.get("label")
         return cls(
             file=document["file"],
             set=str(document.get("set", "")),
             name=str(document.get("name") or ""),
             method=str(document.get("method") or ""),
-            score=document.get("score"),
+            score=finite_number(document.get("score")),
             nearest=None if nearest is None else str(nearest),
             label=None if label is None else str(label),
             kind=str(document.get("kind", "other")),
@@ -94,7 +95,8 @@ def write_gallery(
             scored = replace(shown, method=method, kind=kind, score=float(by_set[name][row]))
             entries.append(scored.to_dict())
     with atomic_path(folder / "gallery.json") as temporary:
-        temporary.write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
+        text = json.dumps(json_values(entries), indent=1, allow_nan=False)
+        temporary.write_text(f"{text}\n", encoding="utf-8")
     return len(images.files)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
 from typica.as_json import finite_number
 from typica.bench._open_result import ResultFolder
@@ -111,21 +111,27 @@ def _kinds(figures: Sequence[Figure]) -> list[Kind]:
 
 def _encoded(folder: Path, name: str, place: int) -> Encoded:
     path = folder / name
-    if not path.resolve().is_relative_to(folder.resolve()):
-        raise InputError(
-            f"{folder}/gallery.json: names {name!r}, which lies outside; copy it into the folder."
-        )
     try:
+        _check_inside(folder, name)
         with Image.open(path) as image:
             image.load()
             small = max(image.size) < LARGEST_IMAGE // 4
             mime, content = _embedded(image, path)
-    except (OSError, UnidentifiedImageError, ValueError) as error:
+    except InputError:
+        raise
+    except Exception as error:  # Pillow's plugins raise nearly every kind; a path, of a zero byte
         raise InputError(
             f"{path}: the gallery's image cannot be read ({error}); run the benchmark again."
         ) from None
     uri = f"data:{mime};base64,{base64.b64encode(content).decode('ascii')}"
     return Encoded(uri, place, small)
+
+
+def _check_inside(folder: Path, name: str) -> None:
+    if not (folder / name).resolve().is_relative_to(folder.resolve()):
+        raise InputError(
+            f"{folder}/gallery.json: names {name!r}, which lies outside; copy it into the folder."
+        )
 
 
 def _embedded(image: Image.Image, path: Path) -> tuple[str, bytes]:
