@@ -339,6 +339,8 @@ def test_bad_feature_files_get_one_line_and_exit_code_2(folder, capsys, file):
     ("arguments", "message"),
     [
         (("fit", "train.npy", "-o", "x.pkl"), "a detector is stored as .safetensors"),
+        (("calibrate", "ctm.safetensors", "held_out.npy", "-o", "x.onnx"), "x.onnx: a detector is stored as .safetensors"),
+        (("export", "ctm.safetensors", "-o", "x.safetensors"), "an ONNX model is stored as .onnx; choose such a name."),
         (("fit", "train.npy", "-o", "x.safetensors", "--detector", "nope"), "detector 'nope' is unknown; choose one of"),
         (("fit", "train.npy", "-o", "x.safetensors", "--param", "k"), "expected NAME=VALUE"),
         (("fit", "train.npy", "-o", "x.safetensors", "--param", "q=1"), "has no parameter 'q'; it takes correct_only"),
@@ -710,7 +712,8 @@ def test_a_detector_without_a_name_gets_that_of_the_features(folder, data: Data,
     )
     assert Path("set.safetensors").read_bytes() == before
     save_file({"features": np.load("train.npy")}, "rows.safetensors")
-    assert "rows.safetensors: is there already" in run(capsys, "fit", "rows.safetensors", code=2)
+    error = run(capsys, "fit", "rows.safetensors", code=2)
+    assert "rows.safetensors: is there already, the features themselves; pass -o NAME." in error
     with pytest.raises(SystemExit):
         main(["fit", "train.npy", "--json", "-"])
     captured = capsys.readouterr()
@@ -718,6 +721,28 @@ def test_a_detector_without_a_name_gets_that_of_the_features(folder, data: Data,
         "wrote train.safetensors" in captured.err and json.loads(captured.out)["detector"] == "ctm"
     )
     assert typica.load("train.safetensors").n_features_in_ == 12
+
+
+REPLACING = [  # what would be written over what it reads
+    "fit rows.safetensors -o rows.safetensors",
+    "fit rows.safetensors -o link.safetensors",
+    "fit train.npy --calibrate held_out.npy --calibrate rows.safetensors -o ./rows.safetensors",
+    "fit train.npy --detector cw --head head.safetensors -o head.safetensors",
+    "calibrate ctm.safetensors rows.safetensors -o rows.safetensors",
+    "export ctm.safetensors --model net.onnx -o net.onnx",
+]
+
+
+@pytest.mark.parametrize("command", REPLACING)
+def test_no_command_replaces_what_it_reads(folder, capsys, command):
+    fit(capsys)
+    save_file({"features": np.load("train.npy")}, "rows.safetensors")
+    Path("link.safetensors").symlink_to("rows.safetensors")
+    Path("net.onnx").write_bytes(b"a network")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    error = run(capsys, *command.split(), code=2)
+    assert ": is read by this command, which would replace it; choose another name." in error
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_labels_beside_the_features_reach_every_detector(folder, data: Data, capsys):

@@ -85,6 +85,32 @@ def check_out_file(path: Path, option: str = "") -> None:
     _check_open(path.parent, where)
 
 
+def check_ending(path: Path, ending: str, what: str) -> None:
+    """Refuse a file that would hold what its name does not say."""
+    if path.suffix != ending:
+        raise InputError(f"{path}: {what} is stored as {ending}; choose such a name.")
+
+
+def check_not_input(target: Path, *inputs: str | Path | None) -> None:
+    """Refuse to write over what the command reads: it would be gone."""
+    if is_input(target, *inputs):
+        raise InputError(
+            f"{target}: is read by this command, which would replace it; choose another name."
+        )
+
+
+def is_input(target: Path, *inputs: str | Path | None) -> bool:
+    """Tell whether a file is one of those that a command reads, by whatever name."""
+    return any(path is not None and _is_same_file(target, path) for path in inputs)
+
+
+def _is_same_file(target: Path, path: str | Path) -> bool:
+    try:
+        return target.samefile(path)
+    except (OSError, ValueError):  # one of the two is not there, or is no path
+        return False
+
+
 def check_out_folder(path: Path, option: str = "") -> None:
     """Refuse a folder that an option names if it, or what goes into it, could not be written.
 

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 
 import typica
 from typica.cli._app import new_app
-from typica.cli._option_checks import check_out_file, out_file
+from typica.cli._option_checks import check_ending, check_not_input, check_out_file, out_file
 from typica.cli._options import (
     Address,
     Alpha,
@@ -80,6 +80,9 @@ def calibrate(
     """Give a detector p-values from held-out inputs, and reject at a level that holds."""
     target = output or detector
     check_out_file(target)
+    if output is not None:
+        check_ending(output, ".safetensors", "a detector")
+    check_not_input(target, model, weights, *held_out)
     estimator = load_detector(detector)
     rule: dict[str, Any] = {
         "by_class": by_class,

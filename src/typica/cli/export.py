@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from typica.cli._app import new_app
-from typica.cli._option_checks import out_file, out_folder
+from typica.cli._option_checks import check_ending, check_not_input, out_file, out_folder
 from typica.cli._option_values import read_transform
 from typica.cli._options import Json, Transform, Trust
 from typica.cli._show import present, table
@@ -66,6 +66,8 @@ def export(
     Features go in, or images with --model; a threshold too, where another than the detector's own
     is wanted.
     """
+    check_ending(output, ".onnx", "an ONNX model")
+    check_not_input(output, detector, model, weights)
     from typica.export import describe_onnx, to_onnx, write_triton  # noqa: PLC0415 (needs onnx, an extra)
 
     given = read_transform(transform)

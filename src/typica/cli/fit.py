@@ -10,7 +10,13 @@ from rich.text import Text
 
 from typica.bench import fit_files
 from typica.cli._app import new_app
-from typica.cli._option_checks import check_out_file, out_file
+from typica.cli._option_checks import (
+    check_ending,
+    check_not_input,
+    check_out_file,
+    is_input,
+    out_file,
+)
 from typica.cli._option_values import read_params
 from typica.cli._options import (
     Address,
@@ -103,7 +109,9 @@ def fit(
     json_file: Json = None,
 ) -> None:
     """Fit a detector on training features and set its threshold on held-out ones."""
-    target = _beside(features) if output is None else _checked(output)
+    target = _beside(features) if output is None else output
+    check_ending(target, ".safetensors", "a detector")
+    check_not_input(target, features, labels, head, model, weights, *(calibrate or ()))
     fitted = fit_files(
         features,
         detector,
@@ -132,17 +140,12 @@ def fit(
     present(describe(made), json_file, *(Text(line) for line in lines))
 
 
-def _checked(output: Path) -> Path:
-    """Return a path as it is; refuse one that is not a detector's."""
-    if output.suffix != ".safetensors":
-        raise InputError(f"{output}: a detector is stored as .safetensors; choose such a name.")
-    return output
-
-
 def _beside(features: str) -> Path:
     """Return a name in the current directory; one that nobody has typed replaces no file."""
     named = features if not is_pattern(features) else fixed_part(features)
     path = Path(f"{Path(named).resolve().stem}.safetensors")
+    if is_input(path, features):
+        raise InputError(f"{path}: is there already, the features themselves; pass -o NAME.")
     if path.exists():
         raise InputError(
             f"{path}: is there already; pass -o {path} to replace it, or another name."
