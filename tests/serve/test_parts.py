@@ -6,6 +6,7 @@ import struct
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from hypothesis.extra import numpy as arrays
 from typica.errors import InputError
 from typica.serve._batcher import Batcher, BusyError, Job
 from typica.serve._gate import RefusedError, check_token, is_here, is_loopback
+from typica.serve._options import Options
 from typica.serve._tensors import DTYPES, from_bytes, from_values, numbers_of, to_bytes
 
 SHAPES = arrays.array_shapes(min_dims=1, max_dims=3, max_side=4)
@@ -199,6 +201,35 @@ def test_tokens() -> None:
         with pytest.raises(RefusedError):
             check_token(given_token, "abc")
     check_token("Basic eDphYmM=", "abc")  # x:abc
+
+
+NOT_OPTIONS = [
+    {"token": ""},
+    {"token": "short"},
+    {"token": "two words of some length"},
+    {"token": "with\nanother-line-that-is-long"},
+    {"token": "ä" * 16},
+    {"token": b"0123456789abcdef"},
+    {"port": "8080"},
+    {"port": None},
+    {"grpc_port": 8080.5},
+    {"metrics_port": True},
+    {"host": 5},
+    {"host": ""},
+]
+
+
+@pytest.mark.parametrize("wrong", NOT_OPTIONS, ids=str)
+def test_what_a_server_cannot_be_told(wrong: dict[str, Any]) -> None:
+    (name,) = wrong
+    with pytest.raises(InputError, match=rf"^{name}.*; pass ") as refused:
+        Options(**wrong)
+    if wrong.get("token"):
+        assert str(wrong["token"]) not in str(refused.value)
+
+
+def test_a_token_that_is_long_enough() -> None:
+    assert Options(token="0123456789abcdef").token == "0123456789abcdef"
 
 
 @pytest.mark.parametrize(

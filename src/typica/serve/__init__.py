@@ -1,8 +1,8 @@
 """Detectors as a service: the Open Inference Protocol over HTTP and gRPC, on MLServer.
 
-    from typica.serve import serve
+    from typica.serve import Options, serve
 
-    serve("ctm.safetensors", port=8080)
+    serve("ctm.safetensors", options=Options(port=8080))
 
 `Runtime` is the model that MLServer, KServe and Seldon run; `write_repository` writes the folder
 that they read. Needs the extra `serve`, which is loaded with the first name that is asked for.

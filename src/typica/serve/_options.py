@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from typica.checks import is_whole
 from typica.errors import InputError, given
 
 LOOPBACK = "127.0.0.1"
 GRACE = 60.0  # seconds that what was accepted may take after a signal
 TOKEN_LENGTH = 16  # characters that a token has at least: shorter ones can be guessed
+TOKEN_FORM = f"{TOKEN_LENGTH} or more letters and digits, such as `openssl rand -hex 32` prints"
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,8 @@ class Options:
     """Where a server listens, and whom it answers.
 
     host: the address, this machine alone by default. port, grpc_port, metrics_port: 0 takes one
-    that is free. token: what every caller must know, but for the questions of health; None asks for
-    none.
+    that is free. token: what every caller must know, but for the questions of health, 16 characters
+    or more without spaces; None asks for none.
     """
 
     host: str = LOOPBACK
@@ -50,13 +52,31 @@ class Options:
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.host, str) or not self.host:
+            raise InputError(f"{given('host', self.host)}; pass an address, such as {LOOPBACK}.")
+        if self.token is not None and not is_token(self.token):
+            raise InputError(f"token: not a token; pass {TOKEN_FORM}.")  # which stays secret
+        self._check_ports()
+
+    def _check_ports(self) -> None:
         named = {"port": self.port, "grpc_port": self.grpc_port, "metrics_port": self.metrics_port}
         for name, value in named.items():
-            if not 0 <= value < 2**16:
+            if not is_whole(value) or not 0 <= value < 2**16:
                 raise InputError(f"{given(name, value)}; pass a number from 0 to 65535.")
         taken = [value for value in named.values() if value]
         if len(set(taken)) < len(taken):
             raise InputError("two of the ports are the same; pass three different ones, or 0.")
+
+
+def is_token(value: object) -> bool:
+    """Tell whether a value can be a token: one that cannot be guessed, and goes into a header.
+
+    >>> is_token("0123456789abcdef"), is_token("short"), is_token(""), is_token("two words" * 2)
+    (True, False, False, False)
+    """
+    if not isinstance(value, str) or len(value) < TOKEN_LENGTH:
+        return False
+    return value.isascii() and value.isprintable() and " " not in value
 
 
 def read_token(path: str | Path) -> str:
@@ -65,9 +85,6 @@ def read_token(path: str | Path) -> str:
         token = Path(path).read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: no token can be read ({error}); check the file.") from None
-    if len(token) < TOKEN_LENGTH or not token.isprintable() or " " in token:
-        raise InputError(
-            f"{path}: not a token; write one line of {TOKEN_LENGTH} or more letters and digits, "
-            "such as `openssl rand -hex 32` prints."
-        )
+    if not is_token(token):
+        raise InputError(f"{path}: not a token; write one line of {TOKEN_FORM}.")
     return token
