@@ -8,17 +8,22 @@ import resource
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.data import Data
+from helpers.shell import run
 
+import typica
 from typica.bench import to_csv
 from typica.bench._table import Cell, Column, Table
-from typica.cli import _show
+from typica.cli import _show, main
 from typica.cli._show import PlainConsole
 from typica.data import RowWriter, read_features, read_labels
 from typica.decide import read_scores
+from typica.errors import CalibrationWarning
 
 TYPICA = [sys.executable, "-c", "from typica.cli import main; main()"]
 FORMULAS = ["=1+1", "+1", "-cat", "@sum", "\tx", "'=already", "'tis", "cat", "-1"]
@@ -38,6 +43,53 @@ def test_what_the_shell_says_of_a_hostile_name(tmp_path: Path):
     )
     assert run.returncode == 2
     assert not {"\x1b", "\x07"} & set(run.stderr) and "evil\\x1b]0;title" in run.stderr
+
+
+LONG = "a_name_that_is_longer_than_a_line_of_the_terminal_" * 2
+
+
+@pytest.mark.parametrize("name", ["o[red]", LONG])
+def test_what_was_written_is_named_letter_for_letter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys, data: Data, name: str
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(_show.error_console, "width", 80)
+    np.save("rows.npy", data.held_out)
+    typica.CTM().fit(data.train, data.labels).save("ctm.safetensors")
+    outputs = [
+        ["score", "ctm.safetensors", "rows.npy", "-o", f"{name}.csv", "--json", f"{name}.json"],
+        ["fit", "rows.npy", "-o", f"{name}.safetensors"],
+        ["calibrate", "ctm.safetensors", "rows.npy", "-o", f"{name}.safetensors"],
+        ["suite", "init", f"{name}.toml"],
+    ]
+    for command in outputs:
+        with pytest.raises(SystemExit) as stop:
+            main(command)
+        said = "".join(capsys.readouterr())
+        assert stop.value.code == 0, said
+        for path in command:
+            assert not path.startswith(name) or f"wrote {path}" in said, said
+
+
+def test_classes_in_brackets_are_no_markup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys, data: Data
+):
+    monkeypatch.chdir(tmp_path)
+    np.save("few.npy", data.held_out[:20])
+    names = np.array(["[/b]", "[red]", "[/]", "cat"])
+    typica.CTM().fit(data.train, names[data.labels]).save("ctm.safetensors")
+    run(capsys, "calibrate", "ctm.safetensors", "few.npy", "--by-class", "--alpha", "0.5")
+    out = run(capsys, "score", "ctm.safetensors", "few.npy")
+    assert "[/b]" in out and "[red]" in out
+
+
+def test_a_warning_is_no_markup(monkeypatch: pytest.MonkeyPatch, capsys):
+    def warn() -> None:
+        warnings.warn("class '[/b]' has few rows", CalibrationWarning, stacklevel=1)
+
+    monkeypatch.setattr("typica.cli._app.app", lambda *_, **__: warn())
+    main(["detectors"])
+    assert capsys.readouterr().err == "warning: class '[/b]' has few rows\n"
 
 
 def test_text_cells_are_quoted_and_read_back(tmp_path: Path):

@@ -244,6 +244,7 @@ def test_a_shell_without_detectors_is_told_what_to_do():
         ([], "no detectors; pass files that `typica fit` wrote, or --demo"),
         (["--demo", "ctm.safetensors"], "--demo brings its own detectors"),
         (["--demo", "--write", "folder"], "--demo brings its own detectors"),
+        (["--demo", "--bank", "b.bank", "--model", "m.onnx"], "leave out --bank, --model."),
     ):
         ended = subprocess.run(
             [command, "serve", *arguments], capture_output=True, text=True, check=False

@@ -92,6 +92,6 @@ def _fail(message: str, *problems: str, code: int) -> NoReturn:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    from typica.cli._show import error_console  # noqa: PLC0415 (as above)
+    from typica.cli._show import complain  # noqa: PLC0415 (as above)
 
-    error_console.print(f"warning: {message}", style="yellow")
+    complain(f"warning: {message}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from typica import scale
 from typica.cli._option_checks import prints
-from typica.cli._show import complain, console, error_console, write_json
+from typica.cli._show import complain, console, say_written, write_json
 from typica.cli._verdict_table import atypical_line, more_rows, verdict_table
 from typica.data import RowPrinter
 from typica.decide import describe, has_threshold
@@ -62,7 +62,7 @@ def _judged(wanted: TableScoring, limit: int) -> dict[str, Any]:
     options = {**wanted.columns, **wanted.levels, "only": wanted.only}
     if wanted.output not in (None, "-"):
         done = scale.score(wanted.estimator, wanted.inputs, wanted.output, **options)
-        error_console.print(f"wrote {done.path}", markup=False)
+        say_written(done.path)
         return {"n": done.n, "rejected": done.rejected if decided else None, "output": done.path}
     with work("scoring", None, "rows/s"):
         judged = scale.judge_stream(wanted.estimator, wanted.inputs, **options)

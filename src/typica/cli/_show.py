@@ -57,10 +57,16 @@ error_console = PlainConsole(stderr=True, highlight=False)
 
 
 def present(document: Mapping[str, Any], json_file: str | None, *parts: RenderableType) -> None:
-    """Print the parts, unless the document is printed as JSON; write it where it was asked for."""
+    """Print the parts, unless the document is printed as JSON; write it where it was asked for.
+
+    A part that is a plain text is one line, letter for letter.
+    """
     if json_file != "-":
         for part in parts:
-            console.print(part)
+            if isinstance(part, str):
+                say(part)
+            else:
+                console.print(part)
     if json_file is not None:
         write_json(document, json_file)
 
@@ -135,10 +141,19 @@ def write_text(text: str, target: str) -> None:
         return
     with atomic_path(Path(target)) as temporary:
         temporary.write_text(text, encoding="utf-8")
-    error_console.print(f"wrote {target}")
+    say_written(target)
+
+
+def say(text: str) -> None:
+    """Say something on standard output, letter for letter and in one line, however long."""
+    console.print(one_line(text), markup=False, soft_wrap=True)
+
+
+def say_written(path: str | Path) -> None:
+    """Say on standard error what was written."""
+    complain(f"wrote {path}", style="")
 
 
 def complain(text: str, style: str = "yellow") -> None:
     """Say something on standard error, letter for letter."""
-    line = one_line(text)
-    error_console.print(line, style=style, highlight=False, markup=False, soft_wrap=True)
+    error_console.print(one_line(text), style=style, markup=False, soft_wrap=True)

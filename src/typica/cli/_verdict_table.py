@@ -18,7 +18,7 @@ def verdict_table(columns: dict[str, list[Any]]) -> NarrowTable:
     """Return columns of verdicts as a table for the terminal, with what was rejected in red."""
     made = Table(box=None, pad_edge=False)
     for column in columns:
-        heading = column.replace("_", "-")
+        heading = escape(one_line(column.replace("_", "-")))
         justify = "left" if column in _TEXTS else "right"
         made.add_column(heading, justify=justify, overflow="fold")  # type: ignore[arg-type]
     for record in zip(*columns.values(), strict=True):

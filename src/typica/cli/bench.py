@@ -32,7 +32,7 @@ from typica.bench.published import publications, title_of
 from typica.cli._app import new_app
 from typica.cli._option_checks import check_out_folder, one_of, out_folder, out_text, prints
 from typica.cli._options import Backend, Json, OnError, Trust
-from typica.cli._show import console, error_console, write_json, write_text
+from typica.cli._show import console, say_written, write_json, write_text
 from typica.errors import InputError, about
 from typica.nets import Settings
 from typica.progress import note
@@ -137,7 +137,7 @@ def bench(
     if folder is not None:
         kept = keep_result(folder, outcome, described, workbench, report=report, against=against)
         for path in kept:
-            error_console.print(f"wrote {path}")
+            say_written(path)
     with about("bench"):
         outcome.check_measured()
 

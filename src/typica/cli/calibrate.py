@@ -106,7 +106,7 @@ def calibrate(
     promise = f"wrote {target}: rejects at most {summary['alpha']:g} of ID"
     if confidence is not None:
         promise += f", with probability {confidence} over the calibration draw"
-    present(summary, json_file, _groups(promise, summary))
+    present(summary, json_file, promise, _groups(summary))
 
 
 def _calibrate(
@@ -118,9 +118,9 @@ def _calibrate(
     reader.remember(estimator)
 
 
-def _groups(title: str, summary: dict[str, Any]) -> RenderableType:
+def _groups(summary: dict[str, Any]) -> RenderableType:
     lines = []
     for group, entry in summary["groups"].items():
         threshold = f"{float(entry['threshold']):.4f}"
         lines.append([group, str(entry["n"]), str(entry["k"]), threshold])
-    return table(title, ["group", "n", "k", "threshold"], lines)
+    return table("", ["group", "n", "k", "threshold"], lines)

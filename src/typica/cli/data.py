@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from typica.cli._app import new_app
 from typica.cli._options import Json
-from typica.cli._show import complain, console, present, table
+from typica.cli._show import complain, present, say, table
 from typica.data.sets import (
     benchmark_set,
     describe_set,
@@ -72,7 +73,7 @@ def _got(name: str, root: Path | None) -> bool:
 
 
 def _get(name: str, root: Path | None) -> None:
-    console.print(f"{name}: {get_set(name, root)}", markup=False, soft_wrap=True)
+    say(f"{name}: {get_set(name, root)}")
 
 
 @app.command("list", epilog="Example: typica data list --json -")
@@ -88,5 +89,5 @@ def list_(root: Root = None, json_file: Json = None) -> None:
         described,
         json_file,
         table(f"Sets in {root or home()}", columns, rows, text=3),
-        "Get one with: typica data get NAME. --json tells addresses, checksums and licences.",
+        Text("Get one with: typica data get NAME. --json tells addresses, checksums and licences."),
     )

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import RenderableType
-from rich.text import Text
 
 from typica.cli._app import new_app
 from typica.cli._option_checks import check_ending, check_not_input, out_file, out_folder
@@ -82,16 +81,16 @@ def export(
         transform=given,
         uint8=uint8,
     )
-    notes = [] if triton is None else [Text(f"wrote {write_triton(made, triton)} for Triton")]
+    notes = [] if triton is None else [f"wrote {write_triton(made, triton)} for Triton"]
     told = describe_onnx(made)
     summary = {"file": str(output), "triton": None if triton is None else str(triton), **told}
-    present(summary, json_file, _values(f"wrote {output}", told), *notes)
+    present(summary, json_file, f"wrote {output}", _values(told), *notes)
 
 
-def _values(title: str, told: dict[str, Any]) -> RenderableType:
+def _values(told: dict[str, Any]) -> RenderableType:
     lines = []
     for role in ("input", "output"):
         for name, value in told[f"{role}s"].items():
             shape = " x ".join(map(str, value["shape"]))
             lines.append([role, name, value["type"], shape])
-    return table(title, ["", "name", "type", "shape"], lines)
+    return table("", ["", "name", "type", "shape"], lines)

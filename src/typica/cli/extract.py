@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from typica.bank import Bank, describe_bank
 from typica.cli._app import new_app
@@ -131,7 +130,7 @@ def extract(
             fresh=fresh,
         )
     lines = [f"wrote {output}", *_told(bank), f"typica info {output} shows the rest"]
-    present(describe_bank(bank), json_file, *(Text(line) for line in lines))
+    present(describe_bank(bank), json_file, *lines)
 
 
 def _told(bank: Bank) -> Iterator[str]:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from typica.bench import fit_files
 from typica.cli._app import new_app
@@ -35,7 +34,7 @@ from typica.cli._options import (
     Trust,
     network,
 )
-from typica.cli._show import error_console, present
+from typica.cli._show import present, say_written
 from typica.data import read_classes
 from typica.decide import describe
 from typica.errors import InputError
@@ -130,14 +129,14 @@ def fit(
     made = fitted.detector
     made.save(target)
     if json_file == "-" and output is None:
-        error_console.print(f"wrote {target}", markup=False)
+        say_written(target)
     lines = [
         f"wrote {target}",
         repr(made),
         f"fitted on {fitted.n} rows",
         f"typica info {target} shows the rest",
     ]
-    present(describe(made), json_file, *(Text(line) for line in lines))
+    present(describe(made), json_file, *lines)
 
 
 def _beside(features: str) -> Path:

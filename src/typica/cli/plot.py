@@ -11,7 +11,7 @@ from typica.bench import PLOTS
 from typica.bench import plot as draw
 from typica.cli._app import new_app
 from typica.cli._option_checks import one_of, out_file
-from typica.cli._show import error_console
+from typica.cli._show import say_written
 from typica.cli.report import Result
 
 app = new_app()
@@ -34,4 +34,4 @@ def plot(
     ] = None,
 ) -> None:
     """Draw a benchmark's result for a paper."""
-    error_console.print(f"wrote {draw(result, output, kind, method)}")
+    say_written(draw(result, output, kind, method))

@@ -11,7 +11,7 @@ from typica.bench import write_report
 from typica.bench.published import publications
 from typica.cli._app import new_app
 from typica.cli._option_checks import one_of, out_file
-from typica.cli._show import error_console
+from typica.cli._show import say_written
 
 Result = Annotated[
     Path, typer.Argument(metavar="RESULT_FOLDER", help="A folder that `typica bench -o` wrote.")
@@ -36,4 +36,4 @@ def report(
 ) -> None:
     """Write a benchmark's report: one page that needs no network, with a threshold to move."""
     written = write_report(result, output, against=against)
-    error_console.print(f"wrote {written}, {written.stat().st_size / 1e6:.1f} MB")
+    say_written(f"{written}, {written.stat().st_size / 1e6:.1f} MB")

@@ -35,7 +35,7 @@ from typica.cli._score_tables import TableScoring, score_tables
 from typica.cli._show import (
     complain,
     console,
-    error_console,
+    say_written,
     write_json,
 )
 from typica.cli._verdict_table import atypical_line, more_rows, verdict_table
@@ -169,7 +169,8 @@ def score(
     if output is not None:
         by = repr(final_detector(estimator))
         write_verdicts(verdicts, output, images=images, only=only, sort=sort, about=by)
-        _say_written(output)
+        if output != "-":
+            say_written(output)
     shown = _Shown(verdicts, only, sort, limit, "rows" if images is None else "images")
     if not printed:
         shown.show()
@@ -192,11 +193,6 @@ def _check_output_option(output: str | None) -> None:
     if output != "-":
         check_out_file(Path(output), "--output")
     check_verdict_file(output)
-
-
-def _say_written(output: str) -> None:
-    if output != "-":
-        error_console.print(f"wrote {output}")
 
 
 def _pipe(judged: Callable[[AnyArray], Verdicts], only: str | None) -> None:

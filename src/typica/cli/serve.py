@@ -10,8 +10,8 @@ import typer
 from typica.cli._app import new_app
 from typica.cli._option_checks import out_folder
 from typica.cli._options import MovedModel, MovedWeights, Trust
-from typica.cli._show import console
-from typica.errors import InputError
+from typica.cli._show import say
+from typica.errors import InputError, argument
 from typica.extras import check_installed
 
 app = new_app()
@@ -63,7 +63,13 @@ def serve(
     A detector whose file is replaced is read again. SIGTERM or Ctrl-C ends it, once what was
     accepted is answered.
     """
-    _check(detectors, write, demo)
+    known: dict[str, Any] = {
+        "bank": bank,
+        "bank_images": bank_images,
+        "model": model,
+        "weights": weights,
+    }
+    _check(detectors, demo, {**known, "write": write})
     check_installed("mlserver", "serve")
     from typica.serve import (  # noqa: PLC0415 (an extra)
         Limits,
@@ -80,27 +86,24 @@ def serve(
     options = Options(host, port, grpc_port, metrics_port, token, limits)
     if demo:
         if port:
-            where = f"http://{host}:{port}/"
-            console.print(f"a network learns digits; then draw one at {where}, and a letter")
+            where = options.page_at(port)
+            say(f"a network learns digits; then draw one at {where}, and a letter")
         serve_demo(options)
         return
-    known: dict[str, Any] = {
-        "bank": bank,
-        "bank_images": bank_images,
-        "model": model,
-        "weights": weights,
-        "trust": trust,
-    }
+    known["trust"] = trust
     if write is not None:
         folder = write_repository(*paths, folder=write, options=options, **known)
-        console.print(f"wrote {folder}; serve it with `mlserver start {folder}`")
+        say(f"wrote {folder}; serve it with `mlserver start {folder}`")
         return
     run(*paths, options=options, **known)
 
 
-def _check(detectors: list[Path] | None, write: Path | None, demo: bool) -> None:
+def _check(detectors: list[Path] | None, demo: bool, beside: dict[str, Any]) -> None:
     """Refuse a demonstration of something else, and a server of nothing."""
-    if demo and (detectors or write is not None):
-        raise InputError("--demo brings its own detectors; leave the others and --write out.")
     if not demo and not detectors:
         raise InputError("no detectors; pass files that `typica fit` wrote, or --demo.")
+    unused = [argument(name) for name, value in beside.items() if value is not None]
+    if demo and detectors:
+        unused.insert(0, "the files")
+    if demo and unused:
+        raise InputError(f"--demo brings its own detectors; leave out {', '.join(unused)}.")

@@ -11,7 +11,7 @@ from typica.bench import init_text, list_suites, load_suite, suite_text
 from typica.cli._app import new_app
 from typica.cli._option_checks import out_file
 from typica.cli._options import Json
-from typica.cli._show import console, present, table, write_json
+from typica.cli._show import console, present, say, table, write_json
 from typica.errors import InputError
 from typica.files import atomic_path
 
@@ -44,9 +44,7 @@ def init(
         raise InputError(f"{path}: there is such a file already; pass another name, or --force.")
     with atomic_path(path) as temporary:
         temporary.write_text(init_text(), encoding="utf-8")
-    console.print(
-        f"wrote {path}; edit it, then run: typica bench {path}", markup=False, soft_wrap=True
-    )
+    say(f"wrote {path}; edit it, then run: typica bench {path}")
 
 
 @app.command(epilog="Example: typica suite show cifar10-densenet")

@@ -35,7 +35,6 @@ PASSED_ON = {
     "/v2/models/{name}": "GET",
     "/v2/models/{name}/ready": "GET",
 }
-PAGES = (page_routes,)  # each returns routes of its own, given the models; registered once
 
 
 def make_app(rest: ASGIApp, plane: DataPlane, models: Models) -> Starlette:
@@ -53,8 +52,7 @@ def make_app(rest: ASGIApp, plane: DataPlane, models: Models) -> Starlette:
     ]
     for path, method in PASSED_ON.items():
         routes.append(Route(path, ours.passed_on, methods=[method]))
-    for page in PAGES:
-        routes += page(models)
+    routes += page_routes(models)
     return Starlette(routes=routes, exception_handlers=_HANDLERS)
 
 
@@ -101,28 +99,18 @@ class _Routes:
     async def passed_on(self, request: Request) -> Response:
         if "name" in request.path_params:
             self._models.get(request.path_params["name"])
-        return _Replayed(self._rest, await request.body())
+        return _Answered(self._rest)
 
 
-class _Replayed(Response):
-    """The answer of another application to a body that has been read already."""
+class _Answered(Response):
+    """The answer of another application."""
 
-    def __init__(self, app: ASGIApp, body: bytes) -> None:
-        self._app, self._sent = app, body
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the other application answer."""
-        body: bytes | None = self._sent
-
-        async def replay() -> Any:
-            nonlocal body
-            if body is None:
-                return await receive()
-            message = {"type": "http.request", "body": body, "more_body": False}
-            body = None
-            return message
-
-        await self._app(scope, replay, send)
+        await self._app(scope, receive, send)
 
 
 async def _refused(_: Request, error: Exception) -> Response:

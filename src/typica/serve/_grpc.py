@@ -17,7 +17,7 @@ from typica.errors import InputError, given
 from typica.serve._gate import RefusedError, check_token
 from typica.serve._logs import log, place_of
 from typica.serve._models import Models
-from typica.serve._options import GRACE, Options
+from typica.serve._options import GRACE, Options, host_and_port
 from typica.serve._tensors import from_bytes
 
 HEALTH = ("ServerLive", "ServerReady")
@@ -67,9 +67,8 @@ class Grpc(GRPCServer):
         servicer = _Servicer(self._data_plane, self._model_repository_handlers, self._models)
         add_GRPCInferenceServiceServicer_to_server(servicer, self._server)
         host, port = self._options.host, self._options.grpc_port
-        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         try:
-            self.port = self._server.add_insecure_port(address)
+            self.port = self._server.add_insecure_port(host_and_port(host, port))
         except RuntimeError:
             self.port = 0
         if not self.port:

@@ -42,10 +42,6 @@ class Models:
             raise UnknownModelError(f"{asked}; choose one of {known}.")
         return self._runtimes[name]
 
-    def ready(self) -> bool:
-        """Tell whether each has been read."""
-        return all(runtime.ready for runtime in self)
-
 
 def told(runtime: Runtime) -> dict[str, Any]:
     """Return what a page shows of a detector, as JSON values."""

@@ -58,6 +58,14 @@ class Options:
             raise InputError(f"token: not a token; pass {TOKEN_FORM}.")  # which stays secret
         self._check_ports()
 
+    def page_at(self, port: int) -> str:
+        """Return the address of the page, for a browser, at the port that was taken.
+
+        >>> Options().page_at(8080), Options(host="::1").page_at(8080)
+        ('http://127.0.0.1:8080/', 'http://[::1]:8080/')
+        """
+        return f"http://{host_and_port(self.host, port)}/"
+
     def _check_ports(self) -> None:
         named = {"port": self.port, "grpc_port": self.grpc_port, "metrics_port": self.metrics_port}
         for name, value in named.items():
@@ -66,6 +74,11 @@ class Options:
         taken = [value for value in named.values() if value]
         if len(set(taken)) < len(taken):
             raise InputError("two of the ports are the same; pass three different ones, or 0.")
+
+
+def host_and_port(host: str, port: int) -> str:
+    """Return where a server listens, as one text: an address that has colons is in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def is_token(value: object) -> bool:

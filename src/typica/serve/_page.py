@@ -12,10 +12,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from typica.serve._gallery import Gallery, NotKnownError
+from typica.serve._json import Json
 from typica.serve._models import Models
 
 FOLDER = Path(__file__).parent / "page"
@@ -68,7 +69,7 @@ class _Known:
         if name is None:
             raise NotKnownError("no class is named; pass ?class=NAME.")
         found = await asyncio.to_thread(gallery.typical, runtime.served, name)
-        return JSONResponse({"class": name, "known": found})
+        return Json({"class": name, "known": found})
 
     async def image(self, request: Request) -> Response:
         """Answer with the image of a row of the bank."""

@@ -145,7 +145,7 @@ class Server(MLServer):
             "listening",
             host=self._options.host,
             port=http[1],
-            page=f"http://{self._options.host}:{http[1]}/",
+            page=self._options.page_at(http[1]),
             grpc_port=self._grpc_server.port,
             metrics_port=metrics[1],
             models=[runtime.name for runtime in self.models],
