@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 
 def cores() -> int:
@@ -38,6 +39,33 @@ def processor() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor()
+
+
+@contextlib.contextmanager
+def exit_on_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the block by SystemExit, so that it can keep what it has.
+
+    Once one has come, the others are ignored until the block ends. A signal that is ignored
+    already, as by nohup, stays so.
+    """
+    names = ("SIGTERM", "SIGHUP")  # not every system has both
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    heard = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
+    if threading.current_thread() is not threading.main_thread():
+        heard = []
+
+    def leave(number: int, _: object) -> NoReturn:
+        for other in heard:
+            signal.signal(other, signal.SIG_IGN)
+        raise SystemExit(128 + number)
+
+    for number in heard:
+        signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number in heard:
+            signal.signal(number, signal.SIG_DFL)
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -229,6 +230,45 @@ def test_a_state_file_is_enough(folder, capsys, monkeypatch):
     for arguments, n in [(("ctm.safetensors", *state), 2), (state, 4), (state[1:], 6)]:
         feed(monkeypatch, b"0.9\n0.8\n")
         assert run(capsys, "monitor", *arguments).startswith(f"no drift seen in {n} inputs\n")
+
+
+REFUSED_BESIDE_A_STATE = {
+    "ctm.safetensors --alpha 0.05": "--alpha 0.05: state.safetensors was begun with 0.01; leave",
+    "--alpha 0.05": "--alpha 0.05: state.safetensors was begun with 0.01; leave out --alpha, or",
+    "other.safetensors": "other.safetensors: state.safetensors was begun with another calibration",
+    "fitted.safetensors": "fitted.safetensors: has no calibration scores",
+    "absent.safetensors": "absent.safetensors: there is no such file",
+}
+
+
+@pytest.mark.parametrize("more", REFUSED_BESIDE_A_STATE)
+def test_nothing_beside_a_state_is_ignored(folder, data: Data, capsys, monkeypatch, more):
+    detector = typica.CTM().fit(data.train, data.labels)
+    detector.save("fitted.safetensors")
+    detector.calibrate(data.test).save("other.safetensors")
+    command = ("monitor", "--state", "state.safetensors")
+    feed(monkeypatch, b"0.9\n")
+    assert run(capsys, *command, "ctm.safetensors").startswith("no drift seen in 1 input\n1 input,")
+    before = Path("state.safetensors").read_bytes()
+    feed(monkeypatch, b"0.9\n")
+    assert REFUSED_BESIDE_A_STATE[more] in run(capsys, *command, *more.split(), code=2)
+    assert Path("state.safetensors").read_bytes() == before
+    run(capsys, *command, "ctm.safetensors", "--alpha", "1/100")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_the_state(detector, data: Data, number):
+    command = [*TYPICA, "monitor", "ctm.safetensors", "--state", "state.safetensors"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write(lines(detector.score_samples(data.ood)))
+    process.stdin.flush()
+    assert process.stdout.readline().startswith(b"ALARM at input ")
+    process.send_signal(number)
+    assert process.wait() == 128 + number
+    assert typica.load("state.safetensors").alarm
+    process.stdin.close()
+    process.stdout.close()
 
 
 def test_empty_input_says_so(folder, capsys, monkeypatch):

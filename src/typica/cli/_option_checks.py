@@ -5,10 +5,14 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from typica.errors import InputError
+
+if TYPE_CHECKING:
+    from typica.detectors import Estimator
 
 
 def one_of(choices: Collection[str]) -> Callable[[typer.CallbackParam, str | None], str | None]:
@@ -83,6 +87,16 @@ def check_out_file(path: Path, option: str = "") -> None:
     if not path.parent.is_dir():
         raise InputError(f"{where}: there is no folder {path.parent}; make it, or choose another.")
     _check_open(path.parent, where)
+
+
+def check_calibrated(estimator: Estimator, path: Path) -> None:
+    """Refuse a detector that has no scores to compare with, where some are needed."""
+    from typica.detectors import final_detector  # noqa: PLC0415 (NumPy, which most do not need)
+
+    if final_detector(estimator).current_calibration() is None:
+        raise InputError(
+            f"{path}: has no calibration scores; run `typica calibrate` with held-out inputs first."
+        )
 
 
 def check_ending(path: Path, ending: str, what: str) -> None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from typica import scale
-from typica.cli._option_checks import prints
 from typica.cli._show import complain, console, say_written, write_json
 from typica.cli._verdict_table import atypical_line, more_rows, verdict_table
 from typica.data import RowPrinter
@@ -33,15 +32,17 @@ class TableScoring:
     whole: dict[str, Any]
 
 
-def score_tables(wanted: TableScoring, limit: int, json_file: str | None) -> None:
-    """Judge tables, and write, print or show the verdicts."""
+def score_tables(wanted: TableScoring, limit: int, json_file: str | None, *, printed: bool) -> None:
+    """Judge tables, and write, print or show the verdicts.
+
+    printed: whether a document takes standard output.
+    """
     for option, value in wanted.whole.items():
         if value is not None:
             raise InputError(
                 f"{option} {value}: needs all rows at once, and tables are read as they come; "
                 "leave it out, and work on what -o writes."
             )
-    printed = prints(json=json_file, output=wanted.output)
     found = _judged(wanted, limit)
     if not printed:
         _show(found, limit)

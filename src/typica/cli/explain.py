@@ -24,7 +24,7 @@ from typica.cli._options import (
     Trust,
     network,
 )
-from typica.cli._show import present
+from typica.cli._show import counted, present
 from typica.data import holds_images, read_known
 from typica.decide import judge, load_detector, origin_of
 from typica.detectors import Estimator, reads_layers, reads_logits
@@ -111,8 +111,8 @@ def _of_images(
 
 def _check_row(row: int | None, count: int, file: Path) -> None:
     if row is not None and row >= count:
-        noun = "input" if count == 1 else "inputs"
-        raise InputError(f"--row {row}: {file} has {count} {noun}; pass 0 to {count - 1}.")
+        has = counted(count, "input")
+        raise InputError(f"--row {row}: {file} has {has}; pass 0 to {count - 1}.")
 
 
 def _say_which(row: int, count: int) -> None:

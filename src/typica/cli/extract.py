@@ -16,7 +16,7 @@ from typica.cli._old_options import OldImages, argument_of
 from typica.cli._option_checks import one_of, out_folder
 from typica.cli._option_values import read_transform
 from typica.cli._options import Backend, Classes, Json, OnError, Split, Transform, Trust
-from typica.cli._show import error_console, present
+from typica.cli._show import counted, error_console, present
 from typica.data import open_images, read_classes
 from typica.nets import REDUCTIONS
 from typica.written_numbers import percent
@@ -136,7 +136,7 @@ def extract(
 def _told(bank: Bank) -> Iterator[str]:
     """Yield what was made, in two lines."""
     yield repr(bank)
-    skipped = f"{len(bank.skipped)} images skipped"
+    skipped = f"{counted(len(bank.skipped), 'image')} skipped"
     if bank.accuracy is None:
         yield skipped
     else:

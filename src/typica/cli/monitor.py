@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 import typica
+from typica.checks import check_share
 from typica.cli._app import new_app
 from typica.cli._exits import ALARM
-from typica.cli._option_checks import out_file, out_text, prints
+from typica.cli._option_checks import check_calibrated, out_file, out_text, prints
 from typica.cli._options import Json
-from typica.cli._show import complain, console, error_console, write_json, write_text
+from typica.cli._show import complain, console, counted, error_console, write_json, write_text
 from typica.decide import Monitor, load_detector, read_scores
-from typica.detectors import final_detector
 from typica.errors import InputError
 from typica.kinds import Kind, kind_of, wrong_kind
+from typica.machine import exit_on_signals
 from typica.written_numbers import percent
+
+ALPHA = "0.01"
 
 app = new_app()
 
@@ -35,8 +41,12 @@ def monitor(
         ),
     ] = None,
     alpha: Annotated[
-        str, typer.Option(help="Probability of a false alarm over all time.")
-    ] = "0.01",
+        str | None,
+        typer.Option(
+            help=f"Probability of a false alarm over all time; {ALPHA} if not given, or what the "
+            "state was begun with."
+        ),
+    ] = None,
     state: Annotated[
         Path | None,
         typer.Option(
@@ -44,7 +54,10 @@ def monitor(
             help="Keep the state in this file: read if it is there, written at the end.",
         ),
     ] = None,
-    stop: Annotated[bool, typer.Option("--stop", help="End at the alarm.")] = False,
+    stop: Annotated[
+        bool,
+        typer.Option("--stop", help="End at the alarm, with the scores that have come by then."),
+    ] = False,
     prometheus: Annotated[
         str | None,
         typer.Option(
@@ -60,11 +73,11 @@ def monitor(
     """
     printed = prints(json=json_file, prometheus=prometheus)
     watch = _opened(detector, state, alpha)
-    try:
+    if state is None:
         _watch(watch, stop=stop, printed=printed)
-    finally:  # interrupted or not, what was seen is kept
-        if state is not None:
-            watch.save(state)
+    else:
+        with exit_on_signals(), _saved_to(state, watch):
+            _watch(watch, stop=stop, printed=printed)
     if prometheus is not None:
         write_text(watch.prometheus(), prometheus)
     if not printed:
@@ -75,29 +88,54 @@ def monitor(
         raise typer.Exit(ALARM)
 
 
-def _opened(detector: Path | None, state: Path | None, alpha: str) -> Monitor:
+@contextlib.contextmanager
+def _saved_to(state: Path, watch: Monitor) -> Iterator[None]:
+    """Keep what was seen in the block, interrupted or not."""
+    try:
+        yield
+    finally:
+        watch.save(state)
+
+
+def _opened(detector: Path | None, state: Path | None, alpha: str | None) -> Monitor:
     """Return the monitor that a file holds, or a new one of a calibrated detector."""
     if state is not None and state.exists():
-        return _kept(state)
+        kept = _kept(state, alpha)
+        if detector is not None:
+            _check_same(kept, state, detector)
+        return kept
     if detector is None:
         absent = "" if state is None else f"{state}: there is no such file yet; "
         raise InputError(f"{absent}name a detector that `typica calibrate` wrote.")
     if kind_of(detector) == Kind.MONITOR:
-        return _kept(detector)
+        return _kept(detector, alpha)
     source = load_detector(detector)
-    if final_detector(source).current_calibration() is None:
-        raise InputError(
-            f"{detector}: has no calibration scores; run `typica calibrate` with held-out inputs "
-            "first."
-        )
-    return Monitor(source, alpha=alpha)
+    check_calibrated(source, detector)
+    return Monitor(source, alpha=ALPHA if alpha is None else alpha)
 
 
-def _kept(path: Path) -> Monitor:
+def _kept(path: Path, alpha: str | None) -> Monitor:
+    """Return the monitor of a state, which has an alpha of its own."""
     kept = typica.load(path)
     if not isinstance(kept, Monitor):
         raise wrong_kind(path, "a monitor's state", "name a file that --state wrote")
+    if alpha is not None and float(check_share(alpha, "alpha")) != kept.alpha:
+        raise InputError(
+            f"--alpha {alpha}: {path} was begun with {kept.alpha:g}; leave out --alpha, or begin "
+            "another state."
+        )
     return kept
+
+
+def _check_same(kept: Monitor, state: Path, detector: Path) -> None:
+    """Refuse a detector whose calibration is not the one that a state was begun with."""
+    ours, other = kept.calibration, _opened(detector, None, None).calibration
+    same_scores = np.array_equal(np.sort(ours.scores), np.sort(other.scores))
+    if ours.by_class != other.by_class or not same_scores:
+        raise InputError(
+            f"{detector}: {state} was begun with another calibration; leave out the detector, or "
+            "begin another state."
+        )
 
 
 def _watch(watch: Monitor, *, stop: bool, printed: bool) -> None:
@@ -141,9 +179,10 @@ def _say_that_none_came(watch: Monitor) -> None:
 
 def _summarize(watch: Monitor) -> None:
     rate = watch.rate
+    seen = counted(watch.inputs, "input")
     alarm_at = f"alarm at {watch.limit:g}"
     if not watch.alarm:
-        console.print(f"no drift seen in {watch.inputs} inputs")
-    console.print(f"{watch.inputs} inputs, wealth {watch.wealth:.4g} ({alarm_at})")
+        console.print(f"no drift seen in {seen}")
+    console.print(f"{seen}, wealth {watch.wealth:.4g} ({alarm_at})")
     interval = f"95 % interval {percent(rate.low)} to {percent(rate.high)}"
     console.print(f"rejected in the last {rate.n}: {percent(rate.rate)} % ({interval})")

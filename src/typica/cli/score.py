@@ -14,7 +14,13 @@ import typer
 
 from typica.arrays import AnyArray
 from typica.cli._app import new_app
-from typica.cli._option_checks import check_out_file, one_of, out_verdicts, prints
+from typica.cli._option_checks import (
+    check_calibrated,
+    check_out_file,
+    one_of,
+    out_verdicts,
+    prints,
+)
 from typica.cli._options import (
     Address,
     Backend,
@@ -148,12 +154,13 @@ def score(
         _check_output_option(output)
     estimator = load_detector(detector)
     levels: dict[str, Any] = {"alpha": alpha, "tpr": tpr, "confidence": confidence}
-    _check_levels(estimator, detector, [*levels.values(), fdr, groups])
+    if any(level is not None for level in (*levels.values(), fdr, groups)):
+        check_calibrated(estimator, detector)
     printed = prints(json=json_file, output=output)
     if tables:
         whole = {"--fdr": fdr, "--groups": groups, "--sort": sort}
         wanted = TableScoring(estimator, inputs, named | where, levels, only, output, whole)
-        score_tables(wanted, limit, json_file)
+        score_tables(wanted, limit, json_file, printed=printed)
         return
     paths = list(map(Path, inputs))
     asked = {**levels, "fdr": fdr}
@@ -207,14 +214,6 @@ def _pipe(judged: Callable[[AnyArray], Verdicts], only: str | None) -> None:
         rejected = None if rejected is None or found is None else rejected + found
         printer.write((verdicts if only is None else verdicts.only(only)).table())
     complain(atypical_line(rejected, seen, "rows"), style="")
-
-
-def _check_levels(estimator: Estimator, path: Path, levels: Sequence[str | None]) -> None:
-    """Raise for levels that the detector cannot keep to."""
-    if final_detector(estimator).current_calibration() is None and set(levels) != {None}:
-        raise InputError(
-            f"{path}: has no calibration scores; run `typica calibrate` with held-out inputs first."
-        )
 
 
 def _score_rows(
