@@ -49,6 +49,7 @@ def test_the_strange_rows_come_first_on_the_screen(folder, capsys):
     wanted = verdicts_of().sort()[:15]
     assert shown_rows(out) == wanted.row.tolist()
     assert "the 15 strangest of 60 are shown" in out
+    assert "are shown" not in run(capsys, "score", "ctm.safetensors", "new.npy", "--limit", "0")
     out = run(capsys, "score", "ctm.safetensors", "new.npy", "--sort", "input", "--limit", "5")
     assert shown_rows(out) == [0, 1, 2, 3, 4] and "the first 5 by input of 60 are shown" in out
     out = run(capsys, "score", "ctm.safetensors", "new.npy", "--sort", "score", "--limit", "60")

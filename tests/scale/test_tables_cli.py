@@ -110,6 +110,12 @@ def test_verdicts_are_shown_printed_and_written_to_one_file(folder, data: Data, 
     rows = [line.split()[1] for line in out.splitlines() if line.startswith("0.parquet")]
     assert rows == [str(row) for row in strangest.row]
     assert "the 3 strangest of 60 are shown" in out
+    atypical = expected.n_atypical
+    for only, n in (("atypical", atypical), ("typical", 60 - atypical)):
+        score = ("score", "ctm.safetensors", "new", "--only", only)
+        assert f"the 3 strangest of {n} are shown" in run(capsys, *score, "--limit", "3")
+        assert "are shown" not in run(capsys, *score, "--limit", str(n))
+        assert "are shown" not in run(capsys, *score, "--limit", "0")
     out = run(capsys, "score", "ctm.safetensors", "new", "-o", "-")
     assert [json.loads(line)["verdict"] for line in out.splitlines()] == expected.verdict.tolist()
     for name in ("v.csv", "v.jsonl", "v.parquet"):
@@ -120,6 +126,15 @@ def test_verdicts_are_shown_printed_and_written_to_one_file(folder, data: Data, 
     told = json.loads(out)
     assert (told["n"], told["rejected"]) == (60, expected.n_atypical)
     assert told["rows"][0]["row"] == strangest.row[0]
+
+
+def test_a_table_without_rows(folder, data: Data, capsys):
+    typica.CTM().fit(data.train, data.labels).calibrate(data.held_out).save("ctm.safetensors")
+    pq.write_table(pq.read_table("new/0.parquet").slice(0, 0), "none.parquet")
+    score = ("score", "ctm.safetensors", "none.parquet", "--features", "embedding")
+    assert run(capsys, *score) == "there are no rows\n"
+    run(capsys, *score, "-o", "v.parquet")
+    assert len(pq.read_table("v.parquet")) == 0
 
 
 ERRORS = {

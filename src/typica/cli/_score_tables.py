@@ -7,12 +7,13 @@ from typing import Any
 
 from typica import scale
 from typica.cli._show import complain, console, say_written, write_json
-from typica.cli._verdict_table import atypical_line, more_rows, verdict_table
+from typica.cli._verdict_table import atypical_line, say_if_more, verdict_table
 from typica.data import RowPrinter
 from typica.decide import describe, has_threshold
 from typica.detectors import Estimator
 from typica.errors import InputError
 from typica.progress import work
+from typica.verdicts import WORDS
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def score_tables(wanted: TableScoring, limit: int, json_file: str | None, *, pri
             )
     found = _judged(wanted, limit)
     if not printed:
-        _show(found, limit)
+        _show(found, wanted.only, limit)
     elif wanted.output == "-":
         complain(atypical_line(found["rejected"], found["n"], "rows"), style="")
     if json_file is not None:
@@ -78,13 +79,19 @@ def _judged(wanted: TableScoring, limit: int) -> dict[str, Any]:
     return found if rows is None else found | {"rows": rows.to_pylist()}
 
 
-def _show(found: dict[str, Any], limit: int) -> None:
-    rows = found.get("rows", [])
+def _show(found: dict[str, Any], only: str | None, limit: int) -> None:
+    n, rejected, rows = found["n"], found["rejected"], found.get("rows", [])
     if rows:
         console.print(verdict_table(_printed_columns(rows)))
-    if rows and limit < found["n"]:
-        console.print(more_rows(f"the {limit} strangest", str(found["n"])), style="dim")
-    console.print(atypical_line(found["rejected"], found["n"], "rows"))
+        say_if_more(limit, _chosen(n, rejected, only))
+    console.print(atypical_line(rejected, n, "rows"))
+
+
+def _chosen(n: int, rejected: int | None, only: str | None) -> int:
+    """Return how many of the verdicts `--only` leaves."""
+    if only is None or rejected is None:
+        return n
+    return rejected if only == WORDS[False] else n - rejected
 
 
 def _printed_columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:

@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from typica.bench import NarrowTable
-from typica.cli._show import one_line
+from typica.cli._show import console, one_line
 from typica.written_numbers import percent
 
 _TEXTS = ("file", "group", "verdict", "nearest", "runner_up")
@@ -31,15 +31,20 @@ def atypical_line(rejected: int | None, total: int, what: str) -> str:
 
     rejected: None where there is no threshold.
     """
+    if not total:
+        return f"there are no {what}"
     if rejected is None:
         scored = f"{total} {what} are scored and not judged, as there is no threshold"
         return f"{scored}; run `typica calibrate` with held-out inputs"
     return f"{rejected} of {total} {what} are atypical, {percent(rejected / total)} %"
 
 
-def more_rows(which: str, total: str) -> str:
-    """Return the line that a command prints where it shows some of its verdicts alone."""
-    return f"{which} of {total} are shown; --limit shows more"
+def say_if_more(limit: int, total: int, what: str = "", by: str | None = None) -> None:
+    """Print a line where a command shows some of its verdicts alone: the strangest, or by what."""
+    which = f"the {limit} strangest" if by is None else f"the first {limit} by {by}"
+    if 0 < limit < total:
+        of = f"{total} {what}".rstrip()
+        console.print(f"{which} of {of} are shown; --limit shows more", style="dim")
 
 
 def _cell(value: Any) -> str:

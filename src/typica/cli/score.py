@@ -44,7 +44,7 @@ from typica.cli._show import (
     say_written,
     write_json,
 )
-from typica.cli._verdict_table import atypical_line, more_rows, verdict_table
+from typica.cli._verdict_table import atypical_line, say_if_more, verdict_table
 from typica.data import (
     Images,
     RowPrinter,
@@ -291,10 +291,7 @@ class _Shown:
         limit = self.limit
         if limit and len(verdicts):
             console.print(verdict_table(verdicts[:limit].table()))
-        if limit < len(verdicts):
-            strangest, first = f"the {limit} strangest", f"the first {limit} by {self.sort}"
-            which = strangest if self.sort is None else first
-            console.print(more_rows(which, str(len(verdicts))), style="dim")
+        say_if_more(limit, len(verdicts), by=self.sort)
 
     def _show_groups(self, groups: GroupVerdicts) -> None:
         limit = self.limit
@@ -303,9 +300,7 @@ class _Shown:
         if limit and chosen:
             columns = map(list, zip(*chosen[:limit], strict=True))
             console.print(verdict_table(dict(zip(GroupVerdict._fields, columns, strict=True))))
-        if limit < len(chosen):
-            told = more_rows(f"the {limit} strangest", f"{len(chosen)} groups")
-            console.print(told, style="dim")
+        say_if_more(limit, len(chosen), "groups")
         console.print(atypical_line(groups.n_atypical, len(groups), "groups"))
 
 
