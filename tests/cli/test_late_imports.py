@@ -27,6 +27,73 @@ print(DataFrame({"a": [1, 2]}).a.sum(), type(sys.modules["pandas"]).__name__)
     assert python(code) == "0.5 module True\n3 module\n"
 
 
+GATE = """
+import sys, threading
+sys.path.insert(0, {folder!r})
+from typica.cli._late_imports import defer
+entered, asked, go = threading.Event(), threading.Event(), threading.Event()
+sys.modules["gate"] = sys.modules["__main__"]
+runs, found, fails = [], [], []
+defer("slow")
+import slow
+"""
+
+SLOW = """
+import sys, gate
+gate.runs.append(1)
+first = 1
+if gate.fails:
+    raise RuntimeError(gate.fails.pop())
+assert not hasattr(sys.modules[__name__], "absent")
+gate.entered.set()
+gate.go.wait()
+last = 2
+"""
+
+
+def test_a_second_thread_waits_for_the_whole_module(tmp_path: Path):
+    (tmp_path / "slow.py").write_text(SLOW)
+    code = (
+        GATE
+        + """
+def ask():
+    asked.set()
+    found.append(getattr(slow, "last", "missing"))
+one, other = threading.Thread(target=ask), threading.Thread(target=ask)
+one.start()
+entered.wait()
+asked.clear()
+other.start()
+asked.wait()
+other.join(0.2)  # in which it would find that there is nothing
+go.set()
+one.join()
+other.join()
+print(found, len(runs), type(slow).__name__)
+"""
+    )
+    assert python(code.replace("{folder!r}", repr(str(tmp_path)))) == "[2, 2] 1 module\n"
+
+
+def test_a_module_that_fails_is_tried_again(tmp_path: Path):
+    (tmp_path / "slow.py").write_text(SLOW)
+    code = (
+        GATE
+        + """
+go.set()
+fails.append("no memory")
+for name in ("last", "first"):
+    try:
+        print(getattr(slow, name))
+    except RuntimeError as error:
+        print(error)
+print(slow.last, len(runs))
+"""
+    )
+    expected = "no memory\n1\n2 2\n"
+    assert python(code.replace("{folder!r}", repr(str(tmp_path)))) == expected
+
+
 def test_scoring_loads_neither_of_them(tmp_path: Path):
     code = f"""
 import os, sys

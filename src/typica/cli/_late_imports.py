@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import threading
+from importlib.abc import Loader
 from types import ModuleType
 from typing import Any
 
 MODULES = (
     "numpy.f2py", "numpy.polynomial", "numpy.testing", "scipy.stats", "pandas",
 )  # fmt: skip
+
+
+_LOCK = threading.RLock()  # one thread executes them, others wait until they are whole
+_running: set[str] = set()
 
 
 class Deferred(ModuleType):
@@ -24,9 +30,27 @@ class Deferred(ModuleType):
         spec = self.__spec__
         if spec is None or spec.loader is None:
             raise AttributeError(name)
-        self.__class__ = ModuleType  # type: ignore[assignment]
-        spec.loader.exec_module(self)
+        with _LOCK:
+            if type(self) is Deferred:
+                if spec.name in _running:  # its own code asks
+                    raise AttributeError(f"module {spec.name!r} has no attribute {name!r}")
+                _execute(self, spec.name, spec.loader)
         return getattr(self, name)
+
+
+def _execute(module: ModuleType, name: str, loader: Loader) -> None:
+    """Execute a deferred module, which is as it was if that fails: the next to ask tries again."""
+    before = dict(vars(module))
+    _running.add(name)
+    try:
+        loader.exec_module(module)
+    except BaseException:
+        vars(module).clear()
+        vars(module).update(before)
+        raise
+    finally:
+        _running.discard(name)
+    module.__class__ = ModuleType
 
 
 def defer(*names: str) -> None:

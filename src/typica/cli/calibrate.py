@@ -104,7 +104,9 @@ def calibrate(
     summary = {"detector": final.kind, **final.calibration_.to_dict()}
     typica.save(estimator, target)
     promise = f"wrote {target}: rejects at most {summary['alpha']:g} of ID"
-    if confidence is not None:
+    if confidence is None:
+        promise += ", on average over calibration draws"
+    else:
         promise += f", with probability {confidence} over the calibration draw"
     present(summary, json_file, promise, _groups(summary))
 
