@@ -169,6 +169,14 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
+def is_same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+    """Tell whether two paths, by whatever names, lead to one file or folder that is there."""
+    try:
+        return Path(one).samefile(other)
+    except (OSError, ValueError):  # one of the two is not there, or is no path
+        return False
+
+
 def existing(path: str | os.PathLike[str], advice: str = "check the path") -> Path:
     """Return the path of a file that is there."""
     path = Path(path)

@@ -129,6 +129,8 @@ def test_the_evaluation_table_shows_percent(folder, capsys):
         and "95 % confidence intervals" in out
         and "FPR: share of OOD" in " ".join(out.split())
     )
+    intervals = out.partition("95 % confidence intervals")[2].splitlines()[1]
+    assert "FPR" in intervals and "AUROC" in intervals and "aupr_in" not in intervals
     assert max(map(len, out.splitlines())) <= 80
 
 
@@ -359,6 +361,12 @@ def test_bad_feature_files_get_one_line_and_exit_code_2(folder, capsys, file):
         (("evaluate", "ctm.safetensors", "test.npy", "--ood", "a=ood.npy", "--ood", "a=ood.npy"), "given twice"),
         (("evaluate", "ctm.safetensors", "test.npy", "--ood", "ood.npy", "--convention", "x"), "--convention x: unknown; choose one of first, interpolated, rank."),
         (("score", "ctm.safetensors", "photo.jpg", "test.npy", "photos.zip", "flat.npy"), "features (test.npy, flat.npy) and images (photo.jpg, photos.zip) cannot be read together; pass one kind"),
+        (("fit", "absent.npy", "-o", "x.safetensors", "--detector", "isolation_forest"), "--detector isolation_forest: holds objects that only pickle can store"),
+        (("fit", "train.npy", "-o", "x.safetensors", "--detector", "knn", "--param", "k=3", "--param", "k=4"), "--param k=4: k is given twice"),
+        (("fit", "train.npy", "-o", "x.safetensors", "--classes", "short.csv"), "--classes is for images, and train.npy holds none"),
+        (("fit", "absent", "-o", "x.safetensors"), "absent: there is no such file"),
+        (("explain", "ctm.safetensors", "test.npy", "--bank", "absent"), "absent: there is no such file"),
+        (("export", "ctm.safetensors", "-o", "x.onnx", "--transform", '{"resize": 32}'), "name the network, or leave out --transform."),
         (("info", "absent.safetensors"), "there is no such file"),
     ],
 )  # fmt: skip
@@ -784,7 +792,7 @@ def test_a_banks_head_tells_which_rows_are_correct(folder, data: Data, capsys):
 
 
 def test_usage_errors_and_help(capsys):
-    assert "Missing argument" in run(capsys, "fit", code=2)
+    assert "Missing argument 'DATA'" in run(capsys, "fit", "--features", "train.npy", code=2)
     assert "Example: typica fit train.npy" in " ".join(run(capsys, "fit", "--help").split())
     assert run(capsys, "--version") == f"typica {typica.__version__}\n"
     for command in ("fit", "score", "evaluate", "info", "demo", "detectors"):
@@ -822,6 +830,41 @@ def test_too_few_held_out_rows_are_said(folder, capsys):
     assert "warning: 10 calibration inputs are too few to reject anything" in said
     assert "-inf" in captured.out
     assert json.loads(run(capsys, "info", "x.safetensors", "--json", "-"))["threshold"] == "-inf"
+
+
+def said_by(capsys, *arguments: str) -> str:
+    """Return what a command that succeeds says on standard error, in one line."""
+    with pytest.raises(SystemExit) as stop:
+        main(list(arguments))
+    captured = capsys.readouterr()
+    assert stop.value.code == 0, captured.err
+    return " ".join(captured.err.split())
+
+
+def test_a_threshold_that_is_replaced_is_not_complained_about(folder, data: Data, capsys):
+    np.save("few.npy", np.load("train.npy")[:15])
+    rows = pa.array(data.train[:15].astype(np.float32).tolist(), pa.list_(pa.float32()))
+    pq.write_table(pa.table({"embedding": rows}), "few.parquet")
+    for command in (("fit", "few.npy"), ("fit", "few.parquet", "--features", "embedding")):
+        said = said_by(capsys, *command, "-o", "x.safetensors")
+        assert "warning: 15 training rows are too few for a threshold" in said
+        said = said_by(capsys, *command, "-o", "x.safetensors", "--calibrate", "held_out.npy")
+        assert "too few" not in said
+
+
+def test_held_out_rows_that_the_fit_has_seen_are_told(folder, capsys):
+    command = ("fit", "train.npy", "--labels", "labels.npy", "-o", "x.safetensors")
+    assert "optimistic" not in said_by(capsys, *command, "--calibrate", "held_out.npy")
+    said = said_by(capsys, *command, "--calibrate", "./train.npy")
+    assert "./train.npy: the fit has seen it, so that a threshold from it is optimistic" in said
+
+
+def test_compare_without_labels_says_what_it_compares(folder, capsys):
+    command = ("compare", "train.npy", "test.npy", "--ood", "ood.npy", "--detectors")
+    one_class = "no labels: all rows count as one class (pass --labels for one mean per class)"
+    assert one_class in said_by(capsys, *command, "ctm,knn")
+    assert one_class not in said_by(capsys, *command, "knn")
+    assert one_class not in said_by(capsys, *command, "ctm", "--labels", "labels.npy")
 
 
 def test_detectors_lists_them_all(capsys):

@@ -15,7 +15,7 @@ from typica.arrays import AnyArray
 from typica.bench._choice import Choice
 from typica.bench._choose import leave_classes_out
 from typica.bench._compare import Comparison, compare
-from typica.bench._fit_files import bank_of
+from typica.bench._fit_files import bank_of, say_if_one_class
 from typica.bench._method_names import detectors_for, named_detectors
 from typica.checks import Parameter, is_whole
 from typica.data import (
@@ -100,6 +100,7 @@ def compare_files(
     detectors = detectors_for(named_detectors(names), find_head(head, opened), wanted)
     train = opened.read()
     targets = train.labels if labels is None else read_labels(labels)
+    say_if_one_class(detectors.values(), targets)
     origin, width = opened.origin, train.features.shape[1]
     rows = read_rows(known, origin, width)
     sets = {name: read_rows(path, origin, width) for name, path in ood.items()}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from typica.arrays import AnyArray, Labels
-from typica.bench._fit_tables import Held, fit_tables
+from typica.bench._fit_tables import Held, fit_tables, threshold_to_come
 from typica.checks import FromFile
 from typica.data import (
     FeatureFile,
@@ -31,6 +31,7 @@ from typica.detectors import (
     takes_head,
 )
 from typica.errors import InputError, LogitsWarning, argument, border, given
+from typica.files import is_same_file
 from typica.nets import InputReader
 from typica.origin import Origin
 from typica.progress import note, work
@@ -75,25 +76,32 @@ def fit_files(
     takes them, for tables.
     """
     _check_levels(calibrate, {"alpha": alpha, "tpr": tpr})
+    _say_if_seen(features, calibrate)
     read = _read_params(name, params or {})
     if are_tables([features], **(columns or {}), engine=engine, address=address):
-        _check_no_network(network)
+        _check_no_network({**network, "classes": classes})
         made = _with_head(name, read, head)
         by = Held(calibrate, alpha, tpr) if calibrate else None
         on = On(engine, address)
         return Fitted(*fit_tables(features, made, columns or {}, labels, by, on=on))
     if holds_images(features):
         features = bank_of(features, classes=classes, **network)
+    elif classes is not None:
+        raise InputError(
+            f"{argument('classes')} is for images, and {features} holds none; leave it out."
+        )
     opened = open_features(features)
     made = _make(name, read, head, opened)
     reader = InputReader(opened.origin, reads_logits(made), whose=str(features), **network)
     if made.tags.reads == "layers":
-        n = _fit_layers(made, opened, labels)
+        with threshold_to_come(bool(calibrate)):
+            n = _fit_layers(made, opened, labels)
         reader.layers = reads_layers(made)  # which ones is known by now
         held_out = _held_out(reader, calibrate)
     else:
         held_out = _held_out(reader, calibrate)  # first: what is wrong with it is known early
-        n = _fit_rows(made, opened, labels)
+        with threshold_to_come(bool(calibrate)):
+            n = _fit_rows(made, opened, labels)
     _set_threshold(made, held_out, alpha, tpr)
     if reader.opened_origin is not None:
         made.origin_ = opened.origin or reader.opened_origin
@@ -121,6 +129,16 @@ def _check_levels(calibrate: Sequence[str | Path], levels: Mapping[str, Any]) ->
             )
 
 
+def _say_if_seen(features: str | Path, calibrate: Sequence[str | Path]) -> None:
+    """Say so where what is to be held out is what the detector is fitted on."""
+    for path in calibrate:
+        if is_same_file(features, path):
+            note(
+                f"{path}: the fit has seen it, so that a threshold from it is optimistic; pass "
+                f"{argument('calibrate', 'HELD_OUT')}, inputs that are held out"
+            )
+
+
 def _read_params(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters with what lies in files in place of their paths."""
     declared = detector_class(name).params
@@ -141,7 +159,7 @@ def _read_params(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_no_network(network: Mapping[str, Any]) -> None:
     """Refuse a network to fit files by, where these are tables of features and hold no images."""
-    for name in ("model", "weights"):
+    for name in ("model", "weights", "classes"):
         if network.get(name) is not None:
             raise InputError(f"{argument(name)} is for images, and these are tables; leave it out.")
 
@@ -171,7 +189,7 @@ def _fit_layers(detector: Detector, features: FeatureFile, labels: str | Path | 
     """Fit on the layers of a bank, and return how many rows it has."""
     rows = features.read()
     targets = rows.labels if labels is None else read_labels(labels)
-    _say_if_one_class(detector, targets)
+    say_if_one_class([detector], targets)
     with work("fitting", len(rows.features)):
         detector.fit(rows.features if features.bank is None else features.bank, targets)
     return len(rows.features)
@@ -185,7 +203,7 @@ def _fit_rows(detector: Detector, features: FeatureFile, labels: str | Path | No
     if logits:
         _say_what_are_logits(features)
         targets = _to_check_by(detector, features, targets)
-    _say_if_one_class(detector, targets)
+    say_if_one_class([detector], targets)
     with work("fitting", len(train.features)), warnings.catch_warnings():
         # What are logits was just said.
         warnings.simplefilter("ignore", LogitsWarning)
@@ -193,9 +211,10 @@ def _fit_rows(detector: Detector, features: FeatureFile, labels: str | Path | No
     return len(train.features)
 
 
-def _say_if_one_class(detector: Detector, targets: Labels | None) -> None:
-    tags = detector.tags
-    if targets is None and tags.uses_labels and not tags.needs_labels:
+def say_if_one_class(detectors: Iterable[Detector], targets: Labels | None) -> None:
+    """Say so where a detector makes one class of all rows for want of labels."""
+    tags = [detector.tags for detector in detectors]
+    if targets is None and any(tag.uses_labels and not tag.needs_labels for tag in tags):
         wanted = argument("labels")
         note(f"no labels: all rows count as one class (pass {wanted} for one mean per class)")
 

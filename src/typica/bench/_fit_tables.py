@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from typica import scale
 from typica.detectors import Detector, reads_layers
-from typica.errors import InputError, argument
+from typica.errors import CalibrationWarning, InputError, argument
 from typica.nets import InputReader
 from typica.progress import note
 from typica.written_numbers import Level
@@ -21,6 +22,15 @@ class Held(NamedTuple):
     inputs: Sequence[str | Path]
     alpha: Level | None = None
     tpr: Level | None = None
+
+
+@contextmanager
+def threshold_to_come(calibrated: bool) -> Iterator[None]:
+    """Let a fit that is to be calibrated say nothing of its provisional threshold."""
+    with warnings.catch_warnings():
+        if calibrated:
+            warnings.simplefilter("ignore", CalibrationWarning)
+        yield
 
 
 def fit_tables(
@@ -46,7 +56,8 @@ def fit_tables(
     with _opened(on) as engine:
         where: dict[str, Any] = {**named, "engine": engine}
         sample = columns.get("sample")
-        fitted = scale.fit_counted(detector, data, **where, labels=labels, sample=sample)
+        with threshold_to_come(held_out is not None):
+            fitted = scale.fit_counted(detector, data, **where, labels=labels, sample=sample)
         made = fitted.detector
         if held_out is None:
             wanted = argument("calibrate", "HELD_OUT")

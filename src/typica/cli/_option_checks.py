@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from typica.errors import InputError
+from typica.files import is_same_file
 
 if TYPE_CHECKING:
     from typica.detectors import Estimator
@@ -115,14 +116,7 @@ def check_not_input(target: Path, *inputs: str | Path | None) -> None:
 
 def is_input(target: Path, *inputs: str | Path | None) -> bool:
     """Tell whether a file is one of those that a command reads, by whatever name."""
-    return any(path is not None and _is_same_file(target, path) for path in inputs)
-
-
-def _is_same_file(target: Path, path: str | Path) -> bool:
-    try:
-        return target.samefile(path)
-    except (OSError, ValueError):  # one of the two is not there, or is no path
-        return False
+    return any(path is not None and is_same_file(target, path) for path in inputs)
 
 
 def check_out_folder(path: Path, option: str = "") -> None:

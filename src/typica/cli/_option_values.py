@@ -17,11 +17,13 @@ def read_params(detector: str, pairs: Sequence[str]) -> dict[str, Any]:
     """Return what `--param NAME=VALUE` say of a detector's parameters, by their declarations."""
     from typica.detectors import parse_params  # noqa: PLC0415 (NumPy, which most do not need)
 
-    texts = {}
+    texts: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
             raise InputError(f"--param {pair}: expected NAME=VALUE, e.g. --param k=50.")
+        if name in texts:
+            raise InputError(f"--param {pair}: {name} is given twice; leave one of them out.")
         texts[name] = value
     return parse_params(detector, texts)
 

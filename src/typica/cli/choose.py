@@ -13,7 +13,16 @@ from typica.bench import CANNOT_SEE, Choice, choose_files
 from typica.cli._app import new_app
 from typica.cli._old_options import OldBank, argument_of
 from typica.cli._option_values import read_transform
-from typica.cli._options import Classes, Detectors, Json, Split, Transform, Trust
+from typica.cli._options import (
+    Classes,
+    Detectors,
+    Json,
+    MovedModel,
+    MovedWeights,
+    Split,
+    Transform,
+    Trust,
+)
 from typica.cli._show import dim, failures, present, table
 from typica.data import read_classes
 from typica.metrics import METRICS
@@ -49,12 +58,8 @@ def choose(
         typer.Option(help="The bank's images: changed ones play the unknown as well."),
     ] = None,
     split: Split = None,
-    model: Annotated[
-        str | None, typer.Option(help="For --images: the model, if it has moved.")
-    ] = None,
-    weights: Annotated[
-        Path | None, typer.Option(help="For --images: the checkpoint, if it has moved.")
-    ] = None,
+    model: MovedModel = None,
+    weights: MovedWeights = None,
     transform: Transform = None,
     classes: Classes = None,
     trust: Trust = False,

@@ -102,4 +102,5 @@ def _intervals(evaluation: Evaluation) -> RenderableType:
         intervals = result.intervals or {}
         bounds = [map(percent, intervals[metric]) for metric in WITH_INTERVAL]
         rows.append([name, *map("-".join, bounds)])
-    return table("95 % confidence intervals", ["OOD set", *WITH_INTERVAL], rows)
+    headings = [METRICS[metric].heading for metric in WITH_INTERVAL]
+    return table("95 % confidence intervals", ["OOD set", *headings], rows)

@@ -18,6 +18,7 @@ from typica.cli._option_values import read_transform
 from typica.cli._options import Backend, Classes, Json, OnError, Split, Transform, Trust
 from typica.cli._show import counted, error_console, present
 from typica.data import open_images, read_classes
+from typica.errors import InputError
 from typica.nets import REDUCTIONS
 from typica.written_numbers import percent
 
@@ -118,6 +119,7 @@ def extract(
     if exif is not None:
         chosen = replace(chosen, exif=exif)
     settings = Settings(backend, batch, threads, device, autocast, on_error, workers)  # type: ignore[arg-type]
+    whole = not fresh and _is_whole(output)
     with _saying_that_it_goes_on():
         bank = run(
             found,
@@ -129,8 +131,20 @@ def extract(
             dtype=dtype,
             fresh=fresh,
         )
-    lines = [f"wrote {output}", *_told(bank), f"typica info {output} shows the rest"]
+    done = f"{output}: is whole already" if whole else f"wrote {output}"
+    lines = [done, *_told(bank), f"typica info {output} shows the rest"]
     present(describe_bank(bank), json_file, *lines)
+
+
+def _is_whole(output: Path) -> bool:
+    """Tell whether there is a bank already to which nothing is missing."""
+    if not Bank.is_bank(output):
+        return False
+    try:
+        Bank.open(output)
+    except InputError:  # what is wrong with it is said by whoever goes on with it
+        return False
+    return True
 
 
 def _told(bank: Bank) -> Iterator[str]:

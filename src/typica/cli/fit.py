@@ -37,6 +37,7 @@ from typica.cli._options import (
 from typica.cli._show import present, say_written
 from typica.data import read_classes
 from typica.decide import describe
+from typica.detectors import detector_class
 from typica.errors import InputError
 from typica.scale import fixed_part, is_pattern
 
@@ -52,9 +53,10 @@ def fit(
     features: Annotated[
         str,
         typer.Argument(
+            metavar="DATA",
             help="A bank, features (.npy, .npz, .safetensors, .parquet, .csv), or images in one "
             "folder per class, with --model. Tables of any size: Parquet or Arrow files, a folder "
-            "or a pattern ('embeddings/*.parquet') of them, or an address (s3://...)."
+            "or a pattern ('embeddings/*.parquet') of them, or an address (s3://...).",
         ),
     ],
     output: Annotated[
@@ -111,6 +113,7 @@ def fit(
     target = _beside(features) if output is None else output
     check_ending(target, ".safetensors", "a detector")
     check_not_input(target, features, labels, head, model, weights, *(calibrate or ()))
+    _check_can_be_stored(detector)
     fitted = fit_files(
         features,
         detector,
@@ -137,6 +140,15 @@ def fit(
         f"typica info {target} shows the rest",
     ]
     present(describe(made), json_file, *lines)
+
+
+def _check_can_be_stored(detector: str) -> None:
+    """Refuse a detector that no file can hold, before it is fitted."""
+    if not detector_class(detector).tags.saveable:
+        raise InputError(
+            f"--detector {detector}: holds objects that only pickle can store, and this command "
+            "writes a file; choose another, or fit it in Python."
+        )
 
 
 def _beside(features: str) -> Path:
