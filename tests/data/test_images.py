@@ -31,6 +31,7 @@ from typica.data import (
     in_order,
     open_images,
 )
+from typica.errors import in_shell
 
 # Folders and lists
 
@@ -120,9 +121,10 @@ def test_splits(tmp_path):
     assert list(open_images(tmp_path, split="val").names) == ["validation/b/3.png"]
     write(tmp_path / "flat", "train/1.png")
     assert open_images(tmp_path / "flat", split="train").labels is None
-    with pytest.raises(
-        typica.InputError, match=r"flat: no folder 'test' with images in it, but train; leave split"
-    ):
+    absent = "flat: no folder 'test' with images in it, but train; leave out "
+    with pytest.raises(typica.InputError, match=rf"{absent}split\.$"):
+        open_images(tmp_path / "flat", split="test")
+    with in_shell(), pytest.raises(typica.InputError, match=rf"{absent}--split\.$"):
         open_images(tmp_path / "flat", split="test")
     with pytest.raises(
         typica.InputError, match="split='dev' is unknown; choose one of train, test, val"

@@ -327,6 +327,13 @@ def test_a_file_cannot_make_code_run_or_pass_for_another_model(here: Path, photo
     )
 
 
+def test_a_bank_that_is_whole_is_not_said_to_be_written(here: Path, photos: Path, capsys):
+    command = ("extract", str(photos), "--model", MODEL, "-o", "a.bank", "--backend", "torch")
+    assert run(capsys, *command).startswith("wrote a.bank\n")
+    assert run(capsys, *command).startswith("a.bank: is whole already\n")
+    assert run(capsys, *command, "--fresh").startswith("wrote a.bank\n")
+
+
 def test_a_detector_of_logits_reads_logits_of_images(here: Path, photos: Path, capsys):
     run(
         capsys,

@@ -239,6 +239,15 @@ def test_labels_in_another_order_than_the_outputs_are_told(tmp_path: Path):
     assert not (tmp_path / "c.bank").exists()
 
 
+def test_a_network_of_more_classes_is_not_said_to_have_another_order(tmp_path: Path):
+    shades = np.repeat(255 * np.eye(3, dtype=np.uint8)[1:], 20, axis=0)[:, None, None, :]
+    pixels = np.ascontiguousarray(np.broadcast_to(shades, (40, 8, 8, 3)))
+    images, notes = open_images(pixels, labels=np.repeat(["one", "two"], 20)), Watcher()
+    with watched_by(notes):
+        extract(images, Coloured(), tmp_path / "a.bank", settings=PLAIN)
+    assert not any("disagree" in text for text in notes.notes)
+
+
 def test_an_untrained_network_is_not_said_to_have_another_order(tmp_path: Path):
     rng, notes = np.random.default_rng(0), Watcher()
     pixels = rng.integers(256, size=(40, 8, 8, 3), dtype=np.uint8)

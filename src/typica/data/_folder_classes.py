@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.errors import InputError, listed
+from typica.errors import InputError, argument, listed
 from typica.files import printable
 from typica.kinds import IMAGE_ENDINGS
 
@@ -69,7 +69,9 @@ def _rows_of_split(found: Found, split: str | None) -> list[int]:
     rows = [row for row, top in enumerate(tops) if top in SPLITS[split]]
     if not rows:
         there = ", ".join(sorted(set(filter(None, tops)))) or "no folders"
-        raise InputError(f"no folder '{split}' with images in it, but {there}; leave split out.")
+        raise InputError(
+            f"no folder '{split}' with images in it, but {there}; leave out {argument('split')}."
+        )
     return rows
 
 

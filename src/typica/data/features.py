@@ -227,7 +227,8 @@ def _check_readable(path: Path, kind: Kind = Kind.FEATURES, wanted: str = "featu
         known = ", ".join(ENDINGS)
         if kind_of(path) is not None:
             raise wrong_kind(path, wanted, f"pass one of {known}, or a bank")
-        raise InputError(f"{path}: the ending {path.suffix!r} is unknown; use one of {known}.")
+        if path.suffix or path.exists():
+            raise InputError(f"{path}: the ending {path.suffix!r} is unknown; use one of {known}.")
     if path.suffix.lower() == ".safetensors" and kind_of(path) in STORED - {kind}:
         raise wrong_kind(path, wanted, f"pass a file of {wanted}")
     existing(path)

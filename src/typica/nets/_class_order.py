@@ -42,6 +42,8 @@ def doubtful_order(bank: Bank) -> ClassOrder | None:
     if labels.min() < 0:
         return None
     found = best_order(labels, predicted, bank.logits.shape[1])
+    if None in found.names:  # more outputs than classes: another classifier's, not another order
+        return None
     shuffled = np.random.default_rng(0).permutation(predicted)
     luck = best_order(labels, shuffled, bank.logits.shape[1])
     gain = (found.best - found.top_1) - (luck.best - luck.top_1)
