@@ -24,6 +24,7 @@ from typica.calibration import (
 )
 from typica.decide import Monitor
 from typica.decide._online_ranks import OnlineRanks
+from typica.detectors import LayerEnsemble, Mahalanobis
 from typica.detectors.base import Detector
 from typica.fdr import benjamini_hochberg
 from typica.groups import judge_groups
@@ -227,6 +228,24 @@ def test_false_discovery_rate(method, n, m, strange):
     assert_rate(wrong, draws, fdr, 1, least=0)
     if strange and n >= 200:
         assert found > 0.5 * draws * strange
+
+
+@pytest.mark.parametrize("combine", ["simes", "mean"])
+def test_detectors_that_rank_scores_keep_their_guarantees(combine):
+    """Ranks must not come from the rows that calibrate: Simes' would name four times too many."""
+    rng = np.random.default_rng(0)
+    draws, members, alpha, fdr = 400, 12, 0.05, 0.1
+    layers = {str(i): rng.normal(size=(500, 1)) for i in range(members)}
+    detector = LayerEnsemble(Mahalanobis(), combine=combine).fit(layers)
+    rejected = wrong = 0
+    for _ in range(draws):
+        detector.calibrate(rng.normal(size=(399, members)))
+        rows = rng.normal(size=(20, members))  # 20 / fdr = 200, so that one least p-value is named
+        rejected += detector.p_values(rows[:1])[0] <= alpha
+        wrong += detector.discoveries(rows, fdr=fdr).any()
+    n = detector.calibration_.n
+    assert_rate(rejected, draws, guaranteed_rank(n, alpha) / (n + 1), 2)
+    assert_rate(wrong, draws, fdr, 2, least=0)
 
 
 def test_benjamini_hochberg_is_not_needlessly_cautious():

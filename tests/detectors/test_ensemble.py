@@ -125,6 +125,12 @@ def test_ranks_of_every_backend_and_their_gradient():
     )
 
 
+def halves(rows):
+    """The held-out rows that `calibrate` compares with, and those that calibrate."""
+    order = np.random.default_rng(0).permutation(len(rows))
+    return rows[order[: len(rows) // 2]], rows[order[len(rows) // 2 :]]
+
+
 def members(data: Data):
     return [
         CTM(),
@@ -138,7 +144,7 @@ def test_score_is_the_mean_rank_among_what_was_observed(data: Data, calibrated):
     ensemble = Ensemble(members(data)).fit(data.train, data.labels)
     if calibrated:
         ensemble.calibrate(data.held_out)
-    known = data.held_out if calibrated else data.train
+    known = halves(data.held_out)[0] if calibrated else data.train
     rows = np.concatenate([data.test[:20], data.ood[:20], 100 * data.ood[:3]])
     wanted = np.zeros(len(rows))
     for member in members(data):
@@ -151,7 +157,8 @@ def test_score_is_the_mean_rank_among_what_was_observed(data: Data, calibrated):
 def test_many_observations_are_thinned(data: Data):
     rng = np.random.default_rng(0)
     train = rng.normal(size=(4000, 3)) + 3
-    ensemble = Ensemble([CTM()]).fit(train).calibrate(train)
+    ensemble = Ensemble([CTM()]).fit(train)
+    ensemble.observe(ensemble.member_scores(train))
     assert [len(observed) for observed in ensemble.observed_] == [2048]
     scores = CTM().fit(train).score_samples(train)
     assert ensemble.observed_[0][[0, -1]].tolist() == [scores.min(), scores.max()]
@@ -160,7 +167,8 @@ def test_many_observations_are_thinned(data: Data):
 
 
 def test_one_member_decides_as_it_does_alone(data: Data):
-    alone = Mahalanobis().fit(data.train, data.labels).calibrate(data.held_out, tpr=0.9)
+    _, calibrating = halves(data.held_out)
+    alone = Mahalanobis().fit(data.train, data.labels).calibrate(calibrating, tpr=0.9)
     ensemble = (
         Ensemble([Mahalanobis()]).fit(data.train, data.labels).calibrate(data.held_out, tpr=0.9)
     )
@@ -206,6 +214,35 @@ def test_the_promise_of_the_threshold():
     ]
     error = np.std(kept) / np.sqrt(len(kept))
     assert abs(np.mean(kept) - 0.9) < 1 / 99 + 3 * error
+
+
+@pytest.mark.parametrize(
+    ("n", "message"),
+    [
+        (30, "15 calibration inputs, the other half being .* too few .*; pass at least 38"),
+        (1, "1 calibration inputs, .* pass at least 38"),
+    ],
+)
+def test_too_few_rows_for_two_halves_are_said_to_be(data: Data, n, message):
+    ensemble = Ensemble().fit(data.train, data.labels)
+    with pytest.warns(typica.CalibrationWarning, match=message):
+        ensemble.calibrate(data.held_out[:n])
+    assert ensemble.calibration_.n == -(-n // 2)
+
+
+def test_predicted_classes_go_with_the_rows_that_calibrate(data: Data):
+    classes = np.where(np.arange(len(data.held_out)) % 2, "odd", "even")
+    ensemble = Ensemble([Mahalanobis()]).fit(data.train, data.labels)
+    ensemble.calibrate(data.held_out, by_class=True, predicted=classes)
+    _, calibrating = halves(data.held_out)
+    _, of_these = halves(classes)
+    for name in ("odd", "even"):
+        rows = calibrating[of_these == name]
+        scores = np.sort(ensemble.score_samples(rows))
+        rank = int(0.05 * (len(rows) + 1))
+        assert ensemble.offsets_[name] == scores[rank - 1]
+    with pytest.raises(typica.InputError, match=r"predicted has shape \(3,\) for"):
+        ensemble.calibrate(data.held_out, by_class=True, predicted=classes[:3])
 
 
 def test_a_refused_calibration_changes_nothing(data: Data):
@@ -380,7 +417,7 @@ def test_p_values_of_members_are_combined(data: Data, how):
     columns = []
     for member in (CTM(), Mahalanobis()):
         member.fit(data.train, data.labels)
-        known = member.score_samples(data.held_out)
+        known = member.score_samples(halves(data.held_out)[0])
         columns.append([p_value(known, float(score)) for score in member.score_samples(rows)])
     wanted = [COMBINED[how](pair) for pair in zip(*columns, strict=True)]
     np.testing.assert_allclose(ensemble.score_samples(rows), wanted, rtol=1e-9, atol=1e-9)
@@ -392,14 +429,15 @@ def test_combined_p_values_are_those_of_the_members(data: Data, how):
     ensemble = Ensemble(members, combine=how).fit(data.train, data.labels)
     ensemble.calibrate(data.held_out)
     table = {}
-    for name, rows in (("known", data.held_out), ("test", data.held_out[::3])):
-        fitted = [m.fit(data.train, data.labels).calibrate(data.held_out) for m in members]
+    known, _ = halves(data.held_out)
+    for name, rows in (("known", known), ("test", known[::3])):
+        fitted = [m.fit(data.train, data.labels).calibrate(known) for m in members]
         table[name] = np.stack([member.p_values(rows) for member in fitted], axis=1)
     if how == "stouffer":  # whose deviate of a p-value of 1 is infinite
-        limit = 1 - 0.5 / (len(data.held_out) + 1)
+        limit = 1 - 0.5 / (len(known) + 1)
         table = {name: np.minimum(P, limit) for name, P in table.items()}
     wanted = typica.combine_p_values(table["test"], how, table["known"])
-    got = ensemble.combined_p_values(data.held_out[::3])
+    got = ensemble.combined_p_values(known[::3])
     np.testing.assert_allclose(got, wanted, rtol=0.02, atol=1e-3)
     assert "; together " in ensemble.explain(data.ood[:1])[0].note
 
@@ -461,7 +499,7 @@ def test_scores_made_elsewhere_are_combined_alike(data: Data):
     S = ensemble.member_scores(data.test)
     np.testing.assert_array_equal(ensemble.combine_scores(S), ensemble.score_samples(data.test))
     other = Ensemble(combine="fisher").fit(data.train, data.labels)
-    other.observe(other.member_scores(data.held_out))
+    other.observe(other.member_scores(halves(data.held_out)[0]))
     np.testing.assert_array_equal(other.score_samples(data.test), ensemble.score_samples(data.test))
 
 

@@ -99,10 +99,12 @@ def test_banks_with_layers(layered, tmp_path):
     ensemble = LayerEnsemble(CTM(), layers=["middle", "penultimate"]).fit(train)
     verdicts = ensemble.calibrate(test).judge(test)
     assert ensemble.layers_ == ["middle", "penultimate"] and ensemble.origin_ == train.origin
+    assert ensemble.calibration_.n == 100
     assert len(verdicts) == 200 and set(verdicts.nearest) == {"cat", "dog"}
     assert np.mean(verdicts.typical) >= 0.95
+    as_stored = {name: rows.astype(np.float32) for name, rows in layered.test.items()}
     np.testing.assert_allclose(
-        ensemble.score_samples(layered.test), verdicts.score, rtol=1e-4, atol=1e-4
+        ensemble.score_samples(as_stored), verdicts.score, rtol=1e-6, atol=1e-6
     )
     known = ensemble.explain({k: v[:1] for k, v in layered.noisy.items()}, bank=train)
     assert len(known[0].examples) == 3 and "middle" in known[0].note

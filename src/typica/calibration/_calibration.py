@@ -83,6 +83,7 @@ class Calibration:
         self.scored_by = scored_by
         self.samples: dict[str, ScoreSample] = {}
         self.sources: dict[str, SeenRows] = {}  # which rows were seen of each
+        self.is_of_half = False  # of the rows, because the other half made the scores comparable
         self._thresholds: dict[str, float] | None = None
 
     @border
@@ -344,6 +345,9 @@ class Calibration:
         group = min(helpless, key=lambda name: self.samples[name].kept)
         need = calibration_size(levels.alpha, levels.confidence)
         found = f"{self.samples[group].kept} calibration inputs"
+        if self.is_of_half:
+            need *= 2
+            found += ", the other half being for the ranks of the members,"
         remedy = f"pass at least {need}, or a larger alpha."
         if self.by_class:
             found += f" of group {group!r}"

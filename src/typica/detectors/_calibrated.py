@@ -6,6 +6,9 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from typica import store
 from typica.arrays import Array
 from typica.calibration import (
@@ -26,6 +29,8 @@ from typica.moments import Moments
 from typica.store import State
 from typica.written_numbers import Level
 
+Places = NDArray[np.int64]  # which rows
+
 _DECISIONS = ("calibration_", "training_offset_", "_training_sample")  # no score depends on them
 
 
@@ -44,6 +49,17 @@ class Calibrated(Provisional):
     """
 
     calibration_: Calibration
+
+    # What a method supplies
+
+    def _before_calibration(self, Z: Array) -> Places | None:
+        """Let a method look at held-out rows; return which of them calibrate, None for all.
+
+        Scores that depend on a row cannot be compared with that row's own: it must not calibrate.
+        """
+        return None
+
+    # What users call
 
     @border
     def calibrate(
@@ -85,9 +101,13 @@ class Calibrated(Provisional):
             groups = self._rare_classes(Z.shape[0])
         made = Calibration(levels, by_class=by_class, groups=groups)
         with _unchanged_on_error(self):
-            self._before_calibration(Z)
+            chosen = self._before_calibration(Z)
             scored = self._scored(Z, by_class, predicted)
-            made.add(check_scores(scored.scores), scored.classes, source)
+            scores, classes = check_scores(scored.scores), scored.classes
+            if chosen is not None:
+                made.is_of_half = True
+                scores, classes = scores[chosen], None if classes is None else classes[chosen]
+            made.add(scores, classes, source)
             made.thresholds()  # says what is wrong with them
             made.scored_by = self.fingerprint()
         return self._decide_by(made)

@@ -64,8 +64,8 @@ class Provisional(Scorer):
         self._take_late_threshold()
         return super().__getstate__()
 
-    def _before_calibration(self, Z: Array) -> None:
-        """Let a method look at the rows that a threshold comes from, before they are scored."""
+    def _before_threshold(self, Z: Array) -> None:
+        """Let a method look at the training rows that the threshold comes from."""
 
     def _scores_at_least(self, Z: AnyArray, labels: Labels) -> AnyArray | None:
         """Return what training rows of known classes score at least, where that costs little."""
@@ -74,7 +74,7 @@ class Provisional(Scorer):
     def _set_provisional_threshold(self, Z: Array, y: Any = None) -> None:
         """Keep a sample of many rows: who calibrates next needs no threshold of theirs."""
         sample = training_sample(Z, y if self.tags.uses_labels else None)
-        self._before_calibration(sample.rows)
+        self._before_threshold(sample.rows)
         if sample.rows.shape[0] < Z.shape[0]:
             self.__dict__.pop("training_offset_", None)
             self._training_sample = sample

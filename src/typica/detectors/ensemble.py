@@ -22,9 +22,10 @@ Fisher's and Stouffer's, and twice the mean asks for all of them. `combined_p_va
 combination as a p-value: see `typica.combine` for when it is valid.
 
 No out-of-distribution data is used. `fit` takes the ranks among a sample of the training rows,
-which a member may remember too well; `calibrate` takes them, and then the threshold, from held-out
-rows. As the ranks have seen those rows, the share of new inputs that is kept may fall short of
-`tpr` by a fraction of 1 / (held-out rows).
+which a member may remember too well; `calibrate` takes them from one half of the held-out rows,
+drawn with a fixed seed, and the threshold from the other half. No row is then ranked among scores
+that its own is one of, and the guarantees hold as for any other detector, with half as many rows.
+`partial_calibrate` leaves the ranks as they are, and takes all of its rows for the threshold.
 
 In the manner of Kriegel, Kröger, Schubert, Zimek: Interpreting and Unifying Outlier Scores, SDM
 2011, with ranks in place of densities. Higher = more typical. Cost: that of the members.

@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 from typica.arrays import AnyArray, Array, like, map_rows, namespace, to_numpy
 from typica.checks import choice
 from typica.combine import COMBINATIONS, Null, of_deviates, of_logs, p_of, raw_sums
+from typica.detectors._calibrated import Places
 from typica.detectors._ranks import Deviates, LogP, Ranks, observed
 from typica.detectors.base import Detector
 from typica.errors import InputError, border
 
 Floats = NDArray[np.float64]
 COMBINE = choice("mean", *COMBINATIONS, "linear")
+HALVES = 0  # the seed by which held-out rows are halved
 _PENALTIES = np.logspace(-4, 4, 10).tolist()
 
 
@@ -62,9 +64,9 @@ class Combination(Detector):
     def combined_p_values(self, X: Any) -> Floats:
         """Return the members' p-values of each row, made one as `combine` says.
 
-        They need no calibration of the combination, but its members' p-values, by the rows that
-        `calibrate` was given. After `calibrate`, `p_values` is exact whatever the members'
-        dependence, as these are for "twice_mean" alone.
+        They need no calibration of the combination, but its members' p-values, by one half of the
+        rows that `calibrate` was given. After `calibrate`, `p_values`, by the other half, is valid
+        whatever the members' dependence, as these are for "twice_mean" alone.
         """
         if self.combine not in COMBINATIONS:
             raise InputError(
@@ -92,8 +94,9 @@ class Combination(Detector):
     def observe(self, S: Any) -> Self:
         """Compare with these members' scores S (n, members) of in-distribution inputs.
 
-        `fit` and `calibrate` do so by themselves; this is for scores that were made elsewhere. The
-        threshold is void then.
+        `fit` and `calibrate` do so by themselves, the latter with one half of its rows; this is for
+        scores that were made elsewhere. The threshold is void then; rows of which it is to come
+        must not be among these.
         """
         self._check_fitted()
         table = to_numpy(S)
@@ -140,9 +143,26 @@ class Combination(Detector):
         kind: type[LogP] | type[Deviates] = Deviates if self.combine == "stouffer" else LogP
         self._tails = [kind.of(scores) for scores in known]
 
-    def _before_calibration(self, Z: Array) -> None:
-        """Compare with the held-out rows, for which the threshold is then set."""
-        self._observe(to_numpy(map_rows(self._member_scores, Z, self._score_width())))
+    def _before_threshold(self, Z: Array) -> None:
+        """Compare with the training rows, for which the provisional threshold is then set."""
+        self._observe(self._table_of(Z))
+
+    def _before_calibration(self, Z: Array) -> Places:
+        """Compare with one half of the held-out rows, and let the other half calibrate.
+
+        A single row calibrates: it is compared with what was observed before.
+        """
+        n = int(Z.shape[0])
+        # Drawn, because every second row would be of one class where two classes take turns.
+        order = np.random.default_rng(HALVES).permutation(n)
+        compared, calibrating = order[: n // 2], order[n // 2 :]
+        if len(compared):
+            self._observe(self._table_of(Z)[compared])
+        return np.sort(calibrating)
+
+    def _table_of(self, Z: Array) -> AnyArray:
+        """Return the members' scores (n, members) of checked rows."""
+        return to_numpy(map_rows(self._member_scores, Z, self._score_width()))
 
     def _score(self, Z: Array) -> Array:
         return self._combined(self._member_scores(Z))
