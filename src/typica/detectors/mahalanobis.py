@@ -99,19 +99,23 @@ class Mahalanobis(LearnsClassMeans, ScatterDetector):
         return ledoit_wolf(S, n, self.fourth_)
 
     def _derive(self) -> None:
+        self._center, self._factor = self._whitening()
+        self._means = (self.moments_.means - self._center) @ self._factor
+
+    def _whitening(self) -> tuple[Floats, Floats]:
+        """Return the centre (m,) about which rows are whitened, and the factor (m, r) of P."""
         moments = self.moments_
         scatter = moments.scatter_within()
         varies = bool(scatter.any())
         shrinkage = self._shrinkage(scatter / moments.n) if varies else 0.0
-        self._factor = shrunk_factor(scatter, moments.n, shrinkage)
-        if not self._factor.shape[1]:
+        factor = shrunk_factor(scatter, moments.n, shrinkage)
+        if not factor.shape[1]:
             found = f"n_samples={moments.n} in {len(moments.classes)} class(es)"
             raise InputError(
                 f"{found} do not vary within a class, so there is no covariance; "
                 "pass rows that differ, several per class."
             )
-        self._center = anchor(moments.mean)
-        self._means = (moments.means - self._center) @ self._factor
+        return anchor(moments.mean), factor
 
     def _whitened(self, Z: Array) -> Array:
         return (Z - like(self._center, Z)) @ like(self._factor, Z)

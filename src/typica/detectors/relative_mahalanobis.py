@@ -66,16 +66,16 @@ class RelativeMahalanobis(Mahalanobis):
             raise InputError(
                 "1 class is no nearer than all of them; pass labels of two classes or more."
             )
-        super()._derive()
+        center, factor = self._whitening()
         mean = moments.mean
-        V = (moments.means - mean) @ self._factor
+        V = (moments.means - mean) @ factor
         _, roots, axes = np.linalg.svd(
             np.sqrt(moments.counts / moments.n)[:, None] * V, full_matrices=False
         )
         axes = axes[: len(V) - 1].T  # the last root is 0: the weighted means sum to 0
-        self._factor = self._factor @ axes
-        self._means = V @ axes
-        self._shift = (mean - self._center) @ self._factor
+        # Each is set once: another thread may score by what an earlier one has derived.
+        self._center, self._factor, self._means = center, factor @ axes, V @ axes
+        self._shift = (mean - center) @ self._factor
         self._shrink = 1 / (1 + roots[: axes.shape[1]] ** 2)
 
     def _whitened(self, Z: Array) -> Array:
