@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from helpers.data import Data, fitted, make_data
 from hypothesis import given
 from hypothesis import strategies as st
@@ -964,3 +965,27 @@ def test_a_search_says_where_its_detector_is(data: Data):
     ):
         typica.calibrate(search, data.held_out)
     typica.calibrate(search.best_estimator_, data.held_out)
+
+
+@pytest.mark.parametrize("xp", [np, torch], ids=["numpy", "torch"])
+def test_a_score_of_minus_infinity_is_at_a_threshold_that_rejects_nothing(xp):
+    """-inf less -inf is not NaN there: the row is accepted."""
+
+    class Lowest(First):
+        def _score(self, Z):
+            return Z[:, 0] - 1 / Z[:, 1]
+
+    with pytest.warns(CalibrationWarning):
+        detector = Lowest().calibrate(rows([1.0, 2.0], 1.0))
+    new = xp.asarray(np.array([[0.0, 0.0], [5.0, 1.0]]))
+    with np.errstate(divide="ignore"):
+        assert detector.decision_function(new).tolist() == [0.0, INF]
+        assert detector.predict(new).tolist() == [1, 1]
+
+
+def test_what_is_no_calibration_and_rows_to_compare_with_are_refused(data: Data):
+    detector = CTM().fit(data.train, data.labels)
+    with pytest.raises(InputError, match=r"CTM.set_calibration: got int; pass a Calibration\."):
+        detector.set_calibration(3)
+    with pytest.raises(InputError, match=r"CTM.explain: bank: row 0 of the features holds NaN"):
+        detector.explain(data.test[:1], bank=np.full((1, 12), np.nan))

@@ -25,6 +25,47 @@ from typica.detectors.margin import Margin
 from typica.detectors.max_logit import MaxLogit
 from typica.detectors.openmax import OpenMax, fit_weibull
 
+OVERFLOWING = [
+    "msp",
+    "energy",
+    "max_logit",
+    "entropy",
+    "gen",
+    "doctor",
+    "margin",
+    "kl_matching",
+    "nac",
+]
+
+
+@pytest.mark.parametrize("name", OVERFLOWING)
+def test_logits_that_overflow_have_no_score(name, data: Data):
+    head = Head(100 * data.head.weight)
+    detector = typica.make_detector(name).set_params(head=head).fit(data.train)
+    far = np.full((3, 12), 3e37, dtype=np.float32)
+    with pytest.raises(
+        typica.InputError, match=r"(row|score) 0 .* float32; pass float64, or rescale"
+    ):
+        detector.score_samples(far)
+    assert not np.isnan(detector.score_samples(far.astype(np.float64))).any()
+
+
+def test_a_calibration_on_bare_logits_tells_how_many_there_are(tmp_path):
+    rng = np.random.default_rng(0)
+    detector = MSP().calibrate(rng.normal(size=(200, 3)))
+    detector.save(tmp_path / "msp.safetensors")
+    for known in (detector, typica.load(tmp_path / "msp.safetensors")):
+        assert known.n_features == 3 and known.fingerprint() == MSP().fingerprint()
+        with pytest.raises(typica.InputError, match=r"MSP.judge: X has 5 features, .* expecting 3"):
+            known.judge(rng.normal(size=(4, 5)))
+        assert known.calibrate(rng.normal(size=(200, 5))).n_features == 5  # a calibration of others
+        with pytest.raises(typica.InputError, match="row 0 of the features holds NaN"):
+            known.calibrate(np.full((9, 7), np.nan))
+        assert known.n_features == 5
+    by_parts = MSP().partial_calibrate(rng.normal(size=(99, 3)))
+    with pytest.raises(typica.InputError, match=r"MSP.partial_calibrate: X has 4 features"):
+        by_parts.partial_calibrate(rng.normal(size=(99, 4)))
+
 
 def weights(row, temperature=1):
     """exp((l - max l) / T) and its sum, in Decimals."""

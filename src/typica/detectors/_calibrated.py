@@ -31,7 +31,8 @@ from typica.written_numbers import Level
 
 Places = NDArray[np.int64]  # which rows
 
-_DECISIONS = ("calibration_", "training_offset_", "_training_sample")  # no score depends on them
+# No score depends on them.
+_DECISIONS = ("calibration_", "width_", "training_offset_", "_training_sample")
 
 
 class Scored(NamedTuple):
@@ -45,10 +46,12 @@ class Scored(NamedTuple):
 class Calibrated(Provisional):
     """A scorer that keeps the scores of held-out in-distribution rows, and has thresholds by them.
 
-    calibration_: those scores, once `calibrate` was called.
+    calibration_: those scores, once `calibrate` was called. width_: how many numbers a row had
+    then, where nothing else says how many it must have, as of bare logits.
     """
 
     calibration_: Calibration
+    width_: int
 
     # What a method supplies
 
@@ -96,11 +99,12 @@ class Calibrated(Provisional):
         source : the name of the data, e.g. its file within the data set, for merges.
         """
         levels = Levels.of(alpha, tpr, confidence)
-        Z = self._ready(X)
-        if by_class and groups is None:
-            groups = self._rare_classes(Z.shape[0])
-        made = Calibration(levels, by_class=by_class, groups=groups)
         with _unchanged_on_error(self):
+            self.__dict__.pop("width_", None)  # a new calibration may be on other rows
+            Z = self._ready(X)
+            if by_class and groups is None:
+                groups = self._rare_classes(Z.shape[0])
+            made = Calibration(levels, by_class=by_class, groups=groups)
             chosen = self._before_calibration(Z)
             scored = self._scored(Z, by_class, predicted)
             scores, classes = check_scores(scored.scores), scored.classes
@@ -110,7 +114,7 @@ class Calibrated(Provisional):
             made.add(scores, classes, source)
             made.thresholds()  # says what is wrong with them
             made.scored_by = self.fingerprint()
-        return self._decide_by(made)
+        return self._decide_by(made, Z)
 
     @border
     def begin_calibration(
@@ -160,6 +164,8 @@ class Calibrated(Provisional):
 
         fingerprint: of the Pipeline that ends in this detector, where it does.
         """
+        if not isinstance(calibration, Calibration):
+            raise InputError(f"got {type(calibration).__name__}; pass a Calibration.")
         if not calibration.n:
             raise InputError("there are no held-out rows; pass some.")
         scored_by = self.fingerprint() if fingerprint is None else fingerprint
@@ -198,18 +204,27 @@ class Calibrated(Provisional):
             raise InputError("the first batch decided alpha, by_class and groups; leave them out.")
         scored = self._scored(Z, made.by_class, predicted)
         made.add(check_scores(scored.scores), scored.classes, source)
-        return self._decide_by(made)
+        return self._decide_by(made, Z)
 
     def current_calibration(self) -> Calibration | None:
         """Return `calibration_`, where there is one that was made with today's parameters."""
         self._drop_stale_decisions()
         return getattr(self, "calibration_", None)
 
-    def _decide_by(self, calibration: Calibration) -> Self:
+    def _decide_by(self, calibration: Calibration, Z: Array | None = None) -> Self:
+        """Take a calibration; Z: rows like those that it is on, where they are at hand."""
         self.calibration_ = calibration
+        if Z is not None and self.n_features is None:
+            self.width_ = int(Z.shape[1])
         self.__dict__.pop("_training_sample", None)  # whose threshold nobody needs any more
         self._decided_with = self._parameters()
         return self
+
+    @property
+    def n_features(self) -> int | None:
+        """The number of features that a row must have, or None if anything goes."""
+        known = super().n_features
+        return getattr(self, "width_", None) if known is None else known
 
     @property
     def threshold_(self) -> float:

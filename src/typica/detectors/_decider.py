@@ -31,7 +31,12 @@ class Decider(Calibrated):
     def decision_function(self, X: Any, *, predicted: Any = None) -> Array:
         """Return score - threshold: negative where the row is rejected."""
         scores, offsets = self._scores_and_offsets(X, predicted)
-        return scores - offsets
+        xp = namespace(scores)
+        with np.errstate(invalid="ignore"):
+            above = scores - offsets
+        # A score of -inf is accepted where nothing is rejected, and not NaN above it.
+        at = (scores == offsets) & (scores == -xp.inf)
+        return xp.where(at, xp.zeros_like(above), above)
 
     @border
     def predict(self, X: Any, *, predicted: Any = None) -> Array:
@@ -129,7 +134,7 @@ class Decider(Calibrated):
         What is merely not fitted, or needs predicted classes, is well.
         """
         for name, kind in _KINDS.items():
-            if not isinstance(vars(self).get(name, kind), kind | type):
+            if name in vars(self) and not isinstance(vars(self)[name], kind):
                 raise TypeError(f"{name} is a {type(vars(self)[name]).__name__}")
         if hasattr(self, "calibration_"):
             self.calibration_.try_parts()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -87,7 +88,12 @@ class Scorer(Estimator):
     # How it is done
 
     def _scores(self, Z: Array) -> Array:
-        scores = map_rows(self._score, Z, self._score_width(), nan_passes=self._nan_passes)
+        return self._map_scores(self._score, Z)
+
+    def _map_scores(self, kernel: Callable[[Array], Array], Z: Array) -> Array:
+        """Return the scores that `kernel` makes of blocks of rows, checked."""
+        with np.errstate(invalid="ignore"):  # NaN is refused below
+            scores = map_rows(kernel, Z, self._score_width(), nan_passes=self._nan_passes)
         _check_bounded(scores)
         return scores
 
@@ -101,8 +107,7 @@ class Scorer(Estimator):
                 parts.append(matches)
             return scores
 
-        scores = map_rows(both, Z, self._score_width(), nan_passes=self._nan_passes)
-        _check_bounded(scores)
+        scores = self._map_scores(both, Z)
         if not parts:
             return scores, None
         if is_traced(Z):
@@ -118,16 +123,17 @@ class Scorer(Estimator):
 
 
 def _check_bounded(scores: Array) -> None:
-    """Refuse a score of +inf, which would be typical whatever the threshold: the row overflows."""
+    """Refuse scores of rows that overflow: NaN, and +inf, typical whatever the threshold."""
     if is_traced(scores):
         return
     xp = namespace(scores)
-    endless = scores == xp.inf
+    endless = ~(scores < xp.inf)  # NaN compares false
     if bool(xp.any(endless)):
         row = int(xp.argmax(xp.astype(endless, xp.int8)))
-        raise InputError(
-            f"the score of row {row} exceeds {scores.dtype}; pass float64, or rescale the features."
-        )
+        remedy = "pass float64, or rescale the features."
+        if bool(xp.isnan(scores[row])):
+            raise InputError(f"score {row} is NaN: the row overflows {scores.dtype}; {remedy}")
+        raise InputError(f"the score of row {row} exceeds {scores.dtype}; {remedy}")
 
 
 def _no_classes() -> InputError:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
 
-from typica.arrays import AnyArray, Array, as_features, as_floating, to_numpy
+from typica.arrays import AnyArray, Array, as_features, as_floating, check_finite, to_numpy
 from typica.cosines import cosines
 from typica.detectors._banks import FeatureBank, bank_labels, bank_rows, is_bank
 from typica.detectors._decider import Decider
@@ -202,6 +202,7 @@ class Detector(OutlierMixin, Decider):
         with about(argument("bank")):
             rows = self._ready(bank) if is_bank(bank) else bank
             known = as_floating(to_numpy(as_features(rows, Z.shape[1])))
+            check_finite(known)
         directed = np.flatnonzero(known.any(axis=1))  # a zero row is near nothing
         similar = cosines(Z, unit_rows(known[directed].astype(np.float64)).astype(Z.dtype))
         nearest = np.argsort(-similar, axis=1, kind="stable")[:, :EXAMPLES]

@@ -69,9 +69,9 @@ def places(S: Array, bins: int) -> Array:
     xp = namespace(S)
     numbers = xp.floor(S * bins)
     last = xp.full_like(numbers, bins - 1.0)
-    numbers = xp.where(numbers > last, last, numbers)  # a state of 1 is in the last bin
-    first = like(bins * np.arange(int(S.shape[1]), dtype=np.float64), S)
-    return xp.astype(numbers + first, xp.int64)
+    numbers = xp.where(numbers < last, numbers, last)  # a state of 1 is in the last bin, NaN too
+    whole = xp.astype(numbers, xp.int64)  # first, because float32 does not hold all places
+    return whole + like(bins * np.arange(int(S.shape[1])), whole)
 
 
 @storable("nac")
@@ -98,6 +98,7 @@ class NAC(HeadedDetector):
         reference="Liu et al. 2024, ICLR",
     )
     params = {"head": HEAD, "alpha": positive(), "bins": count(2), "enough": count()}
+    learnt_by = ("head", "alpha", "bins")
     counts_: NDArray[np.int64]
     _covered: NDArray[np.float64]
 
@@ -115,7 +116,8 @@ class NAC(HeadedDetector):
         for block in row_blocks(len(Z), max(m, self._score_width()), itemsize=8):
             rows = as_floating(Z[block])
             check_finite(rows, block.start)
-            total += np.bincount(self._places(rows).ravel(), minlength=m * self.bins)
+            found = places(states(rows, self._head, self.alpha), self.bins)
+            total += np.bincount(found.ravel(), minlength=m * self.bins)
         self._add(total.reshape(m, self.bins))
 
     def _absorb(self, other: Self) -> None:
@@ -128,15 +130,15 @@ class NAC(HeadedDetector):
         # Whole numbers, whose sum is exact in any order: equal rows tie in every backend.
         self._covered = np.minimum(self.counts_, self.enough).ravel().astype(np.float64)
 
-    def _places(self, Z: Array) -> Array:
-        """Return where in the flat table the count of each feature's state is, (n, m)."""
-        return places(states(Z, self._head, self.alpha), self.bins)
-
     def _score(self, Z: Array) -> Array:
         xp = namespace(Z)
-        flat = xp.take(like(self._covered, Z), xp.reshape(self._places(Z), (-1,)), axis=0)
+        S = states(Z, self._head, self.alpha)
+        flat = xp.reshape(places(S, self.bins), (-1,))
         m = self._head.n_features
-        return xp.sum(xp.reshape(flat, (-1, m)), axis=1) / float(m * self.enough)
+        covered = xp.reshape(xp.take(like(self._covered, Z), flat, axis=0), (-1, m))
+        scores = xp.sum(covered, axis=1) / float(m * self.enough)
+        # Logits that overflow leave no state to look up, and no score.
+        return xp.where(xp.isnan(xp.sum(S, axis=1)), xp.full_like(scores, xp.nan), scores)
 
     def _score_width(self) -> int:
         return max(self._head.n_features, super()._score_width())
