@@ -523,6 +523,8 @@ def test_bad_dim_is_refused(data: Data, cls):
         typica.InputError, match=r"fit: dim=12 leaves nothing outside of 12 features; pass dim<12\."
     ):
         cls(data.head, 12).fit(data.train)
+    with pytest.raises(typica.InputError, match=r"dim=1 leaves nothing outside of 1 feature\(s\)"):
+        cls(Head(np.ones((2, 1))), 1).fit(data.train[:, :1])
     assert cls(data.head, np.int64(11)).fit(data.train)._score_width() >= 1
 
 
@@ -532,6 +534,15 @@ def test_bad_share_is_refused(data: Data, share):
         typica.InputError, match=r"PCAReconstruction.fit: share=.* pass a number between 0 and 1"
     ):
         PCAReconstruction(share).fit(data.train)
+
+
+def test_dim_is_compared_with_the_features_of_this_fit(data: Data):
+    with pytest.raises(typica.InputError, match=r"Residual.fit: dim=9 leaves nothing outside of 6"):
+        Residual(dim=9).fit(data.train[:, :6])
+    detector = Residual(dim=3).fit(data.train[:, :6]).set_params(dim=9)
+    with pytest.raises(typica.InputError, match=r"Residual.score_samples: dim=9 leaves nothing"):
+        detector.score_samples(data.test[:, :6])
+    assert detector.fit(data.train).score_samples(data.test).shape == (120,)
 
 
 def test_fits_that_cannot_score_say_why(data: Data):
@@ -555,6 +566,8 @@ def test_fits_that_cannot_score_say_why(data: Data):
         typica.InputError, match=r"ViM.fit: the features vary in 4 directions only.*outside 4; pass"
     ):
         ViM(data.head, dim=4).fit(data.train[:4])
+    with pytest.raises(typica.InputError, match=r"vary in 1 directions only.*pass more rows that"):
+        ViM(data.head, dim=1).fit(np.outer(np.arange(1.0, 9.0), data.train[0]))
     with pytest.raises(
         typica.InputError, match=r"ViM.fit: the largest logits .* average -.*check that the head"
     ):

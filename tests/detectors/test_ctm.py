@@ -153,6 +153,11 @@ def test_correct_only_says_what_it_lacks(data: Data):
         CTM(data.head, correct_only=True).fit(data.train)
     with pytest.raises(typica.InputError, match=r"CTM.fit: 3 labels for 240 rows"):
         CTM(data.head, correct_only=True).fit(data.train, [1, 2, 3])
+    for bad in (np.nan, np.inf):
+        rows = data.train.copy()
+        rows[1] = bad
+        with pytest.raises(typica.InputError, match=r"CTM.partial_fit: row 1 of .* holds NaN or"):
+            CTM(data.head, correct_only=True).partial_fit(rows, data.labels)
     with pytest.raises(
         typica.InputError, match=r"class 0 of the head has no correctly classified samples"
     ):

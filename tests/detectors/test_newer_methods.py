@@ -160,9 +160,20 @@ def test_neco_is_the_share_in_the_subspace(data: Data, head, rows, dim, standard
     assert headed.classify(rows).tolist() == head.predict(rows).tolist()
 
 
+def test_nac_counts_in_more_bins_than_float32_can_number():
+    rng = np.random.default_rng(0)
+    head, rows = Head(rng.normal(size=(3, 200))), np.abs(rng.normal(size=(300, 200)))
+    detector = NAC(head, bins=100_000, enough=1).fit(rows.astype(np.float32))
+    np.testing.assert_array_equal(detector.score_samples(rows.astype(np.float32)), np.ones(300))
+
+
 def test_neco_at_the_edges(data: Data):
     with pytest.raises(typica.InputError, match=r"dim=12 leaves nothing outside of 12 features"):
         NECO(dim=12).fit(data.train)
+    with pytest.raises(typica.InputError, match=r"dim=12 leaves nothing outside of 12 features"):
+        NECO(dim=2).fit(data.train).set_params(dim=12).score_samples(data.test)
+    with pytest.raises(typica.InputError, match=r"NECO.fit: 1 feature\(s\) leave nothing outside"):
+        NECO().fit(data.train[:, :1])
     with pytest.raises(typica.InputError, match=r"NECO.fit: the features do not vary over 4"):
         NECO().fit(np.ones((4, 3)))
     constant = data.train.copy()

@@ -279,6 +279,19 @@ def test_rows_that_overflow_score_minus_infinity(data: Data):
     assert detector.score_samples(far)[0] == -np.inf
 
 
+def test_a_witness_that_says_nothing_of_a_fold_is_not_counted_there():
+    """A class of one row is gone with its fold: the first angle of that fold's rows is none."""
+    rng = np.random.default_rng(0)
+    train, labels = rng.normal(size=(200, 6)) + 5, np.zeros(200, int)
+    labels[0] = 1
+    detector = Quorum().fit(train, labels)
+    said = detector._cross_fitted()[0]
+    heard = said[~np.isnan(said)]
+    assert 150 < len(heard) < 170 and (heard != 0).all()
+    median, low = np.quantile(heard, [0.5, 0.05])
+    np.testing.assert_allclose([detector._medians[0], detector._tails[0]], [median, median - low])
+
+
 def test_what_cannot_be_fitted_gets_a_sentence(data: Data):
     few = r"Quorum.fit: n_samples=.* do not vary within a class, .*; pass rows that differ"
     with pytest.raises(typica.InputError, match=few):
@@ -287,12 +300,18 @@ def test_what_cannot_be_fitted_gets_a_sentence(data: Data):
         Quorum().fit(data.train[:4], [0, 1, 2, 3])  # N = C
     with pytest.raises(typica.InputError, match=few):
         Quorum().fit(data.train[:5], [0, 1, 2, 3, 0])  # N = C once a fold is taken out
+    folds = (
+        r"n_samples=6 in 3 class\(es\) .* once a fold of them is left out; .* 3 or more of a class"
+    )
+    with pytest.raises(typica.InputError, match=folds):
+        Quorum().fit(data.train[:6], [0, 1, 2] * 2)
+    assert Quorum().partial_fit(data.train[:7], [0, 1, 2] * 2 + [0]).score_samples(data.test).any()
     with pytest.raises(typica.InputError, match=r"Quorum.fit: the mean of class 0 is zero"):
         Quorum().fit([[1.0, 1.0], [-1.0, -1.0]] * 20)
     with pytest.raises(typica.InputError, match=r"Quorum.fit: label 9 is not a class of the head"):
         Quorum(data.head).fit(data.train, np.where(data.labels == 2, 9, data.labels))
-    with pytest.raises(typica.InputError, match=r"keep=0 is not an integer of at least 1"):
-        Quorum(keep=0).fit(data.train, data.labels)
+    with pytest.raises(typica.InputError, match=r"keep=1 is not an integer of at least 2"):
+        Quorum(keep=1).fit(data.train, data.labels)  # one row has no tail
     stream = Quorum().partial_fit(data.train[:4], [0, 1, 2, 3])
     with pytest.raises(typica.InputError, match=r"Quorum.score_samples: n_samples=4 in 4 class"):
         stream.score_samples(data.test)

@@ -54,6 +54,7 @@ class CARef(MomentsDetector):
         reference="Ling et al. 2025, CVPR",
     )
     params = {"head": HEAD}
+    learnt_by = ("head",)
     _means: NDArray[np.float64]
 
     def __init__(self, head: Head | None = None) -> None:
@@ -66,8 +67,9 @@ class CARef(MomentsDetector):
         super()._learn(Z, predicted)
 
     def _derive(self) -> None:
-        self._means = np.zeros((len(self._head.classes), self.moments_.n_features))
-        self._means[self.moments_.classes] = self.moments_.means
+        means = np.zeros((len(self._head.classes), self.moments_.n_features))
+        means[self.moments_.classes] = self.moments_.means
+        self._means = means  # whole, for other threads
 
     def _score(self, Z: Array) -> Array:
         xp = namespace(Z)

@@ -18,6 +18,8 @@ build and 120 MB beside the means; "ivf" finds that of all rows and of 98.5 % of
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from typica.arrays import AnyArray, Labels, Rows, as_floating
@@ -27,6 +29,7 @@ from typica.detectors._bases import (
     CosineDetector,
     LearnsClassMeans,
     check_classes,
+    correctly_classified,
     mean_directions,
 )
 from typica.detectors._index import INDEXES, DirectionIndex
@@ -88,6 +91,10 @@ class CTM(LearnsClassMeans, CosineDetector):
                 f"correct_only needs a head to tell what is correct; pass {head_to_pass()}."
             )
 
+    def _learning_parameters(self) -> dict[str, Any]:
+        head = self.head if self.correct_only else None  # else it says only what classes there are
+        return {"correct_only": self.correct_only, "head": head}
+
     def _wants_head(self) -> bool:
         return self.correct_only or super()._wants_head()
 
@@ -99,9 +106,7 @@ class CTM(LearnsClassMeans, CosineDetector):
     def _correct(self, Z: Rows, labels: Labels | None) -> tuple[Rows, Labels]:
         if labels is None or self.head is None:
             raise InputError("correct_only needs labels to tell what is correct; pass y.")
-        if len(labels) != len(Z):
-            raise InputError(f"{len(labels)} labels for {len(Z)} rows; pass one label per row.")
-        correct = self.head.predict(as_floating(Z)) == labels
+        correct = correctly_classified(Z, labels, self.head)
         return Z[correct], labels[correct]
 
     def _scores_at_least(self, Z: AnyArray, labels: Labels) -> AnyArray | None:

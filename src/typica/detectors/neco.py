@@ -20,7 +20,7 @@ import numpy as np
 
 from typica.arrays import Array, Labels, Rows, like, namespace
 from typica.checks import count, optional, truth
-from typica.detectors._bases import ScatterDetector
+from typica.detectors._bases import ScatterDetector, check_dim
 from typica.errors import InputError
 from typica.head import HEAD, Head
 from typica.linalg import Floats, principal_axes, safe_root
@@ -66,15 +66,14 @@ class NECO(ScatterDetector):
         self.standardise = standardise
 
     def _learn(self, Z: Rows, labels: Labels | None) -> None:
-        m = Z.shape[1]
-        if self.dim is not None and self.dim >= m:
-            raise InputError(
-                f"dim={self.dim} leaves nothing outside of {m} features; pass dim<{m}."
-            )
+        if Z.shape[1] == 1:
+            raise InputError("1 feature(s) leave nothing outside of a subspace; pass more.")
+        check_dim(self.dim, Z.shape[1])
         super()._learn(Z, labels)
 
     def _derive(self) -> None:
         moments = self.moments_
+        check_dim(self.dim, moments.n_features)
         self._mean = moments.mean
         scatter = moments.scatter_about(self._mean)
         sigma = np.sqrt(np.diag(scatter) / moments.n)
@@ -95,7 +94,7 @@ class NECO(ScatterDetector):
         shares = np.cumsum(variances) / variances.sum()
         count = int(np.searchsorted(shares, SHARE)) + 1
         # One is left out, or every row would lie in the subspace.
-        return min(count, max(1, len(self._mean) - 1))
+        return min(count, len(self._mean) - 1)
 
     def _typicality(self, Z: Array) -> Array:
         xp = namespace(Z)

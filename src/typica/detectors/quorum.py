@@ -40,9 +40,11 @@ from typica.detectors._bases import (
 from typica.detectors._kept_rows import KeptRows, quantile_of_kept
 from typica.detectors._quorum_witnesses import Geometry, Witnesses, witnesses, witnesses_and_cosines
 from typica.detectors.base import Tags
+from typica.errors import InputError
 from typica.explanation import Term
 from typica.head import HEAD, Head
 from typica.linalg import Floats
+from typica.moments import Moments
 from typica.store import storable
 
 FOLDS = 5
@@ -52,7 +54,7 @@ ARRAYS = 4  # of one row per input that scoring makes: blocks are cut so that al
 
 
 class Terms(NamedTuple):
-    """The same in units of their tails, the two angles as one."""
+    """What the witnesses say, in units of their tails, the two angles as one."""
 
     angle: Array
     energy: Array
@@ -102,7 +104,8 @@ class Quorum(LearnsClassMeans, ScatterDetector):
         memory="O(m² + m C), and keep rows until it is exported",
         reference="Typica",
     )
-    params = {"head": HEAD, "keep": count()}
+    params = {"head": HEAD, "keep": count(2)}
+    learnt_by = ("keep",)
 
     kept_: KeptRows
     _geometry: Geometry
@@ -130,26 +133,48 @@ class Quorum(LearnsClassMeans, ScatterDetector):
     def _derive(self) -> None:
         mean_directions(self.moments_)  # says so where a mean has no direction
         self._geometry = Geometry.of(self.moments_, self.head)
-        self._medians, self._tails = [], []
+        medians, tails = [], []
         for values in self._cross_fitted():
-            median = quantile_of_kept(values, self.kept_.counts, 0.5)
-            tail = median - quantile_of_kept(values, self.kept_.counts, TAIL)
-            self._medians.append(median)
-            self._tails.append(max(tail, LEAST_TAIL))
+            median, low = self._quantiles(values)
+            medians.append(median)
+            tails.append(max(median - low, LEAST_TAIL))
+        self._medians, self._tails = medians, tails  # whole, for other threads
+
+    def _quantiles(self, values: Floats) -> tuple[float, float]:
+        """Return the median and the TAIL quantile of what one witness says of the rows kept."""
+        heard = ~np.isnan(values)
+        if not heard.any():
+            return 0.0, 0.0
+        said, counts = values[heard], self.kept_.counts[heard]
+        return quantile_of_kept(said, counts, 0.5), quantile_of_kept(said, counts, TAIL)
 
     def _cross_fitted(self) -> Floats:
-        """Return what the witnesses (4, k) say of the rows kept, without having seen their fold."""
-        said = np.zeros((len(Witnesses._fields), len(self.kept_.rows)))
+        """Return what the witnesses (4, k) say of the rows kept, without having seen their fold.
+
+        NaN where one says nothing, because all other folds are of one class.
+        """
+        said = np.full((len(Witnesses._fields), len(self.kept_.rows)), np.nan)
         folds = self.kept_.folds(FOLDS)
         for fold in np.unique(folds):
             chosen = folds == fold
             unseen = self.kept_.part(chosen)
             rest = self.moments_.minus(unseen.moments())
-            geometry = Geometry.of(rest, self.head).like(unseen.rows)
+            geometry = self._geometry_of_rest(rest).like(unseen.rows)
             for witness, values in enumerate(witnesses(unseen.rows, geometry, self.head)):
                 if values is not None:
                     said[witness, chosen] = values
         return said
+
+    def _geometry_of_rest(self, rest: Moments) -> Geometry:
+        """Return the geometry of the rows outside of a fold."""
+        try:
+            return Geometry.of(rest, self.head)
+        except InputError:
+            n, n_classes = self.moments_.n, len(self.moments_.classes)
+            raise InputError(
+                f"n_samples={n} in {n_classes} class(es) do not vary within a class, once a fold "
+                "of them is left out; pass rows that differ, 3 or more of a class."
+            ) from None
 
     def _in_tails(self, said: Witnesses) -> Terms:
         """Return the terms of the score, in units of the tails."""

@@ -13,9 +13,7 @@ R.
 
 from __future__ import annotations
 
-from typica.detectors._bases import PrincipalDetector, principal_dim
-from typica.head import zero_logits
-from typica.linalg import Residuals, principal_axes
+from typica.detectors._bases import PrincipalDetector
 from typica.store import storable
 from typica.tags import Tags
 
@@ -46,9 +44,3 @@ class Residual(PrincipalDetector):
         memory="O(m²)",
         reference="Wang et al. 2022, CVPR",
     )
-
-    def _derive(self) -> None:
-        m, n = self.moments_.n_features, self.moments_.n
-        origin = zero_logits(self.head, m)
-        variances, vectors = principal_axes(self.moments_.scatter_about(origin), n)
-        self._residuals = Residuals.outside(origin, variances, vectors, principal_dim(self.dim, m))

@@ -14,13 +14,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array, Labels, Rows, like, map_rows, namespace
+from typica.arrays import Array, Labels, Rows, like, namespace
 from typica.checks import choice
-from typica.cosines import NO_DIRECTION
-from typica.detectors._bases import MomentsDetector, check_classes, mean_directions
-from typica.errors import InputError
+from typica.cosines import paired_cosines
+from typica.detectors._bases import (
+    MomentsDetector,
+    check_classes,
+    correctly_classified,
+    mean_directions,
+)
 from typica.head import HEAD, Head, check_known
-from typica.linalg import units
 from typica.store import storable
 from typica.tags import Tags
 
@@ -50,6 +53,7 @@ class SHE(MomentsDetector):
         "head": HEAD,
         "metric": choice("inner", "cosine", advice='pass "inner" or "cosine"'),
     }
+    learnt_by = ("head",)
     _patterns: NDArray[np.float64]
 
     def __init__(self, head: Head | None = None, metric: str = "inner") -> None:
@@ -58,15 +62,8 @@ class SHE(MomentsDetector):
 
     def _learn(self, Z: Rows, labels: Labels | None) -> None:
         labels = np.asarray(labels)
-        if labels.shape != (len(Z),):
-            raise InputError(
-                f"labels of shape {labels.shape} for {len(Z)} rows; pass one label per row."
-            )
         check_known(labels, self._head)
-        predicted = map_rows(
-            lambda rows: np.argmax(self._head.logits(rows), axis=1), Z, self._score_width()
-        )
-        correct = self._head.classes[predicted] == labels
+        correct = correctly_classified(Z, labels, self._head)
         super()._learn(Z[correct], labels[correct])
 
     def _derive(self) -> None:
@@ -87,6 +84,4 @@ class SHE(MomentsDetector):
         patterns = xp.take(like(self._patterns, Z), predicted, axis=0)
         if self.metric == "inner":
             return xp.vecdot(Z, patterns)
-        U, zero = units(Z)
-        cosines = xp.vecdot(U, patterns)
-        return xp.where(zero, xp.full_like(cosines, NO_DIRECTION), cosines)
+        return paired_cosines(Z, patterns)

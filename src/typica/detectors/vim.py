@@ -22,11 +22,10 @@ from typica.detectors._bases import (
     Totals,
     TwoPasses,
     overflow_as_minus_infinity,
-    principal_dim,
 )
 from typica.errors import InputError
-from typica.head import head_to_pass, zero_logits
-from typica.linalg import Residuals, logsumexp, principal_axes, row_max
+from typica.head import head_to_pass
+from typica.linalg import logsumexp, row_max
 from typica.store import storable
 from typica.tags import Tags
 
@@ -60,6 +59,8 @@ class ViM(PrincipalDetector, TwoPasses):
         reference="Wang et al. 2022, CVPR",
     )
 
+    learnt_by = ("head", "dim")
+
     alpha_: float
 
     def _learn(self, Z: Rows, labels: Labels | None) -> None:
@@ -91,17 +92,14 @@ class ViM(PrincipalDetector, TwoPasses):
             )
         self.alpha_ = logits / lengths / self._residuals.scale
 
-    def _derive(self) -> None:
-        m, n = self.moments_.n_features, self.moments_.n
-        origin, dim = zero_logits(self.head, m), principal_dim(self.dim, m)
-        variances, vectors = principal_axes(self.moments_.scatter_about(origin), n)
-        if len(variances) <= dim:
-            rank = len(variances)
-            raise InputError(
-                f"the features vary in {rank} directions only, which leaves no residual outside "
-                f"{dim}; pass more rows, or dim<{rank}."
-            )
-        self._residuals = Residuals.outside(origin, variances, vectors, dim)
+    def _check_rank(self, rank: int, dim: int) -> None:
+        if rank > dim:
+            return
+        other = f", or dim<{rank}" if rank > 1 else " that differ"
+        raise InputError(
+            f"the features vary in {rank} directions only, which leaves no residual outside "
+            f"{dim}; pass more rows{other}."
+        )
 
     def _logits(self, Z: Array) -> Array:
         if self.head is None:

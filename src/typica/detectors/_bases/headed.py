@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array, Labels, like
+from typica.arrays import Array, Labels, Rows, like, map_rows
 from typica.detectors.base import Detector
 from typica.errors import InputError
 from typica.estimator import LearnsMoments
@@ -22,6 +22,17 @@ def check_classes(moments: Moments, head: Head, what: str = "samples") -> NDArra
             "add some, or leave the class out of the head."
         )
     return np.searchsorted(moments.classes, head.classes)
+
+
+def correctly_classified(Z: Rows, labels: Labels, head: Head) -> NDArray[np.bool_]:
+    """Tell which training rows Z (n, m), which are checked, a detector's head takes for what is so.
+
+    labels (n,): what they are.
+    """
+    if labels.shape != (len(Z),):
+        raise InputError(f"{len(labels)} labels for {len(Z)} rows; pass one label per row.")
+    predicted = map_rows(lambda rows: np.argmax(head.logits(rows), axis=1), Z, len(head.classes))
+    return np.asarray(head.classes[predicted] == labels)
 
 
 class HeadedDetector(Detector):

@@ -10,13 +10,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from typica.arrays import Array, namespace
+from typica.arrays import Array, Labels, Rows, namespace
 from typica.checks import Parameter, is_whole, optional
 from typica.detectors.base import Detector
 from typica.errors import InputError
 from typica.estimator import LearnsMoments
-from typica.head import HEAD, Head
-from typica.linalg import Residuals
+from typica.head import HEAD, Head, zero_logits
+from typica.linalg import Residuals, principal_axes
 
 
 def principal_dim(dim: int | None, m: int) -> int:
@@ -39,6 +39,15 @@ DIM = optional(
         "{name}={value!r} is not a positive whole number; pass {name}>=1, or None.",
     )
 )
+
+
+def check_dim(dim: int | None, m: int) -> None:
+    """Raise if a subspace of this dimension leaves nothing outside of a detector's m features."""
+    if dim is None or dim < m:
+        return
+    if m == 1:
+        raise InputError(f"dim={dim} leaves nothing outside of 1 feature(s); pass more features.")
+    raise InputError(f"dim={dim} leaves nothing outside of {m} features; pass dim<{m}.")
 
 
 def overflow_as_minus_infinity(score: Callable[[Array], Array], Z: Array) -> Array:
@@ -90,10 +99,17 @@ class PrincipalDetector(ResidualDetector):
         self.head = head
         self.dim = dim
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        m = self.n_features
-        if self.dim is not None and m is not None and self.dim >= m:
-            raise InputError(
-                f"dim={self.dim} leaves nothing outside of {m} features; pass dim<{m}."
-            )
+    def _learn(self, Z: Rows, labels: Labels | None) -> None:
+        check_dim(self.dim, Z.shape[1])
+        super()._learn(Z, labels)
+
+    def _derive(self) -> None:
+        m, n = self.moments_.n_features, self.moments_.n
+        check_dim(self.dim, m)
+        origin, dim = zero_logits(self.head, m), principal_dim(self.dim, m)
+        variances, vectors = principal_axes(self.moments_.scatter_about(origin), n)
+        self._check_rank(len(variances), dim)
+        self._residuals = Residuals.outside(origin, variances, vectors, dim)
+
+    def _check_rank(self, rank: int, dim: int) -> None:
+        """Raise if training rows that vary in `rank` directions are too alike for the subspace."""
