@@ -47,6 +47,8 @@ class Estimator(BaseEstimator):
     tags: ClassVar[Tags]
     # What each parameter may be; what is derived is derived anew when one of them changes.
     params: ClassVar[Mapping[str, Parameter]] = {}
+    # Those that learning itself goes by: what was learnt goes with no other values of them.
+    learnt_by: ClassVar[tuple[str, ...]] = ()
     kind: ClassVar[str]
     n_features_in_: int
     feature_names_in_: AnyArray  # of data frames alone
@@ -89,12 +91,12 @@ class Estimator(BaseEstimator):
         A detector's threshold is void then: call `calibrate` when the stream ends.
         """
         self._check_parameters()
+        self._check_learnt_by()
         first = not self._has_learnt()
         Z = self._check(X, reset=first)
         with self._blank_on_error(first):
-            self._drop_derived()
             self._learn(to_numpy(Z), self._check_labels(y))
-        self._learnt_more()
+        self._end_learning()
         return self
 
     @available_if(_mergeable)
@@ -102,17 +104,16 @@ class Estimator(BaseEstimator):
     def merge(self, other: Self) -> Self:
         """Take in what `other`, fitted on other data, has learnt; equal to a fit on all of it.
 
-        Changes this one and returns it; `other` stays as it is. A detector's threshold is void
-        then.
+        Of detectors that keep a sample of their rows, to a fit on a sample of each part. Changes
+        this one and returns it; `other` stays as it is. A detector's threshold is void then.
         """
         self._check_mergeable(other)
         blank = not self._has_learnt()
-        self._drop_derived()
         self._absorb(other)
         self.n_features_in_ = other.n_features_in_
         if blank and hasattr(other, "feature_names_in_"):
             self.feature_names_in_ = other.feature_names_in_
-        self._learnt_more()
+        self._end_learning()
         return self
 
     def _check_mergeable(self, other: Self) -> None:
@@ -123,6 +124,7 @@ class Estimator(BaseEstimator):
             raise InputError(f"itself, whose rows would count twice; pass {another}.")
         if _held(self.get_params(deep=False)) != _held(other.get_params(deep=False)):
             raise InputError("the two were made with different parameters; fit both alike.")
+        self._check_learnt_by()
         other._check_fitted()
         if not self._has_learnt():
             return
@@ -210,7 +212,25 @@ class Estimator(BaseEstimator):
         with self._blank_on_error():
             self._learn(to_numpy(Z), self._check_labels(y))
             self._prepare()
+        self._learnt_with = self._learning_parameters()
         return Z
+
+    def _end_learning(self) -> None:
+        """Drop what one more batch, once it is learnt, has made invalid."""
+        self._drop_derived()
+        self._learnt_more()
+        self._learnt_with = self._learning_parameters()
+
+    def _learning_parameters(self) -> dict[str, Any]:
+        """Return the values that learning goes by, so that `==` compares them."""
+        return {name: _held(getattr(self, name)) for name in self.learnt_by}
+
+    def _check_learnt_by(self) -> None:
+        """Raise if a parameter that learning goes by has changed since."""
+        today = self._learning_parameters()
+        for name, value in getattr(self, "_learnt_with", today).items():
+            if value != today[name]:
+                raise InputError(f"{name} was set after the fit; call fit again.")
 
     @contextlib.contextmanager
     def _blank_on_error(self, needed: bool = True) -> Iterator[None]:
@@ -228,7 +248,10 @@ class Estimator(BaseEstimator):
         Z = as_features(X, expected, type(self).__name__)
         if hasattr(X, "columns") or hasattr(self, "feature_names_in_"):
             named = X if hasattr(X, "columns") else Z
-            validate_data(self, named, reset=reset, skip_check_array=True)
+            try:
+                validate_data(self, named, reset=reset, skip_check_array=True)
+            except ValueError as error:  # scikit-learn's, about names of columns
+                raise InputError(str(error)) from None
         elif reset:
             self.n_features_in_ = int(Z.shape[1])
         return Z
@@ -262,6 +285,7 @@ class Estimator(BaseEstimator):
         self._check_parameters()
         if self.tags.needs_fit and not self._has_learnt():
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first.")
+        self._check_learnt_by()
 
     def __sklearn_is_fitted__(self) -> bool:
         return not self.tags.needs_fit or self._has_learnt()
@@ -278,6 +302,7 @@ class Estimator(BaseEstimator):
     def _forget(self, keep: tuple[str, ...] = ("n_features_in_", "feature_names_in_")) -> None:
         """Drop what an earlier fit has left, but not what this one's check has just set."""
         self._drop_derived()
+        self.__dict__.pop("_learnt_with", None)
         for name in [key for key in store.state_to_store(self) if key not in keep]:
             delattr(self, name)
 
@@ -288,6 +313,7 @@ class Estimator(BaseEstimator):
                 f"this {type(self).__name__} holds objects that only pickle can store; "
                 "fit it again where it is needed."
             )
+        self._check_learnt_by()  # a file does not tell
         return {"params": self.get_params(deep=False), "fitted": store.state_to_store(self)}
 
     @classmethod
@@ -296,6 +322,7 @@ class Estimator(BaseEstimator):
         estimator = cls(**state["params"])
         cls._check_numbers(state["fitted"])
         store.restore_state(estimator, state["fitted"])
+        estimator._learnt_with = estimator._learning_parameters()
         return estimator
 
     @classmethod
@@ -329,6 +356,8 @@ def _held(value: Any) -> Any:
     """Return what an estimator remembers of a parameter, or a dict of them, to compare by `==`."""
     if isinstance(value, dict):
         return {name: _held(part) for name, part in value.items()}
+    if isinstance(value, list | tuple) and any(hasattr(part, "__array__") for part in value):
+        return [_held(part) for part in value]
     return HeldArray(value) if hasattr(value, "__array__") else value
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pandas as pd
 import pytest
 from helpers.data import Data
 from sklearn.base import clone
@@ -19,13 +21,28 @@ from typica import (
     DICE,
     KNN,
     LOF,
+    NAC,
     PCA,
+    SHE,
+    CADRef,
+    CARef,
+    Ensemble,
     Head,
     InfluenceKernel,
     InputError,
+    IsolationForest,
+    KLMatching,
+    LayerEnsemble,
     Mahalanobis,
+    MDSpp,
     NNGuide,
+    OpenMax,
+    Quorum,
+    RelativeMahalanobis,
     Residual,
+    RMDSpp,
+    ViM,
+    WeiPer,
 )
 
 METHODS = [
@@ -51,7 +68,7 @@ def used(method, data: Data):
 
 def private(method) -> set[str]:
     """Private attributes; the forest is learnt but cannot be stored, the width is the input's."""
-    others = {"_forest", "_width", "_decided_with"}
+    others = {"_forest", "_width", "_decided_with", "_learnt_with"}
     return {name for name in vars(method) if name.startswith("_")} - others
 
 
@@ -99,6 +116,91 @@ def test_a_parameter_that_changes_what_is_derived_counts_at_once(first, other, d
     assert changed.shape != before.shape or not np.array_equal(changed, before)
 
 
+@pytest.mark.parametrize(
+    ("first", "other"),
+    [
+        (NAC("head"), {"bins": 10}),
+        (NAC("head"), {"alpha": 1.0}),
+        (MDSpp(exponent=0.0), {"exponent": 1.0}),
+        (RMDSpp(), {"exponent": 0.5}),
+        (ViM("head", dim=2), {"dim": 4}),
+        (OpenMax("head"), {"distance": "euclidean"}),
+        (CARef("head"), {"head": "reversed"}),
+        (CADRef("head"), {"head": "reversed"}),
+        (SHE("head"), {"head": "reversed"}),
+        (KLMatching("head"), {"head": "reversed"}),
+        (CTM("head"), {"correct_only": True}),
+        (CTM("head", correct_only=True), {"head": "reversed"}),
+        (WeiPer("head", repeats=3, bins=20), {"bins": 10}),
+        (KNN(k=3, subsample=0.5), {"subsample": None}),
+        (KNN(k=3), {"index": "ivfpq"}),
+        (Mahalanobis(), {"shrinkage": "ledoit_wolf"}),
+        (IsolationForest(), {"trees": 3}),
+        (Ensemble(), {"members": [KNN()]}),
+        (LayerEnsemble(), {"detector": "ctm"}),
+    ],
+    ids=str,
+)
+def test_a_parameter_that_the_fit_went_by_cannot_change_after_it(first, other, data: Data):
+    if other.get("index") == "ivfpq":
+        pytest.importorskip("faiss")
+    heads = {"head": data.head, "reversed": Head(data.head.weight[::-1] + 1, data.head.bias)}
+
+    def with_heads(params):
+        return {k: heads.get(v, v) if k == "head" else v for k, v in params.items()}
+
+    method = clone(first).set_params(**with_heads(first.get_params(deep=False)))
+    method.fit(data.train, data.labels)
+    given = {name: method.get_params(deep=False)[name] for name in other}
+    scores = method.score_samples(data.test)
+    for known in (method, pickle.loads(pickle.dumps(method))):
+        known.set_params(**with_heads(other))
+        for use in (known.score_samples, known.calibrate):
+            with pytest.raises(
+                InputError, match=f"{next(iter(other))}.* was set after the fit; call"
+            ):
+                use(data.test)
+        known.set_params(**given)
+        np.testing.assert_array_equal(known.score_samples(data.test), scores)
+
+
+def test_what_other_parameters_learnt_is_neither_stored_nor_mixed(data: Data, tmp_path):
+    detector = NAC(data.head).partial_fit(data.train)
+    detector.set_params(bins=10)
+    for use in (
+        lambda: detector.partial_fit(data.train),
+        lambda: detector.merge(NAC(data.head, bins=10).fit(data.train)),
+        lambda: detector.save(tmp_path / "nac.safetensors"),
+    ):
+        with pytest.raises(InputError, match="bins was set after the fit; call fit again"):
+            use()
+    detector.set_params(bins=50).save(tmp_path / "nac.safetensors")
+    loaded = typica.load(tmp_path / "nac.safetensors").set_params(bins=10)
+    with pytest.raises(InputError, match="bins was set after the fit"):
+        loaded.score_samples(data.test)
+
+
+def test_a_refused_batch_changes_nothing(data: Data):
+    rows = np.tile(data.train, (12, 1))  # so many that the threshold comes from a sample, later
+    detector = CTM().fit(rows, np.tile(data.labels, 12))
+    bad = np.full((2, data.train.shape[1]), np.nan)
+    with pytest.raises(InputError, match="row 0 of the features holds NaN"):
+        detector.partial_fit(bad, [0, 1])
+    with pytest.raises(InputError, match="labels are strings after integers"):
+        detector.merge(CTM().fit(data.train, data.labels.astype(str)))
+    fresh = CTM().fit(rows, np.tile(data.labels, 12))
+    assert detector.offset_ == fresh.offset_
+
+
+def test_columns_in_another_order_are_an_input_error(data: Data):
+    names = [f"f{i}" for i in range(data.train.shape[1])]
+    frame = pd.DataFrame(data.train, columns=names)
+    detector = CTM().fit(frame, data.labels)
+    for call in ("score_samples", "partial_fit"):
+        with pytest.raises(InputError, match=rf"CTM.{call}: The feature names should match"):
+            getattr(detector, call)(frame[names[::-1]])
+
+
 def test_a_dtype_that_changes_between_calls_meets_its_own_copy(data: Data):
     detector = CTM().fit(data.train, data.labels)
     for dtype in (np.float32, np.float64, np.float32):
@@ -107,15 +209,22 @@ def test_a_dtype_that_changes_between_calls_meets_its_own_copy(data: Data):
         np.testing.assert_allclose(scores, detector.score_samples(data.test), atol=1e-6)
 
 
-def test_threads_that_ask_first_all_get_an_answer(data: Data, tmp_path):
-    detector = Mahalanobis().fit(data.train, data.labels)
+@pytest.mark.parametrize("kind", [Mahalanobis, RelativeMahalanobis, RMDSpp, Quorum, CARef])
+def test_threads_that_ask_first_all_get_an_answer(kind, data: Data):
+    detector = kind(data.head) if kind.tags.needs_head else kind()
+    detector.fit(data.train, data.labels)
     wanted = detector.score_samples(data.test)
-    detector.save(tmp_path / "detector.safetensors")
-    for _ in range(20):
-        loaded = typica.load(tmp_path / "detector.safetensors")
-        with ThreadPoolExecutor(8) as pool:
-            for scores in pool.map(loaded.score_samples, [data.test] * 16):
-                np.testing.assert_array_equal(scores, wanted)
+    pickled = pickle.dumps(detector)
+    switch = sys.getswitchinterval()
+    try:
+        sys.setswitchinterval(1e-6)  # so that threads meet in the middle of what they derive
+        for _ in range(20):
+            loaded = pickle.loads(pickled)
+            with ThreadPoolExecutor(8) as pool:
+                for scores in pool.map(loaded.score_samples, [data.test] * 16):
+                    np.testing.assert_array_equal(scores, wanted)
+    finally:
+        sys.setswitchinterval(switch)
 
 
 @pytest.mark.parametrize("method", [CTM(), BATS()], ids=str)

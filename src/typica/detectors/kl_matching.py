@@ -78,6 +78,7 @@ class KLMatching(LogitDetector):
         reference="Hendrycks et al. 2022, ICML",
     )
     params = {"head": HEAD}
+    learnt_by = ("head",)
     _log_templates: NDArray[np.float64]
     counts_: NDArray[np.int64]
     sums_: NDArray[np.float64]

@@ -26,6 +26,7 @@ class Radial(Mahalanobis):
     """Mahalanobis distances, or others made of them, between the rows z / |z|^exponent."""
 
     params = {"exponent": finite(), "shrinkage": SHRINKAGE}
+    learnt_by = ("exponent",)
 
     def __init__(self, exponent: float = 1.0, shrinkage: float | str | None = None) -> None:
         self.exponent = exponent

@@ -175,6 +175,7 @@ class OpenMax(LogitDetector):
         "alpha": count(),
         "distance": choice(*DISTANCES),
     }
+    learnt_by = ("head", "tail", "distance")
     _models: ClassModels
     means_: NDArray[np.float64]
     shapes_: NDArray[np.float64]

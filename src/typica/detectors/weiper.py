@@ -142,6 +142,7 @@ class WeiPer(HeadedDetector, TwoPasses):
         "lambda_2": WEIGHT,
         "seed": count(0),
     }
+    learnt_by = ("head", "repeats", "delta", "bins", "seed")
     ranges_: NDArray[np.float64]
     histograms_: NDArray[np.float64]
     _weight: Floats

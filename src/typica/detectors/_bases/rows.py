@@ -68,6 +68,8 @@ class RowsDetector(Detector):
     `seed` and `k`, and write `_derive`, which turns `rows_` into what scoring needs.
     """
 
+    learnt_by = ("subsample",)
+
     subsample: float | int | None
     seed: int
     batches_: list[Rows]

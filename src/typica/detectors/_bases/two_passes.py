@@ -49,11 +49,13 @@ class TwoPasses(Detector):
     def first_pass(self, X: Any, y: Any = None) -> Self:
         """Take in one batch in the first pass."""
         self._check_parameters()
+        self._check_learnt_by()
         first = not self._has_learnt()
         Z = self._check(X, reset=first)
         with self._blank_on_error(first):
             self._drop_derived()
             self._look(to_numpy(Z), self._check_labels(y))
+        self._learnt_with = self._learning_parameters()
         return self
 
     @border
@@ -62,6 +64,7 @@ class TwoPasses(Detector):
         self._drop_derived()
         self._absorb(other)
         self.n_features_in_ = other.n_features_in_
+        self._learnt_with = self._learning_parameters()
         return self
 
     @border
