@@ -66,7 +66,7 @@ class Moments:
         >>> Moments().add([[1.0, 2.0]]).add([[3.0, 6.0]]).means
         array([[2., 4.]])
         """
-        Z = np.asarray(Z)
+        Z = _as_matrix(Z)
         if Z.ndim != 2 or Z.shape[1] == 0:
             raise InputError(f"features of shape {Z.shape}; pass a 2-D array, one row per input.")
         if Z.dtype.kind not in "fiub":
@@ -267,6 +267,8 @@ class Moments:
 
     def _check_alike(self, other: "Moments") -> None:
         """Refuse moments that were not gathered with the same scatter=."""
+        if not isinstance(other, Moments):
+            raise InputError(f"got {type(other).__name__}; pass other Moments.")
         if (self._products is None) != (other._products is None):
             raise InputError(
                 "moments with and without scatter; gather both with the same scatter=."
@@ -365,3 +367,13 @@ class Moments:
         for name in _BY_CLASS:
             setattr(self, name, getattr(self, name)[present])
         return self
+
+
+def _as_matrix(Z: Any) -> AnyArray:
+    """Give features as an array; moments are not taken of rows of several lengths."""
+    try:
+        return np.asarray(Z)
+    except ValueError as error:
+        raise InputError(
+            f"the rows do not form a matrix ({error}); pass rows of one length."
+        ) from None

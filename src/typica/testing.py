@@ -188,13 +188,20 @@ def decision_is_score_minus_threshold(case: Case) -> None:
 def calibration_sets_the_kth_smallest_score(case: Case) -> None:
     """Take the threshold from held-out scores, by rank."""
     held_out = case.data.held_out
-    detector = case.fitted().calibrate(held_out, tpr=0.9)
+    detector = case.fitted().partial_calibrate(held_out, tpr=0.9)
     k = (len(held_out) + 1) // 10
     wanted = np.sort(detector.score_samples(held_out))[k - 1]
     _require(detector.offset_ == wanted, f"the threshold is {detector.offset_}, not {wanted}")
     kept = detector.calibration_
     same = kept.k == k and kept.n == len(held_out)
     _require(same, f"k={kept.k} of n={kept.n} scores, not {k} of {len(held_out)}")
+    at_once = case.fitted().calibrate(held_out, tpr=0.9)
+    n, half = at_once.calibration_.n, len(held_out) - len(held_out) // 2
+    if n == len(held_out):
+        same = at_once.offset_ == detector.offset_
+        _require(same, f"calibrate sets {at_once.offset_}, partial_calibrate {detector.offset_}")
+    else:  # one that ranks scores compares with one half of the rows
+        _require(n == half, f"calibrate keeps {n} scores, not all {len(held_out)} or {half}")
 
 
 def a_saved_detector_is_the_same(case: Case) -> None:

@@ -506,6 +506,11 @@ REFUSALS = {
         LABELS4,
         r"the features are so large that float64 overflows; rescale them\.",
     ),
+    "rows of several lengths": (
+        [[1, 2], [3]],
+        [0, 1],
+        r"the rows do not form a matrix .* one length\.",
+    ),
     "too few labels": (Z4, LABELS4[:10], r"10 labels for 40 rows; pass one label per row\."),
     "2-D labels": (Z4, LABELS4[:, None], r"labels of shape \(40, 1\); pass one label per row\."),
     "0-D labels": (Z4, 3, r"labels of shape \(\); pass one label per row\."),
@@ -565,6 +570,8 @@ def test_a_late_bad_row_leaves_new_classes_out():
 
 
 def test_merge_refusals():
+    with pytest.raises(InputError, match=r"Moments.merge: got int; pass other Moments\."):
+        Moments().merge(3)
     plain, texts = Moments().add(Z4, LABELS4), Moments().add(Z4, ["a"] * 40)
     with pytest.raises(
         InputError,

@@ -503,6 +503,24 @@ def test_scores_made_elsewhere_are_combined_alike(data: Data):
     np.testing.assert_array_equal(other.score_samples(data.test), ensemble.score_samples(data.test))
 
 
+def test_scores_to_combine_may_be_a_list(data: Data):
+    ensemble = Ensemble().fit(data.train, data.labels)
+    S = ensemble.member_scores(data.test)
+    np.testing.assert_array_equal(ensemble.combine_scores(S.tolist()), ensemble.combine_scores(S))
+
+
+@pytest.mark.parametrize("ways", [("stouffer", "fisher"), ("fisher", "stouffer")])
+def test_what_is_known_of_one_sum_is_not_taken_for_another(data: Data, ways, tmp_path):
+    first, other = ways
+    changed = Ensemble(combine=first).fit(data.train, data.labels).set_params(combine=other)
+    changed.save(tmp_path / "e.safetensors")
+    unknown = Ensemble(combine=other).fit(data.train, data.labels)
+    del unknown.null_
+    wanted = unknown.combined_p_values(data.test)
+    for ensemble in (changed, typica.load(tmp_path / "e.safetensors")):
+        np.testing.assert_array_equal(ensemble.combined_p_values(data.test), wanted)
+
+
 def test_what_a_combination_refuses(data: Data):
     ensemble = Ensemble().fit(data.train, data.labels)
     for call, message in {
@@ -510,6 +528,14 @@ def test_what_a_combination_refuses(data: Data):
         lambda: ensemble.combined_p_values(data.test): "combine='mean' makes no p-value; choose",
         lambda: ensemble.learn_weights(data.test, data.ood): "combine='mean' has no weights",
         lambda: ensemble.observe(np.zeros((3, 5))): r"shape \(3, 5\); pass \(n, 2\)",
+        lambda: ensemble.observe([["a", "b"]]): "scores: features must be numbers",
+        lambda: ensemble.combine_scores(np.zeros((2, 1))): r"shape \(2, 1\); pass \(n, 2\)",
+        lambda: ensemble.combine_scores(np.zeros((2, 3))): r"shape \(2, 3\); pass \(n, 2\)",
+        lambda: ensemble.combine_scores([[0.1, np.nan]]): "a score is NaN; pass what member_scores",
+        lambda: ensemble.set_weights("abc"): "weights='abc'; pass 2 finite numbers",
+        lambda: ensemble.set_weights(
+            [1, 2]
+        ): "combine='mean' has no weights; make it with 'linear'",
         lambda: ensemble.set_weights([1.0]): "pass 2 finite numbers, one per member",
         lambda: (
             Ensemble(combine="linear").fit(data.train).learn_weights(data.test[:3], data.test)

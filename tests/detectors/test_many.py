@@ -244,6 +244,8 @@ def test_what_codes_cannot_do_is_said(coded):
         KNN(k=301, index="ivfpq").fit(X)
     with pytest.raises(InputError, match="index=None has nothing to learn; pass index='ivfpq'"):
         KNN().train_index(X)
+    with pytest.raises(InputError, match=r"KNN.train_index: n=-5 is not an integer of at least 1"):
+        KNN(index="ivfpq").train_index(X, n=-5)
     with pytest.raises(InputError, match="there are rows already"):
         copy.deepcopy(coded).train_index(X)
     with pytest.raises(InputError, match="row 3 of the features holds NaN"):

@@ -492,6 +492,7 @@ def test_bad_parameters_are_named(data: Data):
         (LOF(k=-3), r"LOF.fit: k=-3 is not an integer"),
         (IsolationForest(trees=0), r"IsolationForest.fit: trees=0 is not an integer"),
         (IsolationForest(seed=0.5), r"IsolationForest.fit: seed=0.5 is not an integer"),
+        (IsolationForest(seed=2**40), r"seed=1099511627776 is not an integer .* below 2\*\*32"),
     ]:
         with pytest.raises(typica.InputError, match=message):
             detector.fit(data.train, data.labels)
@@ -641,6 +642,15 @@ def test_lof_keeps_a_sample_and_scikit_learns_warnings(data: Data):
         UserWarning, match=r"n_neighbors \(20\) is greater than the total number of samples \(19\)"
     ):
         LOF().fit(data.train[:19])
+
+
+def test_lof_refuses_distances_that_overflow(data: Data):
+    with pytest.raises(typica.InputError, match="so large that distances between them overflow"):
+        LOF(k=3).fit(1e200 * data.train)
+
+
+def test_knn_takes_no_labels_for_no_labels(data: Data):
+    assert KNN(k=1).fit(data.train, []).score_samples(data.test).shape == (120,)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -218,3 +218,13 @@ def test_files_of_prototypes_in_the_shell(data: Data, tmp_path, monkeypatch, cap
         assert typica.load("p.safetensors").classes_.tolist() == list(names)
     refused = run(capsys, *fit.split(), "--param", "positive=absent.npy", code=2)
     assert "absent.npy: there is no such file" in refused
+
+
+def test_prototypes_may_be_a_list_of_arrays():
+    rows = np.random.default_rng(0).normal(size=(60, 4))
+    detector = Prototypes([*rows[:3]]).fit(rows)
+    changed = detector.set_params(positive=[*rows[3:6]]).score_samples(rows)
+    np.testing.assert_array_equal(changed, Prototypes(rows[3:6]).score_samples(rows))
+    detector.merge(Prototypes([*rows[3:6].copy()]).fit(rows))
+    with pytest.raises(InputError, match="made with different parameters"):
+        detector.merge(Prototypes([*rows[:3]]).fit(rows))

@@ -91,6 +91,7 @@ class Ensemble(Combination):
         reference="in the manner of Kriegel et al. 2011, SDM",
     )
     params = {"members": MEMBERS, "combine": COMBINE}
+    learnt_by = ("members",)
 
     members_: list[Any]
 

@@ -38,7 +38,7 @@ from typica.arrays import (
     row_blocks,
     to_numpy,
 )
-from typica.checks import choice, count
+from typica.checks import choice, count, optional
 from typica.detectors._bases import SUBSAMPLE, RowsDetector, check_k, in_blocks
 from typica.detectors._index import LEAST_ROWS
 from typica.detectors._ivfpq import INDEX as CODED
@@ -122,6 +122,7 @@ class KNN(RowsDetector):
             raise InputError(f"index={self.index!r} has nothing to learn; pass index={CODED!r}.")
         if self._has_learnt():
             raise InputError("there are rows already; train the index before the fit.")
+        optional(count()).check("n", n)
         rows = to_numpy(as_features(X))
         check_rows(rows)
         self.quantiser_ = self._quantiser(rows, len(rows) if n is None else int(n))
@@ -192,6 +193,8 @@ class KNN(RowsDetector):
 
     def _warn_of_labels(self, labels: Any) -> None:
         counts = Counter(to_numpy(labels).ravel().tolist())
+        if not counts:  # labels are not used, and so not checked
+            return
         kept = len(self.rows_) / counts.total()
         name, rows = min(counts.items(), key=lambda item: item[1])
         rows = int(kept * rows)

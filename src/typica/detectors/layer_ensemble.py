@@ -102,6 +102,7 @@ class LayerEnsemble(Combination):
         reference="Lee et al. 2018, NeurIPS, for Mahalanobis",
     )
     params = {"detector": DETECTOR, "layers": LAYERS, "combine": COMBINE}
+    learnt_by = ("detector", "layers")
 
     members_: list[Any]
     layers_: list[str]
@@ -120,6 +121,7 @@ class LayerEnsemble(Combination):
         self._check_parameters()
         self.__dict__.pop("_incoming", None)
         if not are_layers(X):
+            self._check_nameless()
             return super()._fit(X, y)
         names = self._wanted(list(X))
         if not names:
@@ -128,6 +130,13 @@ class LayerEnsemble(Combination):
         # How the columns divide, for `_learn`, which is given them as one matrix.
         self._incoming = {name: int(as_features(X[name]).shape[1]) for name in names}
         return super()._fit(rows, y)
+
+    def _check_nameless(self) -> None:
+        if self.layers is not None:
+            raise InputError(
+                f"layers={self.layers!r}, and one matrix, whose columns belong to no layer by "
+                "name; pass the features of each layer by its name, or leave out layers."
+            )
 
     def _wanted(self, given: list[str]) -> list[str]:
         """Return the layers to read, of those that are given."""
@@ -236,4 +245,7 @@ def joined(table: Mapping[str, Any], names: list[str]) -> Array:
     counts = {int(part.shape[0]) for part in parts}
     if len(counts) > 1:
         raise InputError(f"layers of {sorted(counts)} rows; pass one row per input in each.")
+    kinds = sorted({type(part).__name__ for part in parts})
+    if len(kinds) > 1:
+        raise InputError(f"layers of kinds {' and '.join(kinds)}; pass all as arrays of one kind.")
     return namespace(parts[0]).concat(parts, axis=1)

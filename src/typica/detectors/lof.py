@@ -10,6 +10,7 @@ the neighbours of all training rows. Score: one search.
 
 from __future__ import annotations
 
+import numpy as np
 from sklearn.neighbors import LocalOutlierFactor
 
 from typica.arrays import Array, by_sklearn
@@ -57,6 +58,11 @@ class LOF(RowsDetector):
         super()._derive()
         if len(self.rows_) < 2:
             raise InputError("n_samples=1 has no neighbours; pass at least 2 training rows.")
+        largest = float(np.abs(self.rows_).max())
+        if not np.isfinite(4 * largest * largest * self.rows_.shape[1]):
+            raise InputError(
+                "the features are so large that distances between them overflow; rescale them."
+            )
         self._model = LocalOutlierFactor(n_neighbors=int(self.k), novelty=True).fit(self.rows_)
 
     def _score(self, Z: Array) -> Array:

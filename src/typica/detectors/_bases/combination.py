@@ -7,13 +7,22 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import AnyArray, Array, like, map_rows, namespace, to_numpy
+from typica.arrays import (
+    AnyArray,
+    Array,
+    as_features,
+    as_floating,
+    like,
+    map_rows,
+    namespace,
+    to_numpy,
+)
 from typica.checks import choice
 from typica.combine import COMBINATIONS, Null, of_deviates, of_logs, p_of, raw_sums
 from typica.detectors._calibrated import Places
 from typica.detectors._ranks import Deviates, LogP, Ranks, observed
 from typica.detectors.base import Detector
-from typica.errors import InputError, border
+from typica.errors import InputError, about, border
 
 Floats = NDArray[np.float64]
 COMBINE = choice("mean", *COMBINATIONS, "linear")
@@ -24,14 +33,15 @@ _PENALTIES = np.logspace(-4, 4, 10).tolist()
 class Combination(Detector):
     """A detector whose score is made of those of its members.
 
-    Subclasses give `_member_scores`, `_member_names` and `_member_count`. observed_: the members'
-    scores of in-distribution rows. null_: mean and variance of Fisher's or Stouffer's sum over
-    them. weights_: those of the members' scores, once `learn_weights` was called.
+    Subclasses give `_member_scores` and `_member_names`. observed_: the members' scores of
+    in-distribution rows. null_: mean and variance over them of Fisher's or Stouffer's sum, and
+    null_of_: of which. weights_: those of the members' scores, once `learn_weights` was called.
     """
 
     combine: str
     observed_: list[Floats]
     null_: tuple[float, float]
+    null_of_: str
     weights_: Floats
     _ranks: list[Ranks]
     _tails: list[LogP | Deviates]
@@ -58,7 +68,7 @@ class Combination(Detector):
         """Return the scores (n,) of rows whose members' scores S (n, members) are known."""
         self._check_fitted()
         self._prepare()
-        return self._combined(S)
+        return self._combined(self._checked_scores(S))
 
     @border
     def combined_p_values(self, X: Any) -> Floats:
@@ -84,8 +94,7 @@ class Combination(Detector):
         is needed. The penalty is chosen by five-fold cross-validation. The threshold is void then:
         call `calibrate`.
         """
-        if self.combine != "linear":
-            raise InputError(f"combine={self.combine!r} has no weights; make it with 'linear'.")
+        self._check_linear()
         S = [to_numpy(self.member_scores(rows)) for rows in (known, strange)]
         self.set_weights(logistic_weights(*S))
         return self
@@ -99,10 +108,7 @@ class Combination(Detector):
         must not be among these.
         """
         self._check_fitted()
-        table = to_numpy(S)
-        count = len(self._member_names())
-        if table.ndim != 2 or table.shape[1] != count or not len(table):
-            raise InputError(f"scores of shape {table.shape}; pass (n, {count}), one per member.")
+        table = to_numpy(self._checked_scores(S))
         self._learnt_more()
         self._prepare()
         self._observe(table)
@@ -112,15 +118,35 @@ class Combination(Detector):
     def set_weights(self, weights: Any) -> Self:
         """Weigh the members' scores so, for combine="linear"; the threshold is void then."""
         self._check_fitted()
-        given = np.asarray(weights, dtype=np.float64)
         count = len(self._member_names())
-        if given.shape != (count,) or not np.isfinite(given).all():
+        given = to_numpy(weights)
+        numbers = given.dtype.kind in "fiub" and given.shape == (count,)
+        if not numbers or not np.isfinite(given).all():
             raise InputError(f"weights={weights!r}; pass {count} finite numbers, one per member.")
+        self._check_linear()
         self._learnt_more()
-        self.weights_ = given
+        self.weights_ = given.astype(np.float64)
         return self
 
     # How it is done
+
+    def _check_linear(self) -> None:
+        if self.combine != "linear":
+            raise InputError(f"combine={self.combine!r} has no weights; make it with 'linear'.")
+
+    def _checked_scores(self, S: Any) -> Array:
+        """Return members' scores as an array, or say what is wrong with them; -inf is well."""
+        count = len(self._member_names())
+        with about("scores"):
+            table = as_floating(as_features(S))
+        if table.shape[1] != count:
+            raise InputError(
+                f"scores of shape {tuple(table.shape)}; pass (n, {count}), one per member."
+            )
+        xp = namespace(table)
+        if bool(xp.any(xp.isnan(table))):
+            raise InputError("a score is NaN; pass what member_scores returns.")
+        return table
 
     def _observe(self, S: AnyArray) -> None:
         """Take the scores S (n, members) of in-distribution rows as those to compare with."""
@@ -132,7 +158,7 @@ class Combination(Detector):
             null = Null.of(sums.astype(np.float64))
             self.__dict__.pop("null_", None)
             if null is not None:
-                self.null_ = (null.mean, null.variance)
+                self.null_, self.null_of_ = (null.mean, null.variance), self.combine
 
     def _derive(self) -> None:
         known = getattr(self, "observed_", [])
@@ -199,8 +225,13 @@ class Combination(Detector):
     def _p_of(self, S: AnyArray) -> Floats:
         """Return the combined p-values (n,) of members' scores; those of each member end."""
         statistics = to_numpy(self._combined(S.astype(np.float64), ending=True))
-        null = getattr(self, "null_", None)
-        return p_of(statistics, self.combine, S.shape[1], None if null is None else Null(*null))
+        return p_of(statistics, self.combine, S.shape[1], self._null())
+
+    def _null(self) -> Null | None:
+        """Return what is known of the sum that `combine` makes; early files do not name it."""
+        if not hasattr(self, "null_") or getattr(self, "null_of_", self.combine) != self.combine:
+            return None
+        return Null(*self.null_)
 
     def _note(self, z: AnyArray) -> str:
         S = to_numpy(self._member_scores(z[None]))
