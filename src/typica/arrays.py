@@ -129,6 +129,15 @@ def like(a: AnyArray, Z: Array) -> Array:
     return xp.asarray(np.array(a), dtype=Z.dtype, device=array_api_compat.device(Z))
 
 
+def beside(a: AnyArray, Z: Array) -> Array:
+    """Return the NumPy array `a` in the backend and on the device of `Z`, in its own dtype.
+
+    >>> beside(np.arange(2), np.zeros(3, dtype=np.float32)).dtype
+    dtype('int64')
+    """
+    return namespace(Z).asarray(a, device=array_api_compat.device(Z))
+
+
 def by_sklearn(model: Any, method: str, Z: Array, dtype: Any = None) -> Array:
     """Return what a scikit-learn model makes of an array of any backend, as an array of it.
 

@@ -20,7 +20,8 @@ from sklearn.preprocessing import StandardScaler
 import typica
 from typica import CTM, CW, MSP
 from typica.arrays import to_numpy
-from typica.detectors.ensemble import Ensemble, Ranks
+from typica.detectors._ranks import Ranks
+from typica.detectors.ensemble import Ensemble
 from typica.detectors.mahalanobis import Mahalanobis
 from typica.rectify.react import ReAct
 

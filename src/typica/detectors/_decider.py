@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Literal
 
-import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
 
 from typica import store
-from typica.arrays import AnyArray, Array, frame_index, like, namespace, to_numpy
+from typica.arrays import AnyArray, Array, beside, frame_index, like, namespace, to_numpy
 from typica.calibration import Calibration, Classes, Levels, check_scores
 from typica.checks import check_share, random_numbers
 from typica.detectors._calibrated import Calibrated
@@ -61,7 +60,7 @@ class Decider(Calibrated):
         rng = random_numbers(seed) if randomised else None
         scored = self._scored(Z, calibration.by_class, predicted)
         p = calibration.p_values(check_scores(scored.scores), scored.classes, rng)
-        return p if isinstance(Z, np.ndarray) else _beside(p, Z)
+        return p if isinstance(Z, np.ndarray) else beside(p, Z)
 
     @border
     def discoveries(
@@ -181,11 +180,6 @@ class Decider(Calibrated):
         if alpha is None and tpr is None:
             alpha = known.alpha
         return Levels.of(alpha, tpr, known.confidence if confidence is None else confidence)
-
-
-def _beside(numbers: NDArray[np.float64], Z: Array) -> Array:
-    """Return numbers of a decision in the backend and on the device of Z, still in float64."""
-    return namespace(Z).asarray(numbers, device=array_api_compat.device(Z))
 
 
 def _provisional(decider: Decider, scores: AnyArray) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from typica.arrays import Array, Labels, Rows, like, namespace
 from typica.cosines import cosines, max_cosine
 from typica.errors import InputError
-from typica.head import Head
+from typica.head import Head, check_known
 from typica.linalg import Floats, anchor, inverse_of_triangle, logsumexp, row_max, unit_rows
 from typica.moments import Moments
 
@@ -201,11 +201,7 @@ def _with_angle(
 
 def _centred_weights(head: Head, classes: Labels) -> Floats:
     """Return the head's rows (C, m) of these classes for Quorum, less the mean of all its rows."""
-    unknown = np.setdiff1d(classes, head.classes)
-    if len(unknown):
-        raise InputError(
-            f"label {unknown[0]!s} is not a class of the head; remove its rows, or rename it."
-        )
+    check_known(classes, head)
     order = np.argsort(head.classes, kind="stable")
     places = order[np.searchsorted(head.classes, classes, sorter=order)]
     weights = head.weight.astype(np.float64)

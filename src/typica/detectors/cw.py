@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from typica.arrays import Labels
-from typica.detectors._bases import CosineDetector
+from typica.detectors._bases import ClassesOfHead, CosineDetector
 from typica.errors import InputError
 from typica.head import HEAD, Head
 from typica.linalg import unit_rows
@@ -21,7 +20,7 @@ from typica.tags import Tags
 
 
 @storable("cw")
-class CW(CosineDetector):
+class CW(ClassesOfHead, CosineDetector):
     """Cosine to the weights of the head; ready without `fit`.
 
     >>> detector = CW(Head(np.eye(2), classes=["right", "up"]))
@@ -54,10 +53,3 @@ class CW(CosineDetector):
                 "check the checkpoint."
             )
         self._directions = unit_rows(self.head.weight.astype(np.float64))
-
-    @property
-    def classes_(self) -> Labels:
-        """The classes of the head."""
-        if self.head is None:
-            raise AttributeError("CW has no classes without a head")
-        return self.head.classes

@@ -42,15 +42,12 @@ from typica.arrays import Array, Labels, Rows, check_rows, namespace
 from typica.checks import Parameter
 from typica.detectors._bases.combination import COMBINE, Combination
 from typica.detectors._pipelines import final_detector, is_pipeline
-from typica.detectors._ranks import Ranks
 from typica.detectors.base import Detector
 from typica.detectors.ctm import CTM
 from typica.detectors.mahalanobis import Mahalanobis
 from typica.errors import CalibrationWarning, InputError, about
 from typica.store import storable
 from typica.tags import Tags
-
-__all__ = ["Ensemble", "Ranks"]
 
 MEMBERS = Parameter(
     lambda value: value is None or (isinstance(value, list | tuple) and len(value) > 0),
@@ -93,8 +90,6 @@ class Ensemble(Combination):
     params = {"members": MEMBERS, "combine": COMBINE}
     learnt_by = ("members",)
 
-    members_: list[Any]
-
     def __init__(self, members: list[Any] | None = None, combine: str = "mean") -> None:
         self.members = members
         self.combine = combine
@@ -120,11 +115,6 @@ class Ensemble(Combination):
         """Return the members' scores (n, members) of one block."""
         scores = [member.score_samples(Z) for member in self.members_]
         return namespace(scores[0]).stack(scores, axis=1)
-
-    def _prepare(self) -> None:
-        for member in self.members_:
-            final_detector(member)._prepare()
-        super()._prepare()
 
     def _member_names(self) -> list[str]:
         return [name for name, _ in _named(self.members_)]

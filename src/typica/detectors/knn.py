@@ -19,17 +19,16 @@ from collections import Counter
 from functools import cached_property
 from typing import Any, Self
 
-import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import (
     AnyArray,
     Array,
-    Labels,
     Rows,
     as_features,
     as_floating,
+    beside,
     check_rows,
     is_at_hand,
     is_traced,
@@ -134,16 +133,13 @@ class KNN(RowsDetector):
         chosen = np.random.default_rng(int(self.seed)).choice(len(Z), size, replace=False)
         return Quantiser.trained(_directed(Z[np.sort(chosen)]), n, int(self.seed))
 
-    def _learn(self, Z: Rows, labels: Labels | None) -> None:
-        if self.index != CODED:
-            super()._learn(Z, labels)
-            return
-        known: list[Codes] = getattr(self, "batches_", [])
-        if known:
-            self._check_sample_can_grow()
-        check_rows(Z)
-        if self.subsample is not None:
-            Z = Z[self._chosen(len(Z), sum(map(len, known)))]
+    def _kept(self, Z: Rows) -> Rows:
+        if self.index == CODED:
+            return self._encoded(Z)
+        dtype = as_floating(Z[:1]).dtype
+        return in_blocks(lambda rows: unit_rows(rows.astype(np.float64)), Z, dtype)
+
+    def _encoded(self, Z: Rows) -> Codes:
         if not hasattr(self, "quantiser_"):
             self.quantiser_ = self._quantiser(Z, len(Z))
         if Z.shape[1] != self.quantiser_.n_features:
@@ -152,8 +148,7 @@ class KNN(RowsDetector):
                 f"{self.quantiser_.n_features}; keep one width."
             )
         blocks = row_blocks(len(Z), Z.shape[1], itemsize=8)
-        codes = [self.quantiser_.encode(_directed(Z[block])) for block in blocks]
-        self.batches_ = [*known, np.concatenate(codes)]
+        return np.concatenate([self.quantiser_.encode(_directed(Z[block])) for block in blocks])
 
     def _absorb(self, other: Self) -> None:
         if self.index == CODED:
@@ -164,9 +159,6 @@ class KNN(RowsDetector):
                 )
             self.quantiser_ = other.quantiser_
         super()._absorb(other)
-
-    def _kept(self, Z: Rows) -> Rows:
-        return in_blocks(lambda rows: unit_rows(rows.astype(np.float64)), Z, Z.dtype)
 
     def _derive(self) -> None:
         super()._derive()
@@ -231,12 +223,11 @@ class KNN(RowsDetector):
             raise InputError(
                 f"index={CODED!r} keeps codes that only faiss can search; fit with index=None."
             )
-        xp = namespace(Z)
         rows = to_numpy(Z)
         U, zero = units(rows.astype(np.float64))
         distances = np.sqrt(self.quantiser_.kth(self._coded, U, int(self.k)))
         scores = np.where(zero, -FARTHEST, np.maximum(-distances, -FARTHEST))
-        return xp.asarray(scores.astype(rows.dtype), device=array_api_compat.device(Z))
+        return beside(scores.astype(rows.dtype), Z)
 
     def _note(self, z: AnyArray) -> str:
         if z.any():

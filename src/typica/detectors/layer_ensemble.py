@@ -104,7 +104,6 @@ class LayerEnsemble(Combination):
     params = {"detector": DETECTOR, "layers": LAYERS, "combine": COMBINE}
     learnt_by = ("detector", "layers")
 
-    members_: list[Any]
     layers_: list[str]
     widths_: list[int]
 
@@ -181,11 +180,6 @@ class LayerEnsemble(Combination):
         """Return the columns of each layer."""
         ends = np.cumsum([0, *self.widths_]).tolist()
         return [Z[:, first:last] for first, last in pairwise(ends)]
-
-    def _prepare(self) -> None:
-        for member in self.members_:
-            final_detector(member)._prepare()
-        super()._prepare()
 
     def _member_scores(self, Z: Array) -> Array:
         parts = zip(self.members_, self._parts(Z), strict=True)

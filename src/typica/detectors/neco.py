@@ -20,7 +20,7 @@ import numpy as np
 
 from typica.arrays import Array, Labels, Rows, like, namespace
 from typica.checks import count, optional, truth
-from typica.detectors._bases import ScatterDetector, check_dim
+from typica.detectors._bases import ClassesOfHead, ScatterDetector, check_dim
 from typica.errors import InputError
 from typica.head import HEAD, Head
 from typica.linalg import Floats, principal_axes, safe_root
@@ -31,7 +31,7 @@ SHARE = 0.9  # of the variance, that the subspace holds by default
 
 
 @storable("neco")
-class NECO(ScatterDetector):
+class NECO(ClassesOfHead, ScatterDetector):
     """Share of a feature in the principal subspace, times the largest logit if there is a head.
 
     dim: of the subspace; None: as few directions as hold 90 % of the variance, but not all.
@@ -118,10 +118,3 @@ class NECO(ScatterDetector):
     def _score_width(self) -> int:
         classes = 0 if self.head is None else len(self.head.classes)
         return max(int(self._basis.shape[1]), classes)
-
-    @property
-    def classes_(self) -> Labels:
-        """The classes of the head."""
-        if self.head is None:
-            raise AttributeError("NECO has no classes without a head")
-        return self.head.classes

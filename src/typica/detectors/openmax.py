@@ -252,11 +252,8 @@ class OpenMax(LogitDetector):
             )
         return np.array([positions[name] for name in names.tolist()])[which]
 
-    def _models_like(self, L: Array) -> ClassModels:
-        return ClassModels(*(like(part, L) for part in self._models))
-
     def _score_logits(self, L: Array) -> Array:
-        return -unknown_probability(L, self._models_like(L), int(self.alpha), self.distance)
+        return -unknown_probability(L, self._like("_models", L), int(self.alpha), self.distance)
 
     def _match_logits(self, L: Array) -> Array:
         order, revised, _ = self._revised(L)
@@ -267,7 +264,7 @@ class OpenMax(LogitDetector):
         return -unknown_share(revised, unknown), in_order_of_classes(order, revised)
 
     def _revised(self, L: Array) -> tuple[Array, Array, Array]:
-        return revise(L, self._models_like(L), int(self.alpha), self.distance)
+        return revise(L, self._like("_models", L), int(self.alpha), self.distance)
 
     def _score_width(self) -> int:
         C = len(self.classes_)

@@ -14,16 +14,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import Array, Labels, namespace
-from typica.detectors._bases import mean_directions
+from typica.arrays import Array, namespace
+from typica.detectors._bases import LearnsClassMeans, mean_directions
 from typica.detectors.base import Detector
-from typica.estimator import LearnsMoments
 from typica.store import storable
 from typica.tags import Tags
 
 
 @storable("projection")
-class Projection(LearnsMoments, Detector):
+class Projection(LearnsClassMeans, Detector):
     """Largest scalar projection on the mean of a class.
 
     Without labels all rows count as one class.
@@ -59,13 +58,3 @@ class Projection(LearnsMoments, Detector):
 
     def _score_width(self) -> int:
         return len(self._directions)
-
-    @property
-    def classes_(self) -> Labels:
-        """The labels of the training data, sorted."""
-        return self.moments_.classes
-
-    @property
-    def means_(self) -> NDArray[np.float64]:
-        """The class means (C, m), in the order of `classes_`."""
-        return self.moments_.means

@@ -18,20 +18,20 @@ import numpy as np
 
 from typica.arrays import Array, Labels, Rows, as_floating, row_blocks
 from typica.detectors._bases import (
+    ClassesOfHead,
     PrincipalDetector,
     Totals,
     TwoPasses,
     overflow_as_minus_infinity,
 )
 from typica.errors import InputError
-from typica.head import head_to_pass
 from typica.linalg import logsumexp, row_max
 from typica.store import storable
 from typica.tags import Tags
 
 
 @storable("vim")
-class ViM(PrincipalDetector, TwoPasses):
+class ViM(ClassesOfHead, PrincipalDetector, TwoPasses):
     """Virtual-logit matching.
 
     head: the classifier's last layer. dim: of the principal subspace; None: 1000 from 2048 features
@@ -77,7 +77,7 @@ class ViM(PrincipalDetector, TwoPasses):
         logits, lengths = 0.0, 0.0
         for block in row_blocks(len(Z), max(Z.shape[1], self._score_width()), itemsize=8):
             rows = as_floating(Z[block])
-            logits += float(row_max(self._logits(rows)).sum(dtype=np.float64))
+            logits += float(row_max(self._head.logits(rows)).sum(dtype=np.float64))
             lengths += float(self._residuals.lengths(rows).sum(dtype=np.float64))
         return np.array([logits, lengths])
 
@@ -101,24 +101,12 @@ class ViM(PrincipalDetector, TwoPasses):
             f"{dim}; pass more rows{other}."
         )
 
-    def _logits(self, Z: Array) -> Array:
-        if self.head is None:
-            raise InputError(f"no head; pass {head_to_pass()}.")
-        return self.head.logits(Z)
-
     def _typicality(self, Z: Array) -> Array:
         virtual = self.alpha_ * self._residuals.scale * self._residuals.lengths(Z)
-        return logsumexp(self._logits(Z)) - virtual
+        return logsumexp(self._head.logits(Z)) - virtual
 
     def _similarities(self, Z: Array) -> Array:
-        return overflow_as_minus_infinity(self._logits, Z)
+        return overflow_as_minus_infinity(self._head.logits, Z)
 
     def _score_width(self) -> int:
         return max(super()._score_width(), len(self.classes_))
-
-    @property
-    def classes_(self) -> Labels:
-        """The classes of the head."""
-        if self.head is None:
-            raise AttributeError("ViM has no classes without a head")
-        return self.head.classes

@@ -2,6 +2,7 @@
 
 from typica.detectors._bases.cosine import CosineDetector, DirectedDetector
 from typica.detectors._bases.headed import (
+    ClassesOfHead,
     HeadedDetector,
     MomentsDetector,
     check_classes,
@@ -23,6 +24,7 @@ from typica.detectors._bases.two_passes import Totals, TwoPasses
 
 __all__ = [
     "SUBSAMPLE",
+    "ClassesOfHead",
     "CosineDetector",
     "DirectedDetector",
     "HeadedDetector",

@@ -20,6 +20,7 @@ from typica.arrays import (
 from typica.checks import choice
 from typica.combine import COMBINATIONS, Null, of_deviates, of_logs, p_of, raw_sums
 from typica.detectors._calibrated import Places
+from typica.detectors._pipelines import final_detector
 from typica.detectors._ranks import Deviates, LogP, Ranks, observed
 from typica.detectors.base import Detector
 from typica.errors import InputError, about, border
@@ -33,12 +34,14 @@ _PENALTIES = np.logspace(-4, 4, 10).tolist()
 class Combination(Detector):
     """A detector whose score is made of those of its members.
 
-    Subclasses give `_member_scores` and `_member_names`. observed_: the members' scores of
-    in-distribution rows. null_: mean and variance over them of Fisher's or Stouffer's sum, and
-    null_of_: of which. weights_: those of the members' scores, once `learn_weights` was called.
+    Subclasses give `_member_scores` and `_member_names`, and fit `members_`. observed_: the
+    members' scores of in-distribution rows. null_: mean and variance over them of Fisher's or
+    Stouffer's sum, and null_of_: of which. weights_: those of the members' scores, once
+    `learn_weights` was called.
     """
 
     combine: str
+    members_: list[Any]
     observed_: list[Floats]
     null_: tuple[float, float]
     null_of_: str
@@ -129,6 +132,11 @@ class Combination(Detector):
         return self
 
     # How it is done
+
+    def _prepare(self) -> None:
+        for member in self.members_:
+            final_detector(member)._prepare()
+        super()._prepare()
 
     def _check_linear(self) -> None:
         if self.combine != "linear":

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import array_api_compat
 import numpy as np
 from numpy.typing import NDArray
 
-from typica.arrays import AnyArray, Array, is_at_hand, like, namespace, to_numpy
+from typica.arrays import AnyArray, Array, beside, is_at_hand, like, namespace, to_numpy
 from typica.cosines import TILE, cosines, max_cosine, tiles, undirected_marked
 from typica.detectors._index import DirectionIndex
 from typica.detectors._matches import Matches, better_two, top_two
@@ -91,7 +90,7 @@ class CosineDetector(DirectedDetector):
             places[to_numpy(zero)] = (0, 1)  # without a direction: the first, as without an index
         missing = np.flatnonzero((places < 0).any(axis=1))
         if len(missing):
-            exact = self._compared(xp.take(Z, _beside(missing, Z), axis=0))
+            exact = self._compared(xp.take(Z, beside(missing, Z), axis=0))
             places[missing, 0] = to_numpy(exact.nearest)
             places[missing, 1] = to_numpy(exact.runner_up)
         pairs = like(self._directions[places], Z)
@@ -99,14 +98,9 @@ class CosineDetector(DirectedDetector):
         best = top_two(undirected_marked(products, zero))
         rows = np.arange(len(places))
         first, second = places[rows, to_numpy(best.nearest)], places[rows, to_numpy(best.runner_up)]
-        return best._replace(nearest=_beside(first, Z), runner_up=_beside(second, Z))
+        return best._replace(nearest=beside(first, Z), runner_up=beside(second, Z))
 
     def _note(self, z: AnyArray) -> str:
         if z.any():
             return ""
         return "the feature vector is zero and has no direction, so it scores -1"
-
-
-def _beside(places: NDArray[np.int64], Z: Array) -> Array:
-    """Return places, of rows or of classes, in the backend and on the device of Z."""
-    return namespace(Z).asarray(places, device=array_api_compat.device(Z))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from typica.arrays import Array, Labels, Rows, like, map_rows
 from typica.detectors.base import Detector
 from typica.errors import InputError
-from typica.estimator import LearnsMoments
+from typica.estimator import Estimator, LearnsMoments
 from typica.head import Head, head_to_pass
 from typica.moments import Moments
 
@@ -35,8 +35,8 @@ def correctly_classified(Z: Rows, labels: Labels, head: Head) -> NDArray[np.bool
     return np.asarray(head.classes[predicted] == labels)
 
 
-class HeadedDetector(Detector):
-    """A detector of features and what the head makes of them; logits match a row with classes."""
+class ClassesOfHead(Estimator):
+    """A detector whose classes are those of its head."""
 
     head: Head | None
 
@@ -46,18 +46,22 @@ class HeadedDetector(Detector):
             raise InputError(f"no head; pass {head_to_pass()}.")
         return self.head
 
-    def _similarities(self, Z: Array) -> Array:
-        return self._head.logits(Z)
-
-    def _score_width(self) -> int:
-        return len(self._head.classes)
-
     @property
     def classes_(self) -> Labels:
         """The classes of the head."""
         if self.head is None:
             raise AttributeError(f"{type(self).__name__} has no classes without a head")
         return self.head.classes
+
+
+class HeadedDetector(ClassesOfHead, Detector):
+    """A detector of features and what the head makes of them; logits match a row with classes."""
+
+    def _similarities(self, Z: Array) -> Array:
+        return self._head.logits(Z)
+
+    def _score_width(self) -> int:
+        return len(self._head.classes)
 
 
 class MomentsDetector(LearnsMoments, HeadedDetector):

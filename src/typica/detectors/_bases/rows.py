@@ -81,7 +81,7 @@ class RowsDetector(Detector):
         check_rows(Z)
         if self.subsample is not None:
             Z = Z[self._chosen(len(Z), sum(map(len, known)))]
-        self.batches_ = [*known, self._kept(as_floating(Z))]
+        self.batches_ = [*known, self._kept(Z)]
 
     def _chosen(self, n: int, before: int) -> NDArray[np.int64]:
         """Return which of n rows are kept; `before` rows are kept already."""
@@ -97,7 +97,7 @@ class RowsDetector(Detector):
 
     def _kept(self, Z: Rows) -> Rows:
         """Return what is kept of the rows Z: an array of its own."""
-        return np.array(Z, order="C")
+        return np.array(as_floating(Z), order="C")
 
     def _absorb(self, other: Self) -> None:
         known: list[Rows] = getattr(self, "batches_", [])
