@@ -219,7 +219,7 @@ def read(bank: typica.Bank) -> dict[str, np.ndarray]:
 
 @pytest.mark.real
 def test_layers_tell_svhn_from_cifar10(checkpoint, one_thread):
-    """CTM on four layers of the real network, fitted on 120 images and calibrated on 60."""
+    """CTM on four layers of the real network, fitted on 120 images and calibrated on as many."""
     layers = ["conv1", "trans1", "trans2", "penultimate"]
     transform = zoo.transform("densenet-bc-100")
     extractor = FeatureExtractor(zoo.load("densenet-bc-100", weights=checkpoint), layers=layers)
@@ -234,9 +234,9 @@ def test_layers_tell_svhn_from_cifar10(checkpoint, one_thread):
         return table, stored["labels"][:n] if "labels" in stored else None
 
     train, y = rows("cifar10-train-2000", 120)
-    test, svhn = rows("cifar10-test-2000", 120)[0], rows("svhn-2000", 60)[0]
-    held_out = {layer: test[layer][:60] for layer in layers}
-    test = {layer: test[layer][60:] for layer in layers}
+    test, svhn = rows("cifar10-test-2000", 180)[0], rows("svhn-2000", 60)[0]
+    held_out = {layer: test[layer][:120] for layer in layers}
+    test = {layer: test[layer][120:] for layer in layers}
     ensemble = LayerEnsemble(CTM()).fit(train, y).calibrate(held_out)
     result = typica.evaluate(ensemble.score_samples(test), ensemble.score_samples(svhn))
     assert result.auroc > 0.97 and result.fpr < 0.15

@@ -155,7 +155,7 @@ def write_text(text: str, target: str) -> None:
 
 def say(text: str) -> None:
     """Say something on standard output, letter for letter and in one line, however long."""
-    console.print(one_line(text), markup=False, soft_wrap=True)
+    console.print(one_line(text), markup=False, highlight=False, soft_wrap=True)
 
 
 def say_written(path: str | Path) -> None:
@@ -165,4 +165,5 @@ def say_written(path: str | Path) -> None:
 
 def complain(text: str, style: str = "yellow") -> None:
     """Say something on standard error, letter for letter."""
-    error_console.print(one_line(text), style=style, markup=False, soft_wrap=True)
+    line = one_line(text)
+    error_console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
