@@ -60,6 +60,14 @@ class LogitsWarning(InputWarning):
     """The warning of input that is taken as logits, though nobody said that it is."""
 
 
+def ignore_missing_names() -> None:
+    """Let scikit-learn say nothing of arrays in place of data frames, until filters are put back.
+
+    For rows of files: their columns are compared by name where they are read.
+    """
+    warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+
+
 def warn(message: str, category: type[Warning]) -> None:
     """Warn at the line outside of Typica that led here."""
     level, frame = 1, sys._getframe()

@@ -145,11 +145,26 @@ def zero_logits(head: Head | None, m: int) -> Floats:
 
 def check_known(labels: Labels | None, head: Head) -> None:
     """Raise unless a `Head` has all labels among its classes."""
+    check_same_kind(np.asarray(labels), head)
     unknown = np.setdiff1d(np.asarray(labels), head.classes)
     if len(unknown):
         raise InputError(
             f"label {unknown[0]!s} is not a class of the head; remove its rows, or rename it."
         )
+
+
+def check_same_kind(labels: Labels, head: Head) -> None:
+    """Raise where labels are texts and the classes of a `Head` are numbers, or the other way."""
+    texts, names = labels.dtype.kind == "U", head.classes.dtype.kind == "U"
+    if texts == names or not len(labels):
+        return
+    kinds = ("texts", "numbers") if texts else ("numbers", "texts")
+    python = "make the head with classes=[...], the label of each row of its weight"
+    shell = "put 'classes', the label of each row of the weight, into the head's file"
+    raise InputError(
+        f"labels are {kinds[0]} such as {labels.flat[0]!s}, the head's classes {kinds[1]} such as "
+        f"{head.classes[0]!s}; {by_caller(python, shell)}."
+    )
 
 
 def _floating_rows(Z: Any) -> Array:

@@ -120,13 +120,19 @@ def _check_labels(labels: Any, n_rows: int) -> NDArray[np.int64] | list[str]:
     if array.ndim != 1:
         raise InputError(f"labels of shape {array.shape}; pass one label per row.")
     if array.size != n_rows:
-        raise InputError(f"{array.size} labels for {n_rows} rows; pass one label per row.")
+        header = " (is the first a header?)" if _may_have_header(array, n_rows) else ""
+        raise InputError(f"{array.size} labels for {n_rows} rows{header}; pass one label per row.")
     if array.dtype.kind in "biu" and array.dtype != np.uint64:
         return array.astype(np.int64, copy=False)
     listed: list[Any] = array.tolist()
     if array.dtype.kind == "U":
         return listed
     return _check_each(listed)
+
+
+def _may_have_header(labels: AnyArray, n_rows: int) -> bool:
+    """Tell whether labels are texts and one more than rows, as where a header is among them."""
+    return labels.size == n_rows + 1 and isinstance(labels[0], str)
 
 
 def _check_each(labels: list[Any]) -> NDArray[np.int64] | list[str]:

@@ -169,7 +169,7 @@ def test_features_on_standard_input(folder, data: Data, capsys, monkeypatch, for
         (b"[1, 2]\n{}\n", "standard input: row 1: '{}' holds no features; write a list of"),
         (b"[1, 2]\n[1]\n", "standard input: rows of 1 and of 2 numbers; fix them."),
         (b"1,2\n1\n", "standard input: row 1 has 1 fields instead of 2; fix it."),
-        (b"1,2\n1,a\n", "standard input: row 1: could not convert string to float: 'a'"),
+        (b"1,2\n1,a\n", "standard input: row 1: 'a' in the column '1' is not a number"),
         (b",x\n0,1\n", "standard input: column 0 has no name, maybe it is the index of pandas"),
         (b"[1" + b"0" * 400 + b"]\n", "standard input: row 0: '[1000"),
         (b"[" * 100_000 + b"\n", "standard input: row 0: '[[[["),

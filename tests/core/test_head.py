@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.data import Data
 from sklearn.linear_model import LogisticRegression
 
 import typica
@@ -78,3 +79,23 @@ def test_what_is_no_matrix_is_refused_in_words():
         head.predict("rows.npy")
     with pytest.raises(typica.InputError, match=r"Head: the weight: the rows do not form a matrix"):
         typica.Head([[1.0, 2.0], [1.0]])
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [lambda head: typica.CTM(head, correct_only=True), typica.Quorum, typica.InfluenceKernel],
+)
+def test_labels_and_classes_are_of_one_kind(kind, data: Data):
+    head = typica.Head(data.head.weight, data.head.bias)
+    texts = np.array([f"kind {label}" for label in data.labels])
+    message = (
+        r"labels are texts such as kind \d, the head's classes numbers such as 0; make the head"
+    )
+    with pytest.raises(typica.InputError, match=message):
+        kind(head).fit(data.train, texts)
+    named = typica.Head(data.head.weight, data.head.bias, [f"kind {i}" for i in range(4)])
+    with pytest.raises(
+        typica.InputError, match=r"labels are numbers such as \d, the head's classes texts"
+    ):
+        kind(named).fit(data.train, data.labels)
+    kind(named).fit(data.train, texts)

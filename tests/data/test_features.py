@@ -24,9 +24,12 @@ from typica.data import (
     find_head,
     has_logits,
     holds_images,
+    open_features,
     read_features,
     read_head,
+    read_labelled,
     read_labels,
+    read_rows,
 )
 from typica.data._feature_csv import check_widths, csv_labels, read_csv, split_header
 from typica.data._feature_table import label_name
@@ -143,6 +146,9 @@ def test_an_ending_in_capitals_is_the_same_ending(tmp_path):
         ('label\n"cat"\n"dog, small"\n', ["cat", "dog, small"]),
         ("3\n\n1\n", [3, 1]),
         ("cat\ndog", ["cat", "dog"]),
+        ("species\n3\n1\n", [3, 1]),
+        ("cat\n3\ndog\n", ["cat", "3", "dog"]),
+        ("cat\n3\n", ["cat", "3"]),
     ],
 )
 def test_labels_of_a_csv_are_its_column(tmp_path, text, labels):
@@ -157,7 +163,7 @@ def test_labels_in_plain_text_are_whole_lines(tmp_path):
 
 def test_a_first_row_with_an_empty_cell_is_not_lost(tmp_path):
     (tmp_path / "a.csv").write_text("1,,3\n4,5,6\n")
-    with pytest.raises(FormatError, match=r"a\.csv: row 0: could not convert string to float: ''"):
+    with pytest.raises(FormatError, match=r"a\.csv: row 0: '' in the column '1' is not a number"):
         read_features(tmp_path / "a.csv")
 
 
@@ -173,8 +179,61 @@ def test_types_that_numpy_lacks_are_named(tmp_path, kind, size):
 
 def test_a_bank_has_no_columns_to_name(tmp_path):
     write_bank(tmp_path / "a.bank", ROWS)
-    with pytest.raises(FormatError, match=r"has no column 'site', nor another; name a file with"):
-        read_features(tmp_path / "a.bank", groups="site")
+    for asked in ({"groups": "site"}, {"labels": "site"}):
+        with pytest.raises(FormatError, match=r"has no column 'site', nor another; name a file"):
+            read_features(tmp_path / "a.bank", **asked)
+
+
+def write_named(folder: Path) -> list[Path]:
+    """Write three named columns, y before x and texts between, as .csv and as .parquet."""
+    (folder / "a.csv").write_text("y,kind,x\n2,cat,1\n4,dog,3\n")
+    table = {"y": [2.0, 4.0], "kind": ["cat", "dog"], "x": [1.0, 3.0]}
+    pq.write_table(pa.table(table), folder / "a.parquet")
+    return [folder / "a.csv", folder / "a.parquet"]
+
+
+def test_columns_are_read_by_their_names(tmp_path):
+    for path in write_named(tmp_path):
+        with pytest.raises(
+            FormatError, match=r"column 'kind' is not .*call it 'label' if it holds"
+        ):
+            read_features(path)
+        found = read_features(path, labels="kind")
+        assert found.names == ("y", "x") and found.labels.tolist() == ["cat", "dog"]
+        assert found.features.tolist() == [[2, 1], [4, 3]]
+        found = read_features(path, columns=["x", "y"])
+        assert found.names == ("x", "y") and found.labels is None
+        assert found.features.tolist() == [[1, 2], [3, 4]]
+        with pytest.raises(FormatError, match=r"has no column 'z', which the detector was fitted"):
+            read_features(path, columns=["x", "z"])
+        with pytest.raises(FormatError, match=r"has no column 'sort', but y, kind, x; name one of"):
+            read_features(path, labels="sort")
+        assert read_rows(path, columns=["x"]).tolist() == [[1], [3]]
+
+
+def test_names_of_columns_ask_nothing_of_files_that_have_none(tmp_path):
+    (tmp_path / "a.csv").write_text("1,2\n3,4\n")
+    np.save(tmp_path / "a.npy", ROWS)
+    pq.write_table(pa.table({"features": ROWS.tolist()}), tmp_path / "a.parquet")
+    for name in ("a.csv", "a.npy", "a.parquet"):
+        found = read_features(tmp_path / name, columns=["x", "y"])
+        assert found.names is None and found.features.shape[1] == 2
+    (tmp_path / "twice.csv").write_text("x,x\n1,2\n")
+    assert read_features(tmp_path / "twice.csv").names is None
+    assert read_features(tmp_path / "twice.csv").features.tolist() == [[1, 2]]
+
+
+def test_labels_are_a_file_or_a_column(tmp_path):
+    np.save(tmp_path / "kind.npy", np.array([5, 6]))
+    named = [open_features(path) for path in write_named(tmp_path)]
+    for opened in named:
+        assert read_labelled(opened, "kind").labels.tolist() == ["cat", "dog"]
+        with pytest.raises(InputError, match=r"kinds\.npy: there is no such file"):
+            read_labelled(opened, "kinds.npy", columns=["x"])
+        beside = read_labelled(opened, tmp_path / "kind.npy", columns=["x"])
+        assert beside.labels.tolist() == [5, 6] and beside.features.tolist() == [[1], [3]]
+    np.savez(tmp_path / "b.npz", features=ROWS, kind=LABELS)
+    assert read_labelled(open_features(tmp_path / "b.npz"), "kind").labels.tolist() == [2, 0, 2]
 
 
 def test_the_index_of_pandas_is_not_a_feature(tmp_path):
@@ -385,12 +444,6 @@ def test_a_disk_that_fills_at_the_end_is_said(tmp_path, ending):
     last = done.stderr.splitlines()[-1]
     assert re.search(rf"InputError: .*rows{ending}: the disk is full \(.*\); free some space", last)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_column_in_place_of_a_file_of_labels(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match=r"species: there is no such file of labels; .* 'label', "):
-        read_labels("species")
 
 
 def test_one_output_for_two_classes_is_the_head_of_both(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,18 +24,18 @@ from typica.data import (
     Images,
     find_head,
     holds_images,
+    names_file,
     open_features,
     open_images,
-    read_labels,
+    read_labelled,
     read_rows,
 )
 from typica.detectors import Estimator, final_detector
-from typica.errors import InputError, about, argument
+from typica.errors import InputError, about, argument, ignore_missing_names
 from typica.head import Head
 from typica.labels import encode_labels
 from typica.metrics import Evaluation, evaluate_many
 from typica.nets import InputReader
-from typica.origin import Origin
 from typica.progress import work
 from typica.written_numbers import Level
 
@@ -66,7 +67,8 @@ def evaluate_files(
     every = reader.sets({"": known, **ood})
     rows = every.pop("")
     sets = every
-    with work("scoring", len(rows) + sum(map(len, sets.values()))):
+    with work("scoring", len(rows) + sum(map(len, sets.values()))), warnings.catch_warnings():
+        ignore_missing_names()
         known_scores = estimator.score_samples(rows)
         scores = {name: estimator.score_samples(strange) for name, strange in sets.items()}
     return evaluate_many(
@@ -98,13 +100,12 @@ def compare_files(
     opened = open_features(features)
     wanted = f"they need {argument('head')}"
     detectors = detectors_for(named_detectors(names), find_head(head, opened), wanted)
-    train = opened.read()
-    targets = train.labels if labels is None else read_labels(labels)
-    say_if_one_class(detectors.values(), targets)
-    origin, width = opened.origin, train.features.shape[1]
-    rows = read_rows(known, origin, width)
-    sets = {name: read_rows(path, origin, width) for name, path in ood.items()}
-    return compare(detectors, train.features, targets, rows, sets, alpha=alpha, tpr=tpr)
+    train = read_labelled(opened, labels)
+    say_if_one_class(detectors.values(), train.labels)
+    alike = {"origin": opened.origin, "width": train.features.shape[1], "columns": train.names}
+    rows = read_rows(known, **alike)
+    sets = {name: read_rows(path, **alike) for name, path in ood.items()}
+    return compare(detectors, train.features, train.labels, rows, sets, alpha=alpha, tpr=tpr)
 
 
 def choose_files(
@@ -144,7 +145,13 @@ def choose_files(
     every = _labelled(opened, labels)
     own = _own_head(head, opened, every)
     detectors = detectors_for(named_detectors(names), own, "they need a head for these classes")
-    train, known, rows = _parts(every, opened.origin, apart, seed)
+    rows: NDArray[np.int64] | None = None  # those of the bank that are held out
+    if apart is None:
+        train, known, rows = _parts(every, seed)
+    else:
+        column = None if labels is None or names_file(labels) else labels
+        alike = {"origin": opened.origin, "columns": every.names}
+        train, known = every, _labelled(apart, column, **alike)
     near = None
     if images is not None:
         shown = images if isinstance(images, Images) else open_images(images, split=split)
@@ -165,18 +172,16 @@ class _LabelledRows(NamedTuple):
 
     features: AnyArray
     labels: AnyArray
+    names: Sequence[str] | None = None
 
     def rows(self, kept: NDArray[np.int64]) -> _LabelledRows:
         """Return some of the rows of a file for `typica choose`."""
-        return _LabelledRows(self.features[kept], self.labels[kept])
+        return _LabelledRows(self.features[kept], self.labels[kept], self.names)
 
 
-def _labelled(
-    opened: FeatureFile, labels: str | Path | None = None, origin: Origin | None = None
-) -> _LabelledRows:
-    path, table = opened.path, opened.read(origin)
-    features = table.features
-    targets = table.labels if labels is None else read_labels(labels)
+def _labelled(opened: FeatureFile, labels: str | Path | None, **alike: Any) -> _LabelledRows:
+    path, table = opened.path, read_labelled(opened, labels, **alike)
+    features, targets = table.features, table.labels
     if targets is None:
         raise InputError(
             f"{path}: holds no labels; pass {argument('labels')}, "
@@ -184,15 +189,13 @@ def _labelled(
         )
     with about(str(path)):
         encode_labels(targets, len(features))  # which refuses those that are no labels of the rows
-    return _LabelledRows(features, targets)
+    return _LabelledRows(features, targets, table.names)
 
 
 def _parts(
-    every: _LabelledRows, origin: Origin | None, held_out: FeatureFile | None, seed: int
-) -> tuple[_LabelledRows, _LabelledRows, NDArray[np.int64] | None]:
+    every: _LabelledRows, seed: int
+) -> tuple[_LabelledRows, _LabelledRows, NDArray[np.int64]]:
     """Return what to fit on, what is held out, and the rows of the bank that the latter are."""
-    if held_out is not None:
-        return every, _labelled(held_out, origin=origin), None
     _check_rows_of_classes(every.labels)
     kept, rows = train_test_split(
         np.arange(len(every.features)),

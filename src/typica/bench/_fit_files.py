@@ -14,13 +14,14 @@ from typica.bench._fit_tables import Held, fit_tables, threshold_to_come
 from typica.checks import FromFile
 from typica.data import (
     FeatureFile,
+    Features,
     find_head,
     holds_images,
     open_features,
     read_classes,
     read_features,
     read_head,
-    read_labels,
+    read_labelled,
 )
 from typica.detectors import (
     Detector,
@@ -66,8 +67,9 @@ def fit_files(
     """Fit a detector on a file of features, a bank, tables, or images that go through a network.
 
     name, params: as `make_detector` takes them; what is a matrix or a list of names may be the path
-    of a file that holds it, and a file of prototypes names their classes by its labels. labels,
-    head: files, where the features have none of their own. calibrate: held-out inputs, features or
+    of a file that holds it, and a file of prototypes names their classes by its labels. labels: a
+    file, or the name of a column beside the features, where none is called 'label'. head: a file,
+    where the features have none of their own. calibrate: held-out inputs, features or
     images, for the threshold at alpha or tpr; without any it is the provisional one of the fit.
     classes, network: the order of the classes, and model, weights, transform, trust and settings as
     `typica.nets.extract` takes them, for images. columns: features, columns and sample, as
@@ -99,10 +101,14 @@ def fit_files(
         reader.layers = reads_layers(made)  # which ones is known by now
         held_out = _held_out(reader, calibrate)
     else:
+        train = read_labelled(opened, labels, logits=reads_logits(made))
+        reader.columns = train.names
         held_out = _held_out(reader, calibrate)  # first: what is wrong with it is known early
         with threshold_to_come(bool(calibrate)):
-            n = _fit_rows(made, opened, labels)
+            n = _fit_rows(made, opened, train)
     _set_threshold(made, held_out, alpha, tpr)
+    if reader.columns is not None:
+        made.feature_names_in_ = np.array(reader.columns, dtype=object)
     if reader.opened_origin is not None:
         made.origin_ = opened.origin or reader.opened_origin
     return Fitted(made, n)
@@ -187,20 +193,17 @@ def _held_out(reader: InputReader, paths: Sequence[str | Path]) -> AnyArray | No
 
 def _fit_layers(detector: Detector, features: FeatureFile, labels: str | Path | None) -> int:
     """Fit on the layers of a bank, and return how many rows it has."""
-    rows = features.read()
-    targets = rows.labels if labels is None else read_labels(labels)
-    say_if_one_class([detector], targets)
+    rows = read_labelled(features, labels)
+    say_if_one_class([detector], rows.labels)
     with work("fitting", len(rows.features)):
-        detector.fit(rows.features if features.bank is None else features.bank, targets)
+        detector.fit(rows.features if features.bank is None else features.bank, rows.labels)
     return len(rows.features)
 
 
-def _fit_rows(detector: Detector, features: FeatureFile, labels: str | Path | None) -> int:
+def _fit_rows(detector: Detector, features: FeatureFile, train: Features) -> int:
     """Fit on features or logits with their labels, and return how many rows there were."""
-    logits = reads_logits(detector)
-    train = features.read(logits=logits)
-    targets = train.labels if labels is None else read_labels(labels)
-    if logits:
+    targets = train.labels
+    if reads_logits(detector):
         _say_what_are_logits(features)
         targets = _to_check_by(detector, features, targets)
     say_if_one_class([detector], targets)

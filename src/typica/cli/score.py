@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -56,7 +56,7 @@ from typica.data import (
     write_verdicts,
 )
 from typica.decide import describe_rule, judge, load_detector
-from typica.detectors import Estimator, final_detector
+from typica.detectors import Estimator, column_names, final_detector
 from typica.errors import InputError
 from typica.groups import GroupVerdict, GroupVerdicts
 from typica.nets import InputReader
@@ -165,7 +165,7 @@ def score(
     paths = list(map(Path, inputs))
     asked = {**levels, "fdr": fdr}
     if _can_stream(paths, output, (fdr, groups, sort, json_file)):
-        _pipe(lambda rows: judge(estimator, rows, **levels), only)
+        _pipe(lambda rows: judge(estimator, rows, **levels), column_names(estimator), only)
         return
     images = open_images(paths) if _are_images(paths) else None
     if images is None:
@@ -202,12 +202,18 @@ def _check_output_option(output: str | None) -> None:
     check_verdict_file(output)
 
 
-def _pipe(judged: Callable[[AnyArray], Verdicts], only: str | None) -> None:
+def _arriving(columns: Sequence[str] | None) -> Iterator[AnyArray]:
+    return read_arriving(cast(io.BufferedReader, sys.stdin.buffer), columns)
+
+
+def _pipe(
+    judged: Callable[[AnyArray], Verdicts], columns: Sequence[str] | None, only: str | None
+) -> None:
     """Judge the rows of standard input as they arrive, and print each verdict at once."""
     printer = RowPrinter()
     seen = 0
     rejected: int | None = 0
-    for rows in read_arriving(cast(io.BufferedReader, sys.stdin.buffer)):
+    for rows in _arriving(columns):
         verdicts = replace(judged(rows), row=np.arange(seen, seen + len(rows)))
         seen += len(rows)
         found = verdicts.n_rejected
@@ -230,8 +236,7 @@ def _read(
 ) -> tuple[AnyArray, AnyArray | None]:
     """Return the rows that the detector reads, and what each belongs to where that was asked."""
     if inputs == [STANDARD]:
-        blocks = list(read_arriving(cast(io.BufferedReader, sys.stdin.buffer)))
-        return np.concatenate(blocks), _file_of(groups)
+        return np.concatenate(list(_arriving(reader.columns))), _file_of(groups)
     if groups is not None:
         return reader.grouped(inputs, groups)
     return reader.rows(inputs), None

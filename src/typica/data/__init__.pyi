@@ -9,7 +9,7 @@ from ._image_lists import read_listing
 from ._image_sets import Images
 from ._open_images import open_images
 from ._row_writer import RowPrinter, RowWriter
-from ._rows import read_grouped, read_known, read_rows
+from ._rows import names_file, read_grouped, read_known, read_labelled, read_rows
 from ._standard_input import read_arriving
 from ._thumbnail import thumbnail
 from ._transform import Preprocessing
@@ -46,6 +46,7 @@ __all__ = [
     "holds_images",
     "image_batches",
     "in_order",
+    "names_file",
     "open_features",
     "open_images",
     "read_arriving",
@@ -54,6 +55,7 @@ __all__ = [
     "read_grouped",
     "read_head",
     "read_known",
+    "read_labelled",
     "read_labels",
     "read_listing",
     "read_origin",

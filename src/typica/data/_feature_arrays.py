@@ -11,7 +11,7 @@ from safetensors import safe_open
 
 from typica.arrays import AnyArray
 from typica.bombs import check_growth
-from typica.data._feature_table import Features, label_name, no_column
+from typica.data._feature_table import BY_DEFAULT, Features, Wanted, label_name, sort_columns
 from typica.errors import FormatError
 from typica.files import reading
 
@@ -27,19 +27,14 @@ def read_arrays(path: Path) -> Arrays:
 
 
 def features_among(
-    arrays: Mapping[str, AnyArray], path: Path, groups: str | None = None
+    arrays: Mapping[str, AnyArray], path: Path, wanted: Wanted = BY_DEFAULT
 ) -> Features:
-    """Choose the features, by name or because there is only one array, and the labels if any.
-
-    groups: the name of an array that is neither.
-    """
-    if groups is not None and groups not in arrays:
-        raise no_column(path, groups, arrays)
-    label = label_name(name for name in arrays if name != groups)
-    others = {name: array for name, array in arrays.items() if name not in (label, groups)}
-    labels = None if label is None else arrays[label]
-    named = None if groups is None else arrays[groups]
-    return Features(_features_of(others, path), labels, groups=named)
+    """Choose the features, by name or because there is only one array, and the labels if any."""
+    found = sort_columns(arrays, wanted, path)
+    others = {name: arrays[name] for name in found.features}
+    labels = None if found.labels is None else arrays[found.labels]
+    groups = None if found.groups is None else arrays[found.groups]
+    return Features(_features_of(others, path), labels, groups=groups)
 
 
 def _features_of(arrays: Arrays, path: Path) -> AnyArray:

@@ -10,7 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
-from typica.data._feature_table import LABELS, Features, label_name, no_column
+from typica.data._feature_table import (
+    BY_DEFAULT,
+    LABELS,
+    Features,
+    Wanted,
+    columns_in_order,
+    label_name,
+    names_apart,
+    sort_columns,
+)
 from typica.errors import FormatError
 from typica.files import read_text, reading
 from typica.spreadsheets import plain_cell
@@ -20,32 +29,44 @@ Row = list[str]
 _INT64 = np.iinfo(np.int64)
 
 
-def read_csv(path: Path, groups: str | None = None) -> Features:
-    """Read numbers, one row per line, with an optional header and an optional column of labels.
-
-    groups: the name of a column that is not a feature either.
-    """
+def read_csv(path: Path, wanted: Wanted = BY_DEFAULT) -> Features:
+    """Read numbers, one row per line, with an optional header and an optional column of labels."""
     header, rows = split_header(read_lines(path))
     check_widths(rows, len(header), path)
     check_names(header, path)
-    if groups is not None and groups not in header:
-        raise no_column(path, groups, header)
-    named = None if groups is None else _taken_out(groups, header, rows, path)
-    label = label_name(header)
-    labels = None if label is None else _taken_out(label, header, rows, path)
-    return Features(numbers(rows, path), labels, groups=named)
+    found = sort_columns(header, wanted, path)
+    labels = _column_of_labels(found.labels, header, rows, path)
+    groups = _column_of_labels(found.groups, header, rows, path)
+    places = feature_places(header, wanted, path)
+    names = None if _is_numbered(header) else names_apart([header[place] for place in places])
+    return Features(numbers(rows, header, places, path), labels, groups=groups, names=names)
 
 
-def _taken_out(name: str, header: list[str], rows: Sequence[Row], path: Path) -> AnyArray | None:
-    """Return the column of this name, which the rows then lack; None where it is empty."""
-    column = header.index(name)
-    del header[column]
-    return _column_of_labels([row.pop(column) for row in rows], path)
+def feature_places(header: Sequence[str], wanted: Wanted, path: Path) -> list[int]:
+    """Return which columns of a .csv file are features, in the order that is wanted."""
+    features = sort_columns(header, wanted, path).features
+    if wanted.columns is None or _is_numbered(header):
+        return [place for place, name in enumerate(header) if name in features]
+    return [header.index(name) for name in columns_in_order(features, wanted.columns, path)]
 
 
-def _column_of_labels(fields: Sequence[str], path: Path) -> AnyArray | None:
+def _is_numbered(header: Sequence[str]) -> bool:
+    """Tell whether the columns of a .csv file have numbers for want of a header."""
+    return list(header) == _numbered(len(header))
+
+
+def _numbered(n: int) -> list[str]:
+    return [str(column) for column in range(n)]
+
+
+def _column_of_labels(
+    name: str | None, header: Sequence[str], rows: Sequence[Row], path: Path
+) -> AnyArray | None:
     """Return labels, or groups; None where there are none. A gap would be a class of its own."""
-    texts = [plain_cell(field.strip()) for field in fields]
+    if name is None:
+        return None
+    column = header.index(name)
+    texts = [plain_cell(row[column].strip()) for row in rows]
     missing = texts.count("")
     if not missing:
         return csv_labels(texts)
@@ -61,11 +82,7 @@ def read_csv_labels(path: Path) -> AnyArray | None:
         return _below_header([line[0] for line in lines])
     header, rows = split_header(lines)
     check_widths(rows, len(header), path)
-    label = label_name(header)
-    if label is None:
-        return None
-    column = header.index(label)
-    return _column_of_labels([row[column] for row in rows], path)
+    return _column_of_labels(label_name(header), header, rows, path)
 
 
 def read_label_lines(path: Path) -> AnyArray:
@@ -75,9 +92,15 @@ def read_label_lines(path: Path) -> AnyArray:
 
 def _below_header(lines: Iterable[str]) -> AnyArray:
     labels = [plain_cell(line.strip()) for line in lines if line.strip()]
-    if labels and labels[0] in LABELS:
+    if labels and (labels[0] in LABELS or _is_header_of_numbers(labels)):
         labels = labels[1:]
     return csv_labels(labels)
+
+
+def _is_header_of_numbers(lines: Sequence[str]) -> bool:
+    """Tell whether the first line of labels is a text above whole numbers, of two rows at least."""
+    below = lines[1:]
+    return len(below) > 1 and not _is_whole_text(lines[0]) and all(map(_is_whole_text, below))
 
 
 def read_lines(path: Path) -> list[Row]:
@@ -101,7 +124,7 @@ def split_header(rows: list[Row]) -> tuple[list[str], list[Row]]:
     """
     first = rows[0]
     if all(_is_number(field) or not field.strip() for field in first):
-        return [str(column) for column in range(len(first))], rows
+        return _numbered(len(first)), rows
     return [name.strip() for name in first], rows[1:]
 
 
@@ -124,18 +147,22 @@ def check_names(header: Sequence[str], path: Path) -> None:
         )
 
 
-def numbers(rows: Sequence[Row], path: Path, first: int = 0) -> NDArray[np.float64]:
-    """Return rows of texts as a matrix.
+def numbers(
+    rows: Sequence[Row], header: Sequence[str], places: Sequence[int], path: Path, first: int = 0
+) -> NDArray[np.float64]:
+    """Return those columns of rows of texts that are at these places as a matrix.
 
     first: the number of the first row.
     """
     matrix = []
     for i, row in enumerate(rows, first):
         try:
-            matrix.append(list(map(float, row)))
-        except ValueError as error:
+            matrix.append([float(row[place]) for place in places])
+        except ValueError:
+            place = next(place for place in places if not _is_number(row[place]))
             raise FormatError(
-                f"{path}: row {i}: {error}; all columns but 'label' must be numbers."
+                f"{path}: row {i}: {row[place]!r} in the column {header[place]!r} is not a number; "
+                "fix it, take the column out, or call it 'label' if it holds labels."
             ) from None
     return np.array(matrix, dtype=np.float64)
 

@@ -10,7 +10,14 @@ import numpy as np
 
 from typica.arrays import AnyArray
 from typica.bombs import check_parquet
-from typica.data._feature_table import Features, label_name, no_column
+from typica.data._feature_table import (
+    BY_DEFAULT,
+    Features,
+    Wanted,
+    columns_in_order,
+    names_apart,
+    sort_columns,
+)
 from typica.errors import FormatError
 from typica.extras import need
 from typica.files import reading
@@ -18,23 +25,23 @@ from typica.files import reading
 _INDEX = re.compile(r"__index_level_\d+__")  # how pandas calls an index that has no name
 
 
-def read_parquet(path: Path, groups: str | None = None, *, of_bank: bool = False) -> Features:
+def read_parquet(path: Path, wanted: Wanted = BY_DEFAULT, *, of_bank: bool = False) -> Features:
     """Read the list column `features`, or all numeric columns, and the labels if there are any.
 
-    groups: the name of a column that is not a feature either. of_bank: the file was written from a
-    bank, whose column `logits` is then read as well.
+    of_bank: the file was written from a bank, whose column `logits` is then read as well.
     """
     columns = _read_columns(path)
-    if groups is not None and groups not in columns:
-        raise no_column(path, groups, columns)
-    named = None if groups is None else _labels(columns.pop(groups), path)
-    label = label_name(columns)
-    labels = None if label is None else _labels(columns.pop(label), path)
-    if "features" not in columns:
-        return Features(_numeric(columns, path), labels, groups=named)
-    with_logits = of_bank and "logits" in columns
+    found = sort_columns(columns, wanted, path)
+    labels = None if found.labels is None else _labels(columns[found.labels], path)
+    groups = None if found.groups is None else _labels(columns[found.groups], path)
+    if "features" not in found.features:
+        there = [name for name in found.features if not _INDEX.fullmatch(name)]
+        names = columns_in_order(there, wanted.columns, path)
+        features = _numeric({name: columns[name] for name in names}, path)
+        return Features(features, labels, groups=groups, names=names_apart(names))
+    with_logits = of_bank and "logits" in found.features
     logits = _matrix(columns["logits"], "logits", path) if with_logits else None
-    return Features(_matrix(columns["features"], "features", path), labels, logits, named)
+    return Features(_matrix(columns["features"], "features", path), labels, logits, groups)
 
 
 def parquet_columns(path: Path) -> list[str]:
@@ -77,10 +84,13 @@ def _matrix(column: Any, name: str, path: Path) -> AnyArray:
 
 def _numeric(columns: dict[str, Any], path: Path) -> AnyArray:
     """Return the numeric columns of a .parquet file, one per feature, as a matrix."""
-    features = [column for name, column in columns.items() if not _INDEX.fullmatch(name)]
-    arrays = [column.to_numpy(zero_copy_only=False) for column in features]
-    if not arrays or any(array.dtype.kind not in "fiub" for array in arrays):
-        raise FormatError(
-            f"{path}: needs a list column 'features', or numeric columns and maybe a 'label'."
-        )
-    return np.column_stack(arrays)
+    arrays = {name: column.to_numpy(zero_copy_only=False) for name, column in columns.items()}
+    if not arrays:
+        raise FormatError(f"{path}: needs a list column 'features', or numeric columns.")
+    for name, array in arrays.items():
+        if array.dtype.kind not in "fiub":
+            raise FormatError(
+                f"{path}: the column {name!r} is not of numbers ({columns[name].type}); take it "
+                "out, or call it 'label' if it holds labels, 'features' if it holds lists of them."
+            )
+    return np.column_stack(list(arrays.values()))

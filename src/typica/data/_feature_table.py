@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from typica.arrays import AnyArray
 from typica.errors import FormatError
@@ -17,13 +18,15 @@ LABELS = ("labels", "label")
 class Features:
     """A table of features (n, m), with what came with them, if any.
 
-    labels (n,), logits (n, C); groups (n,): the column that was asked for by name.
+    labels (n,), logits (n, C); groups (n,): the column that was asked for by name. names (m,):
+    those of the columns of features, where the file has them.
     """
 
     features: AnyArray
     labels: AnyArray | None = None
     logits: AnyArray | None = None
     groups: AnyArray | None = None
+    names: tuple[str, ...] | None = None
 
     def check(self, path: Path) -> None:
         """Raise if the features are not a matrix of numbers, or the labels not one per row."""
@@ -42,6 +45,60 @@ class Features:
                     f"{path}: {what} of shape {column.shape} for {len(features)} rows; "
                     "one per row is needed."
                 )
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The columns, or arrays, that are asked for by name in a file of features.
+
+    columns: those of the features, in the order that they are wanted in; where a file has names,
+    its other columns are left aside.
+    """
+
+    labels: str | None = None
+    groups: str | None = None
+    columns: Sequence[str] | None = None
+
+
+BY_DEFAULT = Wanted()
+
+
+class Sorted(NamedTuple):
+    """The names of a file's columns, or arrays, by what they hold: labels, groups and features."""
+
+    labels: str | None
+    groups: str | None
+    features: list[str]
+
+
+def sort_columns(names: Iterable[str], wanted: Wanted, path: Path) -> Sorted:
+    """Tell the columns, or arrays, of a file apart by their names; refuse what is not there."""
+    there = list(names)
+    for name in (wanted.labels, wanted.groups):
+        if name is not None and name not in there:
+            raise no_column(path, name, there)
+    own = label_name(name for name in there if name != wanted.groups)
+    labels = own if wanted.labels is None else wanted.labels
+    others = [name for name in there if name not in (own, labels, wanted.groups)]
+    return Sorted(labels, wanted.groups, others)
+
+
+def columns_in_order(names: Sequence[str], wanted: Sequence[str] | None, path: Path) -> list[str]:
+    """Return the names of the columns of features in the order that is wanted, without others."""
+    if wanted is None:
+        return list(names)
+    for name in wanted:
+        if name not in names:
+            raise FormatError(
+                f"{path}: has no column {name!r}, which the detector was fitted on; "
+                "call the columns as they were called there."
+            )
+    return list(wanted)
+
+
+def names_apart(names: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the names of a file's columns of features; None where two share one."""
+    return tuple(names) if len(set(names)) == len(names) else None
 
 
 def label_name(names: Iterable[str]) -> str | None:

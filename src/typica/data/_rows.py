@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from typica.arrays import AnyArray, as_floating, check_finite, row_blocks
-from typica.data.features import Source, open_features, read_labels
+from typica.data._feature_table import Features
+from typica.data.features import ENDINGS, FeatureFile, Source, open_features, read_labels
 from typica.detectors import KnownRows
 from typica.errors import InputError, about
 from typica.origin import Origin
@@ -22,35 +25,69 @@ def read_known(path: Source, origin: Origin | None = None, *, logits: bool = Fal
     return KnownRows(found.features, found.labels, names)
 
 
+def read_labelled(
+    opened: FeatureFile,
+    labels: str | Path | None,
+    origin: Origin | None = None,
+    *,
+    logits: bool = False,
+    columns: Sequence[str] | None = None,
+) -> Features:
+    """Read features with their own labels, or with those that are named.
+
+    labels: a file of them, or else the column, or array, of that name beside the features. origin,
+    logits, columns: as `read_features` takes them.
+    """
+    column = None if labels is None or names_file(labels) else str(labels)
+    found = opened.read(origin, logits=logits, labels=column, columns=columns)
+    if labels is None or column is not None:
+        return found
+    return replace(found, labels=read_labels(labels))
+
+
 def read_rows(
     path: Source,
     origin: Origin | None = None,
     width: int | None = None,
     *,
     logits: bool = False,
+    columns: Sequence[str] | None = None,
 ) -> AnyArray:
     """Read features, and refuse by the file's name what a detector would only call its input.
 
-    origin, logits: as `read_features` takes them. width: how many features a row must have.
+    origin, logits, columns: as `read_features` takes them. width: how many features a row must
+    have.
     """
     opened = open_features(path)
-    return _checked_rows(opened.read(origin, logits=logits).features, str(opened.path), width)
+    found = opened.read(origin, logits=logits, columns=columns)
+    return _checked_rows(found.features, str(opened.path), width)
 
 
 def read_grouped(
-    path: Source, groups: str, origin: Origin | None = None, *, logits: bool = False
+    path: Source,
+    groups: str,
+    origin: Origin | None = None,
+    *,
+    logits: bool = False,
+    columns: Sequence[str] | None = None,
 ) -> tuple[AnyArray, AnyArray]:
     """Read features as `read_rows` does, and what each row belongs to.
 
     groups: a file of one entry per row, or else the column of that name beside the features.
     """
     if Path(groups).is_file():
-        return read_rows(path, origin, logits=logits), read_labels(groups)
+        return read_rows(path, origin, logits=logits, columns=columns), read_labels(groups)
     opened = open_features(path)
-    found = opened.read(origin, logits=logits, groups=groups)
+    found = opened.read(origin, logits=logits, groups=groups, columns=columns)
     if found.groups is None:
         raise InputError(f"{opened.path}: no column {groups!r}; pass a file of groups.")
     return _checked_rows(found.features, str(opened.path)), found.groups
+
+
+def names_file(labels: str | Path) -> bool:
+    """Tell the path of a file of labels, there or not, from the name of a column."""
+    path = Path(labels)
+    return path.exists() or len(path.parts) > 1 or path.suffix.lower() in (*ENDINGS, ".txt")
 
 
 def _checked_rows(rows: AnyArray, name: str, width: int | None = None) -> AnyArray:

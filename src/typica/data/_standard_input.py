@@ -6,15 +6,21 @@ import csv
 import io
 import itertools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
-from typica.data._feature_csv import check_names, check_widths, numbers, split_header
-from typica.data._feature_table import Features, label_name
+from typica.data._feature_csv import (
+    check_names,
+    check_widths,
+    feature_places,
+    numbers,
+    split_header,
+)
+from typica.data._feature_table import Features, Wanted
 from typica.errors import FormatError, InputError, about
 from typica.files import file_lines, reading
 
@@ -23,11 +29,13 @@ ROWS = 1024  # of a block, at most
 NPY = b"\x93"  # the first byte of an .npy file; no text in UTF-8 begins with it
 
 
-def read_arriving(stream: io.BufferedReader) -> Iterator[AnyArray]:
+def read_arriving(
+    stream: io.BufferedReader, columns: Sequence[str] | None = None
+) -> Iterator[AnyArray]:
     r"""Yield blocks of features (n, m) as they arrive; labels among them are left out.
 
     A line of JSON is a list of numbers, or an object whose "features" are one. CSV is read as a
-    .csv file is. An .npy file is one block.
+    .csv file is. An .npy file is one block. columns: as `read_features` takes them.
 
     >>> stream = io.BufferedReader(io.BytesIO(b"[1, 2]\n[3, 4]\n"))
     >>> list(read_arriving(stream))
@@ -35,7 +43,7 @@ def read_arriving(stream: io.BufferedReader) -> Iterator[AnyArray]:
            [3., 4.]])]
     """
     binary = stream.peek(1)[:1] == NPY
-    blocks = iter([_read_npy(stream)]) if binary else _read_text(stream)
+    blocks = iter([_read_npy(stream)]) if binary else _read_text(stream, columns)
     empty = True
     for block in blocks:
         Features(block).check(NAME)
@@ -51,13 +59,15 @@ def _read_npy(stream: io.BufferedReader) -> AnyArray:
         return array
 
 
-def _read_text(stream: io.BufferedReader) -> Iterator[NDArray[np.float64]]:
+def _read_text(
+    stream: io.BufferedReader, columns: Sequence[str] | None
+) -> Iterator[NDArray[np.float64]]:
     blocks = filter(None, map(_filled_lines, file_lines(stream, ROWS)))
     first = next(blocks, None)
     if first is None:
         return
     every = itertools.chain([first], blocks)
-    yield from _read_json(every) if first[0][0] in "[{" else _read_csv(every)
+    yield from _read_json(every) if first[0][0] in "[{" else _read_csv(every, columns)
 
 
 def _filled_lines(lines: list[str]) -> list[str]:
@@ -69,8 +79,11 @@ def _filled_lines(lines: list[str]) -> list[str]:
     return [line for line in stripped if line]
 
 
-def _read_csv(blocks: Iterable[list[str]]) -> Iterator[NDArray[np.float64]]:
+def _read_csv(
+    blocks: Iterable[list[str]], columns: Sequence[str] | None
+) -> Iterator[NDArray[np.float64]]:
     header: list[str] | None = None
+    places: list[int] = []
     seen = 0
     for lines in blocks:
         with reading(NAME, "not a table in text", "fix it"):
@@ -78,13 +91,10 @@ def _read_csv(blocks: Iterable[list[str]]) -> Iterator[NDArray[np.float64]]:
         if header is None:
             header, rows = split_header(rows)
             check_names(header, NAME)
+            places = feature_places(header, Wanted(columns=columns), NAME)
         check_widths(rows, len(header), NAME, first=seen)
-        label = label_name(header)
-        if label is not None:
-            column = header.index(label)
-            rows = [row[:column] + row[column + 1 :] for row in rows]
         if rows:
-            yield numbers(rows, NAME, first=seen)
+            yield numbers(rows, header, places, NAME, first=seen)
         seen += len(rows)
 
 

@@ -14,13 +14,16 @@ A file holds one matrix of features, and may hold labels beside it:
 A file that is memory-mapped must not be made shorter while it is in use: the system would end the
 process. Write a new file in its place instead.
 
-The array or column of labels may be called `labels` or `label`. A .parquet file that a bank was
-written to has the bank's logits, head, classes and origin as well.
+The array or column of labels may be called `labels` or `label`, or be named. For a detector that
+was fitted on columns with names, columns are read by their names, in any order, and others are left
+aside. A .parquet file that a bank was written to has the bank's logits, head, classes and origin as
+well.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Union
@@ -30,7 +33,7 @@ from typica.bank import Bank, ParquetNotes, read_notes
 from typica.data._feature_arrays import ARRAY_READERS, features_among, labels_among, read_arrays
 from typica.data._feature_csv import read_csv, read_csv_labels, read_label_lines
 from typica.data._feature_parquet import parquet_columns, read_parquet
-from typica.data._feature_table import Features, no_column
+from typica.data._feature_table import BY_DEFAULT, Features, Wanted, no_column
 from typica.errors import FormatError, InputError, about, listed
 from typica.files import existing, reading
 from typica.head import Head
@@ -90,14 +93,20 @@ class FeatureFile:
         return Head(head.weight, head.bias, names) if fitting else head
 
     def read(
-        self, origin: Origin | None = None, *, logits: bool = False, groups: str | None = None
+        self,
+        origin: Origin | None = None,
+        *,
+        logits: bool = False,
+        groups: str | None = None,
+        labels: str | None = None,
+        columns: Sequence[str] | None = None,
     ) -> Features:
         """Read the features; see `read_features`."""
         if origin is not None:
             with about(os.fspath(self.path)):
                 origin.check_same(self.origin)
         with reading(self.path, "not a file of features that can be read"):
-            found = _read_table(self.path, self.notes, groups)
+            found = _read_table(self.path, self.notes, Wanted(labels, groups, columns))
             found.check(self.path)
             if self.notes is None:
                 return found
@@ -119,15 +128,20 @@ def read_features(
     *,
     logits: bool = False,
     groups: str | None = None,
+    labels: str | None = None,
+    columns: Sequence[str] | None = None,
 ) -> Features:
     """Read a matrix of features, and the labels if the file holds them.
 
     origin: the network that the features should come from; a bank of another one is refused.
     logits: read a bank's logits in place of its features, where it has them, with labels that index
     them; other files hold one matrix anyway. groups: the name of a column, or array, that says
-    what each row belongs to, and is not a feature.
+    what each row belongs to, and is not a feature. labels: that of the labels, where it is not
+    called so. columns: those of the features in their order, where the file has names; others are
+    left aside.
     """
-    return open_features(path).read(origin, logits=logits, groups=groups)
+    opened = open_features(path)
+    return opened.read(origin, logits=logits, groups=groups, labels=labels, columns=columns)
 
 
 def read_labels(path: Location) -> AnyArray:
@@ -204,18 +218,19 @@ def _notes(path: Path) -> Notes | None:
     return None
 
 
-def _read_table(path: Path, notes: Notes | None, groups: str | None = None) -> Features:
+def _read_table(path: Path, notes: Notes | None, wanted: Wanted = BY_DEFAULT) -> Features:
     """Read the features of a file or a bank, with labels and logits, as they stand there."""
     if isinstance(notes, Bank):
-        if groups is not None:
-            raise no_column(path, groups, ())
+        for name in (wanted.labels, wanted.groups):
+            if name is not None:
+                raise no_column(path, name, ())
         return Features(notes.features, notes.labels, notes.logits)
     _check_readable(path)
     if path.suffix.lower() == ".parquet":
-        return read_parquet(path, groups, of_bank=notes is not None)
+        return read_parquet(path, wanted, of_bank=notes is not None)
     if path.suffix.lower() == ".csv":
-        return read_csv(path, groups)
-    return features_among(read_arrays(path), path, groups)
+        return read_csv(path, wanted)
+    return features_among(read_arrays(path), path, wanted)
 
 
 def _check_readable(path: Path, kind: Kind = Kind.FEATURES, wanted: str = "features") -> None:
@@ -245,9 +260,6 @@ def _chosen_rows(found: Features, notes: Notes, logits: bool) -> Features:
 
 def _read_labels(path: Path) -> AnyArray:
     ending = path.suffix.lower()
-    if not ending and not path.exists():  # maybe the name of a column
-        own = "name their column in the file of features 'label', which is read by itself"
-        raise InputError(f"{path}: there is no such file of labels; pass one, or {own}.")
     if ending == ".txt":
         return read_label_lines(path)
     notes = _notes(path)

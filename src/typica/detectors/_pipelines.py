@@ -150,6 +150,15 @@ def feature_names(estimator: Estimator) -> list[str] | None:
         return None
 
 
+def column_names(estimator: Estimator) -> list[str] | None:
+    """Return the names of the columns that a detector or a Pipeline was fitted on, if they had any.
+
+    Those of a data frame, or of a file that has a header.
+    """
+    names = getattr(estimator, "feature_names_in_", None)
+    return None if names is None else [str(name) for name in names]
+
+
 def reads_logits(estimator: Estimator) -> bool:
     """Tell whether a detector or a Pipeline takes logits: a method of logits without a head.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,14 @@ from typica.data import (
     read_rows,
 )
 from typica.decide import origin_of
-from typica.detectors import Estimator, final_detector, input_width, reads_layers, reads_logits
+from typica.detectors import (
+    Estimator,
+    column_names,
+    final_detector,
+    input_width,
+    reads_layers,
+    reads_logits,
+)
 from typica.errors import InputError, about
 from typica.nets._left_out import note_left_out, note_skipped
 from typica.nets._settings import Settings, checked_settings
@@ -46,7 +53,7 @@ class InputReader:
     are wanted in place of features. layers: those that are wanted side by side. width: how many
     numbers a row must have, where that is known. model, weights, trust: as `reopen` takes them.
     transform: as `extract` takes it; a network that the detector remembers has its own. whose: the
-    name that errors begin with.
+    name that errors begin with. columns: as `read_features` takes them.
     """
 
     origin: Origin | None
@@ -59,6 +66,7 @@ class InputReader:
     trust: bool = False
     settings: Settings | None = None
     whose: str = ""
+    columns: Sequence[str] | None = None
     _network: Reopened | None = field(default=None, init=False, repr=False)
 
     @classmethod
@@ -67,7 +75,8 @@ class InputReader:
         whose = type(final_detector(estimator)).__name__
         origin = origin_of(estimator)
         layers, width = reads_layers(estimator), input_width(estimator)
-        return cls(origin, reads_logits(estimator), layers, width, **network, whose=whose)
+        named: dict[str, Any] = {"whose": whose, "columns": column_names(estimator)}
+        return cls(origin, reads_logits(estimator), layers, width, **network, **named)
 
     @property
     def opened_origin(self) -> Origin | None:
@@ -98,7 +107,7 @@ class InputReader:
         path = _only_features(source)
         if self.layers is not None:
             return self._features(path, None), read_labels(groups)
-        return read_grouped(path, groups, self.origin, logits=self.logits)
+        return read_grouped(path, groups, self.origin, logits=self.logits, columns=self.columns)
 
     def see(self, images: Images) -> Seen:
         """Return what is read of one set of images, and which could not be."""
@@ -124,7 +133,8 @@ class InputReader:
     def _features(self, path: Path, width: int | None) -> AnyArray:
         """Return the rows of a file of features; of a bank's layers, side by side."""
         if self.layers is None or not Bank.is_bank(path):
-            return read_rows(path, self.origin, width, logits=self.logits)
+            columns = self.columns
+            return read_rows(path, self.origin, width, logits=self.logits, columns=columns)
         # Loads what combines detectors, which those of one layer do without.
         from typica.detectors.layer_ensemble import joined, layers_of  # noqa: PLC0415
 

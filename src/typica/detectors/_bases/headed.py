@@ -9,12 +9,13 @@ from typica.arrays import Array, Labels, Rows, like, map_rows
 from typica.detectors.base import Detector
 from typica.errors import InputError
 from typica.estimator import Estimator, LearnsMoments
-from typica.head import Head, head_to_pass
+from typica.head import Head, check_same_kind, head_to_pass
 from typica.moments import Moments
 
 
 def check_classes(moments: Moments, head: Head, what: str = "samples") -> NDArray[np.int64]:
     """Return where a detector's moments have each class of its head; raise if one is absent."""
+    check_same_kind(moments.classes, head)
     absent = np.setdiff1d(head.classes, moments.classes)
     if len(absent):
         raise InputError(
@@ -31,6 +32,7 @@ def correctly_classified(Z: Rows, labels: Labels, head: Head) -> NDArray[np.bool
     """
     if labels.shape != (len(Z),):
         raise InputError(f"{len(labels)} labels for {len(Z)} rows; pass one label per row.")
+    check_same_kind(labels, head)
     predicted = map_rows(lambda rows: np.argmax(head.logits(rows), axis=1), Z, len(head.classes))
     return np.asarray(head.classes[predicted] == labels)
 
