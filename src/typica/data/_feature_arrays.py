@@ -11,7 +11,7 @@ from safetensors import safe_open
 
 from typica.arrays import AnyArray
 from typica.bombs import check_growth
-from typica.data._feature_table import BY_DEFAULT, Features, Wanted, label_name, sort_columns
+from typica.data._feature_table import UNNAMED, Features, NamedColumns, label_name, sort_columns
 from typica.errors import FormatError
 from typica.files import reading
 
@@ -27,7 +27,7 @@ def read_arrays(path: Path) -> Arrays:
 
 
 def features_among(
-    arrays: Mapping[str, AnyArray], path: Path, wanted: Wanted = BY_DEFAULT
+    arrays: Mapping[str, AnyArray], path: Path, wanted: NamedColumns = UNNAMED
 ) -> Features:
     """Choose the features, by name or because there is only one array, and the labels if any."""
     found = sort_columns(arrays, wanted, path)

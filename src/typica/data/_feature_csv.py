@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
 from typica.data._feature_table import (
-    BY_DEFAULT,
     LABELS,
+    UNNAMED,
     Features,
-    Wanted,
+    NamedColumns,
     columns_in_order,
     label_name,
     names_apart,
@@ -29,7 +29,7 @@ Row = list[str]
 _INT64 = np.iinfo(np.int64)
 
 
-def read_csv(path: Path, wanted: Wanted = BY_DEFAULT) -> Features:
+def read_csv(path: Path, wanted: NamedColumns = UNNAMED) -> Features:
     """Read numbers, one row per line, with an optional header and an optional column of labels."""
     header, rows = split_header(read_lines(path))
     check_widths(rows, len(header), path)
@@ -42,7 +42,7 @@ def read_csv(path: Path, wanted: Wanted = BY_DEFAULT) -> Features:
     return Features(numbers(rows, header, places, path), labels, groups=groups, names=names)
 
 
-def feature_places(header: Sequence[str], wanted: Wanted, path: Path) -> list[int]:
+def feature_places(header: Sequence[str], wanted: NamedColumns, path: Path) -> list[int]:
     """Return which columns of a .csv file are features, in the order that is wanted."""
     features = sort_columns(header, wanted, path).features
     if wanted.columns is None or _is_numbered(header):

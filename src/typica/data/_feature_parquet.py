@@ -11,9 +11,9 @@ import numpy as np
 from typica.arrays import AnyArray
 from typica.bombs import check_parquet
 from typica.data._feature_table import (
-    BY_DEFAULT,
+    UNNAMED,
     Features,
-    Wanted,
+    NamedColumns,
     columns_in_order,
     names_apart,
     sort_columns,
@@ -25,7 +25,7 @@ from typica.files import reading
 _INDEX = re.compile(r"__index_level_\d+__")  # how pandas calls an index that has no name
 
 
-def read_parquet(path: Path, wanted: Wanted = BY_DEFAULT, *, of_bank: bool = False) -> Features:
+def read_parquet(path: Path, wanted: NamedColumns = UNNAMED, *, of_bank: bool = False) -> Features:
     """Read the list column `features`, or all numeric columns, and the labels if there are any.
 
     of_bank: the file was written from a bank, whose column `logits` is then read as well.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from typica.arrays import AnyArray
-from typica.errors import FormatError
+from typica.errors import FormatError, listed
 from typica.kinds import Kind, check_kind
 
 LABELS = ("labels", "label")
@@ -48,7 +48,7 @@ class Features:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class NamedColumns:
     """The columns, or arrays, that are asked for by name in a file of features.
 
     columns: those of the features, in the order that they are wanted in; where a file has names,
@@ -60,10 +60,10 @@ class Wanted:
     columns: Sequence[str] | None = None
 
 
-BY_DEFAULT = Wanted()
+UNNAMED = NamedColumns()
 
 
-class Sorted(NamedTuple):
+class ColumnKinds(NamedTuple):
     """The names of a file's columns, or arrays, by what they hold: labels, groups and features."""
 
     labels: str | None
@@ -71,7 +71,7 @@ class Sorted(NamedTuple):
     features: list[str]
 
 
-def sort_columns(names: Iterable[str], wanted: Wanted, path: Path) -> Sorted:
+def sort_columns(names: Iterable[str], wanted: NamedColumns, path: Path) -> ColumnKinds:
     """Tell the columns, or arrays, of a file apart by their names; refuse what is not there."""
     there = list(names)
     for name in (wanted.labels, wanted.groups):
@@ -80,7 +80,7 @@ def sort_columns(names: Iterable[str], wanted: Wanted, path: Path) -> Sorted:
     own = label_name(name for name in there if name != wanted.groups)
     labels = own if wanted.labels is None else wanted.labels
     others = [name for name in there if name not in (own, labels, wanted.groups)]
-    return Sorted(labels, wanted.groups, others)
+    return ColumnKinds(labels, wanted.groups, others)
 
 
 def columns_in_order(names: Sequence[str], wanted: Sequence[str] | None, path: Path) -> list[str]:
@@ -109,7 +109,7 @@ def label_name(names: Iterable[str]) -> str | None:
 
 def no_column(path: Path, name: str, there: Iterable[str]) -> FormatError:
     """Return the complaint that a file, or a bank, has no column, or array, of this name."""
-    known = ", ".join(there)
+    known = listed(there)
     if not known:
         return FormatError(
             f"{path}: has no column {name!r}, nor another; name a file with one entry per row."

@@ -20,7 +20,7 @@ from typica.data._feature_csv import (
     numbers,
     split_header,
 )
-from typica.data._feature_table import Features, Wanted
+from typica.data._feature_table import Features, NamedColumns
 from typica.errors import FormatError, InputError, about
 from typica.files import file_lines, reading
 
@@ -91,7 +91,7 @@ def _read_csv(
         if header is None:
             header, rows = split_header(rows)
             check_names(header, NAME)
-            places = feature_places(header, Wanted(columns=columns), NAME)
+            places = feature_places(header, NamedColumns(columns=columns), NAME)
         check_widths(rows, len(header), NAME, first=seen)
         if rows:
             yield numbers(rows, header, places, NAME, first=seen)

@@ -33,7 +33,7 @@ from typica.bank import Bank, ParquetNotes, read_notes
 from typica.data._feature_arrays import ARRAY_READERS, features_among, labels_among, read_arrays
 from typica.data._feature_csv import read_csv, read_csv_labels, read_label_lines
 from typica.data._feature_parquet import parquet_columns, read_parquet
-from typica.data._feature_table import BY_DEFAULT, Features, Wanted, no_column
+from typica.data._feature_table import UNNAMED, Features, NamedColumns, no_column
 from typica.errors import FormatError, InputError, about, listed
 from typica.files import existing, reading
 from typica.head import Head
@@ -106,7 +106,7 @@ class FeatureFile:
             with about(os.fspath(self.path)):
                 origin.check_same(self.origin)
         with reading(self.path, "not a file of features that can be read"):
-            found = _read_table(self.path, self.notes, Wanted(labels, groups, columns))
+            found = _read_table(self.path, self.notes, NamedColumns(labels, groups, columns))
             found.check(self.path)
             if self.notes is None:
                 return found
@@ -218,7 +218,7 @@ def _notes(path: Path) -> Notes | None:
     return None
 
 
-def _read_table(path: Path, notes: Notes | None, wanted: Wanted = BY_DEFAULT) -> Features:
+def _read_table(path: Path, notes: Notes | None, wanted: NamedColumns = UNNAMED) -> Features:
     """Read the features of a file or a bank, with labels and logits, as they stand there."""
     if isinstance(notes, Bank):
         for name in (wanted.labels, wanted.groups):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from typica.arrays import AnyArray
-from typica.errors import InputError, argument, given
+from typica.errors import InputError, argument, given, listed
 from typica.extras import need
 
 LABELS = ("label", "labels")
@@ -109,6 +109,12 @@ def label_column(names: Collection[str]) -> str | None:
     return next((name for name in LABELS if name in names), None)
 
 
+def missing_column(name: str, there: Iterable[str]) -> InputError:
+    """Return the complaint that tables, or an engine's frame, have no column of this name."""
+    known = listed(there) or "none"
+    return InputError(f"there is no column {name!r}, only {known}; name one of these.")
+
+
 def check_schema(schema: Any, columns: Columns, constants: Sequence[str] = ()) -> None:
     """Refuse a table that lacks a column or has one of the wrong type.
 
@@ -116,8 +122,7 @@ def check_schema(schema: Any, columns: Columns, constants: Sequence[str] = ()) -
     """
     for name in columns.names:
         if name not in schema.names and name not in constants:
-            there = ", ".join(schema.names[:10]) or "none"
-            raise InputError(f"there is no column {name!r}, only {there}; name one of these.")
+            raise missing_column(name, schema.names)
         if schema.names.count(name) > 1:
             raise InputError(f"there are several columns {name!r}; give each a name of its own.")
     for name in columns.numbers:

@@ -19,6 +19,7 @@ from typica.scale._columns import (
     Wanted,
     check_schema,
     label_column,
+    missing_column,
     named_columns,
     wrong_table_width,
 )
@@ -178,8 +179,7 @@ def _chosen(X: Any, wanted: Wanted, labels: str | None) -> Columns:
     chosen = Columns(features, labels, wanted.ids)
     for name in chosen.names:
         if name not in there:
-            shown = ", ".join(there[:10]) or "none"
-            raise InputError(f"there is no column {name!r}, only {shown}; name one of these.")
+            raise missing_column(name, there)
     for name in chosen.numbers:
         _check_dtype(name, X.dtypes[name], isinstance(features, str))
     return chosen

@@ -12,6 +12,7 @@ from typica.arrays import AnyArray
 from typica.data import Preprocessing, decode, open_images
 from typica.errors import InputError, argument, border
 from typica.nets import open_model, run_directly, transform_for
+from typica.scale._columns import missing_column
 
 
 class Extractor:
@@ -58,8 +59,7 @@ class Extractor:
     def __call__(self, batch: dict[str, AnyArray]) -> dict[str, AnyArray]:
         """Return a batch with features and logits in place of its images."""
         if self.image not in batch:
-            there = ", ".join(batch)
-            raise InputError(f"there is no column {self.image!r}, only {there}; name one of these.")
+            raise missing_column(self.image, batch)
         names = batch.get("path", batch[self.image])
         images = [_image(*pair) for pair in zip(batch[self.image], names, strict=True)]
         found = run_directly(self.opened.extractor, self._prepared(images))
