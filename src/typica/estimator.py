@@ -244,17 +244,22 @@ class Estimator(BaseEstimator):
 
     def _check(self, X: Any, reset: bool = False) -> Array:
         """Check the input's form; with `reset`, note the width and column names to expect."""
-        expected = self._width_to_expect(reset)
-        Z = as_features(X, expected, type(self).__name__)
-        if hasattr(X, "columns") or hasattr(self, "feature_names_in_"):
-            named = X if hasattr(X, "columns") else Z
-            try:
-                validate_data(self, named, reset=reset, skip_check_array=True)
-            except ValueError as error:  # scikit-learn's, about names of columns
-                raise InputError(str(error)) from None
-        elif reset:
+        has_names = hasattr(X, "columns")
+        if has_names:  # first: which column is missing says more than how many are there
+            self._check_names(X, reset)
+        Z = as_features(X, self._width_to_expect(reset), type(self).__name__)
+        if not has_names and hasattr(self, "feature_names_in_"):
+            self._check_names(Z, reset)
+        elif reset and not has_names:
             self.n_features_in_ = int(Z.shape[1])
         return Z
+
+    def _check_names(self, X: Any, reset: bool) -> None:
+        """Compare the names of columns as scikit-learn does; with `reset`, note them."""
+        try:
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        except ValueError as error:
+            raise InputError(str(error)) from None
 
     def _width_to_expect(self, reset: bool) -> int | None:
         if not reset:
