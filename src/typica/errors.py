@@ -61,9 +61,10 @@ class LogitsWarning(InputWarning):
 
 
 def ignore_missing_names() -> None:
-    """Let scikit-learn say nothing of arrays in place of data frames, until filters are put back.
+    """Filter out the warning of scikit-learn that an array has no column names.
 
-    For rows of files: their columns are compared by name where they are read.
+    Within `warnings.catch_warnings`, for rows of files: their columns are compared by name where
+    they are read.
     """
     warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
 

@@ -155,7 +155,7 @@ def _kind_by_arrays(names: Iterable[str]) -> Kind | None:
 
 
 def layers_named(names: Iterable[str]) -> list[str]:
-    """Return the layers whose weight or bias is among the arrays of a file; '' has no name.
+    """Return which layers a file holds, by the names of its arrays; '' for one without a name.
 
     >>> layers_named(["fc.weight", "fc.bias", "hidden.weight", "classes"]), layers_named(["weight"])
     (['fc', 'hidden'], [''])

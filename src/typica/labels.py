@@ -62,34 +62,6 @@ def class_text(name: Any) -> str:
     return str(name)
 
 
-def predicted_classes(predicted: Any) -> AnyArray:
-    """Return the predicted class of each row as an array; None and NaN, no classes, are refused.
-
-    >>> predicted_classes([1, 2]), predicted_classes(np.array(["cat", 3.0], dtype=object))
-    (array([1, 2]), array(['cat', '3'], dtype='<U3'))
-    """
-    classes = np.atleast_1d(to_numpy(predicted))
-    if classes.dtype.kind not in "fO":
-        return classes
-    names = classes.ravel().tolist()
-    for row, name in enumerate(names):
-        if not _is_class(name):
-            raise InputError(
-                f"predicted class {name!r} of row {row} is neither a number nor a text; "
-                "fix or remove it."
-            )
-    if classes.dtype.kind == "f":
-        return classes
-    return np.array([class_text(name) for name in names]).reshape(classes.shape)
-
-
-def _is_class(name: Any) -> bool:
-    """Tell whether a label can be the class that a network predicts."""
-    if isinstance(name, float | np.floating):
-        return not np.isnan(name)
-    return isinstance(name, str | int | np.integer | np.bool)
-
-
 def encode_labels(labels: Any, n_rows: int) -> tuple[AnyArray, NDArray[np.int32]]:
     """Give the sorted classes among the labels, and each row's place among them."""
     if labels is not None:

@@ -171,7 +171,7 @@ def squares_and_halves(U: Array, V: Array) -> tuple[Array, Array]:
 
 
 def _reaches(U: Array, V: Array) -> Array:
-    """Return u·v - |v|²/2 of all pairs of rows of two matrices: the nearer v, the larger."""
+    """Return u·v - |v|²/2 of all pairs of rows, from which squared distances are made."""
     return U @ V.T - namespace(U).vecdot(V, V) / 2
 
 
@@ -287,7 +287,7 @@ def log_softmax(L: Array) -> Array:
 
 
 def softmax_surplus(L: Array) -> Array:
-    """Return the softmax of the rows of a matrix L (n, C), less 1/C: precise where it is nearly 0.
+    """Return softmax(L) - 1/C along the rows of L (n, C), precise where it is nearly 0.
 
     With g = exp(L - max L) - 1 it is (g - mean g) / (C + sum g).
 

@@ -26,7 +26,7 @@ class Held(NamedTuple):
 
 @contextmanager
 def threshold_to_come(calibrated: bool) -> Iterator[None]:
-    """Let a fit that is to be calibrated say nothing of its provisional threshold."""
+    """Keep `fit_files` from warning of a provisional threshold where it calibrates next."""
     with warnings.catch_warnings():
         if calibrated:
             warnings.simplefilter("ignore", CalibrationWarning)

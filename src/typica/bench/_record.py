@@ -347,7 +347,7 @@ def coverage(names: Sequence[str], measured: Sequence[str], kind: str = "OOD") -
 
 
 def _same_where_both(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Tell whether two parts of records say the same of all that both of them name."""
+    """Tell whether parts of two benchmark records agree wherever both have a value."""
     return all(other[name] == value for name, value in one.items() if name in other)
 
 

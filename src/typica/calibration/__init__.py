@@ -1,7 +1,14 @@
 """Calibration: the scores of held-out in-distribution inputs, and all that is decided by them."""
 
 from typica.calibration._calibration import Calibration
-from typica.calibration._groups import EVERYTHING, SMALLEST_GROUP, Classes, pool_rare, warn_of_pool
+from typica.calibration._groups import (
+    EVERYTHING,
+    SMALLEST_GROUP,
+    Classes,
+    pool_rare,
+    predicted_classes,
+    warn_of_pool,
+)
 from typica.calibration._levels import CalibrationOptions, Levels, false_alarm_rate
 from typica.calibration._p_values import p_values
 from typica.calibration._sample import LIMIT, ScoreSample
@@ -23,6 +30,7 @@ __all__ = [
     "guaranteed_rank",
     "p_values",
     "pool_rare",
+    "predicted_classes",
     "threshold_at",
     "warn_of_pool",
 ]

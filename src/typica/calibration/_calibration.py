@@ -21,7 +21,13 @@ from numpy.typing import NDArray
 
 from typica.arrays import AnyArray
 from typica.as_json import json_number
-from typica.calibration._groups import EVERYTHING, Classes, check_groups, group_rows
+from typica.calibration._groups import (
+    EVERYTHING,
+    Classes,
+    check_groups,
+    group_rows,
+    predicted_classes,
+)
 from typica.calibration._levels import Levels
 from typica.calibration._mergeable import check_mergeable
 from typica.calibration._sample import LIMIT, ScoreSample
@@ -39,7 +45,7 @@ from typica.checks import check_share, count, optional
 from typica.errors import CalibrationWarning, InputError, border, warn
 from typica.fdr import benjamini_hochberg, storey
 from typica.keys import row_keys
-from typica.labels import class_text, predicted_classes
+from typica.labels import class_text
 from typica.store import State, storable
 from typica.written_numbers import Level
 

@@ -101,7 +101,7 @@ def check_calibrated(estimator: Estimator, path: Path) -> None:
 
 
 def check_ending(path: Path, ending: str, what: str) -> None:
-    """Refuse a file that would hold what its name does not say."""
+    """Refuse an output option whose ending does not fit what the command writes."""
     if path.suffix != ending:
         raise InputError(f"{path}: {what} is stored as {ending}; choose such a name.")
 

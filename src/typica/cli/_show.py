@@ -53,7 +53,7 @@ def one_line(text: str) -> str:
 
 
 def counted(n: int, noun: str) -> str:
-    """Return how many of something there are.
+    """Return how many of something there are, as commands print it.
 
     >>> counted(1, "input"), counted(2, "input")
     ('1 input', '2 inputs')

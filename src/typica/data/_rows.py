@@ -85,7 +85,7 @@ def read_grouped(
 
 
 def names_file(labels: str | Path) -> bool:
-    """Tell the path of a file of labels, there or not, from the name of a column."""
+    """Tell whether labels of rows are given as a file, which may be missing, not as a column."""
     path = Path(labels)
     return path.exists() or len(path.parts) > 1 or path.suffix.lower() in (*ENDINGS, ".txt")
 

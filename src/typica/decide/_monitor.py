@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from typica import store
 from typica.arrays import AnyArray
 from typica.as_json import json_number
-from typica.calibration import EVERYTHING, Calibration, Levels, check_scores
+from typica.calibration import EVERYTHING, Calibration, Levels, check_scores, predicted_classes
 from typica.calibration.format_1 import OldGroups
 from typica.checks import Parameter, check_share, check_values, count, share
 from typica.decide._calibrate import calibrate, copy_to_calibrate
@@ -30,7 +30,7 @@ from typica.decide._martingale import Wealth
 from typica.decide._online_ranks import CELLS, CHUNK, OnlineRanks
 from typica.detectors import final_detector
 from typica.errors import InputError, border
-from typica.labels import class_text, predicted_classes
+from typica.labels import class_text
 from typica.metrics import rate_interval
 from typica.store import State, storable
 from typica.written_numbers import Level

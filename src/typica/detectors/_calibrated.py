@@ -17,6 +17,7 @@ from typica.calibration import (
     Levels,
     check_scores,
     pool_rare,
+    predicted_classes,
     warn_of_pool,
 )
 from typica.calibration.format_1 import fitted_as_today
@@ -24,7 +25,6 @@ from typica.detectors._matches import Matches
 from typica.detectors._training_threshold import Provisional, advice_to_calibrate
 from typica.errors import InputError, border
 from typica.estimator import NotFittedError
-from typica.labels import predicted_classes
 from typica.moments import Moments
 from typica.store import State
 from typica.written_numbers import Level

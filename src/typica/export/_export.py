@@ -93,5 +93,5 @@ def to_onnx(
 
 
 def _is_left_out(value: Any) -> bool:
-    """Tell whether an option of a network was left as it is."""
+    """Tell whether `export` was called without this option."""
     return value is None or value is False

@@ -29,7 +29,7 @@ BINS = 40  # of the histogram of calibration scores
 
 @dataclass(frozen=True)
 class Network:
-    """Where the networks of detectors are, if they have moved, and what they may do."""
+    """Where the networks of served detectors are, if they have moved, and what they may do."""
 
     model: str | None = None
     weights: str | None = None
