@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from typica.arrays import AnyArray, Labels
-from typica.bench._fit_tables import Held, fit_tables, threshold_to_come
+from typica.bench._fit_tables import Held, fit_tables, say_provisional, threshold_to_come
 from typica.checks import FromFile
 from typica.data import (
     FeatureFile,
@@ -80,12 +80,13 @@ def fit_files(
     _check_levels(calibrate, {"alpha": alpha, "tpr": tpr})
     _say_if_seen(features, calibrate)
     read = _read_params(name, params or {})
+    held_out = Held(calibrate, alpha, tpr)
     if are_tables([features], **(columns or {}), engine=engine, address=address):
         _check_no_network({**network, "classes": classes})
         made = _with_head(name, read, head)
-        by = Held(calibrate, alpha, tpr) if calibrate else None
+        held = held_out if calibrate else None
         on = On(engine, address)
-        return Fitted(*fit_tables(features, made, columns or {}, labels, by, on=on))
+        return Fitted(*fit_tables(features, made, columns or {}, labels, held, on=on))
     if holds_images(features):
         features = bank_of(features, classes=classes, **network)
     elif classes is not None:
@@ -95,18 +96,7 @@ def fit_files(
     opened = open_features(features)
     made = _make(name, read, head, opened)
     reader = InputReader(opened.origin, reads_logits(made), whose=str(features), **network)
-    if made.tags.reads == "layers":
-        with threshold_to_come(bool(calibrate)):
-            n = _fit_layers(made, opened, labels)
-        reader.layers = reads_layers(made)  # which ones is known by now
-        held_out = _held_out(reader, calibrate)
-    else:
-        train = read_labelled(opened, labels, logits=reads_logits(made))
-        reader.columns = train.names
-        held_out = _held_out(reader, calibrate)  # first: what is wrong with it is known early
-        with threshold_to_come(bool(calibrate)):
-            n = _fit_rows(made, opened, train)
-    _set_threshold(made, held_out, alpha, tpr)
+    n = _fit_and_calibrate(made, opened, labels, held_out, reader)
     if reader.columns is not None:
         made.feature_names_in_ = np.array(reader.columns, dtype=object)
     if reader.opened_origin is not None:
@@ -187,8 +177,35 @@ def _make(
     return make_detector(name, **params, head=found)
 
 
-def _held_out(reader: InputReader, paths: Sequence[str | Path]) -> AnyArray | None:
-    return reader.rows([Path(path) for path in paths]) if paths else None
+def _fit_and_calibrate(
+    detector: Detector,
+    features: FeatureFile,
+    labels: str | Path | None,
+    held_out: Held,
+    reader: InputReader,
+) -> int:
+    """Fit on a file of features, set the threshold, and return how many rows were fitted on.
+
+    reader: reads what is held out, as the detector was fitted.
+    """
+    calibrated = bool(held_out.inputs)
+    if detector.tags.reads == "layers":
+        with threshold_to_come(calibrated):
+            n = _fit_layers(detector, features, labels)
+        reader.layers = reads_layers(detector)  # which ones is known by now
+        rows = _read_held_out(reader, held_out)
+    else:
+        train = read_labelled(features, labels, logits=reads_logits(detector))
+        reader.columns = train.names
+        rows = _read_held_out(reader, held_out)  # first: what is wrong with it is known early
+        with threshold_to_come(calibrated):
+            n = _fit_rows(detector, features, train)
+    _set_threshold(detector, rows, held_out)
+    return n
+
+
+def _read_held_out(reader: InputReader, held_out: Held) -> AnyArray | None:
+    return reader.rows(list(map(Path, held_out.inputs))) if held_out.inputs else None
 
 
 def _fit_layers(detector: Detector, features: FeatureFile, labels: str | Path | None) -> int:
@@ -235,13 +252,10 @@ def _to_check_by(
     return None if known else labels
 
 
-def _set_threshold(
-    detector: Detector, held_out: AnyArray | None, alpha: Level | None, tpr: Level | None
-) -> None:
+def _set_threshold(detector: Detector, rows: AnyArray | None, held_out: Held) -> None:
     """Calibrate on held-out rows; say what the threshold of the fit is worth without them."""
-    if held_out is None:
-        wanted = argument("calibrate", "HELD_OUT")
-        note(f"threshold from training rows, which is optimistic; pass {wanted}")
+    if rows is None:
+        say_provisional()
         return
-    with work("calibrating", len(held_out)):
-        detector.calibrate(held_out, alpha=alpha, tpr=tpr)
+    with work("calibrating", len(rows)):
+        detector.calibrate(rows, alpha=held_out.alpha, tpr=held_out.tpr)

@@ -33,6 +33,12 @@ def threshold_to_come(calibrated: bool) -> Iterator[None]:
         yield
 
 
+def say_provisional() -> None:
+    """Say what the threshold of a fit from files is worth that is not calibrated."""
+    wanted = argument("calibrate", "HELD_OUT")
+    note(f"threshold from training rows, which is optimistic; pass {wanted}")
+
+
 def fit_tables(
     data: str | Path,
     detector: Detector,
@@ -60,8 +66,7 @@ def fit_tables(
             fitted = scale.fit_counted(detector, data, **where, labels=labels, sample=sample)
         made = fitted.detector
         if held_out is None:
-            wanted = argument("calibrate", "HELD_OUT")
-            note(f"threshold from training rows, which is optimistic; pass {wanted}")
+            say_provisional()
         else:
             _calibrate(made, held_out, where)
     return made, fitted.n
