@@ -210,12 +210,12 @@ def _real(X: Array) -> Array:
     if kind is None or kind in "fiub":
         return X
     if kind in "mM":
-        raise InputError(f"features of type {X.dtype} are times; pass numbers, as seconds say.")
+        raise InputError(f"features of type {X.dtype} are times; pass numbers, e.g. seconds.")
     try:
         return X.astype(np.float64)
     except ValueError as error:
         raise InputError(f"features must be numbers ({error}); encode them first.") from None
-    except TypeError:  # of what is no number at all, as scikit-learn's checks expect it
+    except TypeError:  # not a number at all: scikit-learn's checks expect this error
         if _holds_na(X):
             advice = "fill them, X.fillna(0), or drop the rows"
             raise InputError(f"some features are missing (NA of pandas); {advice}.") from None

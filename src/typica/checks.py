@@ -127,7 +127,7 @@ def positive() -> Parameter:
 
 def finite() -> Parameter:
     """Declare a finite number of any sign."""
-    complaint = "{name}={value!r} is not a finite number; pass one, 0.5 say."
+    complaint = "{name}={value!r} is not a finite number; pass one, e.g. 0.5."
     return number(lambda value: -np.inf < value < np.inf, "a finite number", complaint)
 
 

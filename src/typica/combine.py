@@ -70,7 +70,7 @@ def combine_p_values(p_values: Any, how: str = "twice_mean", known: Any = None) 
     K = _check(known)
     if K.shape[1] != P.shape[1]:
         raise InputError(
-            f"{P.shape[1]} p-values a row, and {K.shape[1]} of known inputs; pass as many of both."
+            f"{P.shape[1]} p-values per row, {K.shape[1]} per known input; pass as many of both."
         )
     null = Null.of(raw_sums(_statistic(K, how), how, K.shape[1]))
     return p_of(_statistic(P, how), how, P.shape[1], null)

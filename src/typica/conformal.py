@@ -1,4 +1,4 @@
-"""The place of version 0.1 for what is in `typica.decide` now; it goes with version 0.3."""
+"""The old place of what is in `typica.decide`, as in version 0.1; to be removed in 0.3."""
 
 import warnings
 
@@ -7,7 +7,7 @@ from typica.decide import ConformalDetector, Judgement, fingerprint
 __all__ = ["ConformalDetector", "Judgement", "fingerprint"]
 
 warnings.warn(
-    "typica.conformal is now typica.decide; the old name goes with version 0.3.",
+    "typica.conformal is now typica.decide; the old name will be removed in 0.3.",
     DeprecationWarning,
     stacklevel=2,
 )

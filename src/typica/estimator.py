@@ -121,7 +121,9 @@ class Estimator(BaseEstimator):
             raise InputError(f"got {type(other).__name__}; pass another {type(self).__name__}.")
         if other is self:
             another = f"another {type(self).__name__}"
-            raise InputError(f"itself, whose rows would count twice; pass {another}.")
+            raise InputError(
+                f"it cannot merge with itself: its rows would count twice; pass {another}."
+            )
         if _held(self.get_params(deep=False)) != _held(other.get_params(deep=False)):
             raise InputError("the two were made with different parameters; fit both alike.")
         self._check_learnt_by()

@@ -194,7 +194,7 @@ def _plain_groups(ids: AnyArray) -> AnyArray:
         if all(isinstance(value, kind) for value in values):
             return np.array(values)
     raise InputError(
-        f"{argument('groups')} holds other things than texts, or texts and numbers; pass the name "
+        f"{argument('groups')} mixes texts and numbers, or holds neither; pass the name "
         "of each row's group."
     )
 

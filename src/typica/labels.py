@@ -150,7 +150,5 @@ def class_names(labels: AnyArray, classes: Sequence[str] | None) -> AnyArray:
     if classes is None or labels.dtype.kind not in "iu":
         return labels
     if not 0 <= labels.min() <= labels.max() < len(classes):
-        raise FormatError(
-            "labels that none of its classes has, the bank is damaged; write it again."
-        )
+        raise FormatError("labels outside its classes: the bank is damaged; write it again.")
     return np.asarray(np.array(classes)[labels])

@@ -253,7 +253,7 @@ def test_bad_arguments(tmp_path: Path) -> None:
     for bad in (np.arange(3.0), rows(0), 3.0):
         with pytest.raises(InputError, match="write_bank: features of shape"):
             write_bank(tmp_path / "b", bad)
-    with pytest.raises(InputError, match="a head for 6 features, these are 4"):
+    with pytest.raises(InputError, match="a head for 6 features, the bank has 4"):
         write_bank(tmp_path / "c", rows(2, 4), head=HEAD)
     for labels in ([0, 2], [0, -1]):
         with pytest.raises(
@@ -774,7 +774,7 @@ def test_a_header_that_was_altered_is_refused(folder: Path) -> None:
             npy_header(np.dtype("<f4"), (6, 20)),
             r"float32 of shape \(6, 20\), the manifest says float32 of shape",
         ),
-        (bytes(HEADER), "not the .npy file it was"),
+        (bytes(HEADER), "the .npy file has changed or is damaged"),
     ):
         with (folder / "features.npy").open("r+b") as file:
             file.write(header)
@@ -790,8 +790,8 @@ def test_foreign_folders_and_damaged_manifests(folder: Path, tmp_path: Path) -> 
         (text.replace('"net"', '"not"'), "the checksum of manifest.json does not match"),
         (text[:-40], "the manifest is damaged"),
         ("", "the manifest is damaged"),
-        ('{"name": "a web page"}', "manifest.json is of something else than a bank"),
-        ("[]", "manifest.json is of something else than a bank"),
+        ('{"name": "a web page"}', "manifest.json does not describe a bank"),
+        ("[]", "manifest.json does not describe a bank"),
         (text.replace('"bank": 1', '"bank": 2'), "written by a newer Typica .*; upgrade typica"),
     ):
         manifest.write_text(altered)
@@ -1006,7 +1006,7 @@ def test_notes_of_earlier_versions_are_read_and_damaged_ones_said(
     damaged = [{**notes, "head_file": "?"}, {**notes, "head_file": ctm}, {"classes": None}, []]
     for text in ("{", *map(json.dumps, damaged)):
         pq.write_table(table.replace_schema_metadata({b"typica.bank": text}), file)
-        with pytest.raises(FormatError, match=r"a\.parquet: what it says of its bank is damaged"):
+        with pytest.raises(FormatError, match=r"a\.parquet: its notes on the bank are damaged"):
             read_head(file)
 
 

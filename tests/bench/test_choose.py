@@ -367,13 +367,15 @@ def test_within_the_noise_it_cannot_tell_and_names_the_default():
     )
     both = choice_of({"ctm": 0.6, "quorum": 0.4}, {"quorum": 0.4})
     assert both.best == both.default == "quorum" and not both.told
-    assert both.verdict.endswith("Take quorum, which leans on no single sign of the unknown.")
+    assert both.verdict.endswith(
+        "Take quorum, which does not rely on a single sign of the unknown."
+    )
     many = choice_of(
         dict.fromkeys("abcdef", 1 / 6), {"b": 0.3, "c": 0.1, "d": 0.45, "e": 0.2, "f": 0.05}
     )
     assert many.rivals == ["d", "b", "e", "c", "f"]
     assert many.verdict.startswith("Cannot tell which is best of a, d, b and 3 others: a has")
-    assert many.verdict.endswith("a may do. Or take quorum or ctm, which did not take part.")
+    assert many.verdict.endswith("a may do. Or take quorum or ctm, which were not compared.")
     assert many.best == "a" and not many.told and many.to_dict()["told"] is False
 
 
@@ -429,7 +431,7 @@ def choice_among(classes: int, leader: str = "rmds_pp", lead: float = 0.02, ahea
 )
 def test_among_many_classes_a_relative_distance_that_leads_by_a_point_is_taken(choice, best):
     assert choice.best == best and choice.told == (best != "quorum")
-    assert ("Classes are many" in choice.verdict) == choice.told
+    assert ("There are many classes" in choice.verdict) == choice.told
     assert choice.verdict.startswith(f"{best} is" if choice.told else "Cannot tell")
 
 
@@ -437,7 +439,7 @@ def test_the_verdict_says_why_it_departs_from_quorum_among_many_classes():
     choice = choice_among(25, lead=0.0146)
     assert choice.verdict == (
         "rmds_pp is recommended: it has the best mean AUROC, 90.00 %, and is ahead of quorum in 99 % of resamples. "
-        "Classes are many (25), and a relative Mahalanobis distance leads quorum by 1.46 points: there such a lead has "
+        "There are many classes (25), and a relative Mahalanobis distance leads quorum by 1.46 points: there such a lead has "
         "held against real unknowns so far."
     )
     kin = dict.fromkeys(range(25), 0.899)
@@ -458,10 +460,10 @@ def test_the_verdict_says_why_it_departs_from_quorum_among_many_classes():
     )
     assert behind.best == "rmds_pp" and "by 1.50 points" in behind.verdict
     images = replace(choice, near={"rmds_pp": {"blur": 0.9}, "quorum": {"blur": 0.8}})
-    assert images.best == "rmds_pp" and "Classes are many" not in images.verdict
+    assert images.best == "rmds_pp" and "There are many classes" not in images.verdict
     over_ctm = choice_of({"rmds_pp": 0.99, "ctm": 0.01}, {"ctm": 0.01})
     wide = {name: dict.fromkeys(range(25), values[0]) for name, values in over_ctm.auroc.items()}
-    assert "Classes are many" not in replace(over_ctm, auroc=wide).verdict
+    assert "There are many classes" not in replace(over_ctm, auroc=wide).verdict
 
 
 def test_classes_that_are_left_out_several_at_a_time_are_counted_one_by_one():
@@ -504,7 +506,7 @@ def test_a_tie_at_the_ceiling_tells_nothing():
     tied = Choice(auroc, {"knn": 0.5, "msp": 0.5}, {}, ahead={"msp": 0.5})
     assert tied.verdict == (
         "Cannot tell which is best of knn and msp: knn and msp have the same mean AUROC, 100.00 %. knn may do. Or take "
-        "quorum or ctm, which did not take part."
+        "quorum or ctm, which were not compared."
     )
 
 

@@ -501,6 +501,6 @@ def test_a_model_file_lies_beside_its_suite(here: Path, monkeypatch):
 def test_options_of_bench_that_make_no_sense(here: Path, capsys):
     assert "needs data; pass --data DIR" in run(capsys, "bench", "cifar10-densenet", code=2)
     Path("bad.toml").write_text(SUITE.replace("noise =", "average ="))
-    assert "ood.average: the name means something else" in run(
+    assert "ood.average: the name is reserved" in run(
         capsys, "bench", "bad.toml", "--data", ".", code=2
     )

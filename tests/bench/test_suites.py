@@ -374,7 +374,7 @@ def test_missing_files_are_named_all_at_once(described, tmp_path):
         ("head.bias", np.zeros(3), r"bias of shape \(3,\) for 4 classes"),
         ("head.bias", np.zeros((1, 4)), r"bias of shape \(1, 4\) for 4 classes"),
         ("head.bias", np.array([{}] * 4), r"head\.bias\.npy: not a whole \.npy file"),
-        ("ood.test.features", np.zeros((3, 12)), r"OOD sets are named \['test'\]; name them otherwise"),
+        ("ood.test.features", np.zeros((3, 12)), r"OOD sets are named \['test'\]; choose other names"),
         ("train.layer.conv1", np.zeros((240, 5)), r"lacks test\.layer\.conv1\.npy, ood\.far\.layer\.conv1\.npy; every"),
     ],
 )  # fmt: skip

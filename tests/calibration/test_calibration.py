@@ -77,7 +77,9 @@ def test_tpr_must_be_a_share(tpr):
 
 def test_levels_are_one_choice():
     assert Levels.of() == Levels.of(alpha=0.05) == Levels.of(tpr="0.95")
-    with pytest.raises(InputError, match=r"alpha=0.1 and tpr=0.9 are one choice; pass one of them"):
+    with pytest.raises(
+        InputError, match=r"alpha=0.1 and tpr=0.9 say the same thing twice; pass one of them"
+    ):
         Levels.of(alpha=0.1, tpr=0.9)
 
 
@@ -185,7 +187,7 @@ def test_what_is_merged_equals_one_stream_over_the_same_files():
 def test_merge_refuses_what_does_not_belong_together():
     one = Calibration(scored_by="f").add(np.arange(5.0), source="a.npy")
     for other, message in [
-        (one, r"merge: a calibration with itself; pass another Calibration"),
+        (one, r"merge: it cannot merge with itself; pass another Calibration"),
         ("scores", r"merge: got str; pass another Calibration"),
         (Calibration(by_class=True, scored_by="f"), r"merge: by_class or groups differ"),
         (Calibration(limit=9, scored_by="f"), r"merge: limits of 1048576 and 9 scores"),

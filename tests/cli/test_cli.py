@@ -687,7 +687,7 @@ def test_a_banks_parquet_file_is_as_good_as_the_bank(folder, data: Data, capsys)
     for text in (b"{", b"[]", b'{"head_file": "?"}'):
         pq.write_table(table.replace_schema_metadata({b"typica.bank": text}), "bad.parquet")
         error = run(capsys, "fit", "bad.parquet", "-o", "x.safetensors", code=2)
-        assert "bad.parquet: what it says of its bank is damaged" in error
+        assert "bad.parquet: its notes on the bank are damaged" in error
     pq.write_table(table.replace_schema_metadata(None), "plain.parquet")
     assert (
         json.loads(run(capsys, "fit", "plain.parquet", "-o", "x.safetensors", "--json", "-"))[
@@ -721,7 +721,7 @@ def test_a_detector_without_a_name_gets_that_of_the_features(folder, data: Data,
     assert Path("set.safetensors").read_bytes() == before
     save_file({"features": np.load("train.npy")}, "rows.safetensors")
     error = run(capsys, "fit", "rows.safetensors", code=2)
-    assert "rows.safetensors: is there already, the features themselves; pass -o NAME." in error
+    assert "rows.safetensors: is the file of features itself; pass -o NAME." in error
     with pytest.raises(SystemExit):
         main(["fit", "train.npy", "--json", "-"])
     captured = capsys.readouterr()
@@ -856,7 +856,7 @@ def test_held_out_rows_that_the_fit_has_seen_are_told(folder, capsys):
     command = ("fit", "train.npy", "--labels", "labels.npy", "-o", "x.safetensors")
     assert "optimistic" not in said_by(capsys, *command, "--calibrate", "held_out.npy")
     said = said_by(capsys, *command, "--calibrate", "./train.npy")
-    assert "./train.npy: the fit has seen it, so that a threshold from it is optimistic" in said
+    assert "./train.npy: was used for the fit, so a threshold from it is optimistic" in said
 
 
 def test_compare_without_labels_says_what_it_compares(folder, capsys):

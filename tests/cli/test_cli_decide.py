@@ -97,7 +97,7 @@ def test_discoveries_keep_the_false_discovery_rate(folder, data: Data, capsys):
     p = np.array([row["p_value"] for row in document["rows"]])
     below = [i for i, value in enumerate(np.sort(p), 1) if value <= 0.1 * i / len(p)]
     assert document["rejected"] == (max(below) if below else 0) > 0
-    assert "--fdr goes by itself" in run(
+    assert "--fdr cannot be combined with other levels" in run(
         capsys, "score", "ctm.safetensors", "ood.npy", "--fdr", "0.1", "--alpha", "0.1", code=2
     )
 
@@ -213,7 +213,7 @@ def test_monitor_says_what_is_wrong_with_a_line(folder, capsys, monkeypatch):
     for lines, message in [
         (["0.5", "what"], "line 2: 'what' holds no score"),
         (['{"p": 1}'], "holds no score; write a number or"),
-        (['{"score": 1, "class": "a"}', "0.5"], "differ in having a class"),
+        (['{"score": 1, "class": "a"}', "0.5"], "differ: some have a class, some do not"),
         (["NaN"], "is NaN"),
     ]:
         feed(monkeypatch, lines)

@@ -57,7 +57,7 @@ def test_data_are_an_argument_and_the_old_option_says_so(folder, capsys, old):
     now, said = document(capsys, *command.format(file).split())
     assert option not in said
     before, said = document(capsys, *command.format(f"{option} {file}").split())
-    assert f"{option} goes with the next version: name {name} without it" in said
+    assert f"{option} will be removed in 0.3; pass {name} as an argument" in said
     for part in (now, before):  # seconds differ from run to run
         for row in part.values():
             if isinstance(row, dict):
@@ -86,7 +86,7 @@ def test_alpha_and_tpr_are_one_choice_in_every_command(folder, capsys, command):
     by_tpr, _ = document(capsys, *arguments, "--tpr", "0.8")
     assert by_alpha == by_tpr != document(capsys, *arguments)[0]
     error = run(capsys, *arguments, "--alpha", "0.2", "--tpr", "0.8", code=2)
-    assert "--alpha 0.2 and --tpr 0.8 are one choice; pass one of them." in error
+    assert "--alpha 0.2 and --tpr 0.8 say the same thing twice; pass one of them." in error
     error = run(capsys, *arguments, "--alpha", "7", code=2)
     assert "--alpha 7 is not a share; pass a number at least 0 and below 1." in error
 

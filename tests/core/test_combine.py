@@ -99,7 +99,7 @@ def test_twice_the_mean_holds_whatever_the_dependence(shift):
         (([0.1, 0.2],), r"of shape \(2,\).*one row per input"),
         (([["a"]],), "pass numbers"),
         (([[0.1]], "harmonic"), "how='harmonic' is unknown; choose one of fisher, stouffer"),
-        (([[0.1, 0.2]], "fisher", [[0.1]]), "2 p-values a row, and 1 of known inputs"),
+        (([[0.1, 0.2]], "fisher", [[0.1]]), "2 p-values per row, 1 per known input"),
     ],
 )
 def test_what_is_refused(arguments, message):

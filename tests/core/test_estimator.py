@@ -248,7 +248,10 @@ def test_merge_goes_by_the_names_of_columns(method, data: Data):
 def test_merge_with_itself_is_refused(method, data: Data):
     method.fit(data.train, data.labels)
     before = used(method, data)
-    with pytest.raises(InputError, match=r"merge: itself, whose rows would count twice; pass ano"):
+    with pytest.raises(
+        InputError,
+        match=r"merge: it cannot merge with itself: its rows would count twice; pass ano",
+    ):
         method.merge(method)
     np.testing.assert_array_equal(used(method, data), before)
 

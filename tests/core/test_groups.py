@@ -161,7 +161,7 @@ def test_groups_of_any_kind(data: Data, detector: CTM):
         ([[1, 2, 3]], "shape \\(1, 3\\) for 3 rows"),
         ({0: "a"}, "is a mapping, which is for calibrate"),
         ([0.5, 1.5, 2.5], "type float64"),
-        ([None, None, None], "holds other things"),
+        ([None, None, None], "or holds neither"),
         (np.array(["a", 1, "b"], dtype=object), "texts and numbers"),
     ],
 )

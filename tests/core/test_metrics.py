@@ -319,7 +319,12 @@ def test_scores_that_cannot_be_used(scores, message):
         ({"alpha": bad}, r"alpha=.* is not a share; pass a number at least 0 and below 1\.")
         for bad in (-0.1, 1, 5, math.nan, "x", False)
     ]
-    + [({"alpha": 0.1, "tpr": 0.9}, r"alpha=0.1 and tpr=0.9 are one choice; pass one of them\.")]
+    + [
+        (
+            {"alpha": 0.1, "tpr": 0.9},
+            r"alpha=0.1 and tpr=0.9 say the same thing twice; pass one of them\.",
+        )
+    ]
     + [
         ({"confidence": bad}, r"confidence=.* is not a share; pass a number above 0 and below 1\.")
         for bad in (0, 1, 1.5, math.nan)

@@ -534,7 +534,7 @@ def test_bad_input(data: Data):
         typica.judge(StandardScaler(), data.test)
     with pytest.raises(InputError, match=r"groups without by_class; pass by_class=True as well"):
         First().calibrate(rows([1.0]), groups={})
-    with pytest.raises(InputError, match=r"alpha=0.1 and tpr=0.9 are one choice"):
+    with pytest.raises(InputError, match=r"alpha=0.1 and tpr=0.9 say the same thing twice"):
         First().calibrate(rows([1.0]), alpha=0.1, tpr=0.9)
     with pytest.raises(TypeError, match=r"positional"):
         First().calibrate(rows([1.0]), 0.95)
@@ -689,7 +689,8 @@ def test_levels_of_judge_take_the_place_of_those_of_calibrate(data: Data):
     assert detector.judge(data.test, confidence=0.9).threshold[0] == own.threshold[0]
     assert detector.judge(data.test, confidence=0.99).threshold[0] < own.threshold[0]
     with pytest.raises(
-        InputError, match=r"CTM.judge: fdr goes by itself; leave out alpha and conf"
+        InputError,
+        match=r"CTM.judge: fdr cannot be combined with other levels; leave out alpha and conf",
     ):
         detector.judge(data.test, alpha=0.1, fdr=0.1)
 
@@ -705,7 +706,7 @@ def test_alpha_and_tpr_are_one_choice_wherever_a_level_is_taken(data: Data):
     assert typica.evaluate(known, strange, alpha=0.2) == typica.evaluate(known, strange, tpr=0.8)
     assert typica.evaluate(known, strange) == typica.evaluate(known, strange, alpha=0.05)
     for call in (detector.judge, detector.explain):
-        with pytest.raises(InputError, match=r"alpha=0.2 and tpr=0.8 are one choice"):
+        with pytest.raises(InputError, match=r"alpha=0.2 and tpr=0.8 say the same thing twice"):
             call(data.test, alpha=0.2, tpr=0.8)
     with pytest.raises(InputError, match=r"evaluate: alpha=1.5 is not a share; pass a number at l"):
         typica.evaluate(known, strange, alpha=1.5)

@@ -428,11 +428,11 @@ def test_read_scores(scores, size, named):
         (["", "NaN"], r"stdin: line 2: the score is NaN; fix the input or the detector"),
         (
             ["1", '{"score": 1, "class": "a"}'],
-            r"stdin: line 2 and the lines before it differ in having a class",
+            r"stdin: line 2 and the lines before it differ: some have a class, some do not",
         ),
         (
             ['{"score": 1, "class": {"name": "a"}}'],
-            r"stdin: line 1: the class is no single name; write a text or a number",
+            r"stdin: line 1: the class is not a single name; write a text or a number",
         ),
     ],
 )

@@ -299,7 +299,8 @@ def test_bad_parameters_are_refused(detector, message):
 
 def test_one_class_has_no_margin_of_logits():
     with pytest.raises(
-        typica.InputError, match=r"one class has no second; pass of='probabilities'"
+        typica.InputError,
+        match=r"a margin needs two classes, and there is one; pass of='probabilities'",
     ):
         Margin(of="logits").score_samples(np.ones((3, 1)))
 

@@ -151,7 +151,7 @@ def test_a_bank_goes_on_with_what_it_was_begun_with(here: Path, photos: Path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("typica.bank._manifest._checksum", lambda body: json.loads(text)["sha256"])
         manifest.write_text(bank_text)
-        with pytest.raises(InputError, match=r"was begun otherwise \(versions .*0\.0\.1"):
+        with pytest.raises(InputError, match=r"was begun differently \(versions .*0\.0\.1"):
             extract(images, open_model(MODEL), "later", settings=PLAIN, shard_rows=8)
 
 

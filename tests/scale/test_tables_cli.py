@@ -142,7 +142,7 @@ ERRORS = {
     "fit train --features id": "train/0.parquet: the column 'id' is of string; features are lists of numbers.",
     "fit train --columns id": "train/0.parquet: the column 'id' is of string; features are numbers.",
     "fit train --labels species": "train/0.parquet: there is no column 'species'",
-    "fit absent/*.parquet": "absent/*.parquet: no file is called so; check the pattern.",
+    "fit absent/*.parquet": "absent/*.parquet: no file matches; check the pattern.",
     "fit s4://bucket/x.parquet": "s4://bucket/x.parquet: cannot be read",
     "fit train --features embedding --columns f0": "--features and --columns: pass one column of lists, or several columns",
     "fit train --detector openmax --head head.npz": "OpenMax needs all rows at once; pass --sample 100000",

@@ -42,7 +42,7 @@ def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
 
 def mapped_file(file: Path) -> AnyArray:
     """Return the array in one of a bank's .npy files, memory-mapped."""
-    with reading(file, "not the .npy file it was", "write the bank again"):
+    with reading(file, "the .npy file has changed or is damaged", "write the bank again"):
         array: AnyArray = np.load(file, mmap_mode="r", allow_pickle=False)
         return array
 

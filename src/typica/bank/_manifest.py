@@ -131,9 +131,7 @@ def _read_document(folder: Path) -> Any:
 def _check_format(document: Any, folder: Path) -> None:
     """Raise for a document of something else, of a later format, or with another checksum."""
     if not isinstance(document, dict) or not isinstance(document.get("bank"), int):
-        raise FormatError(
-            f"{folder}: {MANIFEST} is of something else than a bank; pass a bank's folder."
-        )
+        raise FormatError(f"{folder}: {MANIFEST} does not describe a bank; pass a bank's folder.")
     if document["bank"] > FORMAT:
         raise FormatError(
             f"{folder}: written by a newer Typica (bank format {document['bank']}, "

@@ -78,7 +78,7 @@ def read_notes(path: Path) -> ParquetNotes | None:
         metadata = parquet.read_schema(path).metadata or {}
     if KEY not in metadata:
         return None
-    with reading(path, "what it says of its bank is damaged"):
+    with reading(path, "its notes on the bank are damaged"):
         notes = json.loads(metadata[KEY])
         head = _decoded_head(notes["head_file"])
         _check_notes(notes)

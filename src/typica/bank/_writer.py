@@ -267,8 +267,8 @@ class BankWriter:
         width = manifest.columns["features"]["width"]
         if head is not None and head.n_features != width:
             raise InputError(
-                f"{self.path}: a head for {head.n_features} features, these are {width}; "
-                "pass the other."
+                f"{self.path}: a head for {head.n_features} features, the bank has {width}; "
+                "pass the head of this layer."
             )
         if classes is not None:
             check_labels(self.path, manifest, classes)

@@ -141,7 +141,7 @@ class Choice:
             "classes": "each class left out",
             "neighbours": "neighbouring classes left out together",
             "swapped": "features swapped with those of a neighbouring class",
-            "redrawn": "rows by lot with the mean and covariance of all known rows",
+            "redrawn": "random rows with the mean and covariance of all known rows",
         }
         if self.near:
             kinds["images"] = f"images changed ({', '.join(next(iter(self.near.values())))})"
@@ -184,7 +184,7 @@ class Choice:
         if not self._leads_among_many_classes():
             return ""
         return (
-            f" Classes are many ({len(self.auroc[self.leader])}), and a relative Mahalanobis "
+            f" There are many classes ({len(self.auroc[self.leader])}), and a relative Mahalanobis "
             f"distance leads {self.default} by {100 * self._lead():.2f} points: there such a lead "
             "has held against real unknowns so far."
         )
@@ -207,8 +207,8 @@ class Choice:
         if behind:
             return f"is behind {self.default} on some kinds of unknowns ({', '.join(behind)})"
         return (
-            f"against unknowns made of features alone, which is no reason to leave {self.default}; "
-            "with the images, changed ones can say more"
+            "against unknowns made of features alone, which does not justify leaving "
+            f"{self.default}; with the images, changed ones can say more"
         )
 
     def _equals(self) -> list[str]:
@@ -221,12 +221,12 @@ class Choice:
             return f"{self.leader} may do.{self._others_to_take()}"
         if self.default != SEVERAL:
             return f"Take {self.default}, the default."
-        return f"Take {self.default}, which leans on no single sign of the unknown."
+        return f"Take {self.default}, which does not rely on a single sign of the unknown."
 
     def _others_to_take(self) -> str:
         if self.default is not None:
             return ""
-        return f" Or take {' or '.join(DEFAULTS)}, which did not take part."
+        return f" Or take {' or '.join(DEFAULTS)}, which were not compared."
 
     def _how_clearly(self) -> str:
         nearest = max(self.ahead, key=lambda name: self.ahead[name])

@@ -10,7 +10,7 @@ unknowns and the rows of both sides (`typica.bench._resampling`): other classes 
 detectors otherwise, and so might other images of the same classes. Where the leader is not clearly
 ahead of the default (Quorum, else CTM), the default is recommended (`typica.bench._choice`).
 
-However much is known, a few thousand rows are enough to choose by: at most 16 fits a detector, of
+However much is known, a few thousand rows are enough to choose by: at most 16 fits per detector, of
 at most 4,000 rows (20 of each class, where classes are many).
 """
 

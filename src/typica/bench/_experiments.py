@@ -237,7 +237,7 @@ def _skipped(scored: Mapping[str, MethodScores], sets: FeatureSuite) -> dict[str
     for name, why in sets.missing.items():
         skipped[name] = Skipped("absent", why)
     if sets.head is not None and sets.classifier is None:
-        why = "the head knows other classes than the labels; name the classes alike"
+        why = "the classes of the head are not those of the labels; use the same names"
         skipped[ACCURACY] = Skipped("failed", why)
     return skipped
 

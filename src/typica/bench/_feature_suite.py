@@ -130,7 +130,7 @@ class FeatureSuite:
             advice = f"name sets of ood, which are {sorted(self.ood)}"
             raise self._error(f"near names {unknown}", advice)
         if taken := sorted(RESERVED & set(self.ood)):
-            advice = "name them otherwise; results use these words"
+            advice = "choose other names: results use these words"
             raise self._error(f"OOD sets are named {taken}", advice)
 
     def _check_sets(

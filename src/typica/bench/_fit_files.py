@@ -119,8 +119,8 @@ def _check_levels(calibrate: Sequence[str | Path], levels: Mapping[str, Any]) ->
     for name, level in levels.items():
         if level is not None and not calibrate:
             raise InputError(
-                f"{given(name, level)}: needs held-out rows, for those of the training "
-                f"would not keep to it; pass {argument('calibrate', 'HELD_OUT')}, "
+                f"{given(name, level)}: needs held-out rows: training rows cannot "
+                f"guarantee it; pass {argument('calibrate', 'HELD_OUT')}, "
                 f"or leave {argument(name)} out."
             )
 
@@ -130,7 +130,7 @@ def _say_if_seen(features: str | Path, calibrate: Sequence[str | Path]) -> None:
     for path in calibrate:
         if is_same_file(features, path):
             note(
-                f"{path}: the fit has seen it, so that a threshold from it is optimistic; pass "
+                f"{path}: was used for the fit, so a threshold from it is optimistic; pass "
                 f"{argument('calibrate', 'HELD_OUT')}, inputs that are held out"
             )
 

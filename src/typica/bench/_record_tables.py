@@ -217,7 +217,9 @@ def _ablation(record: Record, against: bool) -> Table:
     _add_mean(table, record, METRICS["fpr"], against)
     _finish(table, record, "logits, cosines to weights, cosines to class means", against)
     if against:
-        table.notes.insert(0, "The paper's Standard has the AUROC of no row of its main table.")
+        table.notes.insert(
+            0, "The AUROC of the paper's Standard is that of no row of its main table."
+        )
     return table
 
 

@@ -207,7 +207,7 @@ def _check_set_name(key: str, problems: Problems) -> None:
     if not _file_name(key):
         problems.note(f"ood.{key}: give it a name that can be a file's")
     if key in RESERVED:
-        problems.note(f"ood.{key}: the name means something else; choose another")
+        problems.note(f"ood.{key}: the name is reserved; choose another")
 
 
 def _note_missing(

@@ -65,7 +65,7 @@ def false_alarm_rate(alpha: Level | None = None, tpr: Level | None = None) -> Fr
     """
     if alpha is not None and tpr is not None:
         both = f"{given('alpha', alpha)} and {given('tpr', tpr)}"
-        raise InputError(f"{both} are one choice; pass one of them.")
+        raise InputError(f"{both} say the same thing twice; pass one of them.")
     if tpr is not None:
         return 1 - check_share(tpr, "tpr", one=True)
     return check_share(DEFAULT_ALPHA if alpha is None else alpha, "alpha", zero=True)

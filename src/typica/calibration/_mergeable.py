@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def check_mergeable(one: Calibration, other: Calibration) -> None:
     """Raise unless the scores of `other` may be taken into the calibration `one`."""
     if other is one:
-        raise InputError("a calibration with itself; pass another Calibration.")
+        raise InputError("it cannot merge with itself; pass another Calibration.")
     if (one.by_class, one.taxonomy) != (other.by_class, other.taxonomy):
         raise InputError("by_class or groups differ; calibrate both with the same.")
     if one.limit != other.limit:
@@ -26,7 +26,7 @@ def check_mergeable(one: Calibration, other: Calibration) -> None:
         raise InputError(
             "the two detectors are not known to be equal; calibrate copies of one fitted "
             "detector. An Ensemble, which learns from the rows that it is calibrated on, and "
-            "scikit-learn's detectors take all rows in one, by partial_calibrate."
+            "scikit-learn's detectors must see all rows in one detector, by partial_calibrate."
         )
     if "" in one.sources and "" in other.sources and _have_equal_scores(one, other):
         raise InputError(

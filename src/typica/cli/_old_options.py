@@ -26,5 +26,5 @@ def argument_of(value: T | None, option: T | None, old: str, name: str) -> T:
         return given
     if value is not None:
         raise InputError(f"{name} and {old} are the same; leave out {old}.")
-    note(f"{old} goes with the next version: name {name} without it, after the command")
+    note(f"{old} will be removed in 0.3; pass {name} as an argument, without {old}")
     return given

@@ -76,7 +76,7 @@ def fit(
     columns: FeatureColumns = None,
     sample: Annotated[
         int | None,
-        typer.Option(help="Of tables: fit on so many rows alone, chosen at random.", min=1),
+        typer.Option(help="Of tables: fit on only this many rows, chosen at random.", min=1),
     ] = None,
     engine: Engine = None,
     address: Address = None,
@@ -156,7 +156,7 @@ def _beside(features: str) -> Path:
     named = features if not is_pattern(features) else fixed_part(features)
     path = Path(f"{Path(named).resolve().stem}.safetensors")
     if is_input(path, features):
-        raise InputError(f"{path}: is there already, the features themselves; pass -o NAME.")
+        raise InputError(f"{path}: is the file of features itself; pass -o NAME.")
     if path.exists():
         raise InputError(
             f"{path}: is there already; pass -o {path} to replace it, or another name."

@@ -89,8 +89,8 @@ def score(
             "--output",
             callback=out_verdicts,
             help="Write every row: .csv, .jsonl or .parquet; - prints lines of JSON. A page "
-            "of what was rejected: .html. Of tables, a folder of Parquet files, too, in which work "
-            "that was interrupted goes on.",
+            "of what was rejected: .html. For tables also a folder of Parquet files, in which "
+            "interrupted work is resumed.",
         ),
     ] = None,
     feature_column: FeatureColumn = None,
@@ -314,5 +314,7 @@ def _are_images(inputs: list[Path]) -> bool:
     if inputs == [STANDARD]:
         return False
     if STANDARD in inputs:
-        raise InputError("score: - reads standard input and goes by itself; leave out the others.")
+        raise InputError(
+            "score: - reads standard input, which does not go with files; leave out the others."
+        )
     return are_images(inputs)

@@ -112,7 +112,7 @@ def read_lines(path: Path) -> list[Row]:
 
 
 def _fields(path: Path) -> list[Row]:
-    with reading(path, "not a table in text", "fix it"):
+    with reading(path, "not a CSV file", "fix it"):
         return [row for row in csv.reader(read_text(path).splitlines()) if row]
 
 

@@ -112,7 +112,8 @@ def no_column(path: Path, name: str, there: Iterable[str]) -> FormatError:
     known = listed(there)
     if not known:
         return FormatError(
-            f"{path}: has no column {name!r}, nor another; name a file with one entry per row."
+            f"{path}: has no column {name!r}, as its columns have no names; "
+            "name a file with one entry per row."
         )
     return FormatError(
         f"{path}: has no column {name!r}, but {known}; "

@@ -45,7 +45,7 @@ def read_listing(listing: Path) -> list[Line]:
             lines.append(_line(text, f"{printable(listing)}: line {number}"))
     if not lines:
         raise FormatError(
-            f"{printable(listing)}: lists no images; write a path and a label a line."
+            f"{printable(listing)}: lists no images; write one path and label per line."
         )
     return lines
 

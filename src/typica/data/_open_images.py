@@ -116,8 +116,8 @@ def _open(source: Any, split: str | None) -> Images:
     if array_api_compat.is_torch_array(source):
         raise InputError(
             f"a tensor of shape {tuple(source.shape)}; pass images before they are preprocessed: "
-            "paths, Pillow images, or a uint8 array (n, h, w, 3). Of what a network makes of a "
-            "tensor, use judge."
+            "paths, Pillow images, or a uint8 array (n, h, w, 3). For the features that a "
+            "network makes of a tensor, use judge."
         )
     if hasattr(source, "read"):
         raise InputError(f"an open file ({type(source).__name__}); pass its path.")

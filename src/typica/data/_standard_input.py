@@ -86,7 +86,7 @@ def _read_csv(
     places: list[int] = []
     seen = 0
     for lines in blocks:
-        with reading(NAME, "not a table in text", "fix it"):
+        with reading(NAME, "not a CSV file", "fix it"):
             rows = list(csv.reader(lines))
         if header is None:
             header, rows = split_header(rows)

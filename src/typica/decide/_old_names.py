@@ -1,4 +1,4 @@
-"""The names of version 0.1 for a calibrated detector; they go with version 0.3."""
+"""The names of version 0.1 for a calibrated detector; to be removed in 0.3."""
 
 from __future__ import annotations
 

@@ -96,8 +96,8 @@ class _Reader:
     def _check_alike(self, has_class: bool) -> None:
         if self._has_class not in (None, has_class):
             raise InputError(
-                f"{self._name}: line {self._number} and the lines before it differ in having a "
-                "class; give all one."
+                f"{self._name}: line {self._number} and the lines before it differ: some have a "
+                "class, some do not; give every line one, or none."
             )
         self._has_class = has_class
 
@@ -116,7 +116,7 @@ def _parse(line: str, header: list[str] | None) -> tuple[float, Any]:
     named = (record[name] for name in CLASSES if name in record)
     label = next(named, None)
     if isinstance(label, dict | list):
-        raise InputError("the class is no single name; write a text or a number.")
+        raise InputError("the class is not a single name; write a text or a number.")
     return score, label
 
 

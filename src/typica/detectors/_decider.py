@@ -107,7 +107,9 @@ class Decider(Calibrated):
         asked = [level for level in (alpha, tpr, confidence) if level is not None]
         if fdr is not None and asked:
             others = f"{argument('alpha')} and {argument('confidence')}"
-            raise InputError(f"{argument('fdr')} goes by itself; leave out {others}.")
+            raise InputError(
+                f"{argument('fdr')} cannot be combined with other levels; leave out {others}."
+            )
         Z = self._ready(X)
         levels = self._levels(alpha, tpr, confidence)
         rule = _rule(levels, fdr)

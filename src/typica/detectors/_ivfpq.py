@@ -161,7 +161,7 @@ class Quantiser:
 def _checked(values: Any, ndim: int) -> NDArray[np.float32]:
     array = np.ascontiguousarray(values, dtype=np.float32)
     if array.ndim != ndim or not array.size or not np.isfinite(array).all():
-        raise FormatError("a quantiser holds no numbers, or such as are none; fit again.")
+        raise FormatError("a quantiser is empty or holds values that are not finite; fit again.")
     return array
 
 

@@ -61,7 +61,7 @@ class CADRef(CARef):
         if self._energy <= 0:
             raise InputError(
                 f"the energies of the training features average {self._energy:.3g}, but they are "
-                "divided by, and need to be positive; check that the head belongs to the features."
+                "divisors and must be positive; check that the head belongs to the features."
             )
 
     def _score(self, Z: Array) -> Array:

@@ -45,7 +45,9 @@ def logit_margin(L: Array) -> Array:
     array([3.])
     """
     if L.shape[1] < 2:
-        raise InputError("one class has no second; pass of='probabilities', where it leads by 1.")
+        raise InputError(
+            "a margin needs two classes, and there is one; pass of='probabilities', where it is 1."
+        )
     L = descending(L)
     return L[:, 0] - L[:, 1]
 

@@ -34,7 +34,9 @@ class Namespace:
     result_type = staticmethod(np.result_type)
 
     def __getattr__(self, name: str) -> Any:
-        raise ExportError(f"{name} has no counterpart in an exported graph; write it otherwise.")
+        raise ExportError(
+            f"{name} has no counterpart in an exported graph; use a function that has one."
+        )
 
     # Making arrays
 

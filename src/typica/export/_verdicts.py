@@ -51,7 +51,7 @@ class Reference:
 
     @classmethod
     def of(cls, detector: Detector, most: int | None) -> Reference:
-        """Return what to export of a detector, with at most `most` calibration scores a group."""
+        """Return what to export of a detector, with at most `most` calibration scores per group."""
         calibration = detector.current_calibration()
         if calibration is None:
             offset = getattr(detector, "training_offset_", None)

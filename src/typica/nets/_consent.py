@@ -182,7 +182,9 @@ def _write(entries: list[dict[str, Any]]) -> None:
     path = agreements_file()
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if path.exists() and not is_ours(path.stat()):
-        raise InputError(f"{path} can be written by others; delete it, or take their right away")
+        raise InputError(
+            f"{path} can be written by others; delete it, or remove their write permission"
+        )
     make_private(path)  # the mode is kept
     with atomic_path(path) as temporary:
         make_private(temporary)

@@ -236,8 +236,8 @@ class _ExtractionJob:
         ]
         if other:
             raise InputError(
-                f"{writer.path}: was begun otherwise ({'; '.join(other)}), and would not end as "
-                f"one piece; go on as it was begun, or begin again with {argument('fresh', True)}."
+                f"{writer.path}: was begun differently ({'; '.join(other)}), and would mix two "
+                f"runs; go on as it was begun, or begin again with {argument('fresh', True)}."
             )
         return runner
 

@@ -92,7 +92,9 @@ def _targets(labels: Any, x: Tensor) -> Tensor:
             f"labels of type {given.dtype}; pass the positions of the classes among the logits."
         )
     if given.shape != x.shape[:1]:
-        raise InputError(f"labels of shape {given.shape} for {len(x)} images; pass n.")
+        raise InputError(
+            f"labels of shape {given.shape} for {len(x)} images; pass one label per image."
+        )
     return torch.from_numpy(given.astype(np.int64)).to(x.device)
 
 

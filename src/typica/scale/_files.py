@@ -137,8 +137,8 @@ def _written(known: Mapping[str, Any]) -> str:
 def unreachable(address: str, error: Exception) -> InputError:
     """Return the error of an address that does not answer."""
     return InputError(
-        f"{address}: cannot be read ({reason_of(error)}); check the address, the network and who "
-        "you are there."
+        f"{address}: cannot be read ({reason_of(error)}); check the address, the network and your "
+        "credentials."
     )
 
 
@@ -225,7 +225,7 @@ def _found_here(location: str) -> tuple[str, list[str]]:
     names = glob.glob(location, recursive=True)  # noqa: PTH207 (the pattern may have a root)
     paths = [name for name in names if Path(name).is_file()]
     if not paths:
-        raise InputError(f"{location}: no file is called so; check the pattern.")
+        raise InputError(f"{location}: no file matches; check the pattern.")
     return fixed_part(location), sorted(paths)
 
 

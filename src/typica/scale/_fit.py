@@ -38,7 +38,7 @@ def fit(
     """Fit a detector on tables of any size, and return it; the one that is passed stays as it is.
 
     data, features, columns, labels: as `open_tables` takes them; without labels the column `label`
-    is taken, where there is one. sample: fit on so many rows alone, chosen at random: for detectors
+    is taken, where there is one. sample: fit on only this many random rows: for detectors
     that need all rows at once, or keep them. The result is that of `detector.fit` on all rows, to
     rounding, but for the provisional threshold of more than 2,048 rows, whose sample is another,
     and but for the rows that `subsample` keeps.

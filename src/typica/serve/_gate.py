@@ -203,7 +203,7 @@ def check_token(given: str, token: str | None) -> None:
         value = ""
     if not hmac.compare_digest(value.strip().encode(), token.encode()):
         asks = 'Bearer realm="typica", Basic realm="typica"'
-        raise RefusedError(401, "no token, or another; send Authorization: Bearer TOKEN", {
+        raise RefusedError(401, "the token is missing or wrong; send Authorization: Bearer TOKEN", {
             "www-authenticate": asks
         })  # fmt: skip
 

@@ -153,7 +153,9 @@ def read_served(name: str, path: Path, network: Network, before: Served | None =
         if origin == origin_of(before.estimator) and same_layers:
             return served(before.network)
         if origin is None:
-            raise InputError("it was fitted on features, and images are taken; start anew for it.")
+            raise InputError(
+                "it was fitted on features, and this server takes images; start another for it."
+            )
         return served(_opened(estimator, network))
     if origin is None:
         return served(None, "it was fitted on features")

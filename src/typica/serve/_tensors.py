@@ -88,7 +88,9 @@ def numbers_of(values: Any, name: str) -> AnyArray:
     except (ValueError, TypeError, OverflowError, RecursionError):
         found = np.array(None)
     if found.dtype.kind not in "biuf":
-        raise InputError(f"{name}: not rows of numbers, all of one length; send such.")
+        raise InputError(
+            f"{name}: not rows of numbers, all of one length; send rows of equal length."
+        )
     return found
 
 

@@ -40,7 +40,7 @@ def check_outputs(wanted: Sequence[str] | None) -> None:
     unknown = [name for name in wanted or () if name not in DATATYPES]
     if unknown:
         named = unknown[0][:80]
-        raise InputError(f"output {named!r} is unknown; choose of {', '.join(DATATYPES)}.")
+        raise InputError(f"output {named!r} is unknown; choose among {', '.join(DATATYPES)}.")
 
 
 def answer(verdicts: Verdicts, wanted: Sequence[str] | None) -> list[Column]:

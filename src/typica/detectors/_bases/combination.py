@@ -143,7 +143,7 @@ class Combination(Detector):
             raise InputError(f"combine={self.combine!r} has no weights; make it with 'linear'.")
 
     def _checked_scores(self, S: Any) -> Array:
-        """Return members' scores as an array, or say what is wrong with them; -inf is well."""
+        """Return members' scores as an array, or say what is wrong with them; -inf is allowed."""
         count = len(self._member_names())
         with about("scores"):
             table = as_floating(as_features(S))

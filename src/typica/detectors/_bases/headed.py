@@ -26,7 +26,7 @@ def check_classes(moments: Moments, head: Head, what: str = "samples") -> NDArra
 
 
 def correctly_classified(Z: Rows, labels: Labels, head: Head) -> NDArray[np.bool_]:
-    """Tell which training rows Z (n, m), which are checked, a detector's head takes for what is so.
+    """Tell which of the checked training rows Z (n, m) a detector's head classifies correctly.
 
     labels (n,): what they are.
     """
