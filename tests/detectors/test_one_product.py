@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from helpers.data import Data
 
+import typica
 from typica import detectors
 from typica.detectors import _quorum_witnesses, openmax
+from typica.detectors._bases import ClassesOfHead
 from typica.head import Head
 
 DEAR = {  # by detector: where its dearest step lies
@@ -45,3 +47,33 @@ def test_judge_does_what_is_dear_once(name, data: Data, monkeypatch):
     np.testing.assert_array_equal(verdicts.score, scores)
     np.testing.assert_array_equal(verdicts.nearest, made.classes_[matches.nearest])
     np.testing.assert_array_equal(verdicts.similarity, matches.similarity)
+
+
+# All that match a row with a class by its logits; CW does it by cosines.
+HEADED = sorted(
+    name
+    for name in typica.list_detectors()
+    if name != "cw" and issubclass(typica.detector_class(name), ClassesOfHead)
+)
+
+
+@pytest.mark.parametrize("name", HEADED)
+def test_judge_multiplies_by_the_head_once(name, data: Data, monkeypatch):
+    made = typica.detector_class(name)(head=data.head).fit(data.train, data.labels)
+    scores = made.score_samples(data.test)
+    matches = made.match(data.test)
+    calls = []
+    logits = Head.logits
+
+    def counted(head, Z):
+        calls.append(len(Z))
+        return logits(head, Z)
+
+    monkeypatch.setattr(Head, "logits", counted)
+    verdicts = made.judge(data.test)
+    assert calls == [len(data.test)]
+    np.testing.assert_array_equal(verdicts.score, scores)
+    np.testing.assert_array_equal(verdicts.nearest, made.classes_[matches.nearest])
+    np.testing.assert_array_equal(verdicts.nearest, data.head.predict(data.test))
+    expected = np.sort(logits(data.head, data.test), axis=1)[:, -1]
+    np.testing.assert_allclose(verdicts.similarity, expected, rtol=1e-9)

@@ -64,15 +64,14 @@ class CADRef(CARef):
                 "divisors and must be positive; check that the head belongs to the features."
             )
 
-    def _score(self, Z: Array) -> Array:
+    def _score_with_logits(self, Z: Array, L: Array) -> Array:
         xp = namespace(Z)
-        logits = self._head.logits(Z)
-        predicted = xp.argmax(logits, axis=1)
+        predicted = xp.argmax(L, axis=1)
         D = Z - xp.take(self._like("_means", Z), predicted, axis=0)
         weights = xp.take(like(self._head.weight, Z), predicted, axis=0)
         none = xp.zeros_like(D)
         along = weights * D > 0
-        energy = logsumexp(logits)
+        energy = logsumexp(L)
         least = xp.full_like(energy, LEAST_ENERGY * self._energy)
         energy = xp.where(energy > least, energy, least)
         plus = relative(xp.where(along, xp.abs(D), none), Z)

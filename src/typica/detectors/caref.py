@@ -71,7 +71,7 @@ class CARef(MomentsDetector):
         means[self.moments_.classes] = self.moments_.means
         self._means = means  # whole, for other threads
 
-    def _score(self, Z: Array) -> Array:
+    def _score_with_logits(self, Z: Array, L: Array) -> Array:
         xp = namespace(Z)
-        predicted = xp.argmax(self._head.logits(Z), axis=1)
+        predicted = xp.argmax(L, axis=1)
         return -relative(xp.abs(Z - xp.take(self._like("_means", Z), predicted, axis=0)), Z)

@@ -64,9 +64,8 @@ class FDBD(MomentsDetector):
         # none.
         self._shares = np.divide(1 / boundaries, gaps, out=np.zeros_like(gaps), where=gaps > 0)
 
-    def _score(self, Z: Array) -> Array:
+    def _score_with_logits(self, Z: Array, L: Array) -> Array:
         xp = namespace(Z)
-        L = self._head.logits(Z)
         gaps = xp.max(L, axis=1, keepdims=True) - L
         shares = xp.take(like(self._shares, Z), xp.argmax(L, axis=1), axis=0)
         D = self._from_mean(Z)

@@ -39,8 +39,8 @@ class GradNorm(Tempered, HeadedDetector):
         reference="Huang, Geng & Li 2021, NeurIPS",
     )
 
-    def _score(self, Z: Array) -> Array:
+    def _score_with_logits(self, Z: Array, L: Array) -> Array:
         xp = namespace(Z)
         T = float(self.temperature)
-        uncertain = xp.sum(xp.abs(softmax_surplus(self._head.logits(Z) / T)), axis=1)
+        uncertain = xp.sum(xp.abs(softmax_surplus(L / T)), axis=1)
         return xp.sum(xp.abs(Z), axis=1) * uncertain / T

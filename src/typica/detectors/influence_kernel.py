@@ -74,9 +74,8 @@ class InfluenceKernel(MomentsDetector):
             certain = np.eye(len(order)) - 1 / len(order)
         self._profiles = unit_rows(certain)
 
-    def _score(self, Z: Array) -> Array:
+    def _score_with_logits(self, Z: Array, L: Array) -> Array:
         xp = namespace(Z)
-        L = self._head.logits(Z)
         predicted = xp.argmax(L, axis=1)
         profile = unit_rows(softmax_surplus(L))
         direction = unit_rows(Z)

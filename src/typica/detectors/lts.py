@@ -62,7 +62,7 @@ class LTS(HeadedDetector):
         self.head = head
         self.percentile = percentile
 
-    def _score(self, Z: Array) -> Array:
+    def _score_with_logits(self, Z: Array, L: Array) -> Array:
         m = self._head.n_features
         r = concentration(Z, max(1, m - round(m * self.percentile / 100)))
-        return logsumexp(self._head.logits(Z) * (r * r)[:, None])
+        return logsumexp(L * (r * r)[:, None])

@@ -40,13 +40,14 @@ from typica.store import storable
 from typica.tags import Tags
 
 
-def states(Z: Array, head: Head, alpha: float) -> Array:
-    """Return sigmoid(alpha z_j g_j) (n, m), g the gradient of KL(uniform || softmax of logits).
+def states(Z: Array, L: Array, head: Head, alpha: float) -> Array:
+    """Return sigmoid(alpha z_j g_j) (n, m), g the gradient of KL(uniform || softmax of logits L).
 
-    >>> states(np.array([[1.0, 0.0]]), Head(np.eye(2)), alpha=1.0).round(3)
+    >>> Z, head = np.array([[1.0, 0.0]]), Head(np.eye(2))
+    >>> states(Z, head.logits(Z), head, alpha=1.0).round(3)
     array([[0.558, 0.5  ]])
     """
-    gradients = softmax_surplus(head.logits(Z)) @ like(head.weight, Z)
+    gradients = softmax_surplus(L) @ like(head.weight, Z)
     return squashed(Z * gradients, alpha)
 
 
@@ -116,7 +117,8 @@ class NAC(HeadedDetector):
         for block in row_blocks(len(Z), max(m, self._score_width()), itemsize=8):
             rows = as_floating(Z[block])
             check_finite(rows, block.start)
-            found = places(states(rows, self._head, self.alpha), self.bins)
+            S = states(rows, self._head.logits(rows), self._head, self.alpha)
+            found = places(S, self.bins)
             total += np.bincount(found.ravel(), minlength=m * self.bins)
         self._add(total.reshape(m, self.bins))
 
@@ -130,9 +132,9 @@ class NAC(HeadedDetector):
         # Whole numbers, whose sum is exact in any order: equal rows tie in every backend.
         self._covered = np.minimum(self.counts_, self.enough).ravel().astype(np.float64)
 
-    def _score(self, Z: Array) -> Array:
+    def _score_with_logits(self, Z: Array, L: Array) -> Array:
         xp = namespace(Z)
-        S = states(Z, self._head, self.alpha)
+        S = states(Z, L, self._head, self.alpha)
         flat = xp.reshape(places(S, self.bins), (-1,))
         m = self._head.n_features
         covered = xp.reshape(xp.take(like(self._covered, Z), flat, axis=0), (-1, m))

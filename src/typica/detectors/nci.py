@@ -54,9 +54,9 @@ class NCI(MomentsDetector):
         self.head = head
         self.alpha = alpha
 
-    def _score(self, Z: Array) -> Array:
+    def _score_with_logits(self, Z: Array, L: Array) -> Array:
         xp = namespace(Z)
-        predicted = xp.argmax(self._head.logits(Z), axis=1)
+        predicted = xp.argmax(L, axis=1)
         weights = xp.take(like(self._head.weight, Z), predicted, axis=0)
         U, at_mean = units(self._from_mean(Z))
         lengths = xp.sqrt(xp.vecdot(weights, weights))

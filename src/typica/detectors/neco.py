@@ -20,7 +20,12 @@ import numpy as np
 
 from typica.arrays import Array, Labels, Rows, like, namespace
 from typica.checks import count, optional, truth
-from typica.detectors._bases import ClassesOfHead, ScatterDetector, check_dim
+from typica.detectors._bases import (
+    ClassesOfHead,
+    ScatterDetector,
+    check_dim,
+    nan_as_minus_infinity,
+)
 from typica.errors import InputError
 from typica.head import HEAD, Head
 from typica.linalg import Floats, principal_axes, safe_root
@@ -97,6 +102,15 @@ class NECO(ClassesOfHead, ScatterDetector):
         return min(count, len(self._mean) - 1)
 
     def _typicality(self, Z: Array) -> Array:
+        return self._times_largest(self._similarities(Z), Z)
+
+    def _times_largest(self, L: Array | None, Z: Array) -> Array:
+        """Return the share of rows Z in the subspace, times the largest of their logits L."""
+        share = self._share(Z)
+        return share if L is None else share * namespace(L).max(L, axis=1)
+
+    def _share(self, Z: Array) -> Array:
+        """Return how much of each row's length lies in the principal subspace."""
         xp = namespace(Z)
         S = (Z - like(self._mean, Z)) / like(self._scale, Z)
         whole = S if self.standardise else Z
@@ -107,13 +121,16 @@ class NECO(ClassesOfHead, ScatterDetector):
         unit = xp.where(none, one, largest)[:, None]
         inside, whole = (S / unit) @ like(self._basis, Z), whole / unit
         ratio = xp.vecdot(inside, inside) / xp.where(none, one, xp.vecdot(whole, whole))
-        share = safe_root(xp.where(none, xp.zeros_like(ratio), ratio))
-        if self.head is None:
-            return share
-        return share * xp.max(self.head.logits(Z), axis=1)
+        return safe_root(xp.where(none, xp.zeros_like(ratio), ratio))
 
     def _similarities(self, Z: Array) -> Array | None:
         return None if self.head is None else self.head.logits(Z)
+
+    def _score_and_similarities(self, Z: Array) -> tuple[Array, Array | None]:
+        with np.errstate(over="ignore", invalid="ignore"):
+            L = self._similarities(Z)
+            scores = self._times_largest(L, Z)
+        return nan_as_minus_infinity(scores), L
 
     def _score_width(self) -> int:
         classes = 0 if self.head is None else len(self.head.classes)

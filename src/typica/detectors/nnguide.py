@@ -78,10 +78,10 @@ class NNGuide(HeadedDetector, RowsDetector):
         directions = unit_rows(Z)
         return np.asarray(directions * logsumexp(self._head.logits(Z))[:, None])
 
-    def _score(self, Z: Array) -> Array:
+    def _score_with_logits(self, Z: Array, L: Array) -> Array:
         directions = unit_rows(Z)
         guidance = mean_of_largest(directions @ like(self._guides, Z).T, int(self.k))
-        return logsumexp(self._head.logits(Z)) * guidance
+        return logsumexp(L) * guidance
 
     def _score_width(self) -> int:
         return max(len(self._guides), super()._score_width())

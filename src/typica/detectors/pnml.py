@@ -19,7 +19,7 @@ from typica.arrays import Array, Labels, Rows, as_floating, check_rows, like, na
 from typica.detectors._bases import MomentsDetector, in_blocks
 from typica.errors import InputError
 from typica.head import HEAD, Head
-from typica.linalg import Floats, log_softmax, shrunk_factor, unit_length, unit_rows
+from typica.linalg import Floats, log_softmax, polar, shrunk_factor, unit_length, unit_rows
 from typica.store import storable
 from typica.tags import Tags
 
@@ -82,10 +82,27 @@ class PNML(MomentsDetector):
         self._factor = shrunk_factor(products, moments.n, 0.0) / moments.n**0.5
 
     def _score(self, Z: Array) -> Array:
-        xp = namespace(Z)
         U = unit_rows(Z)
-        coordinates = U @ like(self._factor, Z)
-        return -regret(self._head.logits(U), xp.vecdot(coordinates, coordinates))
+        return self._score_with_logits(U, self._head.logits(U))
+
+    def _score_with_logits(self, Z: Array, L: Array) -> Array:
+        """Score one block of unit rows, given their logits."""
+        coordinates = Z @ like(self._factor, Z)
+        return -regret(L, namespace(Z).vecdot(coordinates, coordinates))
+
+    def _similarities(self, Z: Array) -> Array:
+        lengths, U = polar(Z)
+        return self._lengthened(self._head.logits(U), lengths)
+
+    def _score_and_similarities(self, Z: Array) -> tuple[Array, Array]:
+        lengths, U = polar(Z)
+        L = self._head.logits(U)
+        return self._score_with_logits(U, L), self._lengthened(L, lengths)
+
+    def _lengthened(self, L: Array, lengths: Array) -> Array:
+        """Return the logits of rows of these lengths, given those of their directions."""
+        bias = like(self._head.bias, L)
+        return (L - bias) * lengths[:, None] + bias
 
     def _score_width(self) -> int:
         return max(super()._score_width(), len(self._factor))

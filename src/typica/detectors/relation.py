@@ -80,11 +80,11 @@ class Relation(HeadedDetector, RowsDetector):
         self._directions = unit_rows(rows)
         self._probabilities = softmax(self._head.logits(rows))
 
-    def _score(self, Z: Array) -> Array:
+    def _score_with_logits(self, Z: Array, L: Array) -> Array:
         xp = namespace(Z)
         U = unit_rows(Z)
         alike = U @ self._like("_directions", Z).T
-        agreeing = softmax(self._head.logits(Z)) @ self._like("_probabilities", Z).T
+        agreeing = softmax(L) @ self._like("_probabilities", Z).T
         relations = alike * agreeing
         counts = relations > self.cut  # a negative cosine is below it too
         # The power of 1 in place of what does not count, so that no NaN enters the gradient.

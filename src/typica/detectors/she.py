@@ -71,17 +71,9 @@ class SHE(MomentsDetector):
         patterns = self.moments_.means if self.metric == "inner" else mean_directions(self.moments_)
         self._patterns = patterns[order]
 
-    def _score(self, Z: Array) -> Array:
-        return self._score_and_similarities(Z)[0]
-
-    def _score_and_similarities(self, Z: Array) -> tuple[Array, Array]:
-        logits = self._head.logits(Z)
-        return self._by_class(Z, namespace(Z).argmax(logits, axis=1)), logits
-
-    def _by_class(self, Z: Array, predicted: Array) -> Array:
-        """Return how alike each row is to the pattern of its predicted class."""
+    def _score_with_logits(self, Z: Array, L: Array) -> Array:
         xp = namespace(Z)
-        patterns = xp.take(like(self._patterns, Z), predicted, axis=0)
+        patterns = xp.take(like(self._patterns, Z), xp.argmax(L, axis=1), axis=0)
         if self.metric == "inner":
             return xp.vecdot(Z, patterns)
         return paired_cosines(Z, patterns)

@@ -22,6 +22,7 @@ from typica.detectors._bases import (
     PrincipalDetector,
     Totals,
     TwoPasses,
+    nan_as_minus_infinity,
     overflow_as_minus_infinity,
 )
 from typica.errors import InputError
@@ -102,11 +103,21 @@ class ViM(ClassesOfHead, PrincipalDetector, TwoPasses):
         )
 
     def _typicality(self, Z: Array) -> Array:
+        return self._less_virtual(self._head.logits(Z), Z)
+
+    def _less_virtual(self, L: Array, Z: Array) -> Array:
+        """Return the energy of the logits L of rows Z, less their virtual logit."""
         virtual = self.alpha_ * self._residuals.scale * self._residuals.lengths(Z)
-        return logsumexp(self._head.logits(Z)) - virtual
+        return logsumexp(L) - virtual
 
     def _similarities(self, Z: Array) -> Array:
         return overflow_as_minus_infinity(self._head.logits, Z)
+
+    def _score_and_similarities(self, Z: Array) -> tuple[Array, Array]:
+        with np.errstate(over="ignore", invalid="ignore"):
+            L = self._head.logits(Z)
+            scores = self._less_virtual(L, Z)
+        return nan_as_minus_infinity(scores), nan_as_minus_infinity(L)
 
     def _score_width(self) -> int:
         return max(super()._score_width(), len(self.classes_))

@@ -243,5 +243,8 @@ class WeiPer(HeadedDetector, TwoPasses):
         confidence = xp.mean(largest, axis=1)
         return self.lambda_2 * confidence - parts[0] - self.lambda_1 * parts[1]
 
+    def _score_and_similarities(self, Z: Array) -> tuple[Array, Array]:
+        return self._score(Z), self._head.logits(Z)  # the score has perturbed logits alone
+
     def _score_width(self) -> int:
         return max(self._head.n_features, self.repeats * len(self._head.classes))

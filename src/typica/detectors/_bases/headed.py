@@ -57,10 +57,24 @@ class ClassesOfHead(Estimator):
 
 
 class HeadedDetector(ClassesOfHead, Detector):
-    """A detector of features and what the head makes of them; logits match a row with classes."""
+    """A detector of features and what the head makes of them; logits match a row with classes.
+
+    Subclasses write `_score_with_logits`, so that scores and matches share one product.
+    """
+
+    def _score_with_logits(self, Z: Array, L: Array) -> Array:
+        """Score one block of rows, given their logits (n, C)."""
+        raise InputError("this detector has no score.")
+
+    def _score(self, Z: Array) -> Array:
+        return self._score_with_logits(Z, self._head.logits(Z))
 
     def _similarities(self, Z: Array) -> Array:
         return self._head.logits(Z)
+
+    def _score_and_similarities(self, Z: Array) -> tuple[Array, Array]:
+        L = self._head.logits(Z)
+        return self._score_with_logits(Z, L), L
 
     def _score_width(self) -> int:
         return len(self._head.classes)
