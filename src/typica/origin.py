@@ -59,7 +59,8 @@ class Origin:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "layer", feature_layer(self.layer))
-        object.__setattr__(self, "transform", _Frozen(self.transform))
+        frozen = {name: _frozen(value) for name, value in self.transform.items()}
+        object.__setattr__(self, "transform", _Frozen(frozen))
 
     @classmethod
     def known_in(cls, values: Mapping[str, Any]) -> bool:
@@ -77,7 +78,8 @@ class Origin:
     def to_dict(self) -> dict[str, Any]:
         """Return the origin as JSON values."""
         values = {name: getattr(self, name) for name in _KEYS}
-        return {**values, "transform": dict(self.transform)}
+        transform = {name: _thawed(value) for name, value in self.transform.items()}
+        return {**values, "transform": transform}
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of what makes the features: equal for equal networks."""
@@ -120,6 +122,16 @@ class Origin:
     def from_state(cls, state: State) -> Origin:
         """Rebuild the origin from what was stored."""
         return cls.from_dict(state)
+
+
+def _frozen(value: Any) -> Any:
+    """Return a setting of a transform that cannot be changed: a tuple for a list."""
+    return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
+
+
+def _thawed(value: Any) -> Any:
+    """Return a setting of a transform as JSON has it: a list for a tuple."""
+    return list(map(_thawed, value)) if isinstance(value, tuple) else value
 
 
 def feature_layer(layer: str | list[str] | None) -> str | None:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from typica.calibration import Calibration, Levels, ScoreSample, guaranteed_rank
+from typica.calibration.format_1 import OldGroups, OldScores
 from typica.errors import CalibrationWarning, InputError
 from typica.keys import row_keys
 
@@ -301,3 +302,47 @@ def test_a_refused_merge_changes_nothing():
     with pytest.raises(InputError, match=r"calibrate again"):
         whole.merge(other)
     assert whole.n == 2
+
+
+def test_merge_refuses_rows_that_are_there_already():
+    scores = np.random.default_rng(2).normal(size=60)
+    one = Calibration(scored_by="f").add(scores[:40])
+    other = Calibration(scored_by="f").add(scores[40:])
+    half = Calibration(scored_by="f").add(scores[:20])
+    whole = Calibration(scored_by="f").add(scores)
+    one.merge(other)
+    for again in (other, half):
+        with pytest.raises(InputError, match=r"merge: both hold the same scores"):
+            one.merge(again)
+    with pytest.raises(InputError, match=r"merge: both hold the same scores"):
+        half.merge(whole)
+    assert one.n == 60 and half.n == 20
+    ties = Calibration(scored_by="f").add(np.ones(40))
+    assert ties.merge(Calibration(scored_by="f").add(np.ones(30))).n == 70  # nobody can tell
+
+
+def test_merge_past_the_limit_refuses_rows_that_are_there_already():
+    scores = np.random.default_rng(3).normal(size=900)
+    one = Calibration(limit=50, scored_by="f").add(scores[:500])
+    other = Calibration(limit=50, scored_by="f").add(scores[500:])
+    one.merge(other)
+    with pytest.raises(InputError, match=r"merge: both hold the same scores"):
+        one.merge(other)
+
+
+def test_a_limit_does_not_grow_once_scores_were_dropped():
+    few = Calibration(limit=100).add(np.arange(80.0))
+    assert few.limit_to(200).limit == 200
+    many = Calibration(limit=100).add(np.arange(150.0))
+    with pytest.raises(InputError, match=r"limit_to: limit=200 exceeds 100, at which scores were"):
+        many.limit_to(200)
+    assert many.limit == 100 and many.limit_to(50).samples["all"].kept == 50
+
+
+def test_percentiles_of_a_sketch_of_format_1_are_its_own():
+    counts = np.array([10, 90, 100])
+    sketch = OldGroups({}, {"all": OldScores(100, np.array([1.0, 2.0, 3.0]), counts)})
+    made = sketch.calibration(Levels.of(alpha=0.05), by_class=False)
+    percentages = made.percentiles([0.5, 1.0, 1.5, 2.0, 3.0])
+    np.testing.assert_array_equal(percentages, [0.0, 10.0, 10.0, 90.0, 100.0])
+    assert made.n == 100 and made.threshold == 1.0 and not made.has_scores

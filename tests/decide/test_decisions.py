@@ -869,8 +869,15 @@ def test_quantiles_alone_take_in_no_more_scores():
 
 def test_the_names_of_version_0_1_still_work(data: Data, tmp_path):
     detector = CTM().fit(data.train, data.labels)
-    with pytest.deprecated_call(match=r"ConformalDetector is deprecated; call calibrate, p_values"):
+    with pytest.deprecated_call() as warned:
         old = typica.ConformalDetector(detector, alpha="0.1", max_scores=64)
+    named, limited = (str(each.message) for each in warned)
+    assert named.startswith(
+        "ConformalDetector is deprecated and will be removed in 0.3; call calib"
+    )
+    assert limited.startswith(
+        "max_scores is deprecated and will be removed in 0.3; it keeps a unif"
+    )
     old.calibrate(data.held_out)
     assert not hasattr(detector, "calibration_")  # which stays as it is
     assert (old.alpha, old.by_class, old.groups, old.confidence) == ("0.1", False, None, None)
@@ -902,9 +909,31 @@ def test_an_alpha_of_version_0_1_leaves_the_confidence_behind(data: Data):
     np.testing.assert_array_equal(old.predict(data.test, 0.2), plain.predict(data.test))
     assert (old.predict(data.test, 0.2, 0.9) >= plain.predict(data.test)).all()
     assert old.alpha == 0.3  # two of one detector are two
+    sure = detector.calibrate(data.held_out, alpha=0.3, confidence=0.99).predict(data.test)
+    np.testing.assert_array_equal(old.predict(data.test, confidence=0.99), sure)
+    assert old.summary(confidence=0.99)["confidence"] == 0.99
 
 
 @pytest.mark.filterwarnings("ignore:ConformalDetector is deprecated")
+def test_a_calibration_of_version_0_1_is_merged_into_a_detector_without_one(data: Data):
+    detector = CTM().fit(data.train, data.labels)
+    known = typica.ConformalDetector(detector).calibrate(data.held_out)
+    blank = typica.ConformalDetector(detector).merge(known)
+    np.testing.assert_array_equal(blank.p_values(data.test), known.p_values(data.test))
+    assert blank.calibration is not known.calibration
+
+
+def test_rows_of_no_calibrated_group_are_warned_of(data: Data):
+    names = np.array([f"class {label}" for label in data.labels])
+    detector = CTM().fit(data.train, data.labels)
+    held = np.array([f"class {label}" for label in detector.classify(data.held_out)])
+    detector.calibrate(data.held_out, by_class=True, groups={}, predicted=held)
+    with pytest.warns(typica.CalibrationWarning, match=r"no row is of a group that was calibrated"):
+        detector.judge(data.ood)  # whose classes are numbers
+    assert set(held) <= set(names)
+
+
+@pytest.mark.filterwarnings("ignore:(ConformalDetector|max_scores) is deprecated")
 @pytest.mark.parametrize(
     ("options", "message"),
     [

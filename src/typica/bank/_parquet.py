@@ -82,7 +82,10 @@ def read_notes(path: Path) -> ParquetNotes | None:
         notes = json.loads(metadata[KEY])
         head = _decoded_head(notes["head_file"])
         _check_notes(notes)
-        return ParquetNotes(path, notes["identity"], notes["settings"], notes["classes"], head)
+        classes = notes["classes"]
+        if head is not None:
+            head = head.named(classes)
+        return ParquetNotes(path, notes["identity"], notes["settings"], classes, head)
 
 
 def _check_notes(notes: dict[str, Any]) -> None:

@@ -102,14 +102,14 @@ class Bank:
 
     @functools.cached_property
     def head(self) -> Head | None:
-        """The network's head."""
+        """The network's head; its classes have the bank's names where there are as many."""
         if self._manifest.head is None:
             return None
         what = "is not this bank's own"
         try:
             head = store.load(self.path / HEAD)
             if isinstance(head, Head) and store.fingerprint(head) == self._manifest.head:
-                return head
+                return head.named(self.classes)
         except InputError:
             what = "is damaged" if (self.path / HEAD).exists() else "is missing"
         raise FormatError(

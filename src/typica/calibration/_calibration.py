@@ -42,12 +42,14 @@ from typica.calibration._sources import (
 )
 from typica.calibration._threshold import calibration_size, guaranteed_rank
 from typica.checks import check_share, count, optional
-from typica.errors import CalibrationWarning, InputError, border, warn
+from typica.errors import CalibrationWarning, InputError, border, listed, warn
 from typica.fdr import benjamini_hochberg, storey
 from typica.keys import row_keys
 from typica.labels import class_text
 from typica.store import State, storable
 from typica.written_numbers import Level
+
+_NAMED = 5  # groups that a warning names
 
 
 @storable("calibrated_scores")
@@ -134,8 +136,16 @@ class Calibration:
 
     @border
     def limit_to(self, limit: int) -> Self:
-        """Keep at most `limit` scores per group from now on, 1 or more."""
+        """Keep at most `limit` scores per group from now on, 1 or more.
+
+        Once scores were dropped it cannot grow: what is kept would not be a uniform sample.
+        """
         count().check("limit", limit)
+        if limit > self.limit and any(sample.n > sample.kept for sample in self.samples.values()):
+            raise InputError(
+                f"limit={limit} exceeds {self.limit}, at which scores were dropped already; "
+                "calibrate again with the larger limit."
+            )
         self.limit = int(limit)
         for sample in self.samples.values():
             sample.limit_to(limit)
@@ -231,6 +241,7 @@ class Calibration:
         A group without calibration scores rejects nothing.
         """
         thresholds = self.thresholds(levels)
+        self._warn_of_unknown(classes)
         offsets = np.full(len(scores), -math.inf, dtype=scores.dtype)
         for group, rows in group_rows(classes, self.taxonomy):
             offsets[rows] = thresholds.get(group, -math.inf)
@@ -325,6 +336,20 @@ class Calibration:
             sample = self.samples.get(group) or ScoreSample(self.limit)
             values[rows] = kernel(sample, scores[rows])
         return values
+
+    def _warn_of_unknown(self, classes: Classes) -> None:
+        """Warn where none of the predicted classes is in a group that has calibration scores."""
+        if classes is None or not len(classes):
+            return
+        groups = [group for group, _ in group_rows(classes, self.taxonomy)]
+        if any(group in self.samples for group in groups):
+            return
+        warn(
+            f"no row is of a group that was calibrated ({listed(self.samples, _NAMED)}), but of "
+            f"{listed(groups, _NAMED)}, so none is rejected; pass predicted= with the classes that "
+            "`calibrate` was given.",
+            CalibrationWarning,
+        )
 
     def _rank(self, sample: ScoreSample, levels: Levels) -> int:
         size = sample.kept if sample.fixed is None else sample.n

@@ -10,6 +10,9 @@ from typica.errors import InputError
 
 if TYPE_CHECKING:
     from typica.calibration._calibration import Calibration
+    from typica.calibration._sample import ScoreSample
+
+_TELLING = 8  # distinct scores that other rows will not have by chance, each at the same place
 
 
 def check_mergeable(one: Calibration, other: Calibration) -> None:
@@ -28,7 +31,9 @@ def check_mergeable(one: Calibration, other: Calibration) -> None:
             "detector. An Ensemble, which learns from the rows that it is calibrated on, and "
             "scikit-learn's detectors must see all rows in one detector, by partial_calibrate."
         )
-    if "" in one.sources and "" in other.sources and _have_equal_scores(one, other):
+    if "" not in one.sources or "" not in other.sources:
+        return
+    if _have_equal_scores(one, other) or _holds_all_of(one, other) or _holds_all_of(other, one):
         raise InputError(
             "both hold the same scores, and a row that counts twice breaks every guarantee; "
             "merge calibrations on other rows, or name their data by source."
@@ -43,3 +48,25 @@ def _have_equal_scores(one: Calibration, other: Calibration) -> bool:
         if not np.array_equal(sample.ordered, other.samples[group].ordered):
             return False
     return any(sample.kept > 1 for sample in one.samples.values())
+
+
+def _holds_all_of(one: Calibration, other: Calibration) -> bool:
+    """Tell whether a calibration holds the scores of all rows of another, row by row.
+
+    Of few distinct scores nobody can tell: other rows may have them too.
+    """
+    for group, sample in other.samples.items():
+        known = one.samples.get(group)
+        if known is None or not _marks(sample, known).issubset(_marks(known, known)):
+            return False
+    scores = np.concatenate([sample.ordered for sample in other.samples.values()])
+    return len(np.unique(scores)) >= _TELLING
+
+
+def _marks(sample: ScoreSample, known: ScoreSample) -> set[tuple[int, float]]:
+    """Return the key and score of each row of a sample that the sample `known` would keep."""
+    keys, scores = sample.keys, sample.ordered
+    if known.kept == known.limit:
+        within = keys <= known.keys.max()
+        keys, scores = keys[within], scores[within]
+    return set(zip(keys.tolist(), scores.tolist(), strict=True))

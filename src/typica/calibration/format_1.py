@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from typica.calibration._calibration import Calibration
 from typica.calibration._levels import Levels
-from typica.calibration._sample import ScoreSample
+from typica.calibration._sample import LIMIT, ScoreSample
 from typica.calibration._sources import read_seen
 from typica.calibration._threshold import guaranteed_rank, threshold_at
 from typica.keys import row_keys
@@ -34,13 +34,20 @@ class OldScores:
 
     def sample(self, levels: Levels) -> ScoreSample:
         """Return the scores as a sample, with a fixed threshold where some are lost."""
-        made = ScoreSample().add(self.values, row_keys("", 0, len(self.values)))
+        values = self.values if self.upper is None else self._repeated(self.upper)
+        made = ScoreSample().add(values, row_keys("", 0, len(values)))
         made.n = self.n
         if self.upper is not None:
             k = guaranteed_rank(self.n, levels.alpha, levels.confidence)
             rank = int(np.searchsorted(self.upper, k, side="left")) + 1 if k else 0
             made.fixed = threshold_at(rank, self.values)
         return made
+
+    def _repeated(self, upper: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return each value of a sketch as often as it counts, so that percentiles stay."""
+        size = min(self.n, LIMIT)
+        counts = np.diff(upper * size // self.n, prepend=0)
+        return np.repeat(self.values, counts)
 
 
 @dataclass(frozen=True)

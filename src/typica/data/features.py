@@ -78,19 +78,9 @@ class FeatureFile:
 
     @property
     def head(self) -> Head | None:
-        """The head of a bank; the bank's class names are its own where there are as many.
-
-        One output for two classes is that of both; see `Head`.
-        """
+        """The head of a bank, with the bank's class names where they fit."""
         with reading(self.path, "not a bank that can be read"):
-            head = None if self.notes is None else self.notes.head
-        if self.notes is None or head is None:
-            return None
-        names, outputs = self.notes.classes, len(head.classes)
-        if names is None:
-            return head
-        fitting = len(names) == outputs or (len(names) == 2 and outputs == 1)
-        return Head(head.weight, head.bias, names) if fitting else head
+            return None if self.notes is None else self.notes.head
 
     def read(
         self,

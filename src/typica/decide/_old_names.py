@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, Self
@@ -48,10 +49,18 @@ class ConformalDetector:
         confidence: Level | None = None,
     ) -> None:
         warnings.warn(
-            "ConformalDetector is deprecated; call calibrate, p_values and judge of the detector.",
+            "ConformalDetector is deprecated and will be removed in 0.3; call calibrate, p_values "
+            "and judge of the detector.",
             DeprecationWarning,
             stacklevel=3,
         )
+        if max_scores is not None:
+            warnings.warn(
+                "max_scores is deprecated and will be removed in 0.3; it keeps a uniform sample "
+                "now: call calibration_.limit_to of the detector.",
+                DeprecationWarning,
+                stacklevel=3,
+            )
         if max_scores is not None and (not is_whole(max_scores) or max_scores < 1):
             raise InputError(f"max_scores={max_scores!r}; pass an integer of 1 or more, or None.")
         if groups is not None and not by_class:
@@ -81,7 +90,10 @@ class ConformalDetector:
     @border
     def merge(self, other: ConformalDetector) -> Self:
         """Take in the calibration of another one; see `Calibration.merge`."""
-        self.calibration.merge(other.calibration)
+        if final_detector(self.detector).current_calibration() is None:
+            _calibrate.set_calibration(self.detector, copy.deepcopy(other.calibration))
+        else:
+            self.calibration.merge(other.calibration)
         return self
 
     @property
@@ -179,10 +191,10 @@ class ConformalDetector:
         return {"by_class": self.by_class, "groups": self.groups, **levels}
 
     def _levels(self, alpha: Level | None, confidence: Level | None) -> Levels:
-        """Return the levels asked for; those of the constructor without an alpha."""
-        if alpha is None:
-            return Levels.of(self.alpha, confidence=self.confidence)
-        return Levels.of(alpha, confidence=confidence)
+        """Return the levels asked for; those of the constructor where none is."""
+        if alpha is not None:
+            return Levels.of(alpha, confidence=confidence)
+        return Levels.of(self.alpha, confidence=confidence or self.confidence)
 
     def _limited(self) -> Self:
         if self.max_scores is not None:
