@@ -18,6 +18,7 @@ from .decide import OpenSetClassifier as OpenSetClassifier
 from .decide import calibrate as calibrate
 from .decide import discoveries as discoveries
 from .decide import explain as explain
+from .decide import fit as fit
 from .decide import judge as judge
 from .decide import p_values as p_values
 from .decide import partial_calibrate as partial_calibrate

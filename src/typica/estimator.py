@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, ClassVar, Self
@@ -124,7 +125,7 @@ class Estimator(BaseEstimator):
             raise InputError(
                 f"it cannot merge with itself: its rows would count twice; pass {another}."
             )
-        if _held(self.get_params(deep=False)) != _held(other.get_params(deep=False)):
+        if held(self.get_params(deep=False)) != held(other.get_params(deep=False)):
             raise InputError("the two were made with different parameters; fit both alike.")
         self._check_learnt_by()
         other._check_fitted()
@@ -171,7 +172,7 @@ class Estimator(BaseEstimator):
 
     def _parameters(self) -> list[Any]:
         """Return the values of the declared parameters, so that `==` compares them."""
-        return [_held(getattr(self, name)) for name in self.params]
+        return [held(getattr(self, name)) for name in self.params]
 
     @classmethod
     def _derived_names(cls) -> set[str]:
@@ -225,13 +226,13 @@ class Estimator(BaseEstimator):
 
     def _learning_parameters(self) -> dict[str, Any]:
         """Return the values that learning goes by, so that `==` compares them."""
-        return {name: _held(getattr(self, name)) for name in self.learnt_by}
+        return {name: held(getattr(self, name)) for name in self.learnt_by}
 
     def _check_learnt_by(self) -> None:
         """Raise if a parameter that learning goes by has changed since."""
         today = self._learning_parameters()
         for name, value in getattr(self, "_learnt_with", today).items():
-            if value != today[name]:
+            if value is not today[name] and value != today[name]:
                 raise InputError(f"{name} was set after the fit; call fit again.")
 
     @contextlib.contextmanager
@@ -246,15 +247,35 @@ class Estimator(BaseEstimator):
 
     def _check(self, X: Any, reset: bool = False) -> Array:
         """Check the input's form; with `reset`, note the width and column names to expect."""
-        has_names = hasattr(X, "columns")
-        if has_names:  # first: which column is missing says more than how many are there
+        if not hasattr(X, "shape") and hasattr(X, "features"):
+            raise InputError(
+                "a bank, where rows are taken; pass its features, or, to fit a Pipeline on it, "
+                "call typica.fit(pipeline, bank)."
+            )
+        has_names, knows_names = hasattr(X, "columns"), hasattr(self, "feature_names_in_")
+        first = has_names and knows_names and not reset
+        if first:  # which column is missing says more than how many are there
             self._check_names(X, reset)
         Z = as_features(X, self._width_to_expect(reset), type(self).__name__)
-        if not has_names and hasattr(self, "feature_names_in_"):
+        if has_names and not first:
+            self._check_names(X, reset)
+        elif knows_names and not has_names and (reset or not self._takes_unnamed()):
             self._check_names(Z, reset)
-        elif reset and not has_names:
+        elif reset:
             self.n_features_in_ = int(Z.shape[1])
         return Z
+
+    def name_columns(self, names: Sequence[str]) -> None:
+        """Note the names that the columns of a file had, by which other files are read.
+
+        Arrays, which have none, are taken as they come.
+        """
+        self.feature_names_in_ = np.array(names, dtype=object)
+        self._unnamed_too = True
+
+    def _takes_unnamed(self) -> bool:
+        """Tell whether rows without names need no warning: of what was read or fitted by files."""
+        return getattr(self, "_unnamed_too", False)
 
     def _check_names(self, X: Any, reset: bool) -> None:
         """Compare the names of columns as scikit-learn does; with `reset`, note them."""
@@ -310,6 +331,7 @@ class Estimator(BaseEstimator):
         """Drop what an earlier fit has left, but not what this one's check has just set."""
         self._drop_derived()
         self.__dict__.pop("_learnt_with", None)
+        self.__dict__.pop("_unnamed_too", None)
         for name in [key for key in store.state_to_store(self) if key not in keep]:
             delattr(self, name)
 
@@ -330,6 +352,7 @@ class Estimator(BaseEstimator):
         cls._check_numbers(state["fitted"])
         store.restore_state(estimator, state["fitted"])
         estimator._learnt_with = estimator._learning_parameters()
+        estimator._unnamed_too = True
         return estimator
 
     @classmethod
@@ -359,12 +382,14 @@ class HeldArray:
         return hash(to_numpy(self.value).shape)
 
 
-def _held(value: Any) -> Any:
+def held(value: Any) -> Any:
     """Return what an estimator remembers of a parameter, or a dict of them, to compare by `==`."""
+    if isinstance(value, float) and math.isnan(value):
+        return "NaN"
     if isinstance(value, dict):
-        return {name: _held(part) for name, part in value.items()}
+        return {name: held(part) for name, part in value.items()}
     if isinstance(value, list | tuple) and any(hasattr(part, "__array__") for part in value):
-        return [_held(part) for part in value]
+        return [held(part) for part in value]
     return HeldArray(value) if hasattr(value, "__array__") else value
 
 

@@ -169,7 +169,7 @@ def check_known(labels: Labels | None, head: Head) -> None:
 
 def check_same_kind(labels: Labels, head: Head) -> None:
     """Raise where labels are texts and the classes of a `Head` are numbers, or the other way."""
-    texts, names = labels.dtype.kind == "U", head.classes.dtype.kind == "U"
+    texts, names = labels.dtype.kind in "UT", head.classes.dtype.kind == "U"
     if texts == names or not len(labels):
         return
     kinds = ("texts", "numbers") if texts else ("numbers", "texts")

@@ -71,8 +71,8 @@ def test_judge_multiplies_by_the_head_once(name, data: Data, monkeypatch):
 
     monkeypatch.setattr(Head, "logits", counted)
     verdicts = made.judge(data.test)
-    assert calls == [len(data.test)]
-    np.testing.assert_array_equal(verdicts.score, scores)
+    assert calls == ([] if name == "pnml" else [len(data.test)])  # which multiplies directions
+    np.testing.assert_allclose(verdicts.score, scores, rtol=0 if name != "pnml" else 1e-12)
     np.testing.assert_array_equal(verdicts.nearest, made.classes_[matches.nearest])
     np.testing.assert_array_equal(verdicts.nearest, data.head.predict(data.test))
     expected = np.sort(logits(data.head, data.test), axis=1)[:, -1]

@@ -97,10 +97,6 @@ def fit_files(
     made = _make(name, read, head, opened)
     reader = InputReader(opened.origin, reads_logits(made), whose=str(features), **network)
     n = _fit_and_calibrate(made, opened, labels, held_out, reader)
-    if reader.columns is not None:
-        made.feature_names_in_ = np.array(reader.columns, dtype=object)
-    if reader.opened_origin is not None:
-        made.origin_ = opened.origin or reader.opened_origin
     return Fitted(made, n)
 
 
@@ -200,7 +196,11 @@ def _fit_and_calibrate(
         rows = _read_held_out(reader, held_out)  # first: what is wrong with it is known early
         with threshold_to_come(calibrated):
             n = _fit_rows(detector, features, train)
-    _set_threshold(detector, rows, held_out)
+    if reader.columns is not None:
+        detector.name_columns(reader.columns)
+    if reader.opened_origin is not None:
+        detector.origin_ = features.origin or reader.opened_origin
+    _set_threshold(detector, rows, held_out)  # last: its scores are those of all that was set
     return n
 
 

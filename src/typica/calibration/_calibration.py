@@ -113,6 +113,13 @@ class Calibration:
         self._thresholds = None
         return self
 
+    def pass_over(self, n: int, source: str = "") -> Self:
+        """Count the next n rows of `source` as seen, which gave no scores."""
+        source = source_name(source)
+        seen = self.sources.get(source, SeenRows())
+        self.sources[source] = seen.joined(SeenRows.of(Span(seen.end, seen.end + n)))
+        return self
+
     @border
     def merge(self, other: Calibration) -> Self:
         """Take in the scores of `other`, made with an equal detector; `other` stays as it is.
@@ -376,12 +383,13 @@ class Calibration:
         group = min(helpless, key=lambda name: self.samples[name].kept)
         need = calibration_size(levels.alpha, levels.confidence)
         found = f"{self.samples[group].kept} calibration inputs"
+        if self.by_class:
+            found += f" of group {group!r}"
         if self.is_of_half:
             need *= 2
             found += ", the other half being for the ranks of the members,"
         remedy = f"pass at least {need}, or a larger alpha."
         if self.by_class:
-            found += f" of group {group!r}"
             remedy = f"pass at least {need} per group (pool rare classes), or a larger alpha."
         if levels.confidence is not None:
             raise InputError(f"{found} are too few for {levels}; {remedy}")
@@ -390,6 +398,7 @@ class Calibration:
     def state(self) -> State:
         """Return what is to be stored."""
         confidence = self.levels.confidence
+        half = {"is_of_half": True} if self.is_of_half else {}
         return {
             "alpha": str(self.levels.alpha),
             "confidence": None if confidence is None else str(confidence),
@@ -399,6 +408,7 @@ class Calibration:
             "fingerprint": self.scored_by,
             "sources": [[source, spans.state()] for source, spans in self.sources.items()],
             "samples": [list(pair) for pair in self.samples.items()],
+            **half,
         }
 
     @classmethod
@@ -413,6 +423,7 @@ class Calibration:
         )
         made.sources = {source: read_seen(spans) for source, spans in state["sources"]}
         made.samples = dict(state["samples"])
+        made.is_of_half = bool(state.get("is_of_half", False))
         for group, sample in made.samples.items():
             if not isinstance(sample, ScoreSample):
                 raise TypeError(f"the scores of {group} are a {type(sample).__name__}")

@@ -96,7 +96,8 @@ def predicted_classes(predicted: Any) -> AnyArray:
     (array([1, 2]), array(['cat', '3'], dtype='<U3'))
     """
     classes = np.atleast_1d(to_numpy(predicted))
-    if classes.dtype.kind not in "fO":
+    missing = classes.dtype.kind == "f" and bool(np.isnan(classes).any())
+    if classes.dtype.kind != "O" and not missing:
         return classes
     names = classes.ravel().tolist()
     for row, name in enumerate(names):
@@ -105,8 +106,6 @@ def predicted_classes(predicted: Any) -> AnyArray:
                 f"predicted class {name!r} of row {row} is neither a number nor a text; "
                 "fix or remove it."
             )
-    if classes.dtype.kind == "f":
-        return classes
     return np.array([class_text(name) for name in names]).reshape(classes.shape)
 
 

@@ -102,7 +102,7 @@ def check_calibrated(estimator: Estimator, path: Path) -> None:
 
 def check_ending(path: Path, ending: str, what: str) -> None:
     """Refuse an output option whose ending does not fit what the command writes."""
-    if path.suffix != ending:
+    if path.suffix.lower() != ending:
         raise InputError(f"{path}: {what} is stored as {ending}; choose such a name.")
 
 

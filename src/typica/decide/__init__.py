@@ -10,6 +10,7 @@ from typica.decide._calibrate import (
     set_calibration,
 )
 from typica.decide._describe_detector import describe, describe_file, describe_rule
+from typica.decide._fit import fit
 from typica.decide._identity import fingerprint
 from typica.decide._judge import discoveries, explain, judge, p_values
 from typica.decide._monitor import Monitor, Rate
@@ -34,6 +35,7 @@ __all__ = [
     "discoveries",
     "explain",
     "fingerprint",
+    "fit",
     "has_threshold",
     "judge",
     "load_detector",

@@ -8,7 +8,14 @@ from typing import Any, Unpack
 
 from typica.calibration import Calibration, CalibrationOptions
 from typica.decide._identity import fingerprint
-from typica.detectors import E, Estimator, detector_input, final_detector, is_pipeline
+from typica.detectors import (
+    E,
+    Estimator,
+    detector_input,
+    final_detector,
+    is_pipeline,
+    steps_before,
+)
 from typica.errors import border
 from typica.written_numbers import Level
 
@@ -63,8 +70,7 @@ def calibrate(
         predicted=predicted,
         source=source,
     )
-    detector.calibration_.scored_by = fingerprint(estimator)
-    return estimator
+    return _known_as_its_own(estimator)
 
 
 @border
@@ -93,8 +99,14 @@ def partial_calibrate(
         predicted=predicted,
         source=source,
     )
-    if detector.calibration_ is not begun:
-        detector.calibration_.scored_by = fingerprint(estimator)
+    return estimator if detector.calibration_ is begun else _known_as_its_own(estimator)
+
+
+def _known_as_its_own(estimator: E) -> E:
+    """Note on a new calibration which detector or Pipeline made the scores, and return that."""
+    detector = final_detector(estimator)
+    detector.calibration_.scored_by = fingerprint(estimator)
+    detector.decided_after(steps_before(estimator))
     return estimator
 
 
@@ -122,6 +134,7 @@ def set_calibration(estimator: E, calibration: Calibration) -> E:
     """Give a detector or a Pipeline a calibration that was filled elsewhere, and return it."""
     detector = final_detector(estimator)
     detector.set_calibration(calibration, fingerprint=fingerprint(estimator))
+    detector.decided_after(steps_before(estimator))
     return estimator
 
 
@@ -138,9 +151,5 @@ def copy_to_calibrate(estimator: E) -> E:
     copied = copy.copy(estimator)
     if is_pipeline(estimator):
         *before, (name, last) = estimator.steps
-        copied.steps = [*before, (name, copy.copy(last))]
-    detector = final_detector(copied)
-    calibration = detector.current_calibration()
-    if calibration is not None:  # to which more rows may come
-        detector.calibration_ = copy.deepcopy(calibration)
+        copied.steps = [*before, (name, copy_to_calibrate(last))]
     return copied

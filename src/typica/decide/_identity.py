@@ -17,10 +17,11 @@ def fingerprint(estimator: Estimator) -> str:
     >>> fingerprint(one) == fingerprint(one), fingerprint(one) == fingerprint(other)
     (True, False)
     """
-    detector = final_detector(estimator)
-    own = detector.fingerprint()
-    if not own or not is_pipeline(estimator):
-        return own
+    if not is_pipeline(estimator):
+        return final_detector(estimator).fingerprint()
+    own = fingerprint(estimator.steps[-1][1])
+    if not own:
+        return ""
     try:
         steps = [[name, store.fingerprint(step)] for name, step in estimator.steps[:-1]]
     except InputError:

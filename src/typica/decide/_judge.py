@@ -89,7 +89,8 @@ def judge(
         predicted=predicted,
         groups=groups,
     )
-    return replace(verdicts, index=frame_index(X))  # the steps of a Pipeline lose it
+    index = frame_index(X)  # which the steps of a Pipeline lose
+    return verdicts if index is None else replace(verdicts, index=index)
 
 
 @border

@@ -1,4 +1,4 @@
-from ._banks import KnownRows
+from ._banks import KnownRows, bank_labels, is_bank
 from ._bases import CosineDetector, TwoPasses
 from ._bases.combination import logistic_weights
 from ._pipelines import (
@@ -19,6 +19,7 @@ from ._pipelines import (
     pipeline_steps,
     reads_layers,
     reads_logits,
+    steps_before,
 )
 from ._registry import (
     describe_detector,
@@ -125,6 +126,7 @@ __all__ = [
     "TwoPasses",
     "ViM",
     "WeiPer",
+    "bank_labels",
     "check_fitted",
     "column_names",
     "describe_detector",
@@ -134,6 +136,7 @@ __all__ = [
     "final_detector",
     "input_head",
     "input_width",
+    "is_bank",
     "is_pipeline",
     "known_rows",
     "known_width",
@@ -146,6 +149,7 @@ __all__ = [
     "pipeline_steps",
     "reads_layers",
     "reads_logits",
+    "steps_before",
     "takes_head",
     "wants_head",
 ]

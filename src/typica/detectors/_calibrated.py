@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+import copy
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -24,7 +25,7 @@ from typica.calibration.format_1 import fitted_as_today
 from typica.detectors._matches import Matches
 from typica.detectors._training_threshold import Provisional, advice_to_calibrate
 from typica.errors import InputError, border
-from typica.estimator import NotFittedError
+from typica.estimator import NotFittedError, held
 from typica.moments import Moments
 from typica.store import State
 from typica.written_numbers import Level
@@ -41,6 +42,21 @@ class Scored(NamedTuple):
     scores: Array
     matches: Matches | None
     classes: Classes
+
+
+class _StepBefore(NamedTuple):
+    """A step of a Pipeline before the detector, and the parameters that it had when calibrated."""
+
+    step: Any
+    parameters: dict[str, Any]
+
+    @classmethod
+    def of(cls, step: Any) -> Self:
+        return cls(step, held(step.get_params(deep=False)))
+
+    def has_changed(self) -> bool:
+        today = {name: held(getattr(self.step, name, None)) for name in self.parameters}
+        return today != self.parameters
 
 
 class Calibrated(Provisional):
@@ -112,6 +128,7 @@ class Calibrated(Provisional):
                 made.is_of_half = True
                 scores, classes = scores[chosen], None if classes is None else classes[chosen]
             made.add(scores, classes, source)
+            made.pass_over(len(scored.scores) - len(scores), source)
             made.thresholds()  # says what is wrong with them
             made.scored_by = self.fingerprint()
         return self._decide_by(made, Z)
@@ -206,6 +223,14 @@ class Calibrated(Provisional):
         made.add(check_scores(scored.scores), scored.classes, source)
         return self._decide_by(made, Z)
 
+    def __copy__(self) -> Self:
+        """Return a copy with a calibration of its own, to which more rows may come."""
+        made = type(self).__new__(type(self))
+        made.__dict__.update(self.__getstate__())
+        if hasattr(self, "calibration_"):
+            made.calibration_ = copy.deepcopy(self.calibration_)
+        return made
+
     def current_calibration(self) -> Calibration | None:
         """Return `calibration_`, where there is one that was made with today's parameters."""
         self._drop_stale_decisions()
@@ -218,7 +243,16 @@ class Calibrated(Provisional):
             self.width_ = int(Z.shape[1])
         self.__dict__.pop("_training_sample", None)  # whose threshold nobody needs any more
         self._decided_with = self._parameters()
+        self.__dict__.pop("_decided_after", None)
         return self
+
+    def decided_after(self, steps: Sequence[Any]) -> None:
+        """Note with what parameters the steps before it made the rows that it is calibrated on.
+
+        A Pipeline's `set_params` changes them, and the scores with them.
+        """
+        if steps:
+            self._decided_after = [_StepBefore.of(step) for step in steps]
 
     @property
     def n_features(self) -> int | None:
@@ -313,11 +347,12 @@ class Calibrated(Provisional):
     def _drop_stale_decisions(self) -> None:
         """Forget thresholds that were set with other parameters, which make other scores."""
         parameters = self._parameters()
-        if getattr(self, "_decided_with", parameters) != parameters:
+        changed = getattr(self, "_decided_with", parameters) != parameters
+        if changed or any(step.has_changed() for step in getattr(self, "_decided_after", ())):
             self._learnt_more()
 
     def _learnt_more(self) -> None:
-        for name in (*_DECISIONS, "_decided_with"):
+        for name in (*_DECISIONS, "_decided_with", "_decided_after"):
             self.__dict__.pop(name, None)
 
     def state(self) -> State:

@@ -25,6 +25,7 @@ class Pipeline(Protocol):
     steps: list[tuple[str, Any]]
 
     def __getitem__(self, part: slice) -> Any: ...
+    def fit(self, X: Any, y: Any = None) -> Any: ...
     def score_samples(self, X: Any) -> Any: ...
 
 
@@ -46,7 +47,7 @@ def is_pipeline(value: object) -> TypeGuard[Pipeline]:
 
 def final_detector(estimator: Estimator) -> Detector:
     """Return the detector itself, or the one that a Pipeline ends in."""
-    detector = estimator.steps[-1][1] if is_pipeline(estimator) else estimator
+    detector = last_step(estimator)
     if not isinstance(detector, Detector):
         holder = next((name for name in _HOLDERS if hasattr(detector, name)), None)
         held = "" if holder is None else f"its {holder}, "
@@ -57,11 +58,26 @@ def final_detector(estimator: Estimator) -> Detector:
     return detector
 
 
+def last_step(estimator: Any) -> Any:
+    """Return what a Pipeline ends in, be it in Pipelines within; anything else as it is."""
+    while is_pipeline(estimator):
+        estimator = estimator.steps[-1][1]
+    return estimator
+
+
+def steps_before(estimator: Estimator) -> list[Any]:
+    """Return the steps of a Pipeline that change rows before its detector sees them, in order."""
+    before: list[Any] = []
+    last: Any = estimator
+    while is_pipeline(last):
+        *steps, (_, last) = last.steps
+        before += [step for _, step in steps if step not in (None, "passthrough")]
+    return before
+
+
 def pipeline_steps(estimator: Estimator) -> list[Any]:
     """Return the steps of a Pipeline that change rows, and its detector; or a detector alone."""
-    if is_pipeline(estimator):
-        return [step for _, step in estimator.steps if step not in (None, "passthrough")]
-    return [estimator]
+    return [*steps_before(estimator), last_step(estimator)]
 
 
 def input_width(estimator: Estimator) -> int | None:
@@ -119,8 +135,11 @@ def detector_input(estimator: Estimator, X: Any) -> Any:
 
     Of a bank, a Pipeline takes the features.
     """
-    if is_pipeline(estimator) and len(estimator.steps) > 1:
-        return estimator[:-1].transform(X.features if is_bank(X) else X)
+    last: Any = estimator
+    while is_pipeline(last):
+        if len(last.steps) > 1:
+            X = last[:-1].transform(X.features if is_bank(X) else X)
+        last = last.steps[-1][1]
     return X
 
 
@@ -142,7 +161,7 @@ def feature_names(estimator: Estimator) -> list[str] | None:
     if not is_pipeline(estimator) or len(estimator.steps) == 1:
         return None
     before = estimator[:-1]
-    if not hasattr(before, "feature_names_in_"):
+    if is_pipeline(estimator.steps[-1][1]) or not hasattr(before, "feature_names_in_"):
         return None
     try:
         return [str(name) for name in before.get_feature_names_out()]

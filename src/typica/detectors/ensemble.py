@@ -41,7 +41,7 @@ from sklearn.base import BaseEstimator, clone
 from typica.arrays import Array, Labels, Rows, check_rows, namespace
 from typica.checks import Parameter
 from typica.detectors._bases.combination import COMBINE, Combination
-from typica.detectors._pipelines import final_detector, is_pipeline
+from typica.detectors._pipelines import final_detector, is_pipeline, last_step
 from typica.detectors.base import Detector
 from typica.detectors.ctm import CTM
 from typica.detectors.mahalanobis import Mahalanobis
@@ -97,7 +97,7 @@ class Ensemble(Combination):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         for i, member in enumerate(self.members or []):
-            last = member.steps[-1][1] if is_pipeline(member) else member
+            last = last_step(member)
             if not isinstance(last, Detector):
                 raise InputError(
                     f"members[{i}] is a {type(last).__name__}; "

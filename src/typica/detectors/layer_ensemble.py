@@ -26,7 +26,15 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from typica.arrays import AnyArray, Array, Labels, Rows, as_features, check_rows, namespace
+from typica.arrays import (
+    AnyArray,
+    Array,
+    Labels,
+    Rows,
+    as_features,
+    check_rows,
+    namespace,
+)
 from typica.checks import Parameter, optional
 from typica.detectors._banks import FeatureBank
 from typica.detectors._bases.combination import COMBINE, Combination
@@ -239,7 +247,7 @@ def joined(table: Mapping[str, Any], names: list[str]) -> Array:
     counts = {int(part.shape[0]) for part in parts}
     if len(counts) > 1:
         raise InputError(f"layers of {sorted(counts)} rows; pass one row per input in each.")
-    kinds = sorted({type(part).__name__ for part in parts})
-    if len(kinds) > 1:
-        raise InputError(f"layers of kinds {' and '.join(kinds)}; pass all as arrays of one kind.")
+    if len({namespace(part) for part in parts}) > 1:
+        kinds = " and ".join(sorted({type(part).__name__ for part in parts}))
+        raise InputError(f"layers of kinds {kinds}; pass all as arrays of one kind.")
     return namespace(parts[0]).concat(parts, axis=1)

@@ -90,19 +90,11 @@ class PNML(MomentsDetector):
         coordinates = Z @ like(self._factor, Z)
         return -regret(L, namespace(Z).vecdot(coordinates, coordinates))
 
-    def _similarities(self, Z: Array) -> Array:
-        lengths, U = polar(Z)
-        return self._lengthened(self._head.logits(U), lengths)
-
     def _score_and_similarities(self, Z: Array) -> tuple[Array, Array]:
         lengths, U = polar(Z)
-        L = self._head.logits(U)
-        return self._score_with_logits(U, L), self._lengthened(L, lengths)
-
-    def _lengthened(self, L: Array, lengths: Array) -> Array:
-        """Return the logits of rows of these lengths, given those of their directions."""
-        bias = like(self._head.bias, L)
-        return (L - bias) * lengths[:, None] + bias
+        products = U @ like(self._head.weight, U).T
+        bias = like(self._head.bias, U)
+        return self._score_with_logits(U, products + bias), products * lengths[:, None] + bias
 
     def _score_width(self) -> int:
         return max(super()._score_width(), len(self._factor))

@@ -15,6 +15,7 @@ from typica.detectors import (
     Estimator,
     final_detector,
     input_head,
+    pipeline_steps,
     reads_logits,
 )
 from typica.export._verdicts import Reference
@@ -34,7 +35,7 @@ def metadata(estimator: Estimator, reference: Reference) -> dict[str, str]:
         "classes": _names_to_export(detector),
     }
     if isinstance(estimator, Pipeline):
-        facts["steps"] = [type(step).__name__ for _, step in estimator.steps]
+        facts["steps"] = [type(step).__name__ for step in pipeline_steps(estimator)]
     head = input_head(estimator)
     if head is not None:
         facts["logit_classes"] = head.classes.tolist()

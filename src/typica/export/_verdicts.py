@@ -6,11 +6,10 @@ import copy
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 
 from typica.arrays import AnyArray, by_sklearn
 from typica.calibration import Calibration
-from typica.detectors import Detector, Estimator, Matches, final_detector
+from typica.detectors import Detector, Estimator, Matches, final_detector, steps_before
 from typica.export._counting import count_among, count_in_segments
 from typica.export._namespace import xp
 from typica.export._traced import Traced
@@ -87,13 +86,9 @@ def _segments(calibration: Calibration, groups: list[str]) -> tuple[AnyArray, An
 
 def rectified(estimator: Estimator, Z: Traced) -> Traced:
     """Return the features as the detector sees them: after the steps that stand before it."""
-    if not isinstance(estimator, Pipeline):
-        return Z
-    for _, step in estimator.steps[:-1]:
-        if isinstance(step, Rectifier):
-            Z = step.transform(Z)
-        elif step is not None and step != "passthrough":
-            Z = by_sklearn(step, "transform", Z)
+    for step in steps_before(estimator):
+        ours = isinstance(step, Rectifier)
+        Z = step.transform(Z) if ours else by_sklearn(step, "transform", Z)
     return Z
 
 

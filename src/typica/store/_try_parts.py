@@ -39,6 +39,9 @@ def _check_stored_pipeline(pipeline: Any) -> None:
             row = step.transform(row)
     except (InputError, NotFittedError):
         return
+    if hasattr(last, "steps"):
+        _check_stored_pipeline(last)
+        return
     if not hasattr(last, "try_parts"):
         raise FormatError(f"a pipeline that ends in a {type(last).__name__}")
     last.try_parts()
