@@ -730,7 +730,7 @@ def test_damage_is_named(folder: Path) -> None:
     header = bytearray((folder / "names.offsets.npy").read_bytes())
     header[0] ^= 1
     (folder / "names.offsets.npy").write_bytes(header)
-    with pytest.raises(FormatError, match=r"names\.offsets\.npy: not the \.npy file it was"):
+    with pytest.raises(FormatError, match=r"names\.offsets\.npy: the \.npy file has changed"):
         Bank.open(folder)
 
 

@@ -28,6 +28,7 @@ import array_api_compat
 import numpy as np
 from PIL import Image
 
+from typica.arrays import AnyArray
 from typica.data._archives import ARCHIVES, open_tar, open_zip
 from typica.data._cifar import is_cifar, open_cifar
 from typica.data._folder_classes import SPLITS
@@ -104,15 +105,28 @@ def _open_listed(source: Any, split: str | None, listing: str | os.PathLike[str]
 
 
 def _open(source: Any, split: str | None) -> Images:
-    """Open what a source is: a path, several, or images that are open already."""
+    """Open a path, several, or images that are in memory or open already."""
     if isinstance(source, str | os.PathLike):
         return _open_path(source, split, listed=False)
-    if isinstance(source, Images | np.ndarray) and split is not None:
+    if isinstance(source, Image.Image):
+        return LooseImages([source])
+    if isinstance(source, Images | np.ndarray):
+        return _open_array(source, split)
+    _check_is_list(source)
+    return _open_list(list(source), split)
+
+
+def _open_array(source: Images | AnyArray, split: str | None) -> Images:
+    """Open an array of images, or a set that is open already; neither has splits."""
+    if split is not None:
         raise InputError(f"an array has no split {split!r}; leave split out.")
     if isinstance(source, Images):
         return copy.copy(source)
-    if isinstance(source, np.ndarray):
-        return ArrayImages(source, "images")
+    return ArrayImages(source, "images")
+
+
+def _check_is_list(source: Any) -> None:
+    """Refuse a tensor, an open file, and what is not a list; say what to pass instead."""
     if array_api_compat.is_torch_array(source):
         raise InputError(
             f"a tensor of shape {tuple(source.shape)}; pass images before they are preprocessed: "
@@ -121,13 +135,11 @@ def _open(source: Any, split: str | None) -> Images:
         )
     if hasattr(source, "read"):
         raise InputError(f"an open file ({type(source).__name__}); pass its path.")
-    if isinstance(source, Image.Image):
-        return LooseImages([source])
-    if isinstance(source, Iterable) and not isinstance(source, bytes):
-        return _open_list(list(source), split)
-    raise InputError(
-        f"got {type(source).__name__}; pass a path, a list of paths, an array, or Pillow images."
-    )
+    if isinstance(source, bytes) or not isinstance(source, Iterable):
+        raise InputError(
+            f"got {type(source).__name__}; "
+            "pass a path, a list of paths, an array, or Pillow images."
+        )
 
 
 def _open_path(source: str | os.PathLike[str], split: str | None, listed: bool) -> Images:

@@ -79,11 +79,7 @@ class Namespace:
     # Choosing
 
     def where(self, condition: Traced, a: Any, b: Any) -> Traced:
-        # What is full of one number is that number, where the other has all of the shape.
-        if isinstance(a, Traced) and isinstance(b, Traced) and a.shape == b.shape:
-            a = a if a.fill is None else Traced.constant(a.fill)
-            b = b if b.fill is None or a.value is not None else Traced.constant(b.fill)
-        a, b = promoted(a, b)
+        a, b = promoted(*_filled_as_number(a, b))
         return Traced(op.where(condition.var, a.var, b.var))
 
     def take(self, x: Traced, places: Traced, axis: int = 0) -> Traced:
@@ -197,6 +193,20 @@ class Namespace:
                 "that were fitted."
             )
         return count_among(known.value, x, strictly=side == "left")
+
+
+def _filled_as_number(a: Any, b: Any) -> tuple[Any, Any]:
+    """Return two arrays, an array that is full of one number as that number.
+
+    Only where both have the same shape, and only one of them: the other carries the shape.
+    """
+    if not (isinstance(a, Traced) and isinstance(b, Traced) and a.shape == b.shape):
+        return a, b
+    if a.fill is not None:
+        return Traced.constant(a.fill), b
+    if b.fill is not None and a.value is None:
+        return a, Traced.constant(b.fill)
+    return a, b
 
 
 def _ranked(x: Traced, axis: int, descending: bool) -> tuple[Var, Var]:

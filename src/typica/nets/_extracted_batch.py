@@ -85,8 +85,12 @@ def joined(parts: Sequence[Extraction], concatenate: Callable[[list[Any]], Any])
     """Return the rows of several extractions as one."""
     if len(parts) == 1:
         return parts[0]
-    layers = {name: concatenate([part.layers[name] for part in parts]) for name in parts[0].layers}
-    logits = None if parts[0].logits is None else concatenate([part.logits for part in parts])
+    layers = {}
+    for name in parts[0].layers:
+        layers[name] = concatenate([part.layers[name] for part in parts])
+    logits = None
+    if parts[0].logits is not None:
+        logits = concatenate([part.logits for part in parts])
     return Extraction(layers[list(layers)[-1]], logits, layers)
 
 

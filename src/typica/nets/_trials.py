@@ -149,16 +149,29 @@ class Trials:
         self, backend: str, batch: int | None, threads: int | None
     ) -> Iterator[tuple[Runner, Trial]]:
         """Yield runners of a backend with their first time."""
-        first, most = self._size(backend, batch), threads or cores()
-        runner, trial = self._tried(backend, first, most)
+        size, most = self._size(backend, batch), threads or cores()
+        runner, trial = self._tried(backend, size, most)
         yield runner, trial
-        if backend == "torch" and threads is None and most > 1 and self.device.type == "cpu":
+        may_use_one_thread = threads is None and most > 1
+        if may_use_one_thread and self._is_torch_on_cpu(backend):
             # On a busy machine, threads that wait for each other cost more than they save.
-            yield self._tried(backend, first, 1)
-        times, quick = _LARGER_MNN if backend == "mnn" else _LARGER
-        larger = self._size(backend, times * first)
-        if batch is None and larger > first and first < quick * (trial.rate or 0):
+            yield self._tried(backend, size, 1)
+        if batch is not None:
+            return
+        larger = self._larger_size(trial)
+        if larger > size:
             yield self._tried(backend, larger, most)
+
+    def _is_torch_on_cpu(self, backend: str) -> bool:
+        return backend == "torch" and bool(self.device.type == "cpu")
+
+    def _larger_size(self, trial: Trial) -> int:
+        """Return the batch size to try next; the same where a batch takes too long for more."""
+        times, quick = _LARGER_MNN if trial.name == "mnn" else _LARGER
+        is_quick = trial.batch < quick * (trial.rate or 0)
+        if not is_quick:
+            return trial.batch
+        return self._size(trial.name, times * trial.batch)
 
     def _tried(self, backend: str, batch: int, threads: int) -> tuple[Runner, Trial]:
         runner, trial = self._checked(backend, batch, threads)

@@ -91,11 +91,9 @@ class FeatureExtractor:
         self._linears: list[str] = [
             name for name, module in self.model.named_modules() if isinstance(module, nn.Linear)
         ]
-        # A model's own module of that name goes first, but where no name is asked for.
-        asked = (layer, layers) != (None, None)
-        own = asked and PENULTIMATE in self._names
-        self._from_head = PENULTIMATE in wanted and not own
-        self.layers = [name if self.is_head_input(name) else self._known(name) for name in wanted]
+        by_default = layer is None and layers is None
+        self._from_head = self._reads_head_input(wanted, by_default)
+        self.layers = [self._layer_name(name) for name in wanted]
         self._head_given = head is not None
         self._head = self._first_head(head)
         self._ran: list[str] | None = None  # what the first pass reached, in order
@@ -194,6 +192,20 @@ class FeatureExtractor:
     def is_head_input(self, name: str) -> bool:
         """Tell whether a layer is the head's input."""
         return self._from_head and name == PENULTIMATE
+
+    def _reads_head_input(self, wanted: list[str], by_default: bool) -> bool:
+        """Tell whether one of the wanted layers, "penultimate", is the head's input.
+
+        A module of that name in the model goes first, unless no layer was asked for.
+        """
+        has_own = PENULTIMATE in self._names
+        return PENULTIMATE in wanted and (by_default or not has_own)
+
+    def _layer_name(self, name: str) -> str:
+        """Return the name of a wanted layer: "penultimate", or a module's."""
+        if self.is_head_input(name):
+            return name
+        return self._known(name)
 
     def _first_head(self, head: str | None) -> str | None:
         """Return the name of the head as far as it is known before a batch."""
