@@ -40,10 +40,22 @@ from typica.progress import advance
 class Bank:
     """A finished bank, opened without reading its data.
 
-    features (n, m), logits (n, C), labels (n,) and layers {name: (n, k)} are memory-mapped and
-    read-only; logits, labels, names, classes and head are None where the bank has none. identity:
-    what it was made of. settings: how. skipped: (name, reason) of each row of the source that is
-    not in it.
+    Its arrays are memory-mapped and read-only.
+
+    Attributes
+    ----------
+    features
+        (n, m).
+    logits, labels
+        (n, C) and (n,); None where the bank has none.
+    layers
+        {name: (n, k)}.
+    names, classes
+        The names of rows and classes; None where the bank has none.
+    identity, settings
+        What it was made of, and how.
+    skipped
+        (name, reason) of each row of the source that is not in it.
 
     >>> import tempfile
     >>> from typica import write_bank

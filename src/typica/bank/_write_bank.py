@@ -36,9 +36,23 @@ def write_bank(
 ) -> Bank:
     """Write arrays to a bank and return it, opened.
 
-    features (n, m), logits (n, C), labels (n,), names: n strings. The features keep their type:
-    float16, float32 or float64. Interrupted and called again with the same data, it goes on; other
-    data in the folder is refused.
+    If it was interrupted, it goes on when it is called again with the same data; a folder with
+    other data is refused.
+
+    Parameters
+    ----------
+    path
+        The folder of the bank.
+    features
+        (n, m); they keep their type if that is float16, float32 or float64.
+    logits, labels, names
+        (n, C), (n,) integers or strings, and n strings.
+    head
+        The network's last layer.
+    classes
+        The names that integer labels point to.
+    identity
+        What the rows were made of and how, JSON values.
 
     >>> import tempfile
     >>> write_bank(tempfile.mkdtemp(), np.ones((2, 5), np.float16), names=["a", "b"]).names[0]

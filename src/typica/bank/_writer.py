@@ -52,15 +52,25 @@ _OF_DONE = 256
 class BankWriter:
     """Write a bank, a batch at a time, into a folder.
 
-    identity: what the rows were made of and how (model, layer, transform, data ...), JSON values. A
-    folder that holds an unfinished bank of the same identity is taken up: `done` says how many
-    source rows are in, and `settings` is what the first run pinned. A finished one has `complete`
-    True. Another identity is refused. settings: how they are made, JSON values, or a function that
-    finds out and is called where the folder is new. dtype: of features and layers in the files.
-    shard_rows: source rows after which what was written is made safe, at the next end of a batch; a
-    run that is killed loses no more than that, or 1/256 of what is done where that is more. Given
-    the same batches, the finished folder is the same to the byte, however often the writing was
-    interrupted.
+    An unfinished bank of the same identity in the folder is resumed: `done` says how many source
+    rows are in, and `settings` is what the first run set. `complete` is True where the bank is
+    finished. A bank of another identity is refused. Given the same batches, the finished folder is
+    the same to the byte, however often the writing was interrupted.
+
+    Parameters
+    ----------
+    path
+        The folder of the bank.
+    identity
+        What the rows were made of and how (model, layer, transform, data ...), JSON values.
+    settings
+        How they are made, JSON values, or a function that finds out, which is only called for a
+        new bank.
+    dtype
+        Of features and layers in the files.
+    shard_rows
+        Source rows after which what was written is made safe, at the next end of a batch; a run
+        that is killed loses no more than that, or 1/256 of what is done where that is more.
 
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
@@ -167,10 +177,17 @@ class BankWriter:
     ) -> None:
         """Append one batch.
 
-        columns: `features` (n, m), and maybe `logits` (n, C), `labels` (n,) and `layer.NAME` (n,
-        k), the same ones in every batch; none where all rows of a batch were skipped. names: one
-        per row, or None throughout. source_rows: how many rows of the source the batch stands for,
-        those and the skipped ones if None. skipped: (name, reason) pairs.
+        Parameters
+        ----------
+        columns
+            `features` (n, m), and maybe `logits` (n, C), `labels` (n,) and `layer.NAME` (n, k), the
+            same ones in every batch; none where all rows of a batch were skipped.
+        names
+            One per row in every batch, or None in every batch.
+        source_rows
+            How many rows of the source the batch stands for; None counts these and the skipped.
+        skipped
+            (name, reason) pairs.
         """
         self._check_open()
         prepared = prepared_columns(columns, self._manifest)

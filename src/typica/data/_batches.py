@@ -47,10 +47,22 @@ def image_batches(
     """Return an iterator over the batches of a set: batch k begins with row k size.
 
     Images are turned, resized and cropped by `transform.pixels`; `transform.normalised` does the
-    rest. start: the row to begin at, a multiple of `size`. on_error: at an image that cannot be
-    read "stop" raises its ImageError when its batch is due, "skip" leaves it out and says why.
-    workers: threads, by default one per core and at most 8. They end with the iterator, also when
-    it is dropped or closed early.
+    rest.
+
+    Parameters
+    ----------
+    images, transform
+        The set, and its preprocessing.
+    size
+        Images in a batch.
+    start
+        The row to begin at, a multiple of `size`.
+    on_error
+        At an image that cannot be read "stop" raises its ImageError when its batch is due, "skip"
+        leaves it out and says why.
+    workers
+        Threads, by default one per core and at most 8. They end with the iterator, even when it is
+        dropped or closed early.
 
     >>> from typica.data import open_images
     >>> images = open_images(np.zeros((5, 40, 40, 3), dtype=np.uint8))

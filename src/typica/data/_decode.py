@@ -75,9 +75,16 @@ def decode(
 ) -> Image.Image:
     """Return the RGB image in a file or in a file's bytes; raise ImageError if there is none.
 
-    name: what errors call it, by default the path. exif: turn it as its EXIF orientation says; if
-    not, the orientation stays on the image, and `turned` applies it. max_pixels: refuse more, by
-    the header alone.
+    Parameters
+    ----------
+    source
+        A path, or the bytes of a file.
+    name
+        What errors call it, by default the path.
+    exif
+        Whether to turn it as its EXIF orientation says; if not, it keeps the orientation.
+    max_pixels
+        An image with more is refused by its header alone.
 
     >>> file = io.BytesIO()
     >>> Image.new("L", (3, 2), 128).save(file, "png")

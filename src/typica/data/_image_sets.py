@@ -25,10 +25,21 @@ from typica.errors import InputError, about
 class Images:
     """A read-only sequence of images with their names and maybe labels; made by `open_images`.
 
-    names: one per image. labels: (n,) int64 or None; where `classes` has names, they index it.
-    ignored: the names of what lay among the images and is not one. notes: sentences on what one
-    might not expect of the set, such as folders that are not taken as classes. Reading is safe from
-    several threads at once.
+    Several threads may read at once.
+
+    Attributes
+    ----------
+    names
+        One per image.
+    labels
+        (n,) int64 or None; where `classes` has names, they index it.
+    classes
+        The names of the classes, if known.
+    ignored
+        The names of files among the images that are not images.
+    notes
+        Sentences on what one might not expect of the set, such as folders that are not taken as
+        classes.
     """
 
     def __init__(

@@ -66,15 +66,21 @@ def open_images(
 ) -> Images:
     """Return the images of a path, of a list of paths, of a uint8 array, or of Pillow images.
 
-    source: an array is (n, h, w, 3) or (n, h, w); a list may also hold
-    Pillow images and arrays (h, w, 3) or (h, w), one per image. labels: one per image, integers or
-    names, or a file of them; in place of the source's own. split: "train", "test" or "val" of a
-    source that has them (CIFAR, SVHN, folders and archives with folders of that name); None is all.
-    listing: a text file with a line "path label" for each image of the folder `source` that is
-    wanted.
+    Files among the images that are not images are left out and listed in `ignored`. Images are
+    read, and found to be damaged, when `read` asks for them.
 
-    What lies among images and is not one is left out and listed in `ignored`. Images are read, and
-    found damaged, when `read` asks for them.
+    Parameters
+    ----------
+    source
+        A path, or several; an array (n, h, w, 3) or (n, h, w); a Pillow image; a list of Pillow
+        images and arrays (h, w, 3) or (h, w), one per image.
+    labels
+        One per image, integers or names, or a file of them; in place of the source's own.
+    split
+        "train", "test" or "val" of a source that has them (CIFAR, SVHN, folders and archives with
+        folders of that name); None is all.
+    listing
+        A text file with a line "path label" for each wanted image of the folder `source`.
 
     >>> images = open_images(np.zeros((2, 8, 8, 3), dtype=np.uint8), labels=["cat", "dog"])
     >>> images.names[1], images.labels, images.classes

@@ -36,12 +36,25 @@ class Preprocessing:
     middle `crop` x `crop` pixels are kept, and channel c becomes (x / scale - mean[c]) / std[c] in
     float32. `std` is what `Perturb` takes as its own.
 
-    resize: (height, width) is that size whatever the image's shape, None leaves images as they are.
-    crop: None keeps all that resizing leaves. mean, std: one number per channel, or one for all; 0
-    and 1 if left out. exif: first turn a Pillow image as its EXIF orientation says, as people see
-    it. torchvision does not by itself; pass False for a network that was trained without, and for
-    exact comparisons. mode: "RGB", "L" for one channel of grey, or "BGR" for colours in OpenCV's
-    order.
+    Parameters
+    ----------
+    resize
+        The shorter side; (height, width) is that size whatever the image's shape, None leaves
+        images as they are.
+    crop
+        The side of the middle; None keeps all that resizing leaves.
+    mean, std
+        One number per channel, or one for all; 0 and 1 if left out.
+    interpolation
+        How pixels are resized, e.g. "bilinear" or "bicubic".
+    scale
+        What pixels from 0 to 255 are divided by.
+    exif
+        Whether a Pillow image is first turned as its EXIF orientation says, as people see it.
+        torchvision does not do this; pass False for a network that was trained without it, and for
+        exact comparisons.
+    mode
+        "RGB", "L" for one channel of grey, or "BGR" for colours in OpenCV's order.
 
     >>> tiny = Preprocessing(resize=2, crop=2, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
     >>> tiny(np.full((1, 4, 6, 3), 255, dtype=np.uint8))[0, :, 0, 0]

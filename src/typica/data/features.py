@@ -101,7 +101,13 @@ class FeatureFile:
         labels: str | None = None,
         columns: Sequence[str] | None = None,
     ) -> Features:
-        """Read the features; see `read_features`."""
+        """Read the features.
+
+        Parameters
+        ----------
+        origin, logits, groups, labels, columns
+            As `read_features` takes them.
+        """
         if origin is not None:
             with about(os.fspath(self.path)):
                 origin.check_same(self.origin)
@@ -133,12 +139,22 @@ def read_features(
 ) -> Features:
     """Read a matrix of features, and the labels if the file holds them.
 
-    origin: the network that the features should come from; a bank of another one is refused.
-    logits: read a bank's logits in place of its features, where it has them, with labels that index
-    them; other files hold one matrix anyway. groups: the name of a column, or array, that says
-    what each row belongs to, and is not a feature. labels: that of the labels, where it is not
-    called so. columns: those of the features in their order, where the file has names; others are
-    left aside.
+    Parameters
+    ----------
+    path
+        A file of features, or a bank; or one that `open_features` opened.
+    origin
+        The network that the features should come from; a bank of another one is refused.
+    logits
+        Read a bank's logits in place of its features, where it has them, with labels that index
+        them. Other files hold only one matrix.
+    groups
+        The name of a column, or array, that says what each row belongs to, and is not a feature.
+    labels
+        The name of the column, or array, of labels, where that is not "labels" or "label".
+    columns
+        The names of the columns of features in the wanted order, where the file has names; other
+        columns are left out.
     """
     opened = open_features(path)
     return opened.read(origin, logits=logits, groups=groups, labels=labels, columns=columns)

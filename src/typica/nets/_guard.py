@@ -51,11 +51,9 @@ torch.export.register_dataclass(Guarded, serialized_type_name="typica.nets.Guard
 class Guard(nn.Module):
     """A model with its detector: `forward` gives logits, score, verdict and p-value.
 
-    model: an `nn.Module`, or a FeatureExtractor where the features are not the head's input.
-    detector: calibrated; a detector of features or logits, or a Pipeline that ends in one. The
-    model is put in eval mode. The verdict is `detector.predict`'s: +1 where the score is at least
-    the threshold at the time of making the guard; that of the nearest class, where the detector was
-    calibrated by class.
+    The model is put in eval mode. The verdict is `detector.predict`'s: +1 where the score is at
+    least the threshold that the detector has when the guard is made; the threshold of the nearest
+    class, where it was calibrated by class.
 
     CTM and CW are copied into buffers, so that a guard with one of them moves between devices whole
     and is saved with `state_dict`; to them a row that is not finite is -1. Other detectors are
@@ -63,6 +61,13 @@ class Guard(nn.Module):
     is array code (all but LOF and the isolation forest, which are scikit-learn's); what it exports
     gives a Guarded, and `torch.export.save` keeps it. To load it, import `typica.nets` first. A row
     that is not finite is -1 there with every detector.
+
+    Parameters
+    ----------
+    model
+        An `nn.Module`, or a FeatureExtractor where the features are not the head's input.
+    detector
+        A calibrated detector of features or logits, or a Pipeline that ends in one.
 
     >>> import numpy as np, typica
     >>> model = nn.Linear(2, 2)

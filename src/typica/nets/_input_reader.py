@@ -49,11 +49,26 @@ class InputReader:
 
     The network is opened for the first images; all that are read at once go through one backend.
 
-    origin: the network that made the features, None where it is not known. logits: whether logits
-    are wanted in place of features. layers: those that are wanted side by side. width: how many
-    numbers a row must have, where that is known. model, weights, trust: as `reopen` takes them.
-    transform: as `extract` takes it; a network that the detector remembers has its own. whose: the
-    name that errors begin with. columns: as `read_features` takes them.
+    Parameters
+    ----------
+    origin
+        The network that made the features, None where it is not known.
+    logits
+        Whether logits are wanted in place of features.
+    layers
+        Those that are wanted side by side.
+    width
+        How many numbers a row must have, where that is known.
+    model, weights, trust
+        As `reopen` takes them.
+    transform
+        As `extract` takes it; a network that the detector remembers has its own.
+    settings
+        What runs the network, and how.
+    whose
+        The name that errors begin with.
+    columns
+        As `read_features` takes them.
     """
 
     origin: Origin | None

@@ -44,6 +44,8 @@ def judge_images(
 
     Parameters
     ----------
+    estimator
+        A fitted detector, or a fitted Pipeline that ends in one.
     images
         A path of an image, folder or archive, or several; an array; a Pillow image or a list of
         them: as `typica.data.open_images` takes them.

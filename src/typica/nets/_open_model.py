@@ -51,9 +51,16 @@ class ModelIdentity:
 class Opened(NamedTuple):
     """A network ready to give features.
 
-    extractor: a FeatureExtractor, GraphExtractor, OnnxExtractor or Perceptron. transform: the
-    preprocessing of its images, where it is known. model_file, weights_file: where they lie, where
-    they are files.
+    Attributes
+    ----------
+    extractor
+        A FeatureExtractor, GraphExtractor, OnnxExtractor or Perceptron.
+    transform
+        The preprocessing of its images, where it is known.
+    identity
+        What tells its features from those of another network or layer.
+    model_file, weights_file
+        Where they are, if they are files.
     """
 
     extractor: Any
@@ -118,7 +125,8 @@ def open_model(
 ) -> Opened:
     """Open a network.
 
-    spec: one of
+    It is named by one of
+
     - the name of a known architecture (`zoo.names()`), with the file of its weights, or
       weights="random";
     - an ONNX file (.onnx), or a Perceptron's (.safetensors);
@@ -130,7 +138,17 @@ def open_model(
     - a file of TorchScript (.pt, .pth, .torchscript, .ts) or torch.export (.pt2), with trust=True:
       such a file can run any code when it is loaded;
     - an nn.Module.
-    layer, layers, head, reduce: as for a FeatureExtractor.
+
+    Parameters
+    ----------
+    spec
+        The network, in one of these forms.
+    weights
+        A file, where the network does not bring its own.
+    layer, layers, head, reduce
+        As for a FeatureExtractor.
+    trust
+        Whether a TorchScript or .pt2 file may be loaded.
 
     >>> opened = open_model("densenet-bc-100", "random")
     >>> opened.extractor.head

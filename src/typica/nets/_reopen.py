@@ -46,11 +46,21 @@ def reopen(
 ) -> Reopened:
     """Open the network of `origin` again and check that it is the same.
 
-    model, weights: where they are now, if they have moved. A model that is a function runs its
-    owner's code; a file alone cannot ask for that, so the user must have named it, in `model` or
-    before. A TorchScript or .pt2 file can run code as well, and needs `trust`. Where there is no
-    origin, `model` names the network, and `transform` and `images` tell the preprocessing as they
-    do for `transform_for`. layers: those to read, in place of the one that the features are of.
+    A model that is a function runs its owner's code; a file alone cannot ask for that, so the user
+    must have named it, in `model` or before.
+
+    Parameters
+    ----------
+    origin
+        The network that made the features; None where it is not known, and `model` names it.
+    model, weights
+        Where they are now, if they have moved.
+    trust
+        Whether a TorchScript or .pt2 file may be loaded, which can run code.
+    transform, images
+        As `transform_for` takes them; where there is an origin they only must agree with it.
+    layers
+        Those to read, in place of the layer that gave the features.
     """
     if origin is None:
         return _first_opened(model, weights, transform, images, layers=layers, trust=trust)

@@ -44,11 +44,23 @@ def download(
 ) -> str:
     """Fetch a file from the first address that gives it whole, and return its SHA-256.
 
-    addresses: of the kinds http, https and file. What has come in lies in PATH.part, and is taken
-    up by the next call where a checksum can tell that it belongs to the same file; if it does not,
-    the file is fetched once more from its beginning. timeout: seconds without a byte. tries: how
-    often, `pause` seconds apart and twice as long each time, an address is asked without getting
-    further. Bytes are reported through `typica.progress`.
+    What has come in so far is kept in PATH.part. The next call resumes it where a checksum can tell
+    whether it belongs to the same file; if it does not, the file is fetched again from its
+    beginning. Bytes are reported through `typica.progress`.
+
+    Parameters
+    ----------
+    addresses
+        Of the kinds http, https and file.
+    path
+        Where to put the file.
+    digests, size
+        The checksums and the bytes that it must have, where they are known.
+    timeout
+        Seconds without a byte.
+    tries, pause
+        How often an address is asked without progress, and the seconds before the second time; the
+        pause doubles each time.
 
     >>> import tempfile
     >>> source = Path(tempfile.mkdtemp()) / "a.txt"

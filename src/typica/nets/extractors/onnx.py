@@ -43,16 +43,23 @@ _LARGEST = 2**31 - 2**20  # a protobuf message ends at 2 GiB
 class OnnxExtractor:
     """Runs an ONNX model and keeps what its tensors hold; called as a FeatureExtractor is.
 
-    It gives NumPy arrays. model: the path of a file, whose weights may lie beside it, or its bytes.
-    layer: the name of the tensor that is the feature; None takes the input of the head. layers:
-    several names at once, "penultimate" for the head's input; the last of them gives `.features`.
-    reduce: how tensors of more than two dimensions become one row per input, as for a
-    FeatureExtractor; a function is given a NumPy array.
+    It gives NumPy arrays. The head is the last Gemm, MatMul (with an Add or without) or 1x1 Conv
+    with constant weights that leads to an output of the graph, through softmax, reshaping and the
+    like; an output called "logits" goes first. Logits are what it gives. A model that was exported
+    for a fixed batch size is run in batches of that size, the last one padded.
 
-    The head is the last Gemm, MatMul (with an Add or without) or 1x1 Conv with constant weights
-    that leads to an output of the graph, through softmax, reshaping and the like; an output called
-    "logits" goes first. Logits are what it gives. A model that was exported for a fixed batch size
-    is run in batches of that size, the last one padded.
+    Parameters
+    ----------
+    model
+        The path of a file, whose weights may be in files beside it, or its bytes.
+    layer
+        The name of the tensor that is the feature; None takes the input of the head.
+    layers
+        Several names at once, "penultimate" for the head's input; the last of them gives
+        `.features`.
+    reduce
+        How tensors of more than two dimensions become one row per input, as for a
+        FeatureExtractor; a function is given a NumPy array.
 
     >>> import onnx.parser
     >>> model = onnx.parser.parse_model('''<ir_version: 8, opset_import: ["" : 17]>

@@ -40,21 +40,30 @@ _log = logging.getLogger("typica.nets")
 class FeatureExtractor:
     """Runs a model and keeps what its layers give.
 
-    model: any `nn.Module`; DataParallel and torch.compile are taken off. layer: the dotted name of
-    the module whose output is the feature ("" is the model itself); None takes the input of the
-    head. layers: several names at once, "penultimate" for the head's input; the last of them gives
-    `.features`. head: the dotted name of the head; None finds it. reduce: how outputs of more than
-    two dimensions become one row per input: "mean", "max", "mean+std", "flatten", "cls" (of
-    tokens), or a function from a tensor to rows; maps are (n, m, h, w), tokens (n, t, m). Of a
-    module that runs several times in a pass, the last run counts.
-
     The head is the last Linear module to run whose output the model returns, else the last to run.
-    The first batch tells; where there is but one Linear module, `head` is there before. `describe`
-    and the log say what was found. Logits are what the head gives, before any softmax that the
-    model puts after it.
+    The first batch tells which it is; where there is only one Linear module, `head` is known
+    before. `describe` and the log say what was found. Logits are what the head gives, before any
+    softmax that the model puts after it.
 
     A pass is made in eval mode and without gradients, unless they are asked for; modes and flags
-    are put back.
+    are put back. If a module runs several times in a pass, the last run counts.
+
+    Parameters
+    ----------
+    model
+        Any `nn.Module`; DataParallel and torch.compile are taken off.
+    layer
+        The dotted name of the module whose output is the feature ("" is the model itself); None
+        takes the input of the head.
+    layers
+        Several names at once, "penultimate" for the head's input; the last of them gives
+        `.features`.
+    head
+        The dotted name of the head; None finds it.
+    reduce
+        How outputs of more than two dimensions become one row per input: "mean", "max",
+        "mean+std", "flatten", "cls" (of tokens), or a function from a tensor to rows; maps are
+        (n, m, h, w), tokens (n, t, m).
 
     >>> model = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
     >>> extractor = FeatureExtractor(model)
