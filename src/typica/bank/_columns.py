@@ -1,4 +1,4 @@
-"""A batch for a bank: columns as they are stored, checked against one another and those before."""
+"""A batch for a bank: columns as they are stored, checked against one another and earlier ones."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _check_together(lengths: Mapping[str, int], manifest: Manifest) -> None:
 
 
 def _check_as_before(name: str, stored: AnyArray, manifest: Manifest) -> None:
-    """Check that a column has the type and width that it has in the batches before."""
+    """Check that a column has the type and width that it had in the batches before."""
     if not manifest.columns:
         return
     before, known_width = manifest.dtype_of(name), manifest.columns[name]["width"]

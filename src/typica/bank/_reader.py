@@ -95,7 +95,7 @@ class Bank:
         if not manifest.complete:
             raise FormatError(
                 f"{path}: the bank is unfinished, {manifest.source_rows} rows of its source are in;"
-                " run the command that writes it again, it goes on from there."
+                " run the command that writes it again; it resumes there."
             )
         for name, size in manifest.sizes().items():
             found = (path / name).stat().st_size if (path / name).is_file() else None
@@ -132,7 +132,7 @@ class Bank:
     @property
     def origin(self) -> Origin | None:
         """The network that made the features, or None if none did."""
-        with reading(self.path, "what it says of its network makes no sense"):
+        with reading(self.path, "its notes on the network make no sense"):
             return origin_in(self.identity, self.settings)
 
     @property

@@ -116,7 +116,7 @@ def _content(
     head: Head | None,
     classes: Sequence[str] | None,
 ) -> str:
-    """Return a digest of all that is given, so that no call goes on with another one's data."""
+    """Return a digest of all that is given, so that no call resumes a bank of other data."""
     known = [head, None if classes is None else list(classes)]
     digest = hashlib.sha256(store.fingerprint(known).encode())
     for name, column in columns.items():
@@ -135,7 +135,7 @@ def _content(
 def _with_texts(columns: Mapping[str, AnyArray]) -> Mapping[str, AnyArray]:
     """Return the columns with labels that are Python's strings as NumPy's, as wide as the longest.
 
-    A batch alone would be as wide as the longest of its own.
+    A single batch would only be as wide as the longest of its own.
     """
     labels = columns.get("labels")
     if labels is None or labels.dtype != object:

@@ -1,4 +1,4 @@
-"""Banks out: appended batch by batch, killed at any moment, taken up after the last whole shard."""
+"""Banks out: written batch by batch, and resumed after the last whole shard if killed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from typica.errors import FormatError, InputError, about, argument, border, by_c
 from typica.files import DELETES_OPEN_FILES, FULL, LOCK, check_lock, is_locked, lock_folder
 from typica.head import Head
 
-# Shards grow with the bank: the manifest, written with each, would list too many otherwise.
+# Shards grow with the bank: otherwise the manifest, written with each, would list too many.
 _OF_DONE = 256
 
 
@@ -291,7 +291,7 @@ class BankWriter:
             check_labels(self.path, manifest, classes)
 
     def _write_headers(self) -> None:
-        """Write the headers of the columns, whose number of rows is known at last."""
+        """Write the headers of the columns, now that the number of rows is known."""
         manifest = self._manifest
         for name in manifest.columns:
             header = npy_header(manifest.dtype_of(name), manifest.shape_of(name))
@@ -301,7 +301,7 @@ class BankWriter:
 
     @contextlib.contextmanager
     def _or_close(self) -> Iterator[None]:
-        """Close on any error or Ctrl-C: half a batch may be there, and is cut when taken up."""
+        """Close on any error or Ctrl-C: half a batch may be there, which the next run cuts off."""
         try:
             yield
         except OSError as error:
@@ -324,7 +324,7 @@ class BankWriter:
         check_lock(self.path, self._lock)
 
     def close(self) -> None:
-        """Let go of the folder. What came after the last shard is cut when taken up again."""
+        """Release the folder. The next run cuts off what came after the last shard."""
         for file in self._files.values():
             file.close()
         if self._lock is not None:
@@ -340,7 +340,7 @@ class BankWriter:
     def _stop(self, error: BaseException | None) -> None:
         """Close. An error before the first shard leaves nothing behind in a folder that was empty.
 
-        Ctrl-C is not an error, and what it leaves is taken up again.
+        Ctrl-C is not an error, and the next run resumes what it leaves.
         """
         stopped_early = error is not None and not (self.path / MANIFEST).exists()
         failed = isinstance(error, Exception) or stopped_early
@@ -367,7 +367,7 @@ def _checked_source_rows(source_rows: int | None, rows: int, skipped: int) -> in
         return rows + skipped
     if not is_whole(source_rows) or source_rows < rows:
         raise InputError(
-            f"{rows} rows from source_rows={source_rows!r}; pass at least as many, an integer."
+            f"{rows} rows from source_rows={source_rows!r}; pass an integer of at least as many."
         )
     return int(source_rows)
 

@@ -17,8 +17,8 @@ from typica.errors import InputError, argument, border
 from typica.machine import cores
 from typica.threads import Task, Threads
 
-AHEAD = 2  # batches decoded before they are asked for: they keep the threads busy, and are few
-_TASK = 8  # images per task: small ones cost no more to read than a task costs to pass on
+AHEAD = 2  # batches decoded before they are asked for: enough to keep the threads busy
+_TASK = 8  # images per task: passing a task on costs as much as reading a small image
 
 
 class Batch(NamedTuple):
@@ -113,7 +113,7 @@ def _pixels(images: Images, transform: Preprocessing, row: int) -> NDArray[np.ui
         return transform.pixels(images.read(row))
     except ImageError as error:
         return error
-    except InputError as error:  # the transform knows no names
+    except InputError as error:  # the transform does not know the name
         return ImageError(f"{images.names[row]}: {error.args[0]}")
 
 

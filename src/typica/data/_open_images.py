@@ -99,12 +99,12 @@ def _open_listed(source: Any, split: str | None, listing: str | os.PathLike[str]
     """Open those images of a folder that a list names."""
     if split is not None or not isinstance(source, str | os.PathLike):
         raise InputError(
-            "a listing goes with one folder, and without a split; leave out the split."
+            "a listing needs the path of one folder, and no split; leave out the split."
         )
     root = Path(source)
     if not root.is_dir():
         raise InputError(
-            f"{printable(root)}: there is no such folder; pass that of the images listed."
+            f"{printable(root)}: there is no such folder; pass that of the listed images."
         )
     with reading(printable(listing), "not a list of images", "fix it"):
         return open_listed(Path(listing), root)
@@ -241,7 +241,7 @@ def _is_loose(item: Any) -> bool:
 
 
 def _is_plain(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a path is one image's by its name; others are looked at one by one."""
+    """Tell by its name whether a path is a single image; others are opened one by one."""
     return os.fspath(path).lower().endswith(IMAGE_ENDINGS) and os.path.isfile(path)  # noqa: PTH113 (never raises)
 
 

@@ -1,4 +1,4 @@
-"""Rows that stand beside others: of the same network, as wide, and finite."""
+"""Rows of features from files: of the same network, of one width, and finite."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class Preprocessing:
         self._check_numbers()
 
     def _check(self) -> None:
-        if self.mode not in list(CHANNELS):  # a list looks for what has no hash as well
+        if self.mode not in list(CHANNELS):  # in a list, as the mode may have no hash
             raise InputError(f"mode {self.mode!r} is unknown; choose one of {', '.join(CHANNELS)}.")
         self._check_size()
         if self.interpolation not in list(_FILTERS):
@@ -112,7 +112,7 @@ class Preprocessing:
             raise InputError(f"crop={self.crop} of resize={self.resize}; pass 0 < crop <= resize.")
 
     def _each(self, name: str, default: float) -> tuple[float, ...]:
-        """Return one number per channel of what was given for all, for each or not at all."""
+        """Return one number per channel: given once for all, for each, or not at all."""
         values = getattr(self, name)
         if isinstance(values, str) or not isinstance(values, Iterable):
             return (_number(name, values),) * self.channels
@@ -139,11 +139,11 @@ class Preprocessing:
 
     @property
     def shape(self) -> tuple[int | None, ...]:
-        """What one image becomes, (channels, height, width); None where images say it."""
+        """What one image becomes, (channels, height, width); None where it depends on the image."""
         return (self.channels, *(self._size() or (None, None)))
 
     def _size(self) -> tuple[int, int] | None:
-        """Return the height and the width that every image comes to have, if they are one."""
+        """Return the height and width that every image ends up with, if they are all the same."""
         if self.crop is not None:
             return self.crop, self.crop
         if isinstance(self.resize, tuple):
@@ -173,7 +173,7 @@ class Preprocessing:
         if len(sizes) > 1:
             shown = " and ".join(f"{width} x {height}" for height, width in sorted(sizes)[:2])
             raise InputError(
-                f"images of {len(sizes)} sizes, {shown}, which do not go into one "
+                f"images of {len(sizes)} sizes, {shown}, which do not fit in one "
                 "batch; give the transform resize and crop."
             )
         return np.stack(images)
@@ -259,7 +259,7 @@ class Preprocessing:
         if unknown or "resize" not in settings:
             found = f"{unknown} unknown" if unknown else "resize missing"
             raise InputError(
-                f"{found}; pass resize and crop, and what is wanted of {', '.join(cls.keys()[2:])}."
+                f"{found}; pass resize and crop, and any of {', '.join(cls.keys()[2:])}."
             )
         square = is_whole(settings["resize"])
         default = {"crop": settings["resize"]} if square else {}

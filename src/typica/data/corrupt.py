@@ -192,7 +192,7 @@ def corrupted_versions(pixels: Pixels, labels: AnyArray | None, seed: int = 0) -
 
 
 def _partners_to_mix(labels: AnyArray, seed: int) -> NDArray[np.int64]:
-    """Return the image that the corruption by mixing blends into each: of another label."""
+    """Return for each image the one that is mixed into it, of another label."""
     order = np.argsort(labels, kind="stable")
     ordered = labels[order]
     first = np.searchsorted(ordered, labels, side="left")

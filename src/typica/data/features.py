@@ -78,9 +78,9 @@ class FeatureFile:
 
     @property
     def head(self) -> Head | None:
-        """The head of a bank; the bank's class names are its own where there are as many.
+        """The head of a bank, with the bank's class names where there are as many.
 
-        One output for two classes is that of both; see `Head`.
+        A single output may stand for two classes; see `Head`.
         """
         with reading(self.path, "not a bank that can be read"):
             head = None if self.notes is None else self.notes.head
@@ -120,7 +120,7 @@ class FeatureFile:
 
 
 def open_features(source: Source) -> FeatureFile:
-    """Open a file of features, or a bank, so as to ask several things of it; an open one stays."""
+    """Open a file of features, or a bank, to ask several things of it; or return an open one."""
     if isinstance(source, FeatureFile):
         return source
     path = Path(source)
@@ -185,7 +185,7 @@ def read_head(path: Location) -> Head:
 
 
 def _head_of_file(path: Path) -> Head:
-    """Return the head that a file of data holds, `read_head`'s: a weight and maybe a bias."""
+    """Return the head in a file of data, for `read_head`: a weight and maybe a bias."""
     _check_readable(path, Kind.HEAD, "a head")
     found = read_arrays(path) if path.suffix.lower() in ARRAY_READERS else {}
     arrays = {name.rpartition(".")[2]: array for name, array in found.items()}
@@ -208,7 +208,7 @@ def _head_of_file(path: Path) -> Head:
 def find_head(path: Location | None, features: Source) -> Head | None:
     """Read the head that belongs to features, from its own file or else from their bank.
 
-    A bank's class names are the head's own where there are as many. None without either.
+    A bank's class names are given to its head where there are as many. None without either.
     """
     return open_features(features).head if path is None else read_head(path)
 
@@ -293,7 +293,7 @@ def _named(labels: AnyArray | None, notes: Notes) -> AnyArray | None:
 
 
 def _names(labels: AnyArray, notes: Notes) -> AnyArray:
-    """Return labels that were read by the names of classes in the notes beside them."""
+    """Return labels that were read as the names of their classes, from the notes beside them."""
     with about(str(notes.path)):
         return class_names(labels, notes.classes)
 

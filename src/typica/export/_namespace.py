@@ -1,8 +1,8 @@
 """The functions of the Array API on arrays that write down what is done to them.
 
-What the detectors and rectifiers use is here, and what is easily had beside it. Unlike `ndonnx`,
-which serves the whole standard, nothing is guarded against arrays without elements: a maximum is
-one operator and no branch, so that the graph stays small and runs in every runtime.
+It has what the detectors and rectifiers use, and a little more. Unlike `ndonnx`, which serves the
+whole standard, it does not guard against arrays without elements: a maximum is one operator without
+a branch, so that the graph stays small and runs in every runtime.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Namespace:
         return Traced(op.reshape(x.var, numbers(shape)))
 
     def flattened(self, x: Traced) -> Traced:
-        """Return all but the first axis as one; not of the standard."""
+        """Return all but the first axis as one; not in the standard."""
         return Traced(op.flatten(x.var, axis=1))
 
     def concat(self, arrays: Sequence[Traced], axis: int = 0) -> Traced:
@@ -144,7 +144,7 @@ class Namespace:
         return Traced(op.isnan(x.var))
 
     def isfinite(self, x: Traced) -> Traced:
-        return abs(x) <= float(np.finfo(x.dtype).max)  # which no NaN is
+        return abs(x) <= float(np.finfo(x.dtype).max)  # False for NaN
 
     # Along an axis
 

@@ -1,6 +1,6 @@
 """Run an extractor over many images by whatever is quickest here and gives the same numbers.
 
-Which that is, `typica.nets._trials` finds out.
+`typica.nets._trials` finds out which that is.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _check_counts(**counts: int | None) -> None:
 
 
 def _check_backend(backend: str, known: Sequence[str], *, elsewhere: bool) -> None:
-    """Raise for a backend that cannot run the model, or not where or as it is to run."""
+    """Raise for a backend that cannot run the model, or not on this device or in this precision."""
     if backend not in ("auto", *known):
         raise InputError(
             f"backend {backend!r} cannot run this model; choose auto, {', '.join(known)}."

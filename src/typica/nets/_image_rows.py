@@ -22,7 +22,7 @@ from typica.progress import advance, note
 if TYPE_CHECKING:
     from typica.nets._runner import Runner
 
-WORTH_A_TRIAL = 256  # images, from which on looking for a faster backend saves time
+WORTH_A_TRIAL = 256  # images; from so many on, looking for a faster backend saves time
 _AT_ONCE = 8  # images of few
 
 

@@ -104,7 +104,7 @@ class InputReader:
     def remember(self, estimator: Estimator) -> None:
         """Let a detector that remembers no network remember the one that its images went through.
 
-        So that whoever judges with it next need not name one.
+        Whoever judges with it next then need not name one.
         """
         if self.origin is None and self.opened_origin is not None:
             final_detector(estimator).origin_ = self.opened_origin
@@ -116,8 +116,8 @@ class InputReader:
     def grouped(self, source: Any, groups: str) -> tuple[AnyArray, AnyArray]:
         """Return the rows of a file of features, and what each belongs to.
 
-        groups: a file of one entry per row, or else a column of the features' own file, which a
-        bank's layers have not.
+        groups: a file of one entry per row, or else a column of the features' own file; for a
+        bank's layers it must be a file.
         """
         path = _only_features(source)
         if self.layers is not None:
@@ -160,7 +160,7 @@ class InputReader:
             return np.asarray(joined(layers_of(bank), self.layers))
 
     def _look(self, images: Mapping[str, Images]) -> Look:
-        """Return what shows images to the network, opened and with its backend chosen by now."""
+        """Open the network, choose its backend, and return what shows images to it."""
         # Loads what opens networks, which features do without.
         from typica.nets._image_rows import Look  # noqa: PLC0415
         from typica.nets._reopen import reopen  # noqa: PLC0415

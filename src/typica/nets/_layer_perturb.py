@@ -160,7 +160,7 @@ class LayerPerturb:
 
     @border
     def member_scores(self, images: Any, batch_size: int = 64) -> Floats:
-        """Return the scores (n, layers) of the inputs, each layer's where its step has led."""
+        """Return the scores (n, layers) of the inputs, each layer's after its own step."""
         return np.asarray(self._at_steps(images, [self.epsilon], batch_size)[0])
 
     @border
@@ -171,7 +171,7 @@ class LayerPerturb:
 
     @border
     def observe(self, images: Any, batch_size: int = 64) -> Self:
-        """Let the ensemble compare with the scores of these known images, moved."""
+        """Give the ensemble the scores of these known images, moved, to compare with."""
         self.ensemble.observe(self._at_steps(images, [self.epsilon], batch_size)[0])
         return self
 
@@ -279,7 +279,7 @@ class LayerPerturb:
 
 
 def _best(known: Floats, copies: Floats) -> int:
-    """Return the step whose weights, learnt on every second row, tell the others best."""
+    """Return the step whose weights, learnt on every second row, separate the others best."""
     rates = []
     for one, other in zip(known, copies, strict=True):
         weights = logistic_weights(one[::2], other[::2])

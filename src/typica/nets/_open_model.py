@@ -220,7 +220,7 @@ def _no_model(spec: str) -> FormatError:
 
 
 def _forms() -> str:
-    """Return what a network may be named by, for a message."""
+    """Return the ways to name a network, for a message."""
     known, files = ", ".join(zoo.names()), ", ".join(FILES)
     itself = by_caller(", or an nn.Module itself", "")
     return f"a known architecture ({known}), a file ({files}), or package.module:function{itself}"
@@ -311,7 +311,7 @@ def _from_numbers(path: Path, asked: _Asked) -> Any:
 
 
 def _other_file(path: Path) -> FormatError | None:
-    """Return the error about a file of weights or a pickled module, None of any other file."""
+    """Return the error about a file of weights or a pickled module, None for other files."""
     # Needs torch, which is an extra.
     from typica.nets.zoo.checkpoint import PickledCodeError, read_state  # noqa: PLC0415
 

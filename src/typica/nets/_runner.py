@@ -96,8 +96,8 @@ class Runner:
         """Yield what each batch gives, as float32 arrays.
 
         Batches are taken from `batches` ahead of what is yielded, in the caller's thread, while
-        others run; a generator that reads images so works at the same time as the network. When the
-        iteration ends, is left or fails, what is under way is finished and nothing is left running.
+        others run; a generator that reads images thus works at the same time as the network. When
+        the iteration ends, is left or fails, running batches are finished and none is left over.
         """
         waiting: deque[list[Task[Extraction]]] = deque()
         with closing(self._engine), Threads(self.jobs, "typica-runner") as pool:

@@ -92,7 +92,7 @@ def start_runner(
 def _as_before(
     opened: Opened, settings: Settings, sample: NDArray[np.float32], choice: FastBackend
 ) -> Runner | None:
-    """Return the runner that was chosen before; None where it cannot be had any more."""
+    """Return the runner that was chosen before; None where it is no longer available."""
     same: dict[str, Any] = {
         "backend": choice.backend,
         "batch": choice.batch,

@@ -1,4 +1,4 @@
-"""Files from the network: taken up where they stopped, and checked while they come in."""
+"""Files from the network: resumed where they stopped, and checked while they come in."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ class _Part:
                 self._count(chunk)
 
     def wrong(self) -> str | None:
-        """Say in what it differs from the file that it should be, if it does."""
+        """Say how it differs from the expected file, if it does."""
         found = Digests(self._sha256.hexdigest(), self._md5.hexdigest())
         wrong = mismatch(self.digests, found)
         if wrong is None and self.size not in (None, self.done):
@@ -174,9 +174,9 @@ class _Part:
         return wrong
 
     def finish(self, last: bool) -> str:
-        """Put the file in its place if it is what it should be.
+        """Put the file in its place if it is the expected one.
 
-        If not, and if this was not the last address, the next one may have it.
+        If not, the next address may have it, unless this was the last.
         """
         wrong = self.wrong()
         if wrong is not None:

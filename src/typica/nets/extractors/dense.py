@@ -54,7 +54,7 @@ class Perceptron:
     @classmethod
     @border
     def of(cls, network: Any) -> Perceptron:
-        """Return the network that scikit-learn's MLPClassifier has learnt, of one output each."""
+        """Return the network of a fitted scikit-learn MLPClassifier with one output per class."""
         try:
             weights, biases, classes = network.coefs_, network.intercepts_, network.classes_
             activation, last = network.activation, network.out_activation_
@@ -128,7 +128,7 @@ class Perceptron:
         return store.fingerprint(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it to one .safetensors file, which `open_model` takes for a model."""
+        """Write it to one .safetensors file, which `open_model` opens."""
         store.save(self, path)
 
     def __repr__(self) -> str:

@@ -91,7 +91,7 @@ class OnnxExtractor:
         self.name = proto.graph.name or "ONNX graph"
         graph = Graph(proto)
         self._head = graph.head()
-        # A tensor of that name goes first, but where no name is asked for.
+        # A tensor of that name goes first, unless no layer was asked for.
         own = (layer is not None or layers is not None) and PENULTIMATE in graph.tensors
         self._from_head = PENULTIMATE in self.layers and not own
         self._check(graph)
@@ -254,7 +254,7 @@ def _is_float_matrix(array: AnyArray) -> bool:
 def _are_unscaled(array: AnyArray) -> bool:
     """Tell whether an ONNX model is given whole numbers from 0 to 255: pixels not scaled.
 
-    A one as the largest is what white was scaled to.
+    If the largest is 1, white was scaled to it.
     """
     if array.dtype.kind != "f" or not array.size:
         return False
@@ -327,7 +327,7 @@ def _external(onnx: Any, proto: Any) -> list[str]:
 
 
 def _stored(proto: Any, owner: OnnxExtractor) -> bytes | Path:
-    """Return a model as bytes, or, if too large, as a file that goes when its owner does."""
+    """Return a model as bytes, or, if too large, as a file that is deleted with its owner."""
     if proto.ByteSize() < _LARGEST:
         content: bytes = proto.SerializeToString()
         return content

@@ -166,7 +166,7 @@ class GraphExtractor:
         return Head(self._program.weight, self._program.bias)
 
     def to(self, device: Any) -> GraphExtractor:
-        """Return the same program, read anew on a device."""
+        """Return the same program, read again onto a device."""
         if torch.device(device) == self.device:
             return self
         return type(self)(self.path, device=device, trust=True, **self._arguments)

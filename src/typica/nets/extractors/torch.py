@@ -181,7 +181,7 @@ class FeatureExtractor:
     def fingerprint(self) -> str:
         """Return the SHA-256 of the model: its modules with their settings, its tensors with names.
 
-        What `forward` does beside its modules is not seen.
+        What `forward` itself does beside its modules is not covered.
         """
         digest = hashlib.sha256()
         for name, module in self.model.named_modules():
@@ -359,7 +359,7 @@ class FeatureExtractor:
         )
 
     def _listed(self, ran: list[str]) -> str:
-        """Name the last modules that ran, leaves alone, with their types."""
+        """Name the last modules that ran, only leaves, with their types."""
         leaves = []
         for name in ran:
             module = self.model.get_submodule(name)
