@@ -311,7 +311,7 @@ def test_counts_are_integers_of_any_kind(tmp_path: Path) -> None:
     four = np.dtype("float32")
     with BankWriter(tmp_path / "b", {}, dtype=four, shard_rows=np.int64(1)) as writer:  # type: ignore[arg-type]
         with pytest.raises(
-            InputError, match=r"2 rows from source_rows=2\.0; pass at least as many"
+            InputError, match=r"2 rows from source_rows=2\.0; pass an integer of at least as many"
         ):
             writer.write({"features": rows(2)}, source_rows=2.0)  # type: ignore[arg-type]
         writer.write({"features": rows(2)}, source_rows=np.int64(3))  # type: ignore[arg-type]

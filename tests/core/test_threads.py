@@ -33,6 +33,7 @@ def interrupted(use, step):
                 raise KeyboardInterrupt
         return trace
 
+    sys._getframe().f_trace_opcodes = True  # or Python 3.12 tells of none
     sys.settrace(trace)
     try:
         use()

@@ -546,7 +546,7 @@ def test_parquet(tmp_path):
                 assert np.array_equal(array(got), expected)
     pq.write_table(pa.table({"image": [None, b"junk"]}), tmp_path / "bad.parquet")
     images = open_images(tmp_path / "bad.parquet")
-    with pytest.raises(ImageError, match=r"bad.parquet\[0\]: the row holds no image's bytes"):
+    with pytest.raises(ImageError, match=r"bad.parquet\[0\]: holds no bytes of an image"):
         images.read(0)
     with pytest.raises(ImageError, match=r"bad.parquet\[1\]: not an image"):
         images.read(1)

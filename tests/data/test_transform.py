@@ -242,7 +242,7 @@ def test_bad_settings():
     for change, message in (
         (
             {"size": 3},
-            "from_dict: size unknown; pass resize and crop, and what is wanted of mean, std, interpol",
+            "from_dict: size unknown; pass resize and crop, and any of mean, std, interpol",
         ),
         ({"mean": None}, "from_dict: mean=None is not a number; pass one number, or one per chan"),
         ({"mean": "x"}, "mean='x' is not a number; pass one number, or one per channel"),

@@ -160,7 +160,7 @@ def test_a_network_of_the_zoo_and_what_the_file_says_of_it():
 def test_a_network_that_takes_the_number_of_images_for_a_constant():
     torch.manual_seed(0)
     opened = open_model(ViT().eval())
-    with pytest.raises(InputError, match="write it to ONNX yourself with a dynamic batch size"):
+    with pytest.raises(InputError, match="write it yourself with a dynamic batch size"):
         to_onnx(fitted(opened), opened, transform=SIZE)
 
 

@@ -457,9 +457,9 @@ def test_the_backends_to_choose_from_are_those_there_are(here: Path):
         ("resnet-5", "unknown; pass a name of the zoo (densenet-bc-100, "),
         (
             '{"resize": 8, "crop": 8, "size": 3}',
-            "size unknown; pass resize and crop, and what is wanted of mean, std, ",
+            "size unknown; pass resize and crop, and any of mean, std, ",
         ),
-        ('{"crop": 8}', "resize missing; pass resize and crop, and what is wanted of mean, std, "),
+        ('{"crop": 8}', "resize missing; pass resize and crop, and any of mean, std, "),
         ('{"resize": 8, "crop": 9}', "crop=9 of resize=8; pass 0 < crop <= resize."),
         ('{"resize": 8, "crop": 8, "mean": null}', "mean=None is not a number; pass one number,"),
         ('{"resize": 8, "crop": 8, "mean": "x"}', "mean='x' is not a number; pass one number, or"),
@@ -679,7 +679,7 @@ def test_a_network_that_refuses_the_images_and_a_model_that_moved(here: Path, ph
     run(capsys, "fit", "b.bank", "-o", "ctm.safetensors")
     Path("net.pt").rename("moved.pt")
     photo = str(photos / "red" / "07.png")
-    assert "is not there any more; say where, --model FILE" in run(
+    assert "is not there any more; say where it is, --model FILE" in run(
         capsys, "score", "ctm.safetensors", photo, code=2
     )
     run(capsys, "score", "ctm.safetensors", photo, "--model", "moved.pt", "--trust")

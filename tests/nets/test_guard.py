@@ -348,7 +348,7 @@ def test_by_class_without_classes_of_its_own_is_refused(data):
     detector = fitted("knn", data)
     predicted = np.arange(len(data.held_out)) % 4
     detector.calibrate(data.held_out, by_class=True, predicted=predicted)
-    with pytest.raises(typica.InputError, match="Guard: KNN is calibrated by class, and matches"):
+    with pytest.raises(typica.InputError, match="Guard: KNN is calibrated by class, but finds no"):
         Guard(classifier(data), detector)
 
 

@@ -1,4 +1,4 @@
-"""A batch for a bank: columns as they are stored, checked against one another and those before."""
+"""A batch for a bank: columns as they are stored, checked against one another and earlier ones."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _check_together(lengths: Mapping[str, int], manifest: Manifest) -> None:
 
 
 def _check_as_before(name: str, stored: AnyArray, manifest: Manifest) -> None:
-    """Check that a column has the type and width that it has in the batches before."""
+    """Check that a column has the type and width that it had in the batches before."""
     if not manifest.columns:
         return
     before, known_width = manifest.dtype_of(name), manifest.columns[name]["width"]
@@ -72,22 +72,38 @@ def _check_as_before(name: str, stored: AnyArray, manifest: Manifest) -> None:
 
 
 def _labels(column: AnyArray, manifest: Manifest) -> AnyArray:
+    """Return the labels of a batch as they are stored: 64-bit integers, or texts."""
     if column.ndim != 1:
         raise InputError(f"labels of shape {column.shape}; pass one per row.")
+    labels = _as_texts(column)
+    _check_label_type(labels)
+    if labels.dtype.kind != "U":
+        return labels.astype("<i8")
+    return labels.astype(_text_dtype(labels, manifest))
+
+
+def _as_texts(column: AnyArray) -> AnyArray:
+    """Return Python's strings as NumPy's; other labels as they are."""
     if column.dtype.kind == "O" and all(isinstance(label, str) for label in column):
-        column = column.astype(np.str_)
-    if column.dtype.kind not in "iubU":
-        raise InputError(f"labels of type {column.dtype}; pass integers or strings.")
-    if column.dtype.kind == "u" and column.max() > _LARGEST_LABEL:
-        raise InputError(f"a label of {column.max()}; pass integers below 2**63.")
-    if column.dtype.kind != "U":
-        return column.astype("<i8")
+        return column.astype(np.str_)
+    return column
+
+
+def _check_label_type(labels: AnyArray) -> None:
+    if labels.dtype.kind not in "iubU":
+        raise InputError(f"labels of type {labels.dtype}; pass integers or strings.")
+    if labels.dtype.kind == "u" and labels.max() > _LARGEST_LABEL:
+        raise InputError(f"a label of {labels.max()}; pass integers below 2**63.")
+
+
+def _text_dtype(labels: AnyArray, manifest: Manifest) -> np.dtype[Any]:
+    """Return the type that text labels are stored in: that of the batches before if they fit."""
     if manifest.columns:
         before = manifest.dtype_of("labels")
-        longest = max(map(len, column.tolist()))
+        longest = max(map(len, labels.tolist()))
         if before.kind == "U" and before.itemsize >= 4 * longest:
-            return column.astype(before)
-    return column.astype(column.dtype.newbyteorder("<"))
+            return before
+    return labels.dtype.newbyteorder("<")
 
 
 def _numbers(name: str, column: AnyArray, dtype: str) -> AnyArray:

@@ -1,4 +1,4 @@
-"""What a person wants to know of a bank."""
+"""What a person wants to know about a bank."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typica.origin import PENULTIMATE, feature_layer
 
 def describe_bank(bank: Bank) -> dict[str, Any]:
     """Return what a bank holds, as JSON values: rows, classes, layers, head, settings."""
-    with reading(bank.path, "what it says of itself makes no sense"):
+    with reading(bank.path, "its description of itself makes no sense"):
         return _described(bank)
 
 
@@ -38,7 +38,7 @@ def _described(bank: Bank) -> dict[str, Any]:
 def _head(bank: Bank) -> str:
     try:
         head = bank.head
-    except FormatError:  # what else is in the bank can be told all the same; `verify` complains
+    except FormatError:  # the rest can be described all the same; `verify` complains
         return "damaged"
     if head is None:
         return "none"

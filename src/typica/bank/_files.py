@@ -1,4 +1,4 @@
-"""The files of a bank: how they are called, and columns that grow at their end."""
+"""The files of a bank: their names, and columns that grow at their end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEADER = 128  # bytes; room for any shape: a header is rewritten when the number
 
 
 def column_file(column: str) -> str:
-    """Return how a bank calls the file of a column; a layer's name may hold anything.
+    """Return the name of a column's file in a bank; a layer's name may hold anything.
 
     >>> column_file("features"), column_file("layer.block/3")
     ('features.npy', 'layer.block%2F3.npy')
@@ -51,7 +51,7 @@ class Growing:
     """A file that grows at its end, and the digest of what was appended since the last `commit`."""
 
     def __init__(self, path: Path, start: bytes = b"", size: int | None = None) -> None:
-        """Start a file with the bytes `start`, or take one up at `size` bytes, cut there."""
+        """Start a file with the bytes `start`, or resume one, cut at `size` bytes."""
         self.path = path
         self._file = path.open("r+b" if size is not None else "wb", buffering=0)
         self._hash = hashlib.sha256()
@@ -75,7 +75,7 @@ class Growing:
             view = view[self._file.write(view) or 0 :]
 
     def commit(self) -> bytes:
-        """Bring what was appended to the disk and return its digest."""
+        """Flush what was appended to the disk and return its digest."""
         os.fsync(self._file.fileno())
         digest = self._hash.digest()
         self._hash = hashlib.sha256()

@@ -1,4 +1,4 @@
-"""The folder of a bank: whose it is, made for one, unmade where nothing came of it, removed."""
+"""The folder of a bank: recognised, made, taken back if nothing was written, deleted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def make_bank_folder(path: Path) -> list[Path]:
 
 def unmake_bank_folder(path: Path, made: list[Path]) -> None:
     """Delete an unfinished bank's files, then the folders that were made for it and are empty."""
-    # Somebody else may have put something there; it is the first error that counts.
+    # Somebody else may have put something there; only the first error counts.
     with contextlib.suppress(OSError):
         for file in _files_of_bank(path):
             file.unlink()
@@ -34,7 +34,7 @@ def unmake_bank_folder(path: Path, made: list[Path]) -> None:
 
 
 def _files_of_bank(folder: Path) -> list[Path]:
-    """Return the files of a bank, the manifest last: without some of them it is a bank still."""
+    """Return the files of a bank, the manifest last: while that is there it is still a bank."""
     files = [file for file in folder.iterdir() if _is_of_bank(file.name)]
     return sorted(files, key=lambda file: file.name == MANIFEST)
 
@@ -76,7 +76,7 @@ def differing_settings(there: Any, here: Any, path: str = "") -> list[str]:
 
 
 def _shown(value: Any) -> str:
-    """Return a setting of a bank for a message: of a SHA-256 its beginning tells enough."""
+    """Return a setting of a bank for a message: of a SHA-256 only the beginning."""
     if isinstance(value, str) and _SHA256.fullmatch(value):
         return f"{value[:16]}..."
     return repr(value)
@@ -92,17 +92,17 @@ def bank_settings(path: str | os.PathLike[str]) -> dict[str, Any] | None:
 
 
 def remove_bank(path: str | os.PathLike[str]) -> None:
-    """Delete a bank, finished or not, if there is one; a link to its folder stays, and leads there.
+    """Delete a bank, finished or not, if there is one; a link to its folder is kept.
 
-    A bank that is being written, one with files of others beside it, and a folder that is not a
-    bank, are left alone and refused.
+    It refuses, and leaves alone, a bank that is being written, a bank with other files in its
+    folder, and a folder that is not a bank.
     """
     folder = Path(path)
     if is_bank(folder):
         _check_only_ours(folder)
         with contextlib.ExitStack() as lock:
             lock.callback(os.close, lock_folder(folder, "writing this bank"))
-            if not DELETES_OPEN_FILES:  # as the one with the lock is
+            if not DELETES_OPEN_FILES:  # such as that of the lock
                 lock.close()
             for file in _files_of_bank(folder):
                 file.unlink()
@@ -113,7 +113,7 @@ def remove_bank(path: str | os.PathLike[str]) -> None:
 
 
 def _check_only_ours(folder: Path) -> None:
-    """Raise where something else than a bank lies in its folder."""
+    """Raise if a bank's folder holds other files."""
     others = sorted(entry.name for entry in folder.iterdir() if not _is_of_bank(entry.name))
     if others:
         raise InputError(

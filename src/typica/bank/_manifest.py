@@ -1,4 +1,4 @@
-"""The manifest of a bank: what it holds, which of it is whole, and the digests."""
+"""The manifest of a bank: what it holds, how much of it is whole, and the digests."""
 
 from __future__ import annotations
 
@@ -61,10 +61,9 @@ class Manifest:
         return json.dumps({**body, "sha256": _checksum(body)}, indent=1, allow_nan=False) + "\n"
 
     def write(self, folder: Path, lock: int | None = None) -> None:
-        """Put the manifest in the place of the old one at a stroke, if the lock still holds.
+        """Replace the old manifest in one step, if the lock still holds.
 
-        The name of the new one is fixed: a run that is killed here leaves nothing that the next
-        one does not write over.
+        The new file has a fixed name, so that the next run overwrites what a killed run left.
         """
         if lock is not None:
             check_lock(folder, lock)
@@ -129,7 +128,7 @@ def _read_document(folder: Path) -> Any:
 
 
 def _check_format(document: Any, folder: Path) -> None:
-    """Raise for a document of something else, of a later format, or with another checksum."""
+    """Raise for a document that is not a bank's, has a later format, or a wrong checksum."""
     if not isinstance(document, dict) or not isinstance(document.get("bank"), int):
         raise FormatError(f"{folder}: {MANIFEST} does not describe a bank; pass a bank's folder.")
     if document["bank"] > FORMAT:
@@ -160,7 +159,7 @@ _TYPES: dict[str, Any] = {
 
 
 def _check_types(manifest: Manifest) -> None:
-    """Raise for what no writer writes, but somebody who knows how checksums are made."""
+    """Raise for values that no writer writes, even where the checksum is right."""
     for name, kind in _TYPES.items():
         value = getattr(manifest, name)
         if not isinstance(value, kind):

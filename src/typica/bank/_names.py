@@ -1,4 +1,4 @@
-"""The names of a bank's rows: UTF-8 in one file, where each begins in another."""
+"""The names of a bank's rows: UTF-8 in one file, the place where each begins in another."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Names(Sequence[str]):
     def __init__(self, folder: Path, rows: int) -> None:
         self._offsets: NDArray[np.int64] = mapped_file(folder / OFFSETS)
         if self._offsets.shape != (rows + 1,) or self._offsets.dtype != np.int64:
-            raise FormatError(f"{folder}: {OFFSETS} is not of {rows} rows; write the bank again.")
+            raise FormatError(f"{folder}: {OFFSETS} is not for {rows} rows; write the bank again.")
         self._bytes: NDArray[np.uint8] = np.empty(0, np.uint8)
         if (folder / NAMES).stat().st_size:  # an empty file cannot be mapped
             self._bytes = np.memmap(folder / NAMES, dtype=np.uint8, mode="r")

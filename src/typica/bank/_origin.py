@@ -7,11 +7,11 @@ from typing import Any
 
 from typica.origin import Origin
 
-_FILES = ("model_file", "weights_file")  # kept with the settings: where they lie makes no feature
+_FILES = ("model_file", "weights_file")  # kept with the settings: their place does not matter
 
 
 def origin_in(identity: Mapping[str, Any], settings: Mapping[str, Any]) -> Origin | None:
-    """Return the network that these values of a manifest tell of, or None if they tell of none."""
+    """Return the network that these values of a manifest describe, or None if there is none."""
     if not Origin.known_in(identity):
         return None
     files = {key: settings.get(key) for key in _FILES}

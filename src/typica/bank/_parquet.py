@@ -1,4 +1,4 @@
-"""Banks as Parquet: written a shard at a time, and what such a file says of its bank.
+"""Banks as Parquet: written a shard at a time, and what such a file says about its bank.
 
 The columns are `features`, `logits` and `layer.NAME` (lists), `label` and `name`. What is not in
 them, such as the network's head, is JSON under the schema's key `typica.bank`.
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from typica.bank._reader import Bank
 
 KEY = b"typica.bank"
-_MOST_NUMBERS = 2**31 - 1  # in a column of Arrow's lists, whose places have 32 bits
+_MOST_NUMBERS = 2**31 - 1  # in a column of Arrow's lists, whose offsets have 32 bits
 
 
 @dataclass(frozen=True)
 class ParquetNotes:
-    """What a Parquet file says of the bank that it was written from, beside the columns."""
+    """What a Parquet file says about the bank that it was written from, beside the columns."""
 
     path: Path
     identity: dict[str, Any]
@@ -48,7 +48,7 @@ class ParquetNotes:
     @property
     def origin(self) -> Origin | None:
         """The network that made the features of an exported bank, or None if none did."""
-        with reading(self.path, "what it says of its network makes no sense"):
+        with reading(self.path, "its notes on the network make no sense"):
             return origin_in(self.identity, self.settings)
 
 
@@ -72,7 +72,7 @@ def _row_groups(bank: Bank) -> Iterator[slice]:
 
 
 def read_notes(path: Path) -> ParquetNotes | None:
-    """Return what a Parquet file says of its bank; None where it was not written from one."""
+    """Return what a Parquet file says about its bank; None where it was not written from one."""
     parquet = need("pyarrow.parquet", "parquet")
     with reading(path, "not a whole .parquet file"):
         metadata = parquet.read_schema(path).metadata or {}

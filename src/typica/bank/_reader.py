@@ -40,10 +40,22 @@ from typica.progress import advance
 class Bank:
     """A finished bank, opened without reading its data.
 
-    features (n, m), logits (n, C), labels (n,) and layers {name: (n, k)} are memory-mapped and
-    read-only; logits, labels, names, classes and head are None where the bank has none. identity:
-    what it was made of. settings: how. skipped: (name, reason) of each row of the source that is
-    not in it.
+    Its arrays are memory-mapped and read-only.
+
+    Attributes
+    ----------
+    features
+        (n, m).
+    logits, labels
+        (n, C) and (n,); None where the bank has none.
+    layers
+        {name: (n, k)}.
+    names, classes
+        The names of rows and classes; None where the bank has none.
+    identity, settings
+        What it was made of, and how.
+    skipped
+        (name, reason) of each row of the source that is not in it.
 
     >>> import tempfile
     >>> from typica import write_bank
@@ -83,7 +95,7 @@ class Bank:
         if not manifest.complete:
             raise FormatError(
                 f"{path}: the bank is unfinished, {manifest.source_rows} rows of its source are in;"
-                " run the command that writes it again, it goes on from there."
+                " run the command that writes it again; it resumes there."
             )
         for name, size in manifest.sizes().items():
             found = (path / name).stat().st_size if (path / name).is_file() else None
@@ -120,7 +132,7 @@ class Bank:
     @property
     def origin(self) -> Origin | None:
         """The network that made the features, or None if none did."""
-        with reading(self.path, "what it says of its network makes no sense"):
+        with reading(self.path, "its notes on the network make no sense"):
             return origin_in(self.identity, self.settings)
 
     @property

@@ -36,9 +36,23 @@ def write_bank(
 ) -> Bank:
     """Write arrays to a bank and return it, opened.
 
-    features (n, m), logits (n, C), labels (n,), names: n strings. The features keep their type:
-    float16, float32 or float64. Interrupted and called again with the same data, it goes on; other
-    data in the folder is refused.
+    If it was interrupted, it goes on when it is called again with the same data; a folder with
+    other data is refused.
+
+    Parameters
+    ----------
+    path
+        The folder of the bank.
+    features
+        (n, m); they keep their type if that is float16, float32 or float64.
+    logits, labels, names
+        (n, C), (n,) integers or strings, and n strings.
+    head
+        The network's last layer.
+    classes
+        The names that integer labels point to.
+    identity
+        What the rows were made of and how, JSON values.
 
     >>> import tempfile
     >>> write_bank(tempfile.mkdtemp(), np.ones((2, 5), np.float16), names=["a", "b"]).names[0]
@@ -102,7 +116,7 @@ def _content(
     head: Head | None,
     classes: Sequence[str] | None,
 ) -> str:
-    """Return a digest of all that is given, so that no call goes on with another one's data."""
+    """Return a digest of all that is given, so that no call resumes a bank of other data."""
     known = [head, None if classes is None else list(classes)]
     digest = hashlib.sha256(store.fingerprint(known).encode())
     for name, column in columns.items():
@@ -121,7 +135,7 @@ def _content(
 def _with_texts(columns: Mapping[str, AnyArray]) -> Mapping[str, AnyArray]:
     """Return the columns with labels that are Python's strings as NumPy's, as wide as the longest.
 
-    A batch alone would be as wide as the longest of its own.
+    A single batch would only be as wide as the longest of its own.
     """
     labels = columns.get("labels")
     if labels is None or labels.dtype != object:

@@ -1,4 +1,4 @@
-"""Banks out: appended batch by batch, killed at any moment, taken up after the last whole shard."""
+"""Banks out: written batch by batch, and resumed after the last whole shard if killed."""
 
 from __future__ import annotations
 
@@ -45,22 +45,32 @@ from typica.errors import FormatError, InputError, about, argument, border, by_c
 from typica.files import DELETES_OPEN_FILES, FULL, LOCK, check_lock, is_locked, lock_folder
 from typica.head import Head
 
-# Shards grow with the bank: the manifest, written with each, would list too many otherwise.
+# Shards grow with the bank: otherwise the manifest, written with each, would list too many.
 _OF_DONE = 256
 
 
 class BankWriter:
     """Write a bank, a batch at a time, into a folder.
 
-    identity: what the rows were made of and how (model, layer, transform, data ...), JSON values. A
-    folder that holds an unfinished bank of the same identity is taken up: `done` says how many
-    source rows are in, and `settings` is what the first run pinned. A finished one has `complete`
-    True. Another identity is refused. settings: how they are made, JSON values, or a function that
-    finds out and is called where the folder is new. dtype: of features and layers in the files.
-    shard_rows: source rows after which what was written is made safe, at the next end of a batch; a
-    run that is killed loses no more than that, or 1/256 of what is done where that is more. Given
-    the same batches, the finished folder is the same to the byte, however often the writing was
-    interrupted.
+    An unfinished bank of the same identity in the folder is resumed: `done` says how many source
+    rows are in, and `settings` is what the first run set. `complete` is True where the bank is
+    finished. A bank of another identity is refused. Given the same batches, the finished folder is
+    the same to the byte, however often the writing was interrupted.
+
+    Parameters
+    ----------
+    path
+        The folder of the bank.
+    identity
+        What the rows were made of and how (model, layer, transform, data ...), JSON values.
+    settings
+        How they are made, JSON values, or a function that finds out, which is only called for a
+        new bank.
+    dtype
+        Of features and layers in the files.
+    shard_rows
+        Source rows after which what was written is made safe, at the next end of a batch; a run
+        that is killed loses no more than that, or 1/256 of what is done where that is more.
 
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
@@ -167,10 +177,17 @@ class BankWriter:
     ) -> None:
         """Append one batch.
 
-        columns: `features` (n, m), and maybe `logits` (n, C), `labels` (n,) and `layer.NAME` (n,
-        k), the same ones in every batch; none where all rows of a batch were skipped. names: one
-        per row, or None throughout. source_rows: how many rows of the source the batch stands for,
-        those and the skipped ones if None. skipped: (name, reason) pairs.
+        Parameters
+        ----------
+        columns
+            `features` (n, m), and maybe `logits` (n, C), `labels` (n,) and `layer.NAME` (n, k), the
+            same ones in every batch; none where all rows of a batch were skipped.
+        names
+            One per row in every batch, or None in every batch.
+        source_rows
+            How many rows of the source the batch stands for; None counts these and the skipped.
+        skipped
+            (name, reason) pairs.
         """
         self._check_open()
         prepared = prepared_columns(columns, self._manifest)
@@ -274,7 +291,7 @@ class BankWriter:
             check_labels(self.path, manifest, classes)
 
     def _write_headers(self) -> None:
-        """Write the headers of the columns, whose number of rows is known at last."""
+        """Write the headers of the columns, now that the number of rows is known."""
         manifest = self._manifest
         for name in manifest.columns:
             header = npy_header(manifest.dtype_of(name), manifest.shape_of(name))
@@ -284,7 +301,7 @@ class BankWriter:
 
     @contextlib.contextmanager
     def _or_close(self) -> Iterator[None]:
-        """Close on any error or Ctrl-C: half a batch may be there, and is cut when taken up."""
+        """Close on any error or Ctrl-C: half a batch may be there, which the next run cuts off."""
         try:
             yield
         except OSError as error:
@@ -307,7 +324,7 @@ class BankWriter:
         check_lock(self.path, self._lock)
 
     def close(self) -> None:
-        """Let go of the folder. What came after the last shard is cut when taken up again."""
+        """Release the folder. The next run cuts off what came after the last shard."""
         for file in self._files.values():
             file.close()
         if self._lock is not None:
@@ -323,7 +340,7 @@ class BankWriter:
     def _stop(self, error: BaseException | None) -> None:
         """Close. An error before the first shard leaves nothing behind in a folder that was empty.
 
-        Ctrl-C is not an error, and what it leaves is taken up again.
+        Ctrl-C is not an error, and the next run resumes what it leaves.
         """
         stopped_early = error is not None and not (self.path / MANIFEST).exists()
         failed = isinstance(error, Exception) or stopped_early
@@ -350,7 +367,7 @@ def _checked_source_rows(source_rows: int | None, rows: int, skipped: int) -> in
         return rows + skipped
     if not is_whole(source_rows) or source_rows < rows:
         raise InputError(
-            f"{rows} rows from source_rows={source_rows!r}; pass at least as many, an integer."
+            f"{rows} rows from source_rows={source_rows!r}; pass an integer of at least as many."
         )
     return int(source_rows)
 

@@ -1,4 +1,4 @@
-"""Images in zip and tar archives, read where they lie: no name in one becomes a file's name."""
+"""Images in zip and tar archives, read in place: no name in one becomes the name of a file."""
 
 from __future__ import annotations
 
@@ -192,9 +192,9 @@ def _leads_elsewhere(name: str) -> bool:
 
 
 def _below_shared(contents: _Contents, split: str | None) -> Found:
-    """Return the paths from the innermost folder on that holds all images.
+    """Return the paths relative to the innermost folder that holds all images.
 
-    Where a split is asked for, that is not the folder of a split, nor one within it.
+    Where a split is asked for, that folder is neither the folder of a split nor inside one.
     """
     if not contents.images:
         return Found([], sorted(contents.folders), contents.ignored)

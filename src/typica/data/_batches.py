@@ -17,8 +17,8 @@ from typica.errors import InputError, argument, border
 from typica.machine import cores
 from typica.threads import Task, Threads
 
-AHEAD = 2  # batches decoded before they are asked for: they keep the threads busy, and are few
-_TASK = 8  # images per task: small ones cost no more to read than a task costs to pass on
+AHEAD = 2  # batches decoded before they are asked for: enough to keep the threads busy
+_TASK = 8  # images per task: passing a task on costs as much as reading a small image
 
 
 class Batch(NamedTuple):
@@ -47,10 +47,22 @@ def image_batches(
     """Return an iterator over the batches of a set: batch k begins with row k size.
 
     Images are turned, resized and cropped by `transform.pixels`; `transform.normalised` does the
-    rest. start: the row to begin at, a multiple of `size`. on_error: at an image that cannot be
-    read "stop" raises its ImageError when its batch is due, "skip" leaves it out and says why.
-    workers: threads, by default one per core and at most 8. They end with the iterator, also when
-    it is dropped or closed early.
+    rest.
+
+    Parameters
+    ----------
+    images, transform
+        The set, and its preprocessing.
+    size
+        Images in a batch.
+    start
+        The row to begin at, a multiple of `size`.
+    on_error
+        At an image that cannot be read "stop" raises its ImageError when its batch is due, "skip"
+        leaves it out and says why.
+    workers
+        Threads, by default one per core and at most 8. They end with the iterator, even when it is
+        dropped or closed early.
 
     >>> from typica.data import open_images
     >>> images = open_images(np.zeros((5, 40, 40, 3), dtype=np.uint8))
@@ -101,7 +113,7 @@ def _pixels(images: Images, transform: Preprocessing, row: int) -> NDArray[np.ui
         return transform.pixels(images.read(row))
     except ImageError as error:
         return error
-    except InputError as error:  # the transform knows no names
+    except InputError as error:  # the transform does not know the name
         return ImageError(f"{images.names[row]}: {error.args[0]}")
 
 

@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 as their authors give them: pickles, none of it run, or binary."""
+"""CIFAR-10 and CIFAR-100 as their authors publish them: binary, or pickles, which run no code."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _read_pickle(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
 
 def _are_labels(labels: Any, count: int) -> bool:
-    """Tell whether this is a list of so many whole numbers."""
+    """Tell whether this is a list of `count` whole numbers."""
     if not isinstance(labels, list) or len(labels) != count:
         return False
     return all(type(label) is int for label in labels)
@@ -148,7 +148,7 @@ def _text(key: Any) -> str:
 
 
 class _PickledArray:
-    """Stands for a NumPy array while CIFAR is unpickled: no other code meets what the file says."""
+    """Stands for a NumPy array while CIFAR is unpickled: nothing else sees what the file says."""
 
     def __setstate__(self, state: Any) -> None:
         _, self.shape, self.dtype, self.fortran, self.data = state
@@ -180,9 +180,9 @@ def _reconstruct(*_: Any) -> _PickledArray:
 
 
 class _Unpickler(pickle._Unpickler):
-    """Python's own, written in Python: its memo is a dict, whose indices cost nothing.
+    """Python's own unpickler, the one in Python: its memo is a dict, so large indices cost nothing.
 
-    What arrays need is let through, and stand-ins are all that a state is given to.
+    Only what arrays need is let through, and only stand-ins are given a state.
     """
 
     dispatch = dict(pickle._Unpickler.dispatch)  # noqa: RUF012 (a constant)
@@ -208,7 +208,7 @@ class _Unpickler(pickle._Unpickler):
         return self._ALLOWED[module, name]
 
     def _encode(self, text: str, encoding: str = "latin1") -> bytes:
-        """Return text as bytes; what is kept once could be asked for a thousand times."""
+        """Return text as bytes, within a limit: a pickle can ask for one text a thousand times."""
         self._left -= len(text)
         if self._left < 0:
             raise pickle.UnpicklingError("it grows a hundredfold, maybe a bomb")

@@ -9,8 +9,8 @@
 | EXIF orientation           | applied when asked, else left; Pillow itself applies that of a TIFF |
 
 What cannot be decoded is an ImageError. Decoding does not warn: one filter, set when this module is
-loaded, hides what three of Pillow's modules say of broken metadata. Filters are the process's own,
-and images are decoded by several threads, so that none is set for a while.
+loaded, hides what three of Pillow's modules say of broken metadata. Filters belong to the whole
+process, and several threads decode images, so that none is set temporarily.
 """
 
 from __future__ import annotations
@@ -75,9 +75,16 @@ def decode(
 ) -> Image.Image:
     """Return the RGB image in a file or in a file's bytes; raise ImageError if there is none.
 
-    name: what errors call it, by default the path. exif: turn it as its EXIF orientation says; if
-    not, the orientation stays on the image, and `turned` applies it. max_pixels: refuse more, by
-    the header alone.
+    Parameters
+    ----------
+    source
+        A path, or the bytes of a file.
+    name
+        What errors call it, by default the path.
+    exif
+        Whether to turn it as its EXIF orientation says; if not, it keeps the orientation.
+    max_pixels
+        An image with more is refused by its header alone.
 
     >>> file = io.BytesIO()
     >>> Image.new("L", (3, 2), 128).save(file, "png")
@@ -92,7 +99,7 @@ def decode(
         raise ImageError(f"{name}: the file is empty; fetch it again or leave it out.")
     try:
         rgb, orientation = _decoded(data, name, max_pixels)
-    except Warning:  # of broken metadata, in a program that has made errors of warnings
+    except Warning:  # of broken metadata, in a program that turns warnings into errors
         with _ONE_AT_A_TIME, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             rgb, orientation = _decoded(data, name, max_pixels)
@@ -138,7 +145,7 @@ def to_rgb(image: Image.Image, name: str = "image") -> Image.Image:
             image = Image.fromarray(_bytes_of_integers(np.asarray(image), name))
         elif image.mode == "F":
             image = _strip_by_strip(image, name)
-        elif image.mode in ("La", "RGBa"):  # premultiplied: converted to their plain kin alone
+        elif image.mode in ("La", "RGBa"):  # premultiplied: these can only become LA and RGBA
             image = image.convert(image.mode.upper())
         rgb = _without_transparency(image).convert("RGB")
     rgb.info = {}
@@ -173,8 +180,8 @@ def _decoded(data: bytes, name: str, max_pixels: int) -> tuple[Image.Image, int]
 def _opened(data: bytes) -> Image.Image:
     """Open an image by its signature.
 
-    Image.open does that too, but judges the size by a limit of the process, and warns; ours is a
-    parameter.
+    Image.open does that too, but checks the size against a limit of the whole process, and warns;
+    ours is a parameter.
     """
     for name in _formats():
         factory, accepts = Image.OPEN[name]
@@ -200,7 +207,7 @@ def _check_size(image: Image.Image, max_pixels: int, name: str) -> None:
 
 
 def _without_transparency(image: Image.Image) -> Image.Image:
-    """Return an image whose palette has no transparent colours, of which Pillow would warn."""
+    """Return an image whose palette has no transparent colours, about which Pillow would warn."""
     if "transparency" not in image.info:
         return image
     opaque = image.copy()

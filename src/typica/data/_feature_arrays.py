@@ -18,7 +18,7 @@ from typica.files import reading
 Arrays = dict[str, AnyArray]
 
 _NPY = b"\x93NUMPY"  # how every .npy file begins
-_FOREIGN = ("BF16", "F8")  # how types begin that safetensors has and NumPy lacks
+_FOREIGN = ("BF16", "F8")  # beginnings of types that safetensors has and NumPy lacks
 
 
 def read_arrays(path: Path) -> Arrays:
@@ -71,7 +71,7 @@ def load_npy(path: Path) -> AnyArray:
 
 
 def _check_npy(path: Path) -> None:
-    """Refuse a file that only has the ending: NumPy would say that pickle may read it."""
+    """Refuse a file that only has the ending: NumPy would suggest to read it as a pickle."""
     with path.open("rb") as file:
         begins = file.read(len(_NPY))
     if begins != _NPY:

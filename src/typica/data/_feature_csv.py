@@ -51,7 +51,7 @@ def feature_places(header: Sequence[str], wanted: NamedColumns, path: Path) -> l
 
 
 def _is_numbered(header: Sequence[str]) -> bool:
-    """Tell whether the columns of a .csv file have numbers for want of a header."""
+    """Tell whether the columns of a .csv file are numbered, as it has no header."""
     return list(header) == _numbered(len(header))
 
 
@@ -62,7 +62,7 @@ def _numbered(n: int) -> list[str]:
 def _column_of_labels(
     name: str | None, header: Sequence[str], rows: Sequence[Row], path: Path
 ) -> AnyArray | None:
-    """Return labels, or groups; None where there are none. A gap would be a class of its own."""
+    """Return labels, or groups; None where there are none. A gap would become a class."""
     if name is None:
         return None
     column = header.index(name)
@@ -98,7 +98,7 @@ def _below_header(lines: Iterable[str]) -> AnyArray:
 
 
 def _is_header_of_numbers(lines: Sequence[str]) -> bool:
-    """Tell whether the first line of labels is a text above whole numbers, of two rows at least."""
+    """Tell whether the first line of labels is a text above whole numbers, in at least two rows."""
     below = lines[1:]
     return len(below) > 1 and not _is_whole_text(lines[0]) and all(map(_is_whole_text, below))
 
@@ -119,8 +119,8 @@ def _fields(path: Path) -> list[Row]:
 def split_header(rows: list[Row]) -> tuple[list[str], list[Row]]:
     """Return the columns' names and the other rows; columns without a header are numbered.
 
-    A header has a name among its fields. A row of numbers that lacks some is not one: it stays
-    with the others, so that it is complained of rather than lost.
+    A header has a name among its fields. A row of numbers with gaps is not a header: it stays with
+    the other rows, so that it is reported and not lost.
     """
     first = rows[0]
     if all(_is_number(field) or not field.strip() for field in first):
@@ -139,7 +139,7 @@ def check_widths(rows: Sequence[Row], width: int, path: Path, first: int = 0) ->
 
 
 def check_names(header: Sequence[str], path: Path) -> None:
-    """Raise at a column without a name: as a feature, the numbers of rows would outweigh others."""
+    """Raise at a column without a name: as a feature, row numbers would outweigh the others."""
     if "" in header:
         raise FormatError(
             f"{path}: column {header.index('')} has no name, maybe it is the index of pandas; "
@@ -150,7 +150,7 @@ def check_names(header: Sequence[str], path: Path) -> None:
 def numbers(
     rows: Sequence[Row], header: Sequence[str], places: Sequence[int], path: Path, first: int = 0
 ) -> NDArray[np.float64]:
-    """Return those columns of rows of texts that are at these places as a matrix.
+    """Return the columns at these places, in rows of texts, as a matrix of numbers.
 
     first: the number of the first row.
     """

@@ -51,8 +51,8 @@ class Features:
 class NamedColumns:
     """The columns, or arrays, that are asked for by name in a file of features.
 
-    columns: those of the features, in the order that they are wanted in; where a file has names,
-    its other columns are left aside.
+    columns: those of the features, in the wanted order; where a file has names, its other columns
+    are left out.
     """
 
     labels: str | None = None
@@ -72,7 +72,7 @@ class ColumnKinds(NamedTuple):
 
 
 def sort_columns(names: Iterable[str], wanted: NamedColumns, path: Path) -> ColumnKinds:
-    """Tell the columns, or arrays, of a file apart by their names; refuse what is not there."""
+    """Tell the columns, or arrays, of a file apart by their names; refuse missing ones."""
     there = list(names)
     for name in (wanted.labels, wanted.groups):
         if name is not None and name not in there:
@@ -91,7 +91,7 @@ def columns_in_order(names: Sequence[str], wanted: Sequence[str] | None, path: P
         if name not in names:
             raise FormatError(
                 f"{path}: has no column {name!r}, which the detector was fitted on; "
-                "call the columns as they were called there."
+                "use the names that the columns had there."
             )
     return list(wanted)
 
@@ -102,7 +102,7 @@ def names_apart(names: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def label_name(names: Iterable[str]) -> str | None:
-    """Return the name under which labels lie among others, or None."""
+    """Return the one of these names that labels go by, or None."""
     there = set(names)
     return next((name for name in LABELS if name in there), None)
 

@@ -1,8 +1,8 @@
 """What folders of images say of classes and splits.
 
-Class folders follow ImageFolder's convention: folders sorted by name are the classes, whatever lies
-at any depth in one belongs to it. Images that lie directly in a folder have no class, and then
-those in its subfolders have none, which the set's `notes` say. Folders called train, test or val
+Class folders follow ImageFolder's convention: folders sorted by name are the classes, and whatever
+is in one, at any depth, belongs to it. Where images lie beside the folders, neither these nor those
+in the folders have a class, and the set's `notes` say so. Folders called train, test or val
 (or validation ...) are splits: the classes are the folders within them.
 """
 
@@ -116,7 +116,7 @@ def _place(path: str) -> tuple[str, str]:
 
 
 def folder_notes(names: Sequence[str], labels: NDArray[np.int64] | None) -> list[str]:
-    """Say so if images that lie beside folders, the least deep of all, are why there are no labels.
+    """Say so if there are no labels because images lie beside the folders.
 
     >>> folder_notes(["stray.png", "cat/1.png"], None)
     ['images lie beside the folders (stray.png), so folders are not taken as classes']

@@ -58,7 +58,7 @@ def walk(root: Path) -> Found:
 
 
 def _look_into(folder: _Folder, found: Found) -> list[_Folder]:
-    """Sort what lies in one folder into what was found; return its folders."""
+    """Add what is in one folder to what was found; return its folders."""
     try:
         status = os.stat(folder.path)  # noqa: PTH116
         with os.scandir(folder.path) as listing:

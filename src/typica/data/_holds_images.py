@@ -53,6 +53,6 @@ def are_images(source: Any) -> bool:
 def _in_parquet(path: Path) -> bool:
     try:
         columns = parquet_columns(path)
-    except Exception:  # of many kinds, as damaged files have it
+    except Exception:  # damaged files raise errors of many kinds
         return False
     return "image" in columns and "features" not in columns

@@ -129,7 +129,7 @@ class _Rows:
             ) from None
         value = value.get("bytes") if isinstance(value, dict) else value
         if not isinstance(value, bytes):
-            raise ImageError(f"{self._name}[{i}]: the row holds no image's bytes; leave it out.")
+            raise ImageError(f"{self._name}[{i}]: holds no bytes of an image; leave it out.")
         return value
 
 

@@ -25,10 +25,21 @@ from typica.errors import InputError, about
 class Images:
     """A read-only sequence of images with their names and maybe labels; made by `open_images`.
 
-    names: one per image. labels: (n,) int64 or None; where `classes` has names, they index it.
-    ignored: the names of what lay among the images and is not one. notes: sentences on what one
-    might not expect of the set, such as folders that are not taken as classes. Reading is safe from
-    several threads at once.
+    Several threads may read at once.
+
+    Attributes
+    ----------
+    names
+        One per image.
+    labels
+        (n,) int64 or None; where `classes` has names, they index it.
+    classes
+        The names of the classes, if known.
+    ignored
+        The names of files among the images that are not images.
+    notes
+        Sentences on what one might not expect of the set, such as folders that are not taken as
+        classes.
     """
 
     def __init__(
@@ -82,16 +93,16 @@ class Images:
     def fingerprint(self) -> str:
         """Return the SHA-256 of the set: labels, classes, names within it, sizes and content.
 
-        Where the set lies, and in an array or archive what its file is called, makes no difference.
-        Of sets larger than 4 GiB a part stands for the content, and a change of the rest that keeps
-        all sizes goes unseen:
+        The place of the set makes no difference, nor does the file name of an array or archive. For
+        sets larger than 4 GiB a part stands for the content, and a change in the rest that keeps
+        all sizes is not noticed:
 
         - images in files, and members of a tar: the first and last 4 KiB of each;
         - members of a zip: the CRC-32 of each, which the archive keeps and which covers all of it;
         - Parquet: 4 KiB at every MiB of the file, and its last 4 KiB;
         - arrays (.npy, .npz, .mat, CIFAR): 4 KiB at every 64 KiB of each image, and its last 4 KiB.
 
-        The content is read once: what changes afterwards is seen when the set is opened again.
+        The content is read once: later changes are noticed when the set is opened again.
         """
         return self._digest
 
@@ -128,8 +139,8 @@ class FileImages(Images):
 class PackedImages(Images):
     """Images whose files lie in a larger file: `reader(i)` gives the bytes of file i.
 
-    keys: their names in an archive; a Parquet file has none. Of files of one name, the later ones
-    are told apart by " (2)", " (3)" ... after it.
+    keys: their names in an archive; a Parquet file has none. Of files with the same name, the later
+    ones have " (2)", " (3)" ... after it.
     """
 
     def __init__(
@@ -236,7 +247,7 @@ class JoinedImages(Images):
 
 
 def joined(parts: Sequence[Images]) -> Images:
-    """Return several sets as one; a single one is that."""
+    """Return several sets as one; a single one as it is."""
     if len(parts) == 1:
         return parts[0]
     return JoinedImages(parts)
@@ -278,7 +289,7 @@ def indexed_labels(labels: Any, count: int) -> tuple[NDArray[np.int64], list[str
 
 
 def _unique(names: Sequence[str]) -> list[str]:
-    """Return the names of images, repeated ones with a number, in which no other name ends."""
+    """Return the names of images, repeated ones with a number that makes them unique."""
     counts: Counter[str] = Counter()
     unique = []
     for name in names:

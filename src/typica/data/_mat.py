@@ -34,7 +34,7 @@ class _Element(NamedTuple):
 
 
 def read_mat(path: Path, names: Collection[str]) -> dict[str, AnyArray]:
-    """Return the arrays of these names; others are passed over."""
+    """Return the arrays of these names; others are skipped."""
     with reading(path, "not a whole .mat file of version 5", "fetch it again"):
         content = memoryview(path.read_bytes())
         order = _ORDERS.get(bytes(content[126:128]))
@@ -66,7 +66,7 @@ def _elements(data: memoryview, order: str) -> Iterator[_Element]:
 
 
 def _inflated(data: memoryview, path: Path) -> memoryview:
-    """Return what was compressed, but no bomb."""
+    """Decompress an element; refuse a bomb."""
     stream = zlib.decompressobj()
     content = stream.decompress(data, allowance(len(data)) + 1)
     check_growth(path, len(content), stored=len(data))

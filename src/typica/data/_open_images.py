@@ -28,6 +28,7 @@ import array_api_compat
 import numpy as np
 from PIL import Image
 
+from typica.arrays import AnyArray
 from typica.data._archives import ARCHIVES, open_tar, open_zip
 from typica.data._cifar import is_cifar, open_cifar
 from typica.data._folder_classes import SPLITS
@@ -65,15 +66,21 @@ def open_images(
 ) -> Images:
     """Return the images of a path, of a list of paths, of a uint8 array, or of Pillow images.
 
-    source: an array is (n, h, w, 3) or (n, h, w); a list may also hold
-    Pillow images and arrays (h, w, 3) or (h, w), one per image. labels: one per image, integers or
-    names, or a file of them; in place of the source's own. split: "train", "test" or "val" of a
-    source that has them (CIFAR, SVHN, folders and archives with folders of that name); None is all.
-    listing: a text file with a line "path label" for each image of the folder `source` that is
-    wanted.
+    Files among the images that are not images are left out and listed in `ignored`. Images are
+    read, and found to be damaged, when `read` asks for them.
 
-    What lies among images and is not one is left out and listed in `ignored`. Images are read, and
-    found damaged, when `read` asks for them.
+    Parameters
+    ----------
+    source
+        A path, or several; an array (n, h, w, 3) or (n, h, w); a Pillow image; a list of Pillow
+        images and arrays (h, w, 3) or (h, w), one per image.
+    labels
+        One per image, integers or names, or a file of them; in place of the source's own.
+    split
+        "train", "test" or "val" of a source that has them (CIFAR, SVHN, folders and archives with
+        folders of that name); None is all.
+    listing
+        A text file with a line "path label" for each wanted image of the folder `source`.
 
     >>> images = open_images(np.zeros((2, 8, 8, 3), dtype=np.uint8), labels=["cat", "dog"])
     >>> images.names[1], images.labels, images.classes
@@ -92,27 +99,40 @@ def _open_listed(source: Any, split: str | None, listing: str | os.PathLike[str]
     """Open those images of a folder that a list names."""
     if split is not None or not isinstance(source, str | os.PathLike):
         raise InputError(
-            "a listing goes with one folder, and without a split; leave out the split."
+            "a listing needs the path of one folder, and no split; leave out the split."
         )
     root = Path(source)
     if not root.is_dir():
         raise InputError(
-            f"{printable(root)}: there is no such folder; pass that of the images listed."
+            f"{printable(root)}: there is no such folder; pass that of the listed images."
         )
     with reading(printable(listing), "not a list of images", "fix it"):
         return open_listed(Path(listing), root)
 
 
 def _open(source: Any, split: str | None) -> Images:
-    """Open what a source is: a path, several, or images that are open already."""
+    """Open a path, several, or images that are in memory or open already."""
     if isinstance(source, str | os.PathLike):
         return _open_path(source, split, listed=False)
-    if isinstance(source, Images | np.ndarray) and split is not None:
+    if isinstance(source, Image.Image):
+        return LooseImages([source])
+    if isinstance(source, Images | np.ndarray):
+        return _open_array(source, split)
+    _check_is_list(source)
+    return _open_list(list(source), split)
+
+
+def _open_array(source: Images | AnyArray, split: str | None) -> Images:
+    """Open an array of images, or a set that is open already; neither has splits."""
+    if split is not None:
         raise InputError(f"an array has no split {split!r}; leave split out.")
     if isinstance(source, Images):
         return copy.copy(source)
-    if isinstance(source, np.ndarray):
-        return ArrayImages(source, "images")
+    return ArrayImages(source, "images")
+
+
+def _check_is_list(source: Any) -> None:
+    """Refuse a tensor, an open file, and what is not a list; say what to pass instead."""
     if array_api_compat.is_torch_array(source):
         raise InputError(
             f"a tensor of shape {tuple(source.shape)}; pass images before they are preprocessed: "
@@ -121,13 +141,11 @@ def _open(source: Any, split: str | None) -> Images:
         )
     if hasattr(source, "read"):
         raise InputError(f"an open file ({type(source).__name__}); pass its path.")
-    if isinstance(source, Image.Image):
-        return LooseImages([source])
-    if isinstance(source, Iterable) and not isinstance(source, bytes):
-        return _open_list(list(source), split)
-    raise InputError(
-        f"got {type(source).__name__}; pass a path, a list of paths, an array, or Pillow images."
-    )
+    if isinstance(source, bytes) or not isinstance(source, Iterable):
+        raise InputError(
+            f"got {type(source).__name__}; "
+            "pass a path, a list of paths, an array, or Pillow images."
+        )
 
 
 def _open_path(source: str | os.PathLike[str], split: str | None, listed: bool) -> Images:
@@ -223,7 +241,7 @@ def _is_loose(item: Any) -> bool:
 
 
 def _is_plain(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a path is one image's by its name; others are looked at one by one."""
+    """Tell by its name whether a path is a single image; others are opened one by one."""
     return os.fspath(path).lower().endswith(IMAGE_ENDINGS) and os.path.isfile(path)  # noqa: PTH113 (never raises)
 
 

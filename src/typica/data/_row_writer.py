@@ -81,7 +81,7 @@ class RowWriter:
         self._parquet.write_table(table)
 
     def __exit__(self, *exception: Any) -> bool | None:
-        # What is written last meets a full disk here, before the temporary file takes its place.
+        # The last bytes are written here: a full disk shows before the temporary file is moved.
         return self._open.__exit__(*exception)
 
 

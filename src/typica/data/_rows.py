@@ -1,4 +1,4 @@
-"""Rows that stand beside others: of the same network, as wide, and finite."""
+"""Rows of features from files: of the same network, of one width, and finite."""
 
 from __future__ import annotations
 
@@ -35,8 +35,14 @@ def read_labelled(
 ) -> Features:
     """Read features with their own labels, or with those that are named.
 
-    labels: a file of them, or else the column, or array, of that name beside the features. origin,
-    logits, columns: as `read_features` takes them.
+    Parameters
+    ----------
+    opened
+        The file of features.
+    labels
+        A file of labels, or else the name of a column, or array, beside the features.
+    origin, logits, columns
+        As `read_features` takes them.
     """
     column = None if labels is None or names_file(labels) else str(labels)
     found = opened.read(origin, logits=logits, labels=column, columns=columns)
@@ -53,10 +59,14 @@ def read_rows(
     logits: bool = False,
     columns: Sequence[str] | None = None,
 ) -> AnyArray:
-    """Read features, and refuse by the file's name what a detector would only call its input.
+    """Read features as finite rows; an error about them names the file.
 
-    origin, logits, columns: as `read_features` takes them. width: how many features a row must
-    have.
+    Parameters
+    ----------
+    path, origin, logits, columns
+        As `read_features` takes them.
+    width
+        How many features a row must have.
     """
     opened = open_features(path)
     found = opened.read(origin, logits=logits, columns=columns)
@@ -73,7 +83,12 @@ def read_grouped(
 ) -> tuple[AnyArray, AnyArray]:
     """Read features as `read_rows` does, and what each row belongs to.
 
-    groups: a file of one entry per row, or else the column of that name beside the features.
+    Parameters
+    ----------
+    groups
+        A file of one entry per row, or else the name of a column beside the features.
+    path, origin, logits, columns
+        As `read_features` takes them.
     """
     if Path(groups).is_file():
         return read_rows(path, origin, logits=logits, columns=columns), read_labels(groups)

@@ -73,7 +73,7 @@ def _read_text(
 def _filled_lines(lines: list[str]) -> list[str]:
     """Return those lines of features on standard input that are not empty, stripped.
 
-    Windows begins a text in UTF-8 with a mark, which would make a name of the first number.
+    Windows begins texts in UTF-8 with a mark, which would turn the first number into a name.
     """
     stripped = [line.removeprefix("\ufeff").strip() for line in lines]
     return [line for line in stripped if line]

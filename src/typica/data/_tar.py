@@ -12,7 +12,7 @@ _LONG = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUT
 
 
 class _Info(tarfile.TarInfo):
-    """A member whose sizes are looked at before they are believed."""
+    """A member whose sizes are checked before they are used."""
 
     def _proc_member(self, archive: tarfile.TarFile) -> Any:
         if self.size < 0 or (self.type in _LONG and self.size > _HEADER):

@@ -36,12 +36,25 @@ class Preprocessing:
     middle `crop` x `crop` pixels are kept, and channel c becomes (x / scale - mean[c]) / std[c] in
     float32. `std` is what `Perturb` takes as its own.
 
-    resize: (height, width) is that size whatever the image's shape, None leaves images as they are.
-    crop: None keeps all that resizing leaves. mean, std: one number per channel, or one for all; 0
-    and 1 if left out. exif: first turn a Pillow image as its EXIF orientation says, as people see
-    it. torchvision does not by itself; pass False for a network that was trained without, and for
-    exact comparisons. mode: "RGB", "L" for one channel of grey, or "BGR" for colours in OpenCV's
-    order.
+    Parameters
+    ----------
+    resize
+        The shorter side; (height, width) is that size whatever the image's shape, None leaves
+        images as they are.
+    crop
+        The side of the middle; None keeps all that resizing leaves.
+    mean, std
+        One number per channel, or one for all; 0 and 1 if left out.
+    interpolation
+        How pixels are resized, e.g. "bilinear" or "bicubic".
+    scale
+        What pixels from 0 to 255 are divided by.
+    exif
+        Whether a Pillow image is first turned as its EXIF orientation says, as people see it.
+        torchvision does not do this; pass False for a network that was trained without it, and for
+        exact comparisons.
+    mode
+        "RGB", "L" for one channel of grey, or "BGR" for colours in OpenCV's order.
 
     >>> tiny = Preprocessing(resize=2, crop=2, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
     >>> tiny(np.full((1, 4, 6, 3), 255, dtype=np.uint8))[0, :, 0, 0]
@@ -75,7 +88,7 @@ class Preprocessing:
         self._check_numbers()
 
     def _check(self) -> None:
-        if self.mode not in list(CHANNELS):  # a list looks for what has no hash as well
+        if self.mode not in list(CHANNELS):  # in a list, as the mode may have no hash
             raise InputError(f"mode {self.mode!r} is unknown; choose one of {', '.join(CHANNELS)}.")
         self._check_size()
         if self.interpolation not in list(_FILTERS):
@@ -99,7 +112,7 @@ class Preprocessing:
             raise InputError(f"crop={self.crop} of resize={self.resize}; pass 0 < crop <= resize.")
 
     def _each(self, name: str, default: float) -> tuple[float, ...]:
-        """Return one number per channel of what was given for all, for each or not at all."""
+        """Return one number per channel: given once for all, for each, or not at all."""
         values = getattr(self, name)
         if isinstance(values, str) or not isinstance(values, Iterable):
             return (_number(name, values),) * self.channels
@@ -126,11 +139,11 @@ class Preprocessing:
 
     @property
     def shape(self) -> tuple[int | None, ...]:
-        """What one image becomes, (channels, height, width); None where images say it."""
+        """What one image becomes, (channels, height, width); None where it depends on the image."""
         return (self.channels, *(self._size() or (None, None)))
 
     def _size(self) -> tuple[int, int] | None:
-        """Return the height and the width that every image comes to have, if they are one."""
+        """Return the height and width that every image ends up with, if they are all the same."""
         if self.crop is not None:
             return self.crop, self.crop
         if isinstance(self.resize, tuple):
@@ -160,7 +173,7 @@ class Preprocessing:
         if len(sizes) > 1:
             shown = " and ".join(f"{width} x {height}" for height, width in sorted(sizes)[:2])
             raise InputError(
-                f"images of {len(sizes)} sizes, {shown}, which do not go into one "
+                f"images of {len(sizes)} sizes, {shown}, which do not fit in one "
                 "batch; give the transform resize and crop."
             )
         return np.stack(images)
@@ -246,7 +259,7 @@ class Preprocessing:
         if unknown or "resize" not in settings:
             found = f"{unknown} unknown" if unknown else "resize missing"
             raise InputError(
-                f"{found}; pass resize and crop, and what is wanted of {', '.join(cls.keys()[2:])}."
+                f"{found}; pass resize and crop, and any of {', '.join(cls.keys()[2:])}."
             )
         square = is_whole(settings["resize"])
         default = {"crop": settings["resize"]} if square else {}

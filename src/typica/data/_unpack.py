@@ -1,4 +1,4 @@
-"""Archives out, safely: nothing lands outside the folder, no bombs, and it appears when whole."""
+"""Archives unpacked safely: no bombs, nothing outside the folder, which appears when whole."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def unpack(
 
 @contextlib.contextmanager
 def _own_folder(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder that becomes `folder` if the block ends well, with nobody else in it.
+    """Yield an empty folder, locked for this run, that becomes `folder` if the block succeeds.
 
     What an interrupted run has left there is removed.
     """
@@ -74,7 +74,7 @@ def _own_folder(folder: Path) -> Iterator[Path]:
         yield temporary
         if folder.exists():
             folder.rmdir()  # another run may have come first: then it is not empty, and stays
-        if not DELETES_OPEN_FILES:  # nor moves a folder with the lock in it
+        if not DELETES_OPEN_FILES:  # nor moves a folder whose lock is open
             os.close(lock)
             (temporary / LOCK).unlink()
         temporary.rename(folder)
@@ -127,7 +127,7 @@ def _unpack_to(archive: Path, root: Path, keep: Callable[[str], bool] | None) ->
 
 @dataclass
 class _Target:
-    """The folder that an archive is unpacked to, and what has come of the archive so far."""
+    """The folder that an archive is unpacked to, and what was unpacked so far."""
 
     root: Path
     keep: Callable[[str], bool] | None

@@ -28,10 +28,21 @@ def write_verdicts(
 ) -> None:
     """Write verdicts to a file: rows as .csv, .jsonl or .parquet, or a page to look at, .html.
 
-    Rows are all of them in the order of the inputs, unless `only` and `sort` say otherwise (see
-    `Verdicts.only` and `Verdicts.sort`); the path "-" prints them as lines of JSON. The page shows
-    what was rejected, the strangest first, each with its image where `images` are what was judged.
-    It needs nothing but itself. about: a line on the page, e.g. which detector decided.
+    By default rows are written for all inputs, in their order. The page is one file that loads no
+    others, and shows what was rejected, the strangest first.
+
+    Parameters
+    ----------
+    verdicts
+        What `judge` or `judge_images` returned.
+    path
+        The file; "-" prints the rows as lines of JSON.
+    images
+        What was judged, to be shown on the page.
+    only, sort
+        Which verdicts, and in which order: see `Verdicts.only` and `Verdicts.sort`.
+    about
+        A line on the page, e.g. which detector decided.
 
     >>> import tempfile
     >>> import numpy as np

@@ -1,4 +1,4 @@
-"""A page of what was rejected, to look at: one HTML file without a script that asks for nothing."""
+"""A page that shows what was rejected: one HTML file without scripts, which loads no other."""
 
 from __future__ import annotations
 

@@ -138,8 +138,18 @@ def rotated(pixels: Pixels, seed: int = 0) -> Pixels:
 def mixed(pixels: Pixels, labels: Any, seed: int = 0, how: str = "mean") -> Pixels:
     """Join each image with one of another class: their mean, or a left half and a right half.
 
-    labels: (n,), of two classes at least. The partner is drawn evenly from the images of other
-    classes. how: "mean" or "halves".
+    The partner is drawn evenly from the images of other classes.
+
+    Parameters
+    ----------
+    pixels
+        The images.
+    labels
+        (n,), of at least two classes.
+    seed
+        Chooses the partners.
+    how
+        "mean" or "halves".
 
     >>> two = np.stack([np.zeros((2, 2, 3)), np.full((2, 2, 3), 200)]).astype(np.uint8)
     >>> mixed(two, [0, 1])[0, 0, 0], mixed(two, [0, 1], how="halves")[0, 0, :, 0]
@@ -182,7 +192,7 @@ def corrupted_versions(pixels: Pixels, labels: AnyArray | None, seed: int = 0) -
 
 
 def _partners_to_mix(labels: AnyArray, seed: int) -> NDArray[np.int64]:
-    """Return the image that the corruption by mixing blends into each: of another label."""
+    """Return for each image the one that is mixed into it, of another label."""
     order = np.argsort(labels, kind="stable")
     ordered = labels[order]
     first = np.searchsorted(ordered, labels, side="left")

@@ -91,7 +91,13 @@ class FeatureFile:
         labels: str | None = None,
         columns: Sequence[str] | None = None,
     ) -> Features:
-        """Read the features; see `read_features`."""
+        """Read the features.
+
+        Parameters
+        ----------
+        origin, logits, groups, labels, columns
+            As `read_features` takes them.
+        """
         if origin is not None:
             with about(os.fspath(self.path)):
                 origin.check_same(self.origin)
@@ -104,7 +110,7 @@ class FeatureFile:
 
 
 def open_features(source: Source) -> FeatureFile:
-    """Open a file of features, or a bank, so as to ask several things of it; an open one stays."""
+    """Open a file of features, or a bank, to ask several things of it; or return an open one."""
     if isinstance(source, FeatureFile):
         return source
     path = Path(source)
@@ -123,12 +129,22 @@ def read_features(
 ) -> Features:
     """Read a matrix of features, and the labels if the file holds them.
 
-    origin: the network that the features should come from; a bank of another one is refused.
-    logits: read a bank's logits in place of its features, where it has them, with labels that index
-    them; other files hold one matrix anyway. groups: the name of a column, or array, that says
-    what each row belongs to, and is not a feature. labels: that of the labels, where it is not
-    called so. columns: those of the features in their order, where the file has names; others are
-    left aside.
+    Parameters
+    ----------
+    path
+        A file of features, or a bank; or one that `open_features` opened.
+    origin
+        The network that the features should come from; a bank of another one is refused.
+    logits
+        Read a bank's logits in place of its features, where it has them, with labels that index
+        them. Other files hold only one matrix.
+    groups
+        The name of a column, or array, that says what each row belongs to, and is not a feature.
+    labels
+        The name of the column, or array, of labels, where that is not "labels" or "label".
+    columns
+        The names of the columns of features in the wanted order, where the file has names; other
+        columns are left out.
     """
     opened = open_features(path)
     return opened.read(origin, logits=logits, groups=groups, labels=labels, columns=columns)
@@ -159,7 +175,7 @@ def read_head(path: Location) -> Head:
 
 
 def _head_of_file(path: Path) -> Head:
-    """Return the head that a file of data holds, `read_head`'s: a weight and maybe a bias."""
+    """Return the head in a file of data, for `read_head`: a weight and maybe a bias."""
     _check_readable(path, Kind.HEAD, "a head")
     found = read_arrays(path) if path.suffix.lower() in ARRAY_READERS else {}
     arrays = {name.rpartition(".")[2]: array for name, array in found.items()}
@@ -182,7 +198,7 @@ def _head_of_file(path: Path) -> Head:
 def find_head(path: Location | None, features: Source) -> Head | None:
     """Read the head that belongs to features, from its own file or else from their bank.
 
-    A bank's class names are the head's own where there are as many. None without either.
+    A bank's class names are given to its head where there are as many. None without either.
     """
     return open_features(features).head if path is None else read_head(path)
 
@@ -267,7 +283,7 @@ def _named(labels: AnyArray | None, notes: Notes) -> AnyArray | None:
 
 
 def _names(labels: AnyArray, notes: Notes) -> AnyArray:
-    """Return labels that were read by the names of classes in the notes beside them."""
+    """Return labels that were read as the names of their classes, from the notes beside them."""
     with about(str(notes.path)):
         return class_names(labels, notes.classes)
 

@@ -11,11 +11,11 @@ from typica.export._traced import Traced
 def count_among(known: AnyArray, x: Traced, strictly: bool = False) -> Traced:
     """Return how many of the ascending numbers `known` are at most (below) each x (n,).
 
-    A binary search, written out: log2 of their number steps, each of four operators.
+    A binary search, written out: log2(k) steps for k numbers, each of four operators.
     """
     xp = x.__array_namespace__()
     bits = max(1, len(known).bit_length())
-    # From place 1 on, and followed by NaN, at most which nothing is.
+    # From place 1 on, and followed by NaN, with which every comparison is false.
     table = np.full(2**bits, np.nan, dtype=x.dtype)
     table[1 : len(known) + 1] = known
     values = Traced.constant(table)

@@ -1,4 +1,4 @@
-"""What an exported model takes, gives, and says of itself."""
+"""What an exported model takes, gives, and says about itself."""
 
 from __future__ import annotations
 

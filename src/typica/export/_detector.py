@@ -23,7 +23,7 @@ from typica.export._network import TracedRows
 from typica.export._traced import Traced
 from typica.export._verdicts import Judged, Reference, judged
 
-IR = 8  # the oldest format that has opset 18, for runtimes that are not of this year
+IR = 8  # the oldest format that has opset 18, for older runtimes
 BATCH = "N"  # the name of the number of rows
 OUTPUTS = ("logits", "score", "p_value", "typical", "nearest", "runner_up")
 
@@ -50,7 +50,7 @@ def detector_model(
     said = judged(estimator, rows.features, _traced(threshold), reference)
     model: onnx.ModelProto = build(inputs, _outputs(said, rows.logits))
     if reference.thresholds is not None:
-        # An initializer of an input's name is its default.
+        # An initializer with the name of an input is its default.
         model.graph.initializer.append(numpy_helper.from_array(reference.thresholds, "threshold"))
     _name_batches(model)
     more = {} if front is None else front.facts
@@ -86,13 +86,13 @@ def _images(front: Front, estimator: Estimator, width: int) -> tuple[dict[str, V
 
 
 def _outputs(said: Judged, logits: Traced | None) -> dict[str, Var]:
-    """Return the outputs that there are, in their order."""
+    """Return the outputs that the model has, in their order."""
     found = {name: getattr(said, name, None) for name in OUTPUTS} | {"logits": logits}
     return {name: column.var for name, column in found.items() if column is not None}
 
 
 def _name_batches(model: onnx.ModelProto) -> None:
-    """Say of every output that its rows are those of the input."""
+    """Declare that every output has as many rows as the input."""
     for output in model.graph.output:
         shape = output.type.tensor_type.shape
         width = [dim.dim_value for dim in shape.dim][1:]

@@ -40,6 +40,8 @@ def to_onnx(
 
     Parameters
     ----------
+    estimator
+        The detector or Pipeline.
     network
         As `typica.nets.open_model` takes it: a name of the zoo, an ONNX file, "module:function", an
         nn.Module; or what `open_model` or `reopen` returned.

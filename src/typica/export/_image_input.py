@@ -49,13 +49,13 @@ def front_of(
     transform: Preprocessing | Mapping[str, Any] | None = None,
     uint8: bool = False,
 ) -> Front:
-    """Open a network, or take one that is open; it must be that of `origin` where that is known."""
+    """Open a network, or take one that is open; it must be that of `origin`, if known."""
     opened, own = _opened(network, origin, weights, trust)
     transform = _exported_preprocessing(transform, own, origin)
     if uint8 and transform is None:
         raise InputError(
             "how pixels become the network's input is not known; pass transform, "
-            "or fit the detector on a bank that knows."
+            "or fit the detector on a bank that has it."
         )
     shape = None if transform is None else transform.shape
     if uint8 and transform is not None and transform.resize is not None and None in transform.shape:

@@ -1,4 +1,4 @@
-"""What an exported file tells of itself: detector, classes, levels, origin, versions."""
+"""What an exported file says about itself: detector, classes, levels, origin, versions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from typica.export._verdicts import Reference
 
 
 def metadata(estimator: Estimator, reference: Reference) -> dict[str, str]:
-    """Return what the file tells of itself: texts, lists as JSON."""
+    """Return what the file says about itself: texts, lists as JSON."""
     detector = final_detector(estimator)
     calibration = detector.current_calibration()
     origin = origin_of(estimator)

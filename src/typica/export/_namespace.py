@@ -1,8 +1,8 @@
 """The functions of the Array API on arrays that write down what is done to them.
 
-What the detectors and rectifiers use is here, and what is easily had beside it. Unlike `ndonnx`,
-which serves the whole standard, nothing is guarded against arrays without elements: a maximum is
-one operator and no branch, so that the graph stays small and runs in every runtime.
+It has what the detectors and rectifiers use, and a little more. Unlike `ndonnx`, which serves the
+whole standard, it does not guard against arrays without elements: a maximum is one operator without
+a branch, so that the graph stays small and runs in every runtime.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Namespace:
         return Traced(op.reshape(x.var, numbers(shape)))
 
     def flattened(self, x: Traced) -> Traced:
-        """Return all but the first axis as one; not of the standard."""
+        """Return all but the first axis as one; not in the standard."""
         return Traced(op.flatten(x.var, axis=1))
 
     def concat(self, arrays: Sequence[Traced], axis: int = 0) -> Traced:
@@ -79,11 +79,7 @@ class Namespace:
     # Choosing
 
     def where(self, condition: Traced, a: Any, b: Any) -> Traced:
-        # What is full of one number is that number, where the other has all of the shape.
-        if isinstance(a, Traced) and isinstance(b, Traced) and a.shape == b.shape:
-            a = a if a.fill is None else Traced.constant(a.fill)
-            b = b if b.fill is None or a.value is not None else Traced.constant(b.fill)
-        a, b = promoted(a, b)
+        a, b = promoted(*_filled_as_number(a, b))
         return Traced(op.where(condition.var, a.var, b.var))
 
     def take(self, x: Traced, places: Traced, axis: int = 0) -> Traced:
@@ -148,7 +144,7 @@ class Namespace:
         return Traced(op.isnan(x.var))
 
     def isfinite(self, x: Traced) -> Traced:
-        return abs(x) <= float(np.finfo(x.dtype).max)  # which no NaN is
+        return abs(x) <= float(np.finfo(x.dtype).max)  # False for NaN
 
     # Along an axis
 
@@ -197,6 +193,20 @@ class Namespace:
                 "that were fitted."
             )
         return count_among(known.value, x, strictly=side == "left")
+
+
+def _filled_as_number(a: Any, b: Any) -> tuple[Any, Any]:
+    """Return two arrays, an array that is full of one number as that number.
+
+    Only where both have the same shape, and only one of them: the other carries the shape.
+    """
+    if not (isinstance(a, Traced) and isinstance(b, Traced) and a.shape == b.shape):
+        return a, b
+    if a.fill is not None:
+        return Traced.constant(a.fill), b
+    if b.fill is not None and a.value is None:
+        return a, Traced.constant(b.fill)
+    return a, b
 
 
 def _ranked(x: Traced, axis: int, descending: bool) -> tuple[Var, Var]:

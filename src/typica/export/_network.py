@@ -22,7 +22,7 @@ from typica.nets.runtimes.ort import session
 
 IMAGES = "images"
 OPSET = 18
-AGREES = 1e-3  # how far the graph may stray from the network, as a part of the largest number
+AGREES = 1e-3  # how far the graph may be from the network, as a fraction of the largest number
 
 
 class TracedRows(NamedTuple):
@@ -61,7 +61,7 @@ class Network(NamedTuple):
         for name, (tensor, turned) in self.outputs.items():
             x = Traced(found[tensor])
             tokens = self.reduce == "cls" and x.ndim == 3
-            logits_by = "cls" if tokens else "mean"  # as the features, which the head relates
+            logits_by = "cls" if tokens else "mean"  # as the features are reduced
             rows[name] = _reduced(x, turned, self.reduce if name == "features" else logits_by)
         return TracedRows(rows["features"], rows.get("logits"))
 
@@ -70,7 +70,7 @@ def _known_shape(shape: tuple[int | None, ...] | None) -> tuple[int, ...]:
     if shape is None or None in shape:
         raise InputError(
             "the size of the images is not known; "
-            f"say it with {argument('transform')}, resize and crop."
+            f"pass {argument('transform')} with resize and crop."
         )
     return tuple(size for size in shape if size is not None)
 
@@ -88,9 +88,9 @@ def _of_torch(extractor: Any, shape: tuple[int, ...]) -> Network:
         outputs = {name: (name, False) for name in names}
         return Network(model, outputs, shape, np.float32, "mean")  # rows come reduced
     raise InputError(
-        "written to ONNX the network gives other features, as where its code takes the number of "
-        "images for a constant; write it to ONNX yourself with a dynamic batch size, and name that "
-        "file."
+        "the network gives other features when it is written to ONNX, e.g. because its code treats "
+        "the number of images as a constant; write it yourself with a dynamic batch size, and name "
+        "that file."
     )
 
 
@@ -118,7 +118,7 @@ def _written(torch: Any, extractor: Any, images: AnyArray, names: list[str]) -> 
 
 
 def _run(model: onnx.ModelProto, names: list[str], images: AnyArray) -> dict[str, AnyArray] | None:
-    """Return what the model to export gives; None where it cannot take so many images."""
+    """Return what the model to export gives; None where it cannot take this many images."""
     try:
         found = session(model.SerializeToString(), 1).run(names, {IMAGES: images})
     except Exception:  # ONNX Runtime's kinds of errors share no base
@@ -137,7 +137,7 @@ def _of_file(extractor: OnnxExtractor, shape: tuple[int | None, ...] | None) -> 
     """Cut the graph of an ONNX file off behind its features and its logits."""
     if not isinstance(extractor.reduce, str):
         raise InputError(
-            "reduce is a function, which no graph has; pass mean, max, flatten or cls."
+            "reduce is a function, which a graph cannot hold; pass mean, max, flatten or cls."
         )
     fixed = extractor.sizes[1]
     if fixed is not None:
@@ -176,7 +176,7 @@ def _loaded(program: bytes | Path) -> onnx.ModelProto:
 
 
 def _pruned(model: onnx.ModelProto, names: list[str]) -> onnx.ModelProto:
-    """Return an exported network with these outputs alone, without what only others need."""
+    """Return an exported network with only these outputs, without what only others need."""
     needed, kept = set(names), []
     for node in reversed(model.graph.node):
         if needed.intersection(node.output):
@@ -190,7 +190,7 @@ def _pruned(model: onnx.ModelProto, names: list[str]) -> onnx.ModelProto:
     constants = [tensor for tensor in model.graph.initializer if tensor.name in needed]
     del small.graph.initializer[:]
     small.graph.initializer.extend(constants)
-    # What has a default is a constant: the graph around has no name for it.
+    # An input with a default is a constant here: the graph around does not pass it.
     fixed = {tensor.name for tensor in constants}
     inputs = [value for value in model.graph.input if value.name not in fixed]
     del small.graph.input[:]
@@ -211,7 +211,7 @@ def _tensors_read(node: Any) -> set[str]:
 
 
 def _declare(model: onnx.ModelProto, arrays: dict[str, AnyArray]) -> None:
-    """Say of which type and shape the outputs are, as a run has shown."""
+    """Declare the types and shapes of the outputs, as a run has shown them."""
     del model.graph.output[:]
     for name, array in arrays.items():
         kind = helper.np_dtype_to_tensor_dtype(array.dtype)

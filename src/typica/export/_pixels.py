@@ -1,8 +1,8 @@
 """Preprocessing inside a graph: from pixels, uint8 (N, height, width, 3), to what a network takes.
 
 What Pillow does: it resizes along the width, rounds to whole numbers, and resizes along the height.
-Its weights are whole numbers too, of which a graph knows nothing: a pixel may differ by one of its
-256 levels, and by a few with bicubic weights, which overshoot.
+Pillow's weights are rounded to whole numbers too, those of a graph are not: a pixel may differ by
+one of its 256 levels, and by a few with bicubic weights, which overshoot.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def prepared(pixels: Var, transform: Preprocessing, shape: tuple[int, ...]) -> T
         images = _resized(images, transform)
     if transform.crop is not None:
         images = _cropped(images, transform.crop)
-    images = xp.reshape(images, (0, *shape))  # a size that the graph knows; 0 is their number
+    images = xp.reshape(images, (0, *shape))  # a size that the graph knows; 0 keeps their number
     mean, std = (
         Traced.constant(np.reshape(values, (-1, 1, 1)), np.float32)
         for values in (transform.mean, transform.std)

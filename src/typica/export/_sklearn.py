@@ -27,7 +27,7 @@ def converted(model: Any, method: str, rows: Var) -> Var:
             target_opset=OPSETS,
             options={id(model): {"score_samples": True}} if scores else None,
         )
-    except RuntimeError:  # the base of all that skl2onnx raises about what it lacks
+    except RuntimeError:  # the base of all errors of skl2onnx about what it does not support
         raise InputError(
             f"{type(model).__name__} has no counterpart in ONNX; "
             "take a rectifier or transformer that has one."

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import onnx
 
 VERSION = "1"
-MOST = 64  # rows that the server joins to one batch
+MOST = 64  # rows that the server joins into one batch
 _TYPES = {
     "bool": "TYPE_BOOL",
     "float16": "TYPE_FP16",
@@ -52,8 +52,8 @@ def write_triton(model: onnx.ModelProto, folder: str | Path, name: str | None = 
 def triton_config(model: onnx.ModelProto, name: str) -> str:
     """Return the config.pbtxt of an exported model.
 
-    Triton joins requests along the batch, which a threshold has none of: it is left out, so that
-    the server goes by the one in the file.
+    Triton joins requests along the batch axis, which a threshold does not have: it is left out, so
+    that the server uses the one in the file.
     """
     told = describe_onnx(model)
     inputs = {key: value for key, value in told["inputs"].items() if key != "threshold"}

@@ -15,7 +15,7 @@ from typica.export._namespace import xp
 from typica.export._traced import Traced
 from typica.rectify import Rectifier
 
-NONE = -1  # the position of a class that there is none of
+NONE = -1  # the position where there is no class
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Reference:
 
 
 def _groups(detector: Detector, calibration: Calibration) -> list[str]:
-    """Return the group whose scores are exported for each class; of one group for all, that."""
+    """Return the group whose scores are exported for each class, or the one group of all."""
     if not calibration.by_class:
         return list(calibration.samples)
     names = [str(name) for name in detector.classes_.tolist()]

@@ -33,10 +33,18 @@ WEIGHT = 10.0  # of the shift of features, beside their size
 class AdaSCALE:
     """Adaptive scaling: fit it on known inputs, held out or of the training set, then score.
 
-    extractor: a FeatureExtractor whose features are the input of the head, or a model. variant: "a"
-    scales features, "l" logits. low, high: the percentiles between which an input's own lies. k1,
-    k2: percent of the features that count as the largest. `shifts_` holds the sorted Q of the known
-    inputs; 5,000 are enough.
+    `shifts_` holds the sorted Q of the known inputs; 5,000 are enough.
+
+    Parameters
+    ----------
+    extractor
+        A FeatureExtractor whose features are the input of the head, or a model.
+    variant
+        "a" scales features, "l" logits.
+    low, high
+        The percentiles between which an input's own lies.
+    k1, k2
+        Percent of the features that count as the largest.
 
     >>> nn = torch.nn
     >>> model = nn.Sequential(nn.Linear(20, 40), nn.ReLU(), nn.Linear(40, 2))

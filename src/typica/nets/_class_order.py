@@ -13,14 +13,14 @@ from typica.arrays import row_blocks
 from typica.bank import Bank
 from typica.errors import listed
 
-FAR = 0.1  # what a relabelling gains beyond luck, from which on the order is in doubt
+FAR = 0.1  # what a relabelling must gain beyond luck for the order to be in doubt
 
 Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class ClassOrder:
-    """The share of labels that are predicted as they stand, and with outputs named at their best.
+    """The share of labels that are predicted as they stand, and with the outputs' best names.
 
     names: by output, the label that suits it best, None where none is left.
     """
@@ -31,10 +31,10 @@ class ClassOrder:
 
 
 def doubtful_order(bank: Bank) -> ClassOrder | None:
-    """Return the better order of a bank's classes; None where theirs is as good as any.
+    """Return a better order of a bank's classes; None where its own is as good as any.
 
-    Some relabelling gains a little by luck: as much as is gained where predictions are shuffled is
-    taken off.
+    The best relabelling gains a little by luck: what it gains on shuffled predictions is
+    subtracted.
     """
     if bank.logits is None or bank.labels is None or bank.labels.dtype.kind not in "iu":
         return None
@@ -72,7 +72,7 @@ def _predicted(bank: Bank) -> Counts:
 
 
 def told_order(order: ClassOrder, classes: Sequence[str] | None, shown: int = 10) -> str:
-    """Return the names that outputs seem to have, first things first, for a message."""
+    """Return the names that outputs seem to have, in their order, for a message."""
     texts = []
     for name in order.names:
         label = "?" if name is None else str(name)

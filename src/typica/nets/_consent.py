@@ -3,8 +3,8 @@
 A file that can run code is loaded only where it is trusted. To name a function,
 `package.module:function`, is to agree. What is agreed to is remembered for the user: the function,
 the file that it lies in, the content of that file and of the weights it is called with. A detector
-or a suite that names the same needs no further word; another file, or one byte of either that has
-changed, does.
+or a suite that names the same needs no further consent; another file, or one changed byte in
+either, does.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typica.progress import note
 
 # Of models; never functions.
 FILES = (".onnx", ".safetensors", ".pt", ".pth", ".torchscript", ".ts", ".pt2")
-_LARGEST = 2**24  # bytes of agreements; more are none of ours
+_LARGEST = 2**24  # bytes of agreements; a larger file is not ours
 # By name: modules that were seen loaded, each with its spec, which a reload replaces, and the
 # digest of its file then.
 _seen_loaded: dict[str, tuple[Any, Any, str | None]] = {}
@@ -76,7 +76,7 @@ def check_trust(path: Path, trust: bool) -> None:
 
 
 def code_to_run(spec: str, weights: Any = None) -> Code | None:
-    """Return what would run; None where nothing tells it from other code: it is asked each time."""
+    """Return what would run; None where nothing identifies it: then consent is asked each time."""
     module = spec.rpartition(":")[0]
     file, digest = _file_of(module), code_of(module)
     if file is None or digest is None:
@@ -91,7 +91,7 @@ def code_to_run(spec: str, weights: Any = None) -> Code | None:
 
 
 def code_to_agree_to(spec: Any, weights: Any = None) -> str | None:
-    """Return the function that waits for the user's word, for a message.
+    """Return the function that needs the user's consent, for a message.
 
     None where no function is named, or the user has agreed to it before.
     """
@@ -113,7 +113,7 @@ def is_function(spec: Any) -> bool:
 def code_of(module: str) -> str | None:
     """Return the SHA-256 of a module's file: functions may change while names and weights stay.
 
-    A module that is not loaded yet is looked for, here first, and none of it is run.
+    A module that is not loaded yet is looked for, in this folder first, and not run.
     """
     file = _file_of(module)
     return None if file is None else sha256(Path(file))
@@ -166,7 +166,7 @@ def _found(module: str) -> str | None:
 
 
 def _agreements() -> list[dict[str, Any]]:
-    """Return what was agreed to; nothing of a file that somebody else can have written."""
+    """Return what was agreed to; nothing where somebody else could have written the file."""
     try:
         with agreements_file().open("rb") as file:
             status = os.fstat(file.fileno())

@@ -31,8 +31,18 @@ def explain_images(
 
         explain_images(detector, "photo.jpg", bank=Bank.open("train.bank"))[0]
 
-    bank: known inputs, of which each explanation names the nearest. The other options are those of
-    `typica.explain`; model, weights, transform, trust and settings are those of `judge_images`.
+    Parameters
+    ----------
+    estimator
+        A fitted detector, or a fitted Pipeline that ends in one.
+    images
+        As `typica.data.open_images` takes them: a path, a list of paths, an array.
+    bank
+        Known inputs; each explanation names the nearest of them.
+    model, weights, transform, trust, settings
+        As `judge_images` takes them.
+    **options
+        Those of `typica.explain`.
     """
     found = open_images(images)
     network = {"model": model, "weights": weights, "transform": transform, "trust": trust}

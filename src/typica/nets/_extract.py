@@ -1,4 +1,4 @@
-"""Images in, a bank out: stopped at any moment, it goes on where it was."""
+"""Images in, a bank out: it may be stopped at any moment, and is resumed there."""
 
 from __future__ import annotations
 
@@ -67,9 +67,10 @@ def extract(
         bank = extract("train/", "densenet-bc-100", "train.bank", weights="net.pth.tar")
         detector = CTM().fit(bank)
 
-    A bank of the same model, layer, transform and images is returned as it is; one that was begun
-    goes on at its last whole shard, with the backend, batch size, threads and versions that it was
-    begun with, and ends as if it had never stopped. Anything else in its place is refused.
+    A finished bank of the same model, layer, transform and images is returned as it is. One that
+    was begun is resumed after its last whole shard, with the backend, batch size, threads and
+    versions that it was begun with, and comes out as if it had never stopped. Anything else in its
+    place is refused.
 
     Parameters
     ----------
@@ -123,7 +124,7 @@ def extract(
 
 
 def _opened(model: Any, asked: dict[str, Any]) -> Opened:
-    """Return the network, opened by now; refuse to ask more of one that was open before."""
+    """Return the network, opened; refuse options for one that was open before."""
     if not isinstance(model, Opened):
         return open_model(model, **asked)
     usual = {"reduce": "mean", "trust": False}
@@ -156,7 +157,7 @@ def _place(images: Any, split: str | None) -> dict[str, str]:
 
 
 def _say_if_doubtful(bank: Bank) -> None:
-    """Say so where the labels would suit the network's outputs in another order."""
+    """Say so if the labels would fit the network's outputs in another order."""
     order = doubtful_order(bank)
     if order is not None:
         note(
@@ -181,14 +182,14 @@ class _ExtractionJob:
         self.opened, self.images, self.named = opened, images, named
         self.transform, self.settings = transform, settings
         self.runner: Runner | None = None
-        self.place: dict[str, str] = {}  # where the images lie, where that is one path
+        self.place: dict[str, str] = {}  # where the images are, if that is one path
 
     def identity(self) -> dict[str, Any]:
         """Return what tells the bank from all others."""
         return self.opened.identity_of(self.images, self.transform)
 
     def start(self) -> Runner:
-        """Return what runs the network, chosen by now."""
+        """Choose what runs the network, and return it."""
         if self.runner is None:
             self._check_distinct()
             self.runner = start_runner(self.opened, self.images, self.transform, self.settings)
@@ -222,7 +223,7 @@ class _ExtractionJob:
         return {**self.start().settings, **files, **self.place}
 
     def continued(self, writer: BankWriter) -> Runner:
-        """Return the runner that a bank was begun with; refuse if it cannot be had any more."""
+        """Return the runner that a bank was begun with; raise if it is no longer available."""
         self._check_distinct()
         pinned = writer.settings
         keys = ("backend", "batch", "threads", "device", "autocast")
@@ -302,7 +303,7 @@ def run_through(
 ) -> Iterator[tuple[Batch, Extraction]]:
     """Yield batches of images, from row `start` on, with what the network makes of them.
 
-    A batch none of whose images can be read is told of with the next one, or comes last, with empty
+    A batch without a readable image is reported with the next one, or comes last, with empty
     arrays.
     """
     waiting: deque[Batch] = deque()

@@ -39,7 +39,7 @@ def wanted_layers(layer: str | None, layers: Sequence[str] | None) -> list[str]:
 def returned_logits(outputs: Iterable[tuple[str, T]], is_matrix: Callable[[T], bool]) -> T | None:
     """Return the output called "logits", else the first, of a model without a head, or None.
 
-    is_matrix: tells a matrix of floats from other outputs, which are passed over.
+    is_matrix: tells a matrix of floats from other outputs, which are skipped.
 
     >>> outputs = [("", np.array([[1, 2]])), ("x", np.array([[0.5]])), ("logits", np.array([[2.]]))]
     >>> returned_logits(outputs, lambda rows: rows.dtype.kind == "f")
@@ -85,8 +85,12 @@ def joined(parts: Sequence[Extraction], concatenate: Callable[[list[Any]], Any])
     """Return the rows of several extractions as one."""
     if len(parts) == 1:
         return parts[0]
-    layers = {name: concatenate([part.layers[name] for part in parts]) for name in parts[0].layers}
-    logits = None if parts[0].logits is None else concatenate([part.logits for part in parts])
+    layers = {}
+    for name in parts[0].layers:
+        layers[name] = concatenate([part.layers[name] for part in parts])
+    logits = None
+    if parts[0].logits is not None:
+        logits = concatenate([part.logits for part in parts])
     return Extraction(layers[list(layers)[-1]], logits, layers)
 
 
@@ -98,8 +102,8 @@ def in_pieces(
 ) -> Extraction:
     """Extract a batch in pieces, where a program takes `sizes` (fewest, most) rows at once.
 
-    What is longer is cut; what is shorter is padded with its last row, which is cut off what comes
-    out.
+    A longer batch is cut; a shorter one is padded with copies of its last row, whose results are
+    dropped.
     """
     fewest, most = sizes
     step = most or max(len(images), 1)
@@ -121,12 +125,12 @@ def first_rows(extraction: Extraction, n: int) -> Extraction:
 
 
 def run_directly(extractor: Any, images: AnyArray) -> Extraction:
-    """Return what an extractor gives for one batch, with nothing between, as float32 arrays."""
+    """Return what an extractor gives for one batch, run without an engine, as float32 arrays."""
     try:
         return in_float32(extractor(images))
     except InputError:
         raise
-    except Exception as error:  # networks raise anything of what they were not made for
+    except Exception as error:  # networks raise any error for input that they were not made for
         raise InputError(
             f"the network does not take images of {images.shape[1:]} ({reason_of(error)}); "
             "check the transform."

@@ -1,6 +1,6 @@
 """Run an extractor over many images by whatever is quickest here and gives the same numbers.
 
-Which that is, `typica.nets._trials` finds out.
+`typica.nets._trials` finds out which that is.
 """
 
 from __future__ import annotations
@@ -39,15 +39,28 @@ def make_runner(
 ) -> Runner:
     """Return a Runner over a FeatureExtractor, GraphExtractor, OnnxExtractor or Perceptron.
 
-    backend: "torch" (as it is), "compile" (torch.compile), "onnx" (ONNX Runtime, extra `onnx`),
-    "openvino" (OpenVINO, extra `openvino`), "mnn" (MNN, extra `mnn`), or "auto", which tries all
-    but "compile" on the sample and takes the quickest whose features and logits differ by no more
-    than 1e-3 of the largest from the reference: PyTorch itself, or ONNX Runtime of an ONNX file.
-    One that is named must agree as well. sample: some of the images (n, ...), 16 or more, as the
-    network takes them. batch, threads: kept as they are given; None measures. device: of PyTorch,
-    where the network is moved to; None leaves it where it is. autocast: whether PyTorch may compute
-    in half precision, which no reference is asked about. images: how many there are to run, if
-    known: few are not worth trying everything for. A Perceptron is run by NumPy alone.
+    Every backend must agree with the reference, which is PyTorch itself, or ONNX Runtime for an
+    ONNX file: its features and logits may differ by at most 1e-3 of the largest. A Perceptron is
+    run by NumPy alone.
+
+    Parameters
+    ----------
+    extractor
+        What gives the features.
+    backend
+        "torch" (as it is), "compile" (torch.compile), "onnx" (ONNX Runtime, extra `onnx`),
+        "openvino" (OpenVINO, extra `openvino`), "mnn" (MNN, extra `mnn`), or "auto", which tries
+        all but "compile" on the sample and takes the quickest.
+    sample
+        Some of the images (n, ...), 16 or more, as the network takes them.
+    batch, threads
+        Images at once, and threads; None measures which are quickest.
+    device
+        The PyTorch device that the network is moved to; None leaves it where it is.
+    autocast
+        Whether PyTorch may compute in half precision, which is not compared with the reference.
+    images
+        How many there are to run, if known: for few, not everything is tried.
 
     >>> from typica.nets import FeatureExtractor
     >>> from torch import nn
@@ -79,7 +92,7 @@ def _check_counts(**counts: int | None) -> None:
 
 
 def _check_backend(backend: str, known: Sequence[str], *, elsewhere: bool) -> None:
-    """Raise for a backend that cannot run the model, or not where or as it is to run."""
+    """Raise for a backend that cannot run the model, or not on this device or in this precision."""
     if backend not in ("auto", *known):
         raise InputError(
             f"backend {backend!r} cannot run this model; choose auto, {', '.join(known)}."

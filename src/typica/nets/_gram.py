@@ -51,9 +51,17 @@ def gram_sums(x: Tensor, powers: Sequence[int] = POWERS) -> Tensor:
 class Gram:
     """Deviations of products of feature maps; fit it on known inputs, then score.
 
-    model: a classifier, an `nn.Module`. layers: the dotted names of the modules whose maps are
-    looked at; of a module that gives rows, these stand for the G. powers: those of the formula. A
-    class that was predicted for none of the known inputs has the ranges of all of them.
+    A class that was predicted for none of the known inputs has the ranges of all of them.
+
+    Parameters
+    ----------
+    model
+        A classifier, an `nn.Module`.
+    layers
+        The dotted names of the modules whose maps are compared; where a module gives rows, these
+        stand for the G.
+    powers
+        Those of the formula.
 
     >>> nn = torch.nn
     >>> model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(36, 2))

@@ -51,11 +51,9 @@ torch.export.register_dataclass(Guarded, serialized_type_name="typica.nets.Guard
 class Guard(nn.Module):
     """A model with its detector: `forward` gives logits, score, verdict and p-value.
 
-    model: an `nn.Module`, or a FeatureExtractor where the features are not the head's input.
-    detector: calibrated; a detector of features or logits, or a Pipeline that ends in one. The
-    model is put in eval mode. The verdict is `detector.predict`'s: +1 where the score is at least
-    the threshold at the time of making the guard; that of the nearest class, where the detector was
-    calibrated by class.
+    The model is put in eval mode. The verdict is `detector.predict`'s: +1 where the score is at
+    least the threshold that the detector has when the guard is made; the threshold of the nearest
+    class, where it was calibrated by class.
 
     CTM and CW are copied into buffers, so that a guard with one of them moves between devices whole
     and is saved with `state_dict`; to them a row that is not finite is -1. Other detectors are
@@ -63,6 +61,13 @@ class Guard(nn.Module):
     is array code (all but LOF and the isolation forest, which are scikit-learn's); what it exports
     gives a Guarded, and `torch.export.save` keeps it. To load it, import `typica.nets` first. A row
     that is not finite is -1 there with every detector.
+
+    Parameters
+    ----------
+    model
+        An `nn.Module`, or a FeatureExtractor where the features are not the head's input.
+    detector
+        A calibrated detector of features or logits, or a Pipeline that ends in one.
 
     >>> import numpy as np, typica
     >>> model = nn.Linear(2, 2)
@@ -88,7 +93,7 @@ class Guard(nn.Module):
         self.detector = detector
         self._logits = reads_logits(detector)
         weight = next((p for p in self.model.parameters() if p.is_floating_point()), torch.empty(0))
-        # Double beside a model in double alone: some devices lack it.
+        # Double only for a model in double: some devices lack it.
         dtype = torch.float64 if weight.dtype == torch.float64 else torch.float32
         buffers = {
             "threshold": torch.tensor(_thresholds(final), dtype=torch.float64),
@@ -100,7 +105,7 @@ class Guard(nn.Module):
         self.eval()
 
     def forward(self, images: Any = None, **named: Any) -> Guarded:
-        """Return the verdicts on one batch, which is given as the model takes it: keywords too."""
+        """Return the verdicts on one batch, given as the model takes it, also by keywords."""
         return self.judge(self.extractor.run(batch_of(images, named)))
 
     def judge(self, extraction: Extraction) -> Guarded:
@@ -110,7 +115,7 @@ class Guard(nn.Module):
         return Guarded(extraction.logits, score, verdict, self._p_value(score))
 
     def _p_value(self, score: Tensor) -> Tensor | None:
-        """Return (1 + #{<= score}) / (n + 1) among the n calibration scores; of NaN the least."""
+        """Return (1 + #{<= score}) / (n + 1) among the n calibration scores; the least for NaN."""
         if self.known_scores is None:
             return None
         known = self.known_scores.to(score.dtype)
@@ -130,7 +135,7 @@ class Guard(nn.Module):
         return row_max(found), self.threshold[found.argmax(1)]
 
     def _matched(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what a detector as it is says of rows: scores, and numbers of nearest classes."""
+        """Return the scores of a detector that is not copied, and its nearest classes' numbers."""
         final = final_detector(self.detector)
         scores, matches = final.score_and_match(detector_input(self.detector, rows))
         assert matches is not None  # as it has classes
@@ -155,7 +160,7 @@ class Guard(nn.Module):
     def _called(
         self, rows: Tensor, says: Callable[[Tensor], tuple[Tensor, Any]]
     ) -> tuple[Tensor, Any]:
-        """Return what a detector as it is says: scores and more; say so if it is not exported."""
+        """Call a detector that is not copied; say so if torch.export cannot trace it."""
         if not is_traced(rows):
             return says(rows)
         try:
@@ -171,7 +176,7 @@ class Guard(nn.Module):
         return torch.where(sound, scores, torch.nan), more
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Guard:
-        """Move or convert the guard; beside a model in half its buffers stay in single."""
+        """Move or convert the guard; with a model in half precision its buffers stay in single."""
         buffers = dict(self._buffers)
         super()._apply(fn, recurse)
         for name, buffer in buffers.items():
@@ -180,7 +185,7 @@ class Guard(nn.Module):
         return self
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-        """Take in as many calibration scores as are stored, or none: those here are others'."""
+        """Load as many calibration scores as are stored, or none: those here are not its own."""
         stored = state_dict.get(f"{prefix}known_scores")
         self.known_scores = None if stored is None else self.threshold.new_empty(stored.shape)
         super()._load_from_state_dict(state_dict, prefix, *rest)
@@ -202,14 +207,14 @@ def _thresholds(final: Detector) -> Any:
     classes = getattr(final, "classes_", None)
     if classes is None:
         raise InputError(
-            f"{type(final).__name__} is calibrated by class, and matches none by itself; "
+            f"{type(final).__name__} is calibrated by class, but finds no nearest class; "
             "calibrate it without by_class."
         )
     return calibration.offsets(np.zeros(len(classes)), classes)
 
 
 def _directions(detector: Any) -> Any:
-    """Return the unit directions of CTM or CW as a tensor, or None of another detector."""
+    """Return the unit directions of CTM or CW as a tensor, or None for another detector."""
     if not isinstance(detector, CosineDetector):
         return None
     if type(detector)._score is not CosineDetector._score:

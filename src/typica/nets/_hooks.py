@@ -45,7 +45,7 @@ def evaluating(model: nn.Module, gradients: bool) -> Iterator[None]:
         stack.callback(_set, modes, flags)
         model.eval()
         if any(getattr(module, "_compiled_call_impl", None) is not None for module, _ in modes):
-            # Or every set of hooks is compiled anew.
+            # Otherwise every set of hooks is compiled again.
             stack.enter_context(torch.compiler.set_stance("force_eager"))
         if gradients:
             _set([], [(parameter, False) for parameter, _ in flags])
@@ -106,7 +106,7 @@ def tensors(
 
 
 class Call(NamedTuple):
-    """One run of a Linear module: copies of input and output, which may change, and the latter."""
+    """One run of a Linear module: copies of input and output, as these may change; the output."""
 
     input: Tensor
     output: Tensor
@@ -203,5 +203,5 @@ def output_logits(output: Any) -> Tensor | None:
 
 
 def is_float_matrix(tensor: Any) -> bool:
-    """Tell whether a tensor can be logits (n, C); what is no tensor cannot."""
+    """Tell whether a tensor can be logits (n, C); other values cannot."""
     return getattr(tensor, "ndim", 0) == 2 and tensor.is_floating_point()

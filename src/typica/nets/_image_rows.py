@@ -22,7 +22,7 @@ from typica.progress import advance, note
 if TYPE_CHECKING:
     from typica.nets._runner import Runner
 
-WORTH_A_TRIAL = 256  # images, from which on looking for a faster backend saves time
+WORTH_A_TRIAL = 256  # images; from so many on, looking for a faster backend saves time
 _AT_ONCE = 8  # images of few
 
 
@@ -46,8 +46,18 @@ def features_of(
 ) -> Seen:
     """Return what a detector, or a Pipeline that ends in one, reads of images.
 
-    Few images are run as they are, each decoded once and run once; of many, a faster backend is
-    looked for first.
+    For few images the network is run as it is; for many, a faster backend is looked for first.
+
+    Parameters
+    ----------
+    opened, transform
+        The network, and the preprocessing of its images.
+    images
+        The set to read.
+    estimator
+        Says what is read: features, logits or several layers.
+    settings
+        What runs the network, and how.
     """
     look = Look(opened, transform, reads_logits(estimator), settings or Settings())
     look.layers = reads_layers(estimator)

@@ -49,11 +49,26 @@ class InputReader:
 
     The network is opened for the first images; all that are read at once go through one backend.
 
-    origin: the network that made the features, None where it is not known. logits: whether logits
-    are wanted in place of features. layers: those that are wanted side by side. width: how many
-    numbers a row must have, where that is known. model, weights, trust: as `reopen` takes them.
-    transform: as `extract` takes it; a network that the detector remembers has its own. whose: the
-    name that errors begin with. columns: as `read_features` takes them.
+    Parameters
+    ----------
+    origin
+        The network that made the features, None where it is not known.
+    logits
+        Whether logits are wanted in place of features.
+    layers
+        Those that are wanted side by side.
+    width
+        How many numbers a row must have, where that is known.
+    model, weights, trust
+        As `reopen` takes them.
+    transform
+        As `extract` takes it; a network that the detector remembers has its own.
+    settings
+        What runs the network, and how.
+    whose
+        The name that errors begin with.
+    columns
+        As `read_features` takes them.
     """
 
     origin: Origin | None
@@ -89,7 +104,7 @@ class InputReader:
     def remember(self, estimator: Estimator) -> None:
         """Let a detector that remembers no network remember the one that its images went through.
 
-        So that whoever judges with it next need not name one.
+        Whoever judges with it next then need not name one.
         """
         if self.origin is None and self.opened_origin is not None:
             final_detector(estimator).origin_ = self.opened_origin
@@ -101,8 +116,8 @@ class InputReader:
     def grouped(self, source: Any, groups: str) -> tuple[AnyArray, AnyArray]:
         """Return the rows of a file of features, and what each belongs to.
 
-        groups: a file of one entry per row, or else a column of the features' own file, which a
-        bank's layers have not.
+        groups: a file of one entry per row, or else a column of the features' own file; for a
+        bank's layers it must be a file.
         """
         path = _only_features(source)
         if self.layers is not None:
@@ -145,7 +160,7 @@ class InputReader:
             return np.asarray(joined(layers_of(bank), self.layers))
 
     def _look(self, images: Mapping[str, Images]) -> Look:
-        """Return what shows images to the network, opened and with its backend chosen by now."""
+        """Open the network, choose its backend, and return what shows images to it."""
         # Loads what opens networks, which features do without.
         from typica.nets._image_rows import Look  # noqa: PLC0415
         from typica.nets._reopen import reopen  # noqa: PLC0415

@@ -40,15 +40,17 @@ def judge_images(
         bank = extract("train/", "resnet-50", "train.bank", weights="resnet50.pth")
         judge_images(CTM().fit(bank), "photo.jpg")
 
-    The images go through the network that made the bank which the detector was fitted on.
+    The images go through the network that made the features of the detector's bank.
 
     Parameters
     ----------
+    estimator
+        A fitted detector, or a fitted Pipeline that ends in one.
     images
         A path of an image, folder or archive, or several; an array; a Pillow image or a list of
         them: as `typica.data.open_images` takes them.
     alpha, tpr, confidence, fdr, groups
-        As `typica.judge` takes them; groups: what each image belongs to, also of those that are
+        As `typica.judge` takes them; groups: what each image belongs to, also for those that are
         left out.
     model, weights
         The network, or where it is now, if it has moved. A detector cannot ask for the code of a

@@ -49,8 +49,18 @@ def mislead(
 ) -> Tensor:
     """Return images moved by one step along the sign of the gradient of the cross-entropy.
 
-    labels: the positions of their classes among the logits; what the network predicts if None.
-    epsilon, std: as for `Perturb`.
+    Parameters
+    ----------
+    extractor
+        A FeatureExtractor, or a model; it must give logits.
+    images
+        A batch (n, c, ...), as the model takes it.
+    labels
+        The positions of their classes among the logits; None takes what the network predicts.
+    epsilon, std
+        The step, as for `Perturb`.
+    batch_size
+        Images at once.
 
     >>> model = torch.nn.Linear(2, 2, bias=False)
     >>> with torch.no_grad():
@@ -107,14 +117,20 @@ def _check_classes(labels: Tensor, logits: int) -> None:
 
 
 class LayerPerturb:
-    """Moves inputs by a step for each layer of a LayerEnsemble; scores them where they are then.
-
-    extractor: a model, or a FeatureExtractor of the ensemble's layers. ensemble: fitted on features
-    of these. epsilon, std: the step, as for `Perturb`; one of 0 moves nothing.
+    """Moves inputs by a step for each layer of a LayerEnsemble, and scores the moved inputs.
 
         ensemble = LayerEnsemble(combine="linear").fit(bank)
         detector = LayerPerturb(model, ensemble, std=transform.std).learn(held_out, labels)
         detector.score_samples(images)
+
+    Parameters
+    ----------
+    extractor
+        A model, or a FeatureExtractor of the ensemble's layers.
+    ensemble
+        Fitted on features of these layers.
+    epsilon, std
+        The step, as for `Perturb`; 0 moves nothing.
     """
 
     params: ClassVar[Mapping[str, Parameter]] = image_parameters.PERTURB
@@ -144,7 +160,7 @@ class LayerPerturb:
 
     @border
     def member_scores(self, images: Any, batch_size: int = 64) -> Floats:
-        """Return the scores (n, layers) of the inputs, each layer's where its step has led."""
+        """Return the scores (n, layers) of the inputs, each layer's after its own step."""
         return np.asarray(self._at_steps(images, [self.epsilon], batch_size)[0])
 
     @border
@@ -155,7 +171,7 @@ class LayerPerturb:
 
     @border
     def observe(self, images: Any, batch_size: int = 64) -> Self:
-        """Let the ensemble compare with the scores of these known images, moved."""
+        """Give the ensemble the scores of these known images, moved, to compare with."""
         self.ensemble.observe(self._at_steps(images, [self.epsilon], batch_size)[0])
         return self
 
@@ -171,9 +187,22 @@ class LayerPerturb:
     ) -> Self:
         """Learn the weights of the layers and the step from known images alone.
 
-        The images stand against copies that `mislead` makes with the step `misleading`; the weights
-        are learnt on every second of them, and that one of `steps` is taken whose FPR95 on the
-        others is least. None keeps the step that is set, and learns from all.
+        The weights separate the images from copies that `mislead` makes. The step that is taken is
+        the one whose weights, learnt on every second image, have the lowest FPR95 on the others;
+        its weights are then learnt on all images.
+
+        Parameters
+        ----------
+        images
+            Known images (n, c, ...).
+        labels
+            As `mislead` takes them.
+        steps
+            Those to choose from; None keeps the step that is set.
+        misleading
+            The step that `mislead` makes.
+        batch_size
+            Images at once.
         """
         if self.ensemble.combine != "linear":
             raise InputError(
@@ -250,7 +279,7 @@ class LayerPerturb:
 
 
 def _best(known: Floats, copies: Floats) -> int:
-    """Return the step whose weights, learnt on every second row, tell the others best."""
+    """Return the step whose weights, learnt on every second row, separate the others best."""
     rates = []
     for one, other in zip(known, copies, strict=True):
         weights = logistic_weights(one[::2], other[::2])

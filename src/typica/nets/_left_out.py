@@ -1,4 +1,4 @@
-"""What is said of images that no network sees."""
+"""What is said about images that no network sees."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typica.progress import note
 
 
 def note_left_out(images: Images) -> None:
-    """Note what lies among the images for a network and is not one, and how they were taken."""
+    """Note what a set of images says about itself, and its files that are not images."""
     for text in images.notes:
         note(text)
     for name in images.ignored:
@@ -24,7 +24,7 @@ def note_skipped(skipped: Iterable[tuple[str, str]]) -> None:
 
 
 def none_readable(images: Images) -> InputError:
-    """Return the error about images of which no network can see any: none can be read."""
+    """Return the error that none of the images for a network can be read."""
     return InputError(
-        f"none of the {len(images)} images can be read, e.g. {images.names[0]}; look at them."
+        f"none of the {len(images)} images can be read, e.g. {images.names[0]}; check the files."
     )

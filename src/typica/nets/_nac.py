@@ -36,10 +36,18 @@ from typica.progress import advance
 class LayerNAC:
     """Neuron activation coverage over layers; fit it on known inputs, then score.
 
-    model: a classifier, an `nn.Module`. layers: the dotted names of the modules whose outputs are
-    looked at, "penultimate" for the input of the head. alpha: steepness of the states, one for all
-    layers or one for each; None takes it from the first 500 known inputs, layer by layer. bins: M;
-    enough: the O of the formula.
+    Parameters
+    ----------
+    model
+        A classifier, an `nn.Module`.
+    layers
+        The dotted names of the modules whose outputs are watched, "penultimate" for the input of
+        the head.
+    alpha
+        Steepness of the states, one for all layers or one for each; None takes it from the first
+        500 known inputs, layer by layer.
+    bins, enough
+        The M and the O of the formula.
 
     >>> nn = torch.nn
     >>> model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(36, 2))

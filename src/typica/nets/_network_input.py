@@ -72,7 +72,7 @@ def _size_and_mode(transform: Preprocessing) -> dict[str, Any]:
 
 
 def _tell(made: Preprocessing) -> None:
-    """Say what was read off: to who watches, or else as a warning, for all verdicts rest on it."""
+    """Say what was read off, in a note or else as a warning: all verdicts depend on it."""
     if is_watched():
         note(_told(made))
     else:
@@ -80,10 +80,10 @@ def _tell(made: Preprocessing) -> None:
 
 
 def _told(made: Preprocessing) -> str:
-    """Say what was taken to be the preprocessing, and how to say otherwise."""
+    """Say which preprocessing is used, and how to pass another."""
     text = json.dumps({key: value for key, value in made.to_dict().items() if key not in _QUIET})
     example = f"{argument('transform')} '{Preprocessing.EXAMPLE}'"
-    return f"transform {text}, read off model and images; if trained otherwise, e.g. {example}"
+    return f"transform {text}, read off model and images; if that is wrong, pass e.g. {example}"
 
 
 _QUIET = ("exif", "interpolation")
@@ -122,7 +122,7 @@ def _say_how() -> str:
 
 
 def _fitting(network: _NetworkInput, sizes: list[Size]) -> tuple[int, Size]:
-    """Return the channels and the size that the network takes: the images' own, or one alone."""
+    """Return the channels and the size that the network takes: the images' own, or the only one."""
     squares = [(side, side) for side in _SIDES]
     small = [size for size in sizes if math.prod(size) <= _LARGEST]
     fits = _that_fit(network, network.sides or [*small, *squares])
@@ -152,7 +152,7 @@ class _NetworkInput:
 
     @property
     def _shape(self) -> list[Any]:
-        """What an ONNX model states, a number or a name for each dimension; of others nothing."""
+        """What an ONNX model states, a number or a name for each dimension; nothing for others."""
         return list(getattr(self.extractor, "takes", []))
 
     @property
@@ -206,14 +206,14 @@ def _takes(extractor: Any, shape: tuple[Any, ...]) -> bool:
     if getattr(extractor, "takes_bytes", False):
         noise = np.floor(256 * noise)
     try:
-        run_directly(copy.copy(extractor), noise)  # what a batch tells is for a real one to tell
-    except Exception:  # networks raise anything of what they were not made for
+        run_directly(copy.copy(extractor), noise)  # a copy: noise must not settle what the head is
+    except Exception:  # networks raise any error for input that they were not made for
         return False
     return True
 
 
 def _sizes(images: Images) -> list[Size]:
-    """Return the different sizes of some of the images, those of the first first."""
+    """Return the different sizes of some of the images, in the order of the images."""
     found: dict[Size, None] = {}
     for row in np.linspace(0, len(images) - 1, min(_LOOKED_AT, len(images)), dtype=int).tolist():
         try:

@@ -96,7 +96,7 @@ def _function(module: str, name: str) -> Callable[..., Any]:
         if module.startswith(missing):
             advice = "pass package.module:function of one that is installed, or that lies here"
         raise InputError(f"there is no module {missing!r}; {advice}.") from error
-    code_that_runs(module)  # is noted as soon as it is loaded
+    code_that_runs(module)  # notes the code as soon as it is loaded
     function = getattr(home, name, None)
     if not callable(function):
         public = [key for key in vars(home) if not key.startswith("_")]

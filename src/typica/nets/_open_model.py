@@ -51,9 +51,16 @@ class ModelIdentity:
 class Opened(NamedTuple):
     """A network ready to give features.
 
-    extractor: a FeatureExtractor, GraphExtractor, OnnxExtractor or Perceptron. transform: the
-    preprocessing of its images, where it is known. model_file, weights_file: where they lie, where
-    they are files.
+    Attributes
+    ----------
+    extractor
+        A FeatureExtractor, GraphExtractor, OnnxExtractor or Perceptron.
+    transform
+        The preprocessing of its images, where it is known.
+    identity
+        What tells its features from those of another network or layer.
+    model_file, weights_file
+        Where they are, if they are files.
     """
 
     extractor: Any
@@ -118,7 +125,8 @@ def open_model(
 ) -> Opened:
     """Open a network.
 
-    spec: one of
+    It is named by one of
+
     - the name of a known architecture (`zoo.names()`), with the file of its weights, or
       weights="random";
     - an ONNX file (.onnx), or a Perceptron's (.safetensors);
@@ -130,7 +138,17 @@ def open_model(
     - a file of TorchScript (.pt, .pth, .torchscript, .ts) or torch.export (.pt2), with trust=True:
       such a file can run any code when it is loaded;
     - an nn.Module.
-    layer, layers, head, reduce: as for a FeatureExtractor.
+
+    Parameters
+    ----------
+    spec
+        The network, in one of these forms.
+    weights
+        A file, where the network does not bring its own.
+    layer, layers, head, reduce
+        As for a FeatureExtractor.
+    trust
+        Whether a TorchScript or .pt2 file may be loaded.
 
     >>> opened = open_model("densenet-bc-100", "random")
     >>> opened.extractor.head
@@ -202,7 +220,7 @@ def _no_model(spec: str) -> FormatError:
 
 
 def _forms() -> str:
-    """Return what a network may be named by, for a message."""
+    """Return the ways to name a network, for a message."""
     known, files = ", ".join(zoo.names()), ", ".join(FILES)
     itself = by_caller(", or an nn.Module itself", "")
     return f"a known architecture ({known}), a file ({files}), or package.module:function{itself}"
@@ -293,7 +311,7 @@ def _from_numbers(path: Path, asked: _Asked) -> Any:
 
 
 def _other_file(path: Path) -> FormatError | None:
-    """Return the error about a file of weights or a pickled module, None of any other file."""
+    """Return the error about a file of weights or a pickled module, None for other files."""
     # Needs torch, which is an extra.
     from typica.nets.zoo.checkpoint import PickledCodeError, read_state  # noqa: PLC0415
 

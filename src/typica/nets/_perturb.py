@@ -26,15 +26,23 @@ from typica.nets.extractors.torch import FeatureExtractor
 
 
 class Perturb:
-    """Moves inputs along the sign of the score's gradient; scores them where they have moved to.
-
-    extractor: a FeatureExtractor, or a model. detector: ready to score; one of logits without a
-    head reads the model's own. epsilon: the step. std: what it is divided by, one number or one per
-    channel. With std=1 the step is taken on the network's input as it is, mostly normalised; with
-    what the preprocessing divides by, epsilon is in units of pixels from 0 to 1.
+    """Moves inputs along the sign of the score's gradient, and scores the moved inputs.
 
     Mahalanobis with its step is `Perturb(extractor, Mahalanobis().fit(Z, labels), epsilon=0.005,
     std=std)`.
+
+    Parameters
+    ----------
+    extractor
+        A FeatureExtractor, or a model.
+    detector
+        Ready to score; a detector of logits without a head reads the model's own logits.
+    epsilon
+        The step.
+    std
+        What the step is divided by, one number or one per channel. With 1 the step is taken on the
+        network's input as it is, usually normalised; with the std of the preprocessing, epsilon is
+        in units of pixels from 0 to 1.
 
     >>> from typica import MSP
     >>> model = torch.nn.Linear(2, 2, bias=False)
@@ -112,9 +120,18 @@ def _check_gradient(detector: Any) -> None:
 class ODIN(Perturb):
     """ODIN: the maximum softmax probability at temperature T, of inputs moved to raise it.
 
-    epsilon, std: as for `Perturb`. The rows that papers print for DenseNet on CIFAR-10 and -100,
-    ResNet-50 and MobileNetV2 are those of 0.018, 0.024, 0.005 and 0.03 with std=1; ODIN's authors
-    have 0.0014 with `std=zoo.transform(name).std`.
+    The results that papers print for DenseNet on CIFAR-10 and -100, ResNet-50 and MobileNetV2 have
+    epsilon 0.018, 0.024, 0.005 and 0.03 with std=1; ODIN's authors have 0.0014 with
+    `std=zoo.transform(name).std`.
+
+    Parameters
+    ----------
+    extractor
+        A FeatureExtractor, or a model.
+    T
+        The temperature.
+    epsilon, std
+        The step, as for `Perturb`.
 
     >>> odin = ODIN(torch.nn.Linear(2, 2), std=0.5)
     >>> odin.score_samples(torch.ones(3, 2)).shape

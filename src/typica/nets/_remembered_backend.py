@@ -29,8 +29,8 @@ _LARGEST = 2**16  # bytes of a choice
 class FastBackend:
     """A backend with its batch size and threads, and the seconds that it took to find out.
 
-    images: how many there were to run where the trial was cut short for their sake; more of them
-    are worth another trial. None where everything was tried.
+    images: how many there were to run, where the trial was cut short because they were few; for
+    more, another trial may pay off. None where everything was tried.
     """
 
     backend: str
@@ -40,7 +40,7 @@ class FastBackend:
     images: int | None = None
 
     def holds_for(self, images: int) -> bool:
-        """Tell whether so many images would not have been worth a longer trial."""
+        """Tell whether this many images are too few for a longer trial."""
         return self.images is None or images <= self.images
 
 

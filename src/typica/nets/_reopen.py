@@ -30,7 +30,7 @@ class Reopened(NamedTuple):
             return None
         try:
             return Reopened(self.opened._replace(extractor=make()), self.transform)
-        except Exception:  # of any kind: a module may refuse to be copied as it likes
+        except Exception:  # of any kind: a module may refuse to be copied
             return None
 
 
@@ -46,11 +46,21 @@ def reopen(
 ) -> Reopened:
     """Open the network of `origin` again and check that it is the same.
 
-    model, weights: where they are now, if they have moved. A model that is a function runs its
-    owner's code; a file alone cannot ask for that, so the user must have named it, in `model` or
-    before. A TorchScript or .pt2 file can run code as well, and needs `trust`. Where there is no
-    origin, `model` names the network, and `transform` and `images` tell the preprocessing as they
-    do for `transform_for`. layers: those to read, in place of the one that the features are of.
+    A model that is a function runs its owner's code; a file alone cannot ask for that, so the user
+    must have named it, in `model` or before.
+
+    Parameters
+    ----------
+    origin
+        The network that made the features; None where it is not known, and `model` names it.
+    model, weights
+        Where they are now, if they have moved.
+    trust
+        Whether a TorchScript or .pt2 file may be loaded, which can run code.
+    transform, images
+        As `transform_for` takes them; where there is an origin they only must agree with it.
+    layers
+        Those to read, in place of the layer that gave the features.
     """
     if origin is None:
         return _first_opened(model, weights, transform, images, layers=layers, trust=trust)
@@ -85,7 +95,7 @@ def _first_opened(
     images: Images | None,
     **how: Any,
 ) -> Reopened:
-    """Open the network that somebody says has made the features of a detector."""
+    """Open the network that the caller says made the features of a detector."""
     if model is None or images is None:
         raise InputError(
             "was fitted on features and remembers no model; name the one that made them, "
@@ -110,7 +120,7 @@ def _remembered_model(origin: Origin) -> str:
         if not Path(origin.model_file).is_file():
             raise InputError(
                 f"its model {origin.model_file} is not there any more; "
-                f"say where, {argument('model', 'FILE')}."
+                f"say where it is, {argument('model', 'FILE')}."
             )
         return origin.model_file
     is_file = Path(origin.model).suffix.lower() in FILES
@@ -157,7 +167,7 @@ def _existing(weights: Any) -> Any:
     if a_path and not Path(weights).is_file():
         raise InputError(
             f"its weights {weights} are not there any more; "
-            f"say where, {argument('weights', 'FILE')}."
+            f"say where they are, {argument('weights', 'FILE')}."
         )
     return weights
 
@@ -172,7 +182,7 @@ def _check_program(spec: Any, origin: Origin) -> None:
 
 
 def _check_code(spec: Any, origin: Origin) -> None:
-    """Refuse a function in other code than the detector was fitted with, before any of it runs."""
+    """Refuse a function whose code has changed since the fit, before any of it runs."""
     if not isinstance(spec, str | os.PathLike):
         return  # a module, whose code is loaded and whose weights will be compared
     module = str(spec).rpartition(":")[0]

@@ -21,9 +21,17 @@ from typica.threads import Task, Threads
 class Trial(NamedTuple):
     """One way to run a network, as it was tried.
 
-    rate: images per second, None where it was not measured. difference: the largest from the
-    reference's features, layers and logits, as a part of the largest of these. reason: why it was
-    left aside, "" if it could have been taken.
+    Attributes
+    ----------
+    name, batch, threads
+        The backend, its images at once and its threads.
+    rate
+        Images per second, None where it was not measured.
+    difference
+        The largest from the reference's features, layers and logits, as a part of the largest of
+        these.
+    reason
+        Why it was not taken, "" if it could have been.
     """
 
     name: str
@@ -35,15 +43,28 @@ class Trial(NamedTuple):
 
 
 class Runner:
-    """Runs batches of images, several at once, and gives what each one gives, in order.
+    """Runs batches of images, several at once, and gives their results in order.
 
-    `make_runner` makes one. name: the backend. batch: how many images it runs at once; longer
-    batches are cut, so that batches of this size are best. jobs: how many batches it runs at once.
-    settings: JSON values which make an equal runner again, `make_runner(extractor,
-    settings["backend"], batch=settings["batch"], threads=settings["threads"], ...)`, with equal
-    results to the last bit on the same machine and versions. trials: what was tried, measured and
-    left aside. cut_short: whether some were not tried, as too few images could have repaid it.
-    chosen: how it came to be this one, where that is worth saying.
+    `make_runner` makes one.
+
+    Attributes
+    ----------
+    name
+        The backend.
+    batch
+        How many images it runs at once; longer batches are cut, so batches of this size are best.
+    jobs
+        How many batches it runs at once.
+    settings
+        JSON values that make an equal runner again, `make_runner(extractor, settings["backend"],
+        batch=settings["batch"], threads=settings["threads"], ...)`, with equal results to the last
+        bit on the same machine and versions.
+    trials
+        What was tried, measured and not taken.
+    cut_short
+        Whether some backends were not tried, as there are too few images for that to save time.
+    chosen
+        How this one was chosen, where that is worth saying.
     """
 
     def __init__(
@@ -75,8 +96,8 @@ class Runner:
         """Yield what each batch gives, as float32 arrays.
 
         Batches are taken from `batches` ahead of what is yielded, in the caller's thread, while
-        others run; a generator that reads images so works at the same time as the network. When the
-        iteration ends, is left or fails, what is under way is finished and nothing is left running.
+        others run; a generator that reads images thus works at the same time as the network. When
+        the iteration ends, is left or fails, running batches are finished and none is left over.
         """
         waiting: deque[list[Task[Extraction]]] = deque()
         with closing(self._engine), Threads(self.jobs, "typica-runner") as pool:

@@ -15,8 +15,16 @@ OnError = Literal["stop", "skip"]
 class Settings:
     """How images are run through a network; None leaves the choice to the backend.
 
-    backend: one of `BACKENDS`. on_error: "stop" at an image
-    that cannot be read, or "skip" it and say so. workers: threads that decode.
+    Parameters
+    ----------
+    backend
+        One of `BACKENDS`.
+    batch, threads, device, autocast
+        As `make_runner` takes them.
+    on_error
+        "stop" at an image that cannot be read, or "skip" it and say so.
+    workers
+        Threads that decode images.
     """
 
     backend: str = "auto"

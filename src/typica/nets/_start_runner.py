@@ -31,10 +31,20 @@ def one_backend(
     total: int | None = None,
     before: Settings | None = None,
 ) -> Settings:
-    """Return the settings with one backend in place of "auto", for several sets of images alike.
+    """Return the settings with one backend in place of "auto", the same for several sets of images.
 
-    images: some of them. total: how many there are in all. before: a backend that other sets of the
-    same were run by, which is taken where it can be had.
+    Parameters
+    ----------
+    opened, transform
+        The network, and the preprocessing of its images.
+    images
+        Some of the images.
+    settings
+        Those asked for; with another backend than "auto" they are returned as they are.
+    total
+        How many images there are in all.
+    before
+        The settings that other sets were run with, which are taken again if they still work.
     """
     if settings.backend != "auto":
         return settings
@@ -82,7 +92,7 @@ def start_runner(
 def _as_before(
     opened: Opened, settings: Settings, sample: NDArray[np.float32], choice: FastBackend
 ) -> Runner | None:
-    """Return the runner that was chosen before; None where it cannot be had any more."""
+    """Return the runner that was chosen before; None where it is no longer available."""
     same: dict[str, Any] = {
         "backend": choice.backend,
         "batch": choice.batch,

@@ -25,13 +25,14 @@ _CHECKED = 16  # images that are compared
 # to be kept busy.
 _SIZES = {"onnx": 2, "openvino": 2, "mnn": 2, "torch": 8, "compile": 8}
 _ELSEWHERE = 64  # on any other device
-# So many times as many are tried too where a batch takes fewer seconds: calls may cost more then.
+# A batch that is larger by this factor is tried too where one takes fewer seconds than this: then
+# the calls themselves may cost more.
 _LARGER = (16, 0.005)
 _LARGER_MNN = (4, 0.2)  # as Winograd's method likes larger products
 _SPELL = 0.5  # seconds to time for, where that is more than one batch per thread
-_WORTH = 10.0  # seconds of work, below which to convert the network takes longer than it saves
+_WORTH = 10.0  # seconds of work; for less, converting the network takes longer than it saves
 _GAIN = 2 / 3  # of the time: what another backend saves at the most, being three times as quick
-_ROUNDS = 3  # in which what is close to the best is timed again, as the machine's pace may change
+_ROUNDS = 3  # of timing those close to the best again, as the machine's pace may change
 _CLOSE = 0.7  # of the best rate
 
 MakeEngine = Callable[[Any, AnyArray, int], Engine]
@@ -49,8 +50,9 @@ def is_elsewhere(device: Any, autocast: bool) -> bool:
 class Trials:
     """The ways to run an extractor.
 
-    device: of a PyTorch extractor, None for an OnnxExtractor. one_by_one: whether images are to be
-    run so: a network that mixes the images of a batch gives other numbers for several at once.
+    device: of a PyTorch extractor, None for an OnnxExtractor. one_by_one: whether the
+    reference runs images one by one: a network that mixes the images of a batch gives other
+    numbers for several at once.
     """
 
     def __init__(
@@ -63,7 +65,7 @@ class Trials:
         found = [run_directly(extractor, batch) for batch in batches]
         self._reference = joined(found, np.concatenate)
         self._trials: list[Trial] = []
-        self._dearest = 0.0  # seconds that the dearest backend so far took to try
+        self._dearest = 0.0  # seconds that the slowest trial so far took
 
     def named(self, backend: str, batch: int | None, threads: int | None) -> Runner:
         """Return the quickest runner of one backend; raise if it fails or differs."""
@@ -83,7 +85,7 @@ class Trials:
     ) -> Runner:
         """Return the quickest runner of several backends; the first must work, others may fail.
 
-        Where it is known how many images there are, the trial ends as soon as they cannot repay it.
+        Where it is known how many images there are, the trial ends as soon as it cannot save time.
         """
         self._check(batch)
         first, *others = backends
@@ -111,7 +113,7 @@ class Trials:
         images: int | None,
         found: list[tuple[Runner, Trial]],
     ) -> None:
-        """Add the runners of a backend, those before a failure, or before they do not repay."""
+        """Add the runners of a backend until one fails, or until another would not save time."""
         try:
             for pair in self._timed(backend, batch, threads):
                 found.append(pair)
@@ -149,16 +151,29 @@ class Trials:
         self, backend: str, batch: int | None, threads: int | None
     ) -> Iterator[tuple[Runner, Trial]]:
         """Yield runners of a backend with their first time."""
-        first, most = self._size(backend, batch), threads or cores()
-        runner, trial = self._tried(backend, first, most)
+        size, most = self._size(backend, batch), threads or cores()
+        runner, trial = self._tried(backend, size, most)
         yield runner, trial
-        if backend == "torch" and threads is None and most > 1 and self.device.type == "cpu":
+        may_use_one_thread = threads is None and most > 1
+        if may_use_one_thread and self._is_torch_on_cpu(backend):
             # On a busy machine, threads that wait for each other cost more than they save.
-            yield self._tried(backend, first, 1)
-        times, quick = _LARGER_MNN if backend == "mnn" else _LARGER
-        larger = self._size(backend, times * first)
-        if batch is None and larger > first and first < quick * (trial.rate or 0):
+            yield self._tried(backend, size, 1)
+        if batch is not None:
+            return
+        larger = self._larger_size(trial)
+        if larger > size:
             yield self._tried(backend, larger, most)
+
+    def _is_torch_on_cpu(self, backend: str) -> bool:
+        return backend == "torch" and bool(self.device.type == "cpu")
+
+    def _larger_size(self, trial: Trial) -> int:
+        """Return the batch size to try next; the same where a batch takes too long for more."""
+        times, quick = _LARGER_MNN if trial.name == "mnn" else _LARGER
+        is_quick = trial.batch < quick * (trial.rate or 0)
+        if not is_quick:
+            return trial.batch
+        return self._size(trial.name, times * trial.batch)
 
     def _tried(self, backend: str, batch: int, threads: int) -> tuple[Runner, Trial]:
         runner, trial = self._checked(backend, batch, threads)
@@ -260,7 +275,7 @@ class Trials:
 
 
 def _worth_another_time(rates: list[float], images: int | None) -> list[int]:
-    """Return which rates come so close to the best that to time them again may save time."""
+    """Return which rates are so close to the best that timing them again may save time."""
     best = max(rates)
     close = [i for i, rate in enumerate(rates) if rate >= _CLOSE * best]
     saved = math.inf if images is None else (1 - _CLOSE) * images / best

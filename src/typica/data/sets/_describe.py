@@ -1,4 +1,4 @@
-"""What a person wants to know of a benchmark set before getting it."""
+"""What a person wants to know about a benchmark set before getting it."""
 
 from __future__ import annotations
 

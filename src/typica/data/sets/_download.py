@@ -1,4 +1,4 @@
-"""Files from the network: taken up where they stopped, and checked while they come in."""
+"""Files from the network: resumed where they stopped, and checked while they come in."""
 
 from __future__ import annotations
 
@@ -44,11 +44,23 @@ def download(
 ) -> str:
     """Fetch a file from the first address that gives it whole, and return its SHA-256.
 
-    addresses: of the kinds http, https and file. What has come in lies in PATH.part, and is taken
-    up by the next call where a checksum can tell that it belongs to the same file; if it does not,
-    the file is fetched once more from its beginning. timeout: seconds without a byte. tries: how
-    often, `pause` seconds apart and twice as long each time, an address is asked without getting
-    further. Bytes are reported through `typica.progress`.
+    What has come in so far is kept in PATH.part. The next call resumes it where a checksum can tell
+    whether it belongs to the same file; if it does not, the file is fetched again from its
+    beginning. Bytes are reported through `typica.progress`.
+
+    Parameters
+    ----------
+    addresses
+        Of the kinds http, https and file.
+    path
+        Where to put the file.
+    digests, size
+        The checksums and the bytes that it must have, where they are known.
+    timeout
+        Seconds without a byte.
+    tries, pause
+        How often an address is asked without progress, and the seconds before the second time; the
+        pause doubles each time.
 
     >>> import tempfile
     >>> source = Path(tempfile.mkdtemp()) / "a.txt"
@@ -154,7 +166,7 @@ class _Part:
                 self._count(chunk)
 
     def wrong(self) -> str | None:
-        """Say in what it differs from the file that it should be, if it does."""
+        """Say how it differs from the expected file, if it does."""
         found = Digests(self._sha256.hexdigest(), self._md5.hexdigest())
         wrong = mismatch(self.digests, found)
         if wrong is None and self.size not in (None, self.done):
@@ -162,9 +174,9 @@ class _Part:
         return wrong
 
     def finish(self, last: bool) -> str:
-        """Put the file in its place if it is what it should be.
+        """Put the file in its place if it is the expected one.
 
-        If not, and if this was not the last address, the next one may have it.
+        If not, the next address may have it, unless this was the last.
         """
         wrong = self.wrong()
         if wrong is not None:

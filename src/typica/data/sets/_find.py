@@ -38,7 +38,7 @@ def benchmark_set(name: str) -> BenchmarkSet:
 
 
 def find_set(name: str, root: str | os.PathLike[str] | None = None) -> Path | None:
-    """Return what `open_images` is pointed at for a set that is there, or None.
+    """Return the path to pass to `open_images` for a set that is there, or None.
 
     root: `home()` if None.
     """

@@ -28,10 +28,11 @@ from typica.progress import is_watched, note, work
 
 
 def get_set(name: str, root: str | os.PathLike[str] | None = None) -> Path:
-    """Return what `open_images` is pointed at for a set, fetched if it is not there.
+    """Return the path to pass to `open_images` for a set, fetched if it is not there.
 
-    Interrupted, it goes on with the next call. Files are checked against their published checksums;
-    one without is recorded with its first download, and later downloads are checked against that.
+    If it is interrupted, the next call resumes it. Files are checked against their published
+    checksums; where there is none, that of the first download is recorded, and later downloads are
+    checked against it.
     Archives that were downloaded are removed once they are unpacked. Each step and its bytes are
     reported through `typica.progress`.
     """
@@ -68,14 +69,14 @@ def get_set(name: str, root: str | os.PathLike[str] | None = None) -> Path:
 
 @contextlib.contextmanager
 def _step(name: str, what: str, size: int | None) -> Iterator[None]:
-    """Say what is done for a set, and show it as work on so many bytes."""
+    """Say what is done for a set, and show its progress in bytes."""
     note(f"{name}: {what} ({size_text(size)})")
     with work(what, size):
         yield
 
 
 def size_text(size: int | None) -> str:
-    """Return the bytes of a set to get as people say them.
+    """Return the size of a set in bytes as people say it.
 
     >>> size_text(170_498_071), size_text(4542), size_text(None)
     ('170 MB', '5 kB', '?')
@@ -89,7 +90,7 @@ def size_text(size: int | None) -> str:
 
 
 def _fetched(name: str, file: SetFile, downloads: Path) -> bool:
-    """See to it that a file is there and right; tell whether it had to be downloaded."""
+    """Make sure that a file is there and right; tell whether it had to be downloaded."""
     path, record = downloads / file.name, downloads / f"{file.name}.sha256"
     digests = file.digests
     if not any(digests) and record.is_file():

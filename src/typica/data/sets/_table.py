@@ -25,11 +25,27 @@ class SetFile(NamedTuple):
 class BenchmarkSet(NamedTuple):
     """A benchmark set.
 
-    files: what is fetched; none where that takes a registration, and `by_hand` says how. open: what
-    `open_images` is pointed at, from the set's folder; needs: what must be there for the set to
-    count as there. kind: what becomes of the files: "archive", "plain", "idx" (the format of MNIST,
-    turned into .npz). only: the file that lists the images which are kept of an archive. split:
-    which part the images are, None where the source has several.
+    Attributes
+    ----------
+    name, title, page, licence
+        What it is called, one line for people, its official page, and its licence.
+    files
+        What is fetched; none where that takes a registration, and `by_hand` says how.
+    open
+        What `open_images` is given, as a path in the set's folder.
+    needs
+        What must be there for the set to count as there.
+    images
+        How many there are.
+    split
+        Which part the images are, None where the source has several.
+    kind
+        What becomes of the files: "archive", "plain", "idx" (the format of MNIST, turned into
+        .npz).
+    only
+        The file that lists which images of an archive are kept.
+    by_hand
+        How to get the set where nothing can be fetched.
     """
 
     name: str

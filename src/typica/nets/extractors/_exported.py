@@ -39,7 +39,7 @@ def load_exported(path: Path, layers: Sequence[str], named: bool, device: Any) -
             warnings.simplefilter("ignore")
             exported = torch.export.load(path)
             module = exported.module()
-    except Exception as error:  # of a foreign or damaged archive, as torch's version likes
+    except Exception as error:  # a foreign or damaged archive; its kind depends on torch
         raise FormatError(
             f"{path} is not a program of torch.export that this torch {torch.__version__} reads "
             f"({reason_of(error)}); export it again with torch.export.save."
@@ -149,7 +149,7 @@ class _Exported:
             with self.graph.inserting_after(value):
                 copies.append(self.graph.call_function(torch.ops.aten.clone.default, (value,)))
         self.end.args = (tuple(copies),)
-        self.module.requires_grad_(False)  # or a tracer takes its weights for inputs
+        self.module.requires_grad_(False)  # or a tracer treats its weights as inputs
         self.graph.set_codegen(torch.fx.graph.CodeGen())
         self.module.recompile()
         return self.module

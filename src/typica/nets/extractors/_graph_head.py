@@ -11,9 +11,9 @@ Found = TypeVar("Found")
 class Walk(NamedTuple, Generic[Found]):
     """How to go through a graph.
 
-    producers: who made a value, by its name, in order. inputs: what a node reads. passes: whether a
-    node leaves it plain which logits were there before. found: what is wanted of a node that is a
-    linear layer, None of another.
+    producers: the node that made a value, by its name, in order. inputs: what a node reads. passes:
+    whether the logits before a node are still clear after it. found: what is wanted of a node that
+    is a linear layer, None for another.
     """
 
     producers: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""Constants of an ONNX model that a few bytes make gigabytes of, before any image is there.
+"""Constants of an ONNX model that grow from a few bytes to gigabytes before any image is there.
 
 ONNX Runtime computes what does not depend on the input when it opens a model. How large that
 becomes is known without computing it, from ONNX's own inference of shapes.
@@ -19,7 +19,7 @@ _ITEM = 4  # bytes of a number; what has more or fewer is off by a factor that d
 
 
 def check_constants(proto: Any, allowed: int) -> None:
-    """Refuse a model that has constants of more than so many bytes which are not stored in it."""
+    """Refuse a model with constants of more than `allowed` bytes that are not stored in it."""
     outline = _outline(proto)
     # Values are followed only where no constant is large: to follow them computes them.
     for values in (False, True):
@@ -40,7 +40,7 @@ def _bomb(what: str, node: Any) -> FormatError:
 
 
 def _outline(proto: Any) -> Any:
-    """Return the model without its large weights, of which the shapes are left."""
+    """Return the model without its large weights, of which only the shapes are left."""
     onnx = need("onnx", "onnx")
     light = onnx.ModelProto(ir_version=proto.ir_version, opset_import=proto.opset_import)
     graph = light.graph

@@ -11,7 +11,7 @@ from typica.arrays import AnyArray
 from typica.extras import need
 from typica.nets.extractors._graph_head import Walk
 
-# What leaves it plain which logits were there before.
+# Operators after which the logits before them are still clear.
 _PASSES = {
     "ArgMax",
     "AveragePool",
@@ -90,7 +90,7 @@ class Graph:
         self.model.graph.output.extend(new)
 
     def constant(self, name: str) -> AnyArray | None:
-        """Return the value of a tensor that depends on no input, or None of one that does."""
+        """Return the value of a tensor that depends on no input, or None for one that does."""
         if name not in self._fixed:
             return None
         waiting = [name]  # no recursion: a chain may be longer than Python's stack

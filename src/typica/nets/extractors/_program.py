@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from typica.errors import InputError
 
-# ATen operations that leave it plain which logits were there before.
+# ATen operations after which the logits before them are still clear.
 PASSES = {
     "_log_softmax",
     "_softmax",

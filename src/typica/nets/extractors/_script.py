@@ -45,7 +45,7 @@ def load_script(path: Path, device: Any) -> Program:
     weight, bias = head_tensors(kind, weight.toIValue(), bias.toIValue(), alpha, beta)
     run = _function(graph, [x, head.output()])
     # Where an operator raises, PyTorch reads names off the modules that the graph was made of: it
-    # dies of SIGSEGV if they are gone.
+    # crashes with SIGSEGV if they are gone.
     run.modules = modules
     return Program(run, weight, bias, weight.dtype)
 
@@ -53,7 +53,7 @@ def load_script(path: Path, device: Any) -> Program:
 def _graph(path: Path, device: Any) -> tuple[Any, Any]:
     """Return the whole program as one graph, with its weights as constants, and its modules."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that TorchScript is old
+        warnings.simplefilter("ignore")  # about TorchScript being old
         try:
             module = torch.jit.load(path, map_location=device).eval()
         except (RuntimeError, ValueError, OSError) as error:

@@ -25,10 +25,18 @@ class Perceptron:
 
         Perceptron.of(MLPClassifier().fit(pixels / 255, labels)).save("network.safetensors")
 
-    weights: (inputs, outputs) of each layer. biases: (outputs,) of each. classes: the names of the
-    outputs. Images are read row by row, channel after channel. Its layers are "hidden1", "hidden2"
-    ...; the last is the input of the head, "penultimate". A file that `save` wrote holds numbers
-    and no code, and is a model that `open_model` opens.
+    Images are read row by row, channel after channel. Its layers are "hidden1", "hidden2" ...; the
+    last is the input of the head, "penultimate". A file that `save` wrote holds numbers and no
+    code, and `open_model` opens it.
+
+    Parameters
+    ----------
+    weights
+        (inputs, outputs) of each layer.
+    biases
+        (outputs,) of each layer.
+    classes
+        The names of the outputs.
 
     >>> network = Perceptron([np.eye(4), np.ones((4, 2))], [np.zeros(4), np.array([0, 1])])
     >>> found = network(np.array([[[[3, -4], [0, 1]]]], dtype=np.float32))
@@ -46,7 +54,7 @@ class Perceptron:
     @classmethod
     @border
     def of(cls, network: Any) -> Perceptron:
-        """Return the network that scikit-learn's MLPClassifier has learnt, of one output each."""
+        """Return the network of a fitted scikit-learn MLPClassifier with one output per class."""
         try:
             weights, biases, classes = network.coefs_, network.intercepts_, network.classes_
             activation, last = network.activation, network.out_activation_
@@ -120,7 +128,7 @@ class Perceptron:
         return store.fingerprint(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it to one .safetensors file, which `open_model` takes for a model."""
+        """Write it to one .safetensors file, which `open_model` opens."""
         store.save(self, path)
 
     def __repr__(self) -> str:

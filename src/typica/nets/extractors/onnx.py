@@ -43,16 +43,23 @@ _LARGEST = 2**31 - 2**20  # a protobuf message ends at 2 GiB
 class OnnxExtractor:
     """Runs an ONNX model and keeps what its tensors hold; called as a FeatureExtractor is.
 
-    It gives NumPy arrays. model: the path of a file, whose weights may lie beside it, or its bytes.
-    layer: the name of the tensor that is the feature; None takes the input of the head. layers:
-    several names at once, "penultimate" for the head's input; the last of them gives `.features`.
-    reduce: how tensors of more than two dimensions become one row per input, as for a
-    FeatureExtractor; a function is given a NumPy array.
+    It gives NumPy arrays. The head is the last Gemm, MatMul (with an Add or without) or 1x1 Conv
+    with constant weights that leads to an output of the graph, through softmax, reshaping and the
+    like; an output called "logits" goes first. Logits are what it gives. A model that was exported
+    for a fixed batch size is run in batches of that size, the last one padded.
 
-    The head is the last Gemm, MatMul (with an Add or without) or 1x1 Conv with constant weights
-    that leads to an output of the graph, through softmax, reshaping and the like; an output called
-    "logits" goes first. Logits are what it gives. A model that was exported for a fixed batch size
-    is run in batches of that size, the last one padded.
+    Parameters
+    ----------
+    model
+        The path of a file, whose weights may be in files beside it, or its bytes.
+    layer
+        The name of the tensor that is the feature; None takes the input of the head.
+    layers
+        Several names at once, "penultimate" for the head's input; the last of them gives
+        `.features`.
+    reduce
+        How tensors of more than two dimensions become one row per input, as for a
+        FeatureExtractor; a function is given a NumPy array.
 
     >>> import onnx.parser
     >>> model = onnx.parser.parse_model('''<ir_version: 8, opset_import: ["" : 17]>
@@ -84,7 +91,7 @@ class OnnxExtractor:
         self.name = proto.graph.name or "ONNX graph"
         graph = Graph(proto)
         self._head = graph.head()
-        # A tensor of that name goes first, but where no name is asked for.
+        # A tensor of that name goes first, unless no layer was asked for.
         own = (layer is not None or layers is not None) and PENULTIMATE in graph.tensors
         self._from_head = PENULTIMATE in self.layers and not own
         self._check(graph)
@@ -247,7 +254,7 @@ def _is_float_matrix(array: AnyArray) -> bool:
 def _are_unscaled(array: AnyArray) -> bool:
     """Tell whether an ONNX model is given whole numbers from 0 to 255: pixels not scaled.
 
-    A one as the largest is what white was scaled to.
+    If the largest is 1, white was scaled to it.
     """
     if array.dtype.kind != "f" or not array.size:
         return False
@@ -320,7 +327,7 @@ def _external(onnx: Any, proto: Any) -> list[str]:
 
 
 def _stored(proto: Any, owner: OnnxExtractor) -> bytes | Path:
-    """Return a model as bytes, or, if too large, as a file that goes when its owner does."""
+    """Return a model as bytes, or, if too large, as a file that is deleted with its owner."""
     if proto.ByteSize() < _LARGEST:
         content: bytes = proto.SerializeToString()
         return content

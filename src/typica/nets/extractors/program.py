@@ -26,17 +26,29 @@ from typica.origin import PENULTIMATE
 class GraphExtractor:
     """Runs a program and keeps what its values hold; called as a FeatureExtractor is.
 
-    path: a file of torch.jit.save, or of torch.export.save with the ending .pt2. trust: whether it
-    may be loaded at all: such a file can run any code when it is. layer: of a .pt2 file, the dotted
-    name of a module, or the name of a node of the graph; None takes the input of the head. Values
-    in TorchScript have no names, so layer must be None there. layers: several names at once,
-    "penultimate" for the head's input; the last of them gives `.features`. reduce: as for a
-    FeatureExtractor. batch: the size of the batches that a TorchScript program was traced for,
-    where it takes no other; of a .pt2 file it is known. device: where to run, the CPU if None.
-
     The head is the last linear layer that leads to an output, through softmax, reshaping and the
     like; an output called "logits" goes first. Logits are what it gives. Batches that the program
     does not take are cut or padded.
+
+    Parameters
+    ----------
+    path
+        A file of torch.jit.save, or of torch.export.save with the ending .pt2.
+    layer
+        In a .pt2 file, the dotted name of a module, or the name of a node of the graph; None takes
+        the input of the head. In TorchScript, whose values have no names, it must be None.
+    layers
+        Several names at once, "penultimate" for the head's input; the last of them gives
+        `.features`.
+    reduce
+        As for a FeatureExtractor.
+    batch
+        The batch size that a TorchScript program was traced for, if it takes no other; a .pt2 file
+        states it.
+    trust
+        Whether the file may be loaded: it can run any code when it is.
+    device
+        Where to run, the CPU if None.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp(), "model.pt2")
@@ -154,7 +166,7 @@ class GraphExtractor:
         return Head(self._program.weight, self._program.bias)
 
     def to(self, device: Any) -> GraphExtractor:
-        """Return the same program, read anew on a device."""
+        """Return the same program, read again onto a device."""
         if torch.device(device) == self.device:
             return self
         return type(self)(self.path, device=device, trust=True, **self._arguments)

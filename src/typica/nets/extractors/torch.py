@@ -40,21 +40,30 @@ _log = logging.getLogger("typica.nets")
 class FeatureExtractor:
     """Runs a model and keeps what its layers give.
 
-    model: any `nn.Module`; DataParallel and torch.compile are taken off. layer: the dotted name of
-    the module whose output is the feature ("" is the model itself); None takes the input of the
-    head. layers: several names at once, "penultimate" for the head's input; the last of them gives
-    `.features`. head: the dotted name of the head; None finds it. reduce: how outputs of more than
-    two dimensions become one row per input: "mean", "max", "mean+std", "flatten", "cls" (of
-    tokens), or a function from a tensor to rows; maps are (n, m, h, w), tokens (n, t, m). Of a
-    module that runs several times in a pass, the last run counts.
-
     The head is the last Linear module to run whose output the model returns, else the last to run.
-    The first batch tells; where there is but one Linear module, `head` is there before. `describe`
-    and the log say what was found. Logits are what the head gives, before any softmax that the
-    model puts after it.
+    The first batch tells which it is; where there is only one Linear module, `head` is known
+    before. `describe` and the log say what was found. Logits are what the head gives, before any
+    softmax that the model puts after it.
 
     A pass is made in eval mode and without gradients, unless they are asked for; modes and flags
-    are put back.
+    are put back. If a module runs several times in a pass, the last run counts.
+
+    Parameters
+    ----------
+    model
+        Any `nn.Module`; DataParallel and torch.compile are taken off.
+    layer
+        The dotted name of the module whose output is the feature ("" is the model itself); None
+        takes the input of the head.
+    layers
+        Several names at once, "penultimate" for the head's input; the last of them gives
+        `.features`.
+    head
+        The dotted name of the head; None finds it.
+    reduce
+        How outputs of more than two dimensions become one row per input: "mean", "max",
+        "mean+std", "flatten", "cls" (of tokens), or a function from a tensor to rows; maps are
+        (n, m, h, w), tokens (n, t, m).
 
     >>> model = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
     >>> extractor = FeatureExtractor(model)
@@ -91,11 +100,9 @@ class FeatureExtractor:
         self._linears: list[str] = [
             name for name, module in self.model.named_modules() if isinstance(module, nn.Linear)
         ]
-        # A model's own module of that name goes first, but where no name is asked for.
-        asked = (layer, layers) != (None, None)
-        own = asked and PENULTIMATE in self._names
-        self._from_head = PENULTIMATE in wanted and not own
-        self.layers = [name if self.is_head_input(name) else self._known(name) for name in wanted]
+        by_default = layer is None and layers is None
+        self._from_head = self._reads_head_input(wanted, by_default)
+        self.layers = [self._layer_name(name) for name in wanted]
         self._head_given = head is not None
         self._head = self._first_head(head)
         self._ran: list[str] | None = None  # what the first pass reached, in order
@@ -174,7 +181,7 @@ class FeatureExtractor:
     def fingerprint(self) -> str:
         """Return the SHA-256 of the model: its modules with their settings, its tensors with names.
 
-        What `forward` does beside its modules is not seen.
+        What `forward` itself does beside its modules is not covered.
         """
         digest = hashlib.sha256()
         for name, module in self.model.named_modules():
@@ -194,6 +201,20 @@ class FeatureExtractor:
     def is_head_input(self, name: str) -> bool:
         """Tell whether a layer is the head's input."""
         return self._from_head and name == PENULTIMATE
+
+    def _reads_head_input(self, wanted: list[str], by_default: bool) -> bool:
+        """Tell whether one of the wanted layers, "penultimate", is the head's input.
+
+        A module of that name in the model goes first, unless no layer was asked for.
+        """
+        has_own = PENULTIMATE in self._names
+        return PENULTIMATE in wanted and (by_default or not has_own)
+
+    def _layer_name(self, name: str) -> str:
+        """Return the name of a wanted layer: "penultimate", or a module's."""
+        if self.is_head_input(name):
+            return name
+        return self._known(name)
 
     def _first_head(self, head: str | None) -> str | None:
         """Return the name of the head as far as it is known before a batch."""
@@ -338,7 +359,7 @@ class FeatureExtractor:
         )
 
     def _listed(self, ran: list[str]) -> str:
-        """Name the last modules that ran, leaves alone, with their types."""
+        """Name the last modules that ran, only leaves, with their types."""
         leaves = []
         for name in ran:
             module = self.model.get_submodule(name)

@@ -27,7 +27,7 @@ def main() -> None:
 
 def convert(model: str, converted: str) -> None:
     """Write an ONNX file as one of MNN."""
-    # Not MNN.tools, which sends what it did to its makers.
+    # Not MNN.tools, which reports what it did to its makers.
     import _tools  # type: ignore[import-not-found]  # noqa: PLC0415
 
     _tools.mnnconvert(

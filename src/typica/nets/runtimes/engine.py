@@ -17,7 +17,7 @@ from typica.nets._extracted_batch import Extraction
 
 
 class Engine(Protocol):
-    """See the head of this file. versions: of the packages that the numbers depend on."""
+    """See the top of this file. versions: of the packages that the numbers depend on."""
 
     batch: int
     threads: int

@@ -139,7 +139,7 @@ def _convert(model: Path, converted: Path) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Let a process end: its input does."""
+    """End a process by closing its input."""
     for pipe in (process.stdin, process.stdout):
         with contextlib.suppress(OSError):
             pipe.close()  # type: ignore[union-attr]
@@ -151,7 +151,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def exported(extractor: Any, example: NDArray[np.float32], threads: int) -> MnnEngine:
-    """Return an engine of a PyTorch extractor, written to ONNX for batches as the example is."""
+    """Return an engine of a PyTorch extractor, written to ONNX for batches like the example."""
     check_installed("MNN", "mnn")
     with tempfile.TemporaryDirectory(prefix="typica-") as folder:
         path = Path(folder, "model.onnx")

@@ -60,7 +60,7 @@ class OpenVinoEngine:
 
 
 def converted(extractor: Any, example: NDArray[np.float32], threads: int) -> OpenVinoEngine:
-    """Return an engine of a PyTorch extractor, traced for batches as the example is."""
+    """Return an engine of a PyTorch extractor, traced for batches like the example."""
     openvino = need("openvino", "openvino")
     # Need torch, which is an extra.
     from typica.nets._torch import torch  # noqa: PLC0415

@@ -59,7 +59,7 @@ class OrtEngine:
 
 
 def exported(extractor: Any, example: NDArray[np.float32], threads: int) -> OrtEngine:
-    """Return an engine of a PyTorch extractor, written to ONNX for batches as the example is."""
+    """Return an engine of a PyTorch extractor, written to ONNX for batches like the example."""
     need("onnxruntime", "onnx")
     with tempfile.TemporaryDirectory(prefix="typica-") as folder:
         path = Path(folder, "model.onnx")

@@ -14,10 +14,17 @@ from typica.nets.zoo._table import ENTRIES, Entry, known_name
 def load(name: str, weights: Any = "bundled", num_classes: int | None = None) -> Any:
     """Return an architecture in eval mode, with weights.
 
-    weights: the path of a checkpoint (torch.save or safetensors), a state dict, "bundled" for the
-    weights that come in a package of the extra `lite` (efficientnet-lite0), or None for random
-    ones. The number of classes is read off the checkpoint; with random weights it is `num_classes`,
-    or what the architecture was made for.
+    Parameters
+    ----------
+    name
+        One of `names()`.
+    weights
+        The path of a checkpoint (torch.save or safetensors), a state dict, "bundled" for the
+        weights that come in a package of the extra `lite` (efficientnet-lite0), or None for random
+        ones.
+    num_classes
+        With random weights, by default what the architecture was made for; a checkpoint says it
+        itself.
 
     >>> model = load("wideresnet-40-2", weights=None, num_classes=100)
     >>> model.fc

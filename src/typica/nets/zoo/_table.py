@@ -20,7 +20,7 @@ _LITE = Preprocessing(
 class Entry:
     """An architecture: the file that builds it, how many classes, its head's key, its input.
 
-    renames: parts of keys that other public checkpoints spell otherwise. package: where pip puts
+    renames: parts of keys that other public checkpoints spell differently. package: where pip puts
     its weights.
     """
 

@@ -27,7 +27,7 @@ def read_state(weights: Any, own: Collection[str] = ()) -> dict[str, Any]:
     """Return the tensors of a checkpoint by their key, without wrappers' prefixes.
 
     weights: the path of a file, or a mapping that is a checkpoint already. own: the keys of the
-    model that it is for, where that is known; a prefix which these have is none of a wrapper's.
+    model that it is for, where that is known; a prefix that these have too is not a wrapper's.
     """
     content = weights if isinstance(weights, Mapping) else _read(weights)
     source = "the mapping" if isinstance(weights, Mapping) else str(weights)
@@ -82,7 +82,7 @@ def _read(weights: Any) -> Any:
             return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
         raise PickledCodeError(path, _code_in(path)) from None
-    except Exception as error:  # torch.load raises nearly every kind of damaged files
+    except Exception as error:  # torch.load raises nearly every kind for damaged files
         raise FormatError(
             f"{path} is not a readable checkpoint ({reason_of(error, 120)}); "
             "pass a state dict saved by torch.save, or a .safetensors file."
@@ -93,7 +93,7 @@ def _code_in(path: Path) -> str | None:
     """Return the name of code that a checkpoint needs, where torch can tell without running it."""
     try:
         names = torch.serialization.get_unsafe_globals_in_checkpoint(path)
-    except Exception:  # of nearly every kind, as damaged files and those of old versions have it
+    except Exception:  # damaged files and those of old versions raise nearly every kind
         return None
     return min(names, default=None)
 
