@@ -15,17 +15,28 @@ PENULTIMATE = "penultimate"  # the layer whose output is the head's input, by an
 _PLACES = ("model_file", "weights_file")  # where things lie, which changes no feature
 
 
+def _refuse(*_: Any, **__: Any) -> Any:
+    raise TypeError("an origin cannot be changed; make another by dataclasses.replace")
+
+
 class _Frozen(dict[str, Any]):
     """The transform of an origin, which banks and detectors share: it cannot be changed."""
-
-    def _refuse(self, *_: Any, **__: Any) -> Any:
-        raise TypeError("an origin cannot be changed; make another by dataclasses.replace")
 
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Frozen, (dict(self),)
+
+
+class _FrozenList(list[Any]):
+    """A setting of an origin's transform, equal to a list, which cannot be changed either."""
+
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = extend = insert = remove = pop = clear = sort = reverse = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _FrozenList, (list(self),)
 
 
 @storable("origin")
@@ -125,13 +136,13 @@ class Origin:
 
 
 def _frozen(value: Any) -> Any:
-    """Return a setting of a transform that cannot be changed: a tuple for a list."""
-    return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
+    """Return a setting of a transform that cannot be changed."""
+    return _FrozenList(map(_frozen, value)) if isinstance(value, list | tuple) else value
 
 
 def _thawed(value: Any) -> Any:
-    """Return a setting of a transform as JSON has it: a list for a tuple."""
-    return list(map(_thawed, value)) if isinstance(value, tuple) else value
+    """Return a setting of a transform that its caller may change."""
+    return list(map(_thawed, value)) if isinstance(value, list) else value
 
 
 def feature_layer(layer: str | list[str] | None) -> str | None:

@@ -239,6 +239,21 @@ def test_one_image_is_decoded_once_and_run_once(bank, photos: Path, monkeypatch,
     assert decodes.calls == 1 and forwards == [1]
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [Settings(backend="torch"), Settings(device="cpu"), Settings(batch=np.int64(1))],
+    ids=["backend", "device", "batch"],
+)
+def test_one_image_is_run_once_by_the_settings_too(
+    settings, bank, photos: Path, monkeypatch, forwards
+):
+    detector = typica.CTM().fit(bank)
+    decodes = counted(monkeypatch, "typica.data._image_sets.decode")
+    forwards.clear()
+    verdicts = judge_images(detector, photos / "red" / "07.png", model=MODEL, settings=settings)
+    assert decodes.calls == 1 and forwards == [1] and len(verdicts) == 1
+
+
 def test_in_the_shell_one_image_is_decoded_once_and_run_once(
     bank, photos: Path, monkeypatch, forwards, capsys
 ):

@@ -76,7 +76,7 @@ def make_runner(
     _check_counts(batch=batch, threads=threads)
     if isinstance(extractor, Perceptron):
         return _by_numpy(NumpyEngine(extractor, batch, threads), backend, sample, device)
-    extractor, home = _moved(extractor, device)
+    extractor, home = moved(extractor, device)
     known = _TAKE_ONNX if home is None else BACKENDS[1:]
     _check_backend(backend, known, elsewhere=is_elsewhere(home, autocast))
     trials = Trials(extractor, sample, home, autocast, one_by_one=batch == 1)
@@ -126,7 +126,7 @@ def _checked(sample: Any) -> AnyArray:
     return sample
 
 
-def _moved(extractor: Any, device: Any) -> tuple[Any, Any]:
+def moved(extractor: Any, device: Any) -> tuple[Any, Any]:
     """Return the extractor on the device, and the device; None as the device of an ONNX model."""
     if isinstance(extractor, OnnxExtractor):
         if device is not None and str(device) != "cpu":

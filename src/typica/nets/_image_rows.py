@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,9 +106,8 @@ class Look:
 
     def _run(self, images: Images) -> Iterator[tuple[Batch, Extraction]]:
         total, settings = self.total or len(images), self.settings
-        plain = Settings(on_error=settings.on_error, workers=settings.workers)
-        if settings == plain and total < WORTH_A_TRIAL:
-            return _run_few(self.opened, images, self.transform, settings)
+        if total < WORTH_A_TRIAL and self._network_will_do():
+            return _run_few(self._network(), images, self.transform, settings)
         # Loads what converts and times networks, which few images do without.
         from typica.nets._extract import run_through  # noqa: PLC0415
         from typica.nets._start_runner import start_runner  # noqa: PLC0415
@@ -118,17 +117,31 @@ class Look:
             note(self._runner.describe())
         return run_through(self._runner, images, self.transform, settings)
 
+    def _network_will_do(self) -> bool:
+        """Tell whether the network itself, not converted, does what the settings ask for."""
+        asked, own = self.settings, self.opened.extractor.backend
+        return asked.backend in ("auto", own) and asked.threads is None and not asked.autocast
+
+    def _network(self) -> Any:
+        """Return the extractor, on the device that was asked for."""
+        if self.settings.device is None:
+            return self.opened.extractor
+        from typica.nets._fastest_backend import moved  # noqa: PLC0415 (as in `_run`)
+
+        return moved(self.opened.extractor, self.settings.device)[0]
+
 
 def _run_few(
-    opened: Opened, images: Images, transform: Preprocessing, settings: Settings
+    extractor: Any, images: Images, transform: Preprocessing, settings: Settings
 ) -> Iterator[tuple[Batch, Extraction]]:
     """Yield batches with what the extractor itself makes of them."""
+    size = _AT_ONCE if settings.batch is None else settings.batch
     batches = image_batches(
-        images, transform, _AT_ONCE, on_error=settings.on_error, workers=settings.workers
+        images, transform, size, on_error=settings.on_error, workers=settings.workers
     )
     for batch in batches:
         advance(batch.stop - batch.start)
         extraction = Extraction(None, None, {})
         if len(batch.indices):
-            extraction = run_directly(opened.extractor, transform.normalised(batch.pixels))
+            extraction = run_directly(extractor, transform.normalised(batch.pixels))
         yield batch, extraction

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from typica.checks import count
 from typica.errors import InputError
 
 BACKENDS = ("auto", "torch", "compile", "onnx", "openvino", "mnn")
@@ -34,6 +35,15 @@ class Settings:
     autocast: bool = False
     on_error: OnError = "stop"
     workers: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("batch", "threads", "workers"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if not count().accepts(value):
+                raise InputError(f"{name}={value!r}; pass 1 or more, or None to measure.")
+            object.__setattr__(self, name, int(value))  # not NumPy's
 
 
 def checked_settings(given: Any) -> Settings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,8 @@ class Perceptron:
     >>> found.features, found.logits
     (array([[3., 0., 0., 1.]], dtype=float32), array([[4., 5.]], dtype=float32))
     """
+
+    backend: ClassVar = "numpy"  # what runs it as it is
 
     @border
     def __init__(self, weights: Sequence[Any], biases: Sequence[Any], classes: Any = None) -> None:

@@ -8,7 +8,7 @@ import tempfile
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -74,6 +74,8 @@ class OnnxExtractor:
     >>> extractor.describe()
     "tiny: features are the input of the head ('h'); the head is Gemm 'y' (2 classes)."
     """
+
+    backend: ClassVar = "onnx"  # what runs it as it is
 
     @border
     def __init__(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -60,6 +60,8 @@ class GraphExtractor:
     >>> extractor.head
     Head(2 classes, 3 features)
     """
+
+    backend: ClassVar = "torch"  # what runs it as it is
 
     @border
     def __init__(

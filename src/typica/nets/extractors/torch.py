@@ -7,7 +7,7 @@ import hashlib
 import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -75,6 +75,8 @@ class FeatureExtractor:
     >>> extractor.describe().partition(";")[0]
     'Sequential: features are the input of the head (3 wide)'
     """
+
+    backend: ClassVar = "torch"  # what runs it as it is
 
     @border
     def __init__(
