@@ -34,13 +34,21 @@ Aurocs = Mapping[str, Mapping[Any, float]]  # {detector: {set: AUROC}}
 
 @dataclass(frozen=True)
 class Choice:
-    """Which detector to take, told by unknowns that were made of known rows, and how sure that is.
+    """Which detector to take, judged by unknowns made of known rows, and how sure that is.
 
-    auroc: {detector: {class: AUROC with that class left out}}; neighbours, swapped, redrawn, near:
-    the same for groups of neighbouring classes, for rows with swapped features, for rows drawn by
-    lot and for corrupted images, empty where there were none. certainty: {detector: share of
-    resamples on which it has the best mean}; ahead: {detector: share of resamples on which its mean
-    exceeds that of `leader`}, ties counted as half; failed: {detector: why it could not take part}.
+    Attributes
+    ----------
+    auroc
+        {detector: {class: AUROC with that class left out}}.
+    neighbours, swapped, redrawn, near
+        The same for groups of neighbouring classes, for rows with swapped features, for random rows
+        and for corrupted images; empty if there were none.
+    certainty
+        {detector: share of resamples in which it has the best mean}.
+    ahead
+        {detector: share of resamples in which its mean exceeds that of `leader`}; a tie is half.
+    failed
+        {detector: why it could not take part}.
     """
 
     auroc: Aurocs

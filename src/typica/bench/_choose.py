@@ -69,10 +69,20 @@ def leave_classes_out(
     near: Mapping[str, Array] | None = None,
     seed: int = 0,
 ) -> Choice:
-    """Compare detectors on unknowns made of known rows; see the module for what it tells.
+    """Choose a detector by unknowns made of known rows.
 
-    `detectors` are unfitted and stay so; their heads, where they have one, must name the labels'
-    classes. near: features of corrupted or mixed inputs by name.
+    Parameters
+    ----------
+    detectors
+        Detectors by name; they stay unfitted. A head must name the same classes as the labels.
+    train, labels
+        Training features, and one label per row.
+    held_out, held_out_labels
+        The same for held-out rows, some of every class.
+    near
+        Features of corrupted or mixed inputs, by name.
+    seed
+        Seeds what is drawn at random.
     """
     if not detectors:
         raise InputError(

@@ -60,8 +60,17 @@ def evaluate_files(
 ) -> Evaluation:
     """Measure how well a fitted detector tells the inputs in one place from those in others.
 
-    known, ood: files of features, banks, or images. network: as `typica.nets.InputReader` takes it,
-    for images.
+    Parameters
+    ----------
+    estimator
+        A fitted detector, or a Pipeline that ends in one.
+    known, ood
+        In-distribution inputs, and OOD sets by name: files of features, banks, or images.
+    alpha, tpr, convention, bootstrap
+        As `typica.evaluate` takes them.
+    network
+        For images: model, weights, transform, trust and settings, as `typica.nets.extract` takes
+        them.
     """
     reader = InputReader.of(estimator, **network)
     every = reader.sets({"": known, **ood})
@@ -95,7 +104,22 @@ def compare_files(
 ) -> dict[str, Comparison]:
     """Fit detectors on the features in one file and measure how they tell `known` from OOD files.
 
-    names: of detectors, "all" or "paper"; those that lack a head are left out.
+    Each detector gets a `Comparison`; that of one that fails holds its error.
+
+    Parameters
+    ----------
+    features
+        A file of training features, or a bank.
+    known, ood
+        In-distribution test features, and OOD sets by name, in files of the same kinds.
+    labels
+        A file of labels, or the name of a column, if `features` holds none.
+    head
+        A file with the last layer, if `features` has none of its own.
+    names
+        Names of detectors, "all" or "paper". Those that need a head and lack it are left out.
+    alpha, tpr
+        As `compare` takes them.
     """
     opened = open_features(features)
     wanted = f"they need {argument('head')}"
@@ -126,11 +150,30 @@ def choose_files(
 ) -> Choice:
     """Choose a detector with no OOD data, from a bank or a file of features with labels.
 
-    held_out: features with labels; a fifth of the bank if not given. images: what the bank was made
-    of, so that corrupted and mixed ones play the unknown as well; split, model, weights and trust
-    say which of them, where the network is now, and whether its file may be loaded. Images in place
-    of the bank or of what is held out go through the network, with `transform` and `classes` as
-    `extract` takes them, into banks that are kept in Typica's home.
+    Parameters
+    ----------
+    bank
+        A bank, a file of features, or images. Images go through the network into a bank that is
+        kept in Typica's home.
+    labels
+        A file of labels, or the name of a column, if `bank` holds none.
+    held_out
+        Held-out features with labels, or images; a fifth of the bank if not given.
+    head
+        A file with the last layer; a bank has its own.
+    images
+        The images that the bank was made of: corrupted and mixed ones then play the unknown too.
+    split
+        Which of the images are meant, if they have several splits.
+    model, weights, trust
+        Where the network is, if it has moved or is new, and whether a file that can run code may be
+        loaded.
+    transform, classes
+        For images: as `typica.nets.extract` takes them.
+    names
+        Names of detectors, "all" or "paper". Those that need a head and lack it are left out.
+    seed
+        Seeds the split, the corruptions and the resampling.
     """
     SEED.check("seed", seed)
     network: dict[str, Any] = {"model": model, "weights": weights, "trust": trust}

@@ -68,8 +68,18 @@ def run_experiment(
 ) -> Outcome:
     """Run one of `EXPERIMENTS` on a suite's features.
 
-    full: take OOD sets whole, as the suite's protocol may say too. workbench: one that has fitted
-    methods on these features for another experiment; none is fitted again.
+    Parameters
+    ----------
+    experiment
+        Its name.
+    suite, sets
+        The suite and its features, as `suite_features` returns them.
+    methods
+        Parameters by method, as `named_methods` returns them.
+    full
+        Whether to take OOD sets whole; the suite's protocol may say so too.
+    workbench
+        The one of an earlier experiment on these features; what it has fitted is not fitted again.
     """
     _check_known(experiment)
     workbench = workbench or Workbench(sets, suite.protocol)

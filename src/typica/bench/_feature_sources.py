@@ -71,9 +71,16 @@ def suite_features(
     settings: Settings | None = None,
     trust: bool = False,
 ) -> FeatureSuite:
-    """Return a suite's features: from the folder that has them, made on the spot, or from images.
+    """Return a suite's features: read from a folder, made on the spot, or from images.
 
-    data, cache, settings, trust: as `prepare` takes them, for images.
+    Parameters
+    ----------
+    suite
+        The suite.
+    features
+        A folder of features, as `read_features_folder` takes it.
+    data, cache, settings, trust
+        For images: as `prepare` takes them.
     """
     if features is not None:
         return read_features_folder(suite, features)

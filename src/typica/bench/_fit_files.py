@@ -66,16 +66,32 @@ def fit_files(
 ) -> Fitted:
     """Fit a detector on a file of features, a bank, tables, or images that go through a network.
 
-    name, params: as `make_detector` takes them; what is a matrix or a list of names may be the path
-    of a file that holds it, and a file of prototypes names their classes by its labels. labels: a
-    file, or the name of a column beside the features, where none is called 'label'. head: a file,
-    where the features have none of their own. calibrate: held-out inputs, features or
-    images, for the threshold at alpha or tpr; without any it is the provisional one of the fit.
-    classes, network: the order of the classes, and model, weights, transform, trust and settings as
-    `typica.nets.extract` takes them, for images. columns: features, columns and sample, as
-    `typica.scale.fit` takes them, for tables: a folder or a pattern of them, an address, or a file
-    whose columns are named; labels may be a column then. engine, address: as `typica.scale.fit`
-    takes them, for tables.
+    Parameters
+    ----------
+    features
+        The inputs to fit on. Tables are a folder or a pattern of files, an address, or a file whose
+        columns are named with `columns`.
+    name, params
+        As `make_detector` takes them. A parameter that is a matrix or a list of names may be the
+        path of a file that holds it; the labels in a file of prototypes name their classes.
+    labels
+        A file, or the name of a column beside the features, if no column is called 'label'.
+    head
+        A file with the last layer, if the features have none of their own.
+    calibrate
+        Held-out inputs that set the threshold. Without them the threshold is the provisional one of
+        the fit.
+    alpha, tpr
+        The level of the threshold, as `Detector.calibrate` takes it.
+    classes
+        For images: the names of the network's outputs, in their order.
+    columns
+        For tables: features, columns and sample, as `typica.scale.fit` takes them.
+    engine, address
+        For tables: as `typica.scale.fit` takes them.
+    network
+        For images: model, weights, transform, trust and settings, as `typica.nets.extract` takes
+        them.
     """
     _check_levels(calibrate, {"alpha": alpha, "tpr": tpr})
     _say_if_seen(features, calibrate)

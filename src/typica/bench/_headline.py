@@ -14,10 +14,25 @@ from typica.metrics import METRICS
 class Headline:
     """What was tested, which detector to take, and what it lets through. `str()` says it.
 
-    measure: the share of the OOD inputs that are accepted, its mean over the sets; the AUROC where
-    that was not measured (`metric`). false_alarms: the share of known inputs that are rejected.
-    by_set: the same share on each OOD set. rivals: the detectors whose means lie within the
-    interval of the one to take, with theirs.
+    Attributes
+    ----------
+    title
+        The suite's title.
+    methods, sets
+        How many methods were tested, and on which OOD sets.
+    take
+        The detector to take.
+    metric, measure
+        "fpr" and the share of OOD inputs that `take` accepts, averaged over the sets; "auroc" and
+        its AUROC if that share was not measured.
+    false_alarms
+        The share of known inputs that are rejected.
+    by_set
+        The metric on each OOD set.
+    rivals
+        Other detectors whose mean lies within the interval of `take`, with their means.
+    published_by
+        Who published numbers on these sets too, if only such sets count.
     """
 
     title: str

@@ -183,7 +183,31 @@ class Stated:
 
 @dataclass(frozen=True)
 class Record:
-    """One experiment on one suite; see the module for its parts."""
+    """One experiment on one suite.
+
+    Attributes
+    ----------
+    suite, title, experiment
+        The names of the suite and of the experiment, and the suite's title.
+    protocol
+        How scores were turned into numbers.
+    accuracy
+        Top-1 accuracy by logits ("standard"), by cosines to weights ("cw") and to means ("cm").
+    near
+        The OOD sets that resemble the training data.
+    n
+        How many inputs each set has.
+    rows
+        What was measured, by row: a method, or in some experiments a score or a layer.
+    skipped, absent
+        Why rows and OOD sets have no numbers, and which of these are OOD sets.
+    left_out
+        Images that could not be read, by set, with the reason.
+    published, published_by
+        Published numbers by row, and whose they are.
+    analysis
+        The parts of the experiment `analysis`.
+    """
 
     suite: str
     title: str

@@ -69,14 +69,36 @@ class Published:
 class Suite:
     """A benchmark: everything but the data itself.
 
-    name, title: what commands take, and one line for people. builtin: "digits", whose features are
-    made on the spot; all others have a `model` (a name of the zoo, a file, or
-    package.module:function), its `weights` and, where they are not the last, its `layer`, or say in
-    `features` what rows of features they are given, in a folder. layers:
-    the names of those that the experiment `layers` looks at, the first first. transform: fields of
-    the model's preprocessing that differ. classes: the names of the network's outputs in their
-    order, where it is not that of the folders' names. near: OOD sets that resemble the training
-    data. methods: parameters by method. folder: where the file lies, for its relative paths.
+    Attributes
+    ----------
+    name, title
+        What commands take, and one line for people.
+    builtin
+        "digits", whose features are made on the spot. All others have `model` or `features`.
+    model, weights
+        A name of the zoo, a file, or package.module:function; and its checkpoint.
+    features
+        For a suite without a model: what the rows in its folder of features are.
+    layer
+        The layer of the features, if it is not the last.
+    layers
+        What the experiment `layers` looks at too, from the first layer to the last.
+    classes
+        The network's outputs in their order, if that is not the order of the folders' names.
+    transform
+        What differs from the model's own preprocessing.
+    train, test, calibration, ood
+        Where the inputs come from; OOD sets by name.
+    near
+        The OOD sets that resemble the training data.
+    methods
+        Parameters by method.
+    protocol
+        How scores are turned into numbers.
+    published
+        Which published numbers the suite measures again.
+    folder
+        Where the suite's file is, for its relative paths.
     """
 
     name: str

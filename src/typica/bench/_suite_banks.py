@@ -59,10 +59,20 @@ def prepare(
     settings: Settings | None = None,
     trust: bool = False,
 ) -> FeatureSuite:
-    """Return a suite's features, of the images in the folder `data` or of banks.
+    """Return a suite's features, from its images or from banks; absent OOD sets are in `missing`.
 
-    Absent OOD sets are in `missing`. cache: where banks are kept, `banks` in Typica's home if None.
-    trust: whether a model that can run code, a function or a file of PyTorch, may be loaded.
+    Parameters
+    ----------
+    suite
+        A suite with a model.
+    data
+        The folder of images and weights.
+    cache
+        Where banks are kept; `banks` in Typica's home if None.
+    settings
+        What runs the network, and how.
+    trust
+        Whether a model that can run code, a function or a PyTorch file, may be loaded.
     """
     found, missing = _find_all(suite, data)
     opened = _open(suite, data, trust)

@@ -97,7 +97,19 @@ class Table:
         better: Better | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> Self:
-        """Add a column, one value per row; the best are marked. tags: words beside some values."""
+        """Add a column, and mark its best values.
+
+        Parameters
+        ----------
+        heading
+            What stands above the column.
+        values
+            One value per row.
+        kind, better
+            How the values are read, and which way is better, as in `Column`.
+        tags
+            Words to show beside some values, by value.
+        """
         cells = tuple(_cell(value, tags or {}) for value in values)
         self.columns.append(Column(heading, cells, kind, better))
         return self.mark_best(better)

@@ -72,9 +72,19 @@ def write_gallery(
 ) -> int:
     """Write the images that each method finds most telling to `folder`; return how many.
 
-    Sets without images are left out. The threshold keeps a share `tpr` of the calibration inputs,
-    or of the test inputs where there are none. workbench: one that has fitted CTM already. scores:
-    those of each method; of CTM alone if there are none.
+    Parameters
+    ----------
+    folder
+        Where gallery.json and the images are written; an earlier gallery is removed.
+    sets
+        The features and their images. Sets without images are left out.
+    tpr
+        The share of calibration inputs that the threshold keeps, or of test inputs if there are no
+        calibration inputs.
+    workbench
+        One that has fitted CTM already.
+    scores
+        The scores by method; only those of CTM if there are none.
     """
     folder = Path(folder)
     _remove(folder)

@@ -49,7 +49,25 @@ AVERAGE = "average"  # in place of an OOD set's name: the mean over all that wer
 
 @dataclass(frozen=True)
 class Publication:
-    """Whose numbers they are; publications.toml says what each field holds."""
+    """Whose numbers they are.
+
+    Attributes
+    ----------
+    name, title
+        What `--against` takes, and what sentences call it.
+    source, note
+        Where the numbers were read, and what to know about all of them.
+    file
+        The CSV file of the numbers.
+    methods
+        Typica's names of the methods, by the publication's.
+    means
+        Which OOD sets a printed mean covers, by ID set and by the mean's name.
+    same
+        Other methods of ours that one of its rows also stands for, by ID set.
+    made_with
+        What the rows of a method were made with, where its name does not say so.
+    """
 
     name: str
     title: str
@@ -151,10 +169,21 @@ def means_of(model: str, id_set: str, by: str = PAPER) -> dict[str, list[str]]:
 def comparable_means(
     model: str, id_set: str, method: str, ood_sets: Sequence[str], by: str = PAPER
 ) -> list[dict[str, Any]]:
-    """Return the means that can be compared: over those of `ood_sets` that each one covers.
+    """Return the published means that can be compared, each over those `ood_sets` that it covers.
 
-    A printed mean stands where all of its sets are there; {"sets": []} where none can be had.
+    A mean is taken as printed if all of its sets are there. Otherwise it is computed from what was
+    printed for single sets; it is {"sets": []} if that is not possible.
 
+    Parameters
+    ----------
+    model, id_set
+        Which table, by the publication's names.
+    method
+        Typica's name of the method.
+    ood_sets
+        OOD sets by any of their names.
+    by
+        The name of the publication.
     >>> sets = ["cifar100", "tin", "mnist"]
     >>> comparable_means("ResNet-18", "CIFAR-10", "knn", sets, by="openood")
     [{'sets': ['cifar100', 'tin'], 'auroc': 0.9064}, {'sets': []}]
