@@ -97,7 +97,7 @@ def score(
     columns: FeatureColumns = None,
     id_column: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Of tables: a column to pass through to the output."),
+        typer.Option(metavar="COLUMN", help="For tables: a column to pass through to the output."),
     ] = None,
     engine: Engine = None,
     address: Address = None,
@@ -119,7 +119,7 @@ def score(
             metavar="FILE|COLUMN",
             help="What each row belongs to, e.g. the image of a box: a file with one entry per "
             "row, or a column of the features' file. Rows of a group are judged together, and "
-            "each group has a verdict; alpha and fdr are then those of groups.",
+            "each group has a verdict; alpha and fdr then apply to groups.",
         ),
     ] = None,
     sort: Annotated[
@@ -132,7 +132,7 @@ def score(
     ] = None,
     only: Annotated[
         str | None,
-        typer.Option(callback=one_of(tuple(WORDS.values())), help="Leave out all but these."),
+        typer.Option(callback=one_of(tuple(WORDS.values())), help="Show and write only these."),
     ] = None,
     limit: Annotated[int, typer.Option(help="How many rows to print.", min=0)] = SHOWN,
     model: MovedModel = None,
@@ -189,7 +189,7 @@ def score(
 def _can_stream(
     inputs: Sequence[Path], output: str | None, need_all_rows: Sequence[str | None]
 ) -> bool:
-    """Tell whether rows can be judged as they arrive; what needs all of them was not asked for."""
+    """Tell whether rows can be judged as they arrive: nothing that needs all of them was asked."""
     return inputs == [STANDARD] and output == "-" and set(need_all_rows) == {None}
 
 
@@ -234,7 +234,7 @@ def _score_rows(
 def _read(
     reader: InputReader, inputs: list[Path], groups: str | None
 ) -> tuple[AnyArray, AnyArray | None]:
-    """Return the rows that the detector reads, and what each belongs to where that was asked."""
+    """Return the rows that the detector reads, and what each belongs to if that was asked for."""
     if inputs == [STANDARD]:
         return np.concatenate(list(_arriving(reader.columns))), _file_of(groups)
     if groups is not None:
@@ -258,9 +258,9 @@ def _file_of(groups: str | None) -> AnyArray | None:
 
 @dataclass(frozen=True)
 class _Shown:
-    """Verdicts, and how much of them is wanted: which, in what order, how many rows on the screen.
+    """Verdicts, and which of them to show: in what order, and how many rows on the screen.
 
-    what: what they are on.
+    what: what the verdicts are about, "rows" or "images".
     """
 
     verdicts: Verdicts
@@ -315,6 +315,6 @@ def _are_images(inputs: list[Path]) -> bool:
         return False
     if STANDARD in inputs:
         raise InputError(
-            "score: - reads standard input, which does not go with files; leave out the others."
+            "score: - reads standard input, which cannot be mixed with files; leave out the others."
         )
     return are_images(inputs)
