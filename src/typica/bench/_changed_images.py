@@ -102,5 +102,5 @@ def _runner(extractor: Any, bank: Bank, backend: str | None, sample: NDArray[np.
                 threads=own.get("threads"),
             )
         except InputError as error:
-            note(f"the bank's backend cannot run here, another one is taken ({error})")
+            note(f"the bank's backend cannot run here, so another one is taken ({error})")
     return make_runner(extractor, backend or "auto", sample=sample)

@@ -104,7 +104,7 @@ def compare(
 
 
 def _checked_features(train: Array, labels: Array) -> Array:
-    """Return the training features as an array; refuse, once for all, labels that do not fit."""
+    """Return the training features as an array; refuse labels that do not match their rows."""
     features = as_features(train)
     rows = (features.shape[0],)
     given = rows if labels is None else to_numpy(labels).shape
@@ -161,7 +161,7 @@ class Worth(NamedTuple):
 def pareto(compared: Mapping[str, Comparison]) -> list[Worth]:
     """Return the detectors of a comparison that are better than all cheaper ones, cheapest first.
 
-    The cost is that of scoring a row. Times vary from run to run, and so may who is at the edge.
+    The cost is that of scoring a row. Times vary from run to run, and so may the result.
     """
     measured = []
     for name, row in compared.items():

@@ -231,14 +231,14 @@ def _labelled(opened: FeatureFile, labels: str | Path | None, **alike: Any) -> _
             "or a file with features and labels."
         )
     with about(str(path)):
-        encode_labels(targets, len(features))  # which refuses those that are no labels of the rows
+        encode_labels(targets, len(features))  # refuses labels that do not match the rows
     return _LabelledRows(features, targets, table.names)
 
 
 def _parts(
     every: _LabelledRows, seed: int
 ) -> tuple[_LabelledRows, _LabelledRows, NDArray[np.int64]]:
-    """Return what to fit on, what is held out, and the rows of the bank that the latter are."""
+    """Return what to fit on, what is held out, and which rows of the bank are held out."""
     _check_rows_of_classes(every.labels)
     kept, rows = train_test_split(
         np.arange(len(every.features)),
@@ -278,7 +278,7 @@ def _near(
     if bank is None:
         raise InputError(
             f"{argument('images')}: {opened.path} is not a bank of `typica extract`; "
-            "pass one, for its network is needed."
+            "pass one, because its network is needed."
         )
     if rows is None:
         rows = np.arange(len(bank))
@@ -287,7 +287,7 @@ def _near(
 
 
 def _own_head(head: str | Path | None, bank: FeatureFile, every: _LabelledRows) -> Head | None:
-    """Return the head; a bank's own only if it knows the classes, or no logit could be masked."""
+    """Return the head; a bank's own only if it knows the classes, so that logits can be masked."""
     found = find_head(head, bank)
     if head is None and found is not None and not np.isin(every.labels, found.classes).all():
         return None

@@ -37,7 +37,7 @@ EXPERIMENTS = {
     "misclassification": "how well each method ranks the network's own mistakes (AURC)",
 }
 APART = ("ablation", "layers", "analysis")  # experiments with rows of their own
-_OF_OTHER_ROWS = ("ablation", "layers")  # whose rows are no methods
+_OF_OTHER_ROWS = ("ablation", "layers")  # whose rows are not methods
 PENULTIMATE: Final = "penultimate"
 ABLATION: Final = {"standard": "max_logit", "cw": "cw", "cm": "ctm"}  # row -> method
 
@@ -117,7 +117,7 @@ def _check_known(experiment: str) -> None:
 def without_idle_methods(suite: Suite, experiment: str, *, for_report: bool = False) -> Suite:
     """Return the suite without its methods, if neither experiment nor report scores with them.
 
-    Then no image has to be looked at for the sake of one.
+    Then no image has to go through the network just for them.
     """
     if experiment in APART and not for_report:
         return replace(suite, methods={})
@@ -127,8 +127,8 @@ def without_idle_methods(suite: Suite, experiment: str, *, for_report: bool = Fa
 def accuracies(workbench: Workbench) -> dict[str, float]:
     """Return the top-1 accuracy on `test` of logits, cosines to weights (CW) and to means (CM).
 
-    What cannot be had is left out: without a head that knows the labels' classes, or where a
-    direction is zero, whose detector then says so.
+    One that cannot be computed is left out: if no head knows the labels' classes, or if a direction
+    is zero, which its detector then reports.
     """
     sets = workbench.sets
     head = sets.classifier

@@ -117,7 +117,7 @@ def fit_files(
 
 
 def bank_of(path: str | Path, origin: Origin | None = None, **network: Any) -> Path:
-    """Return a path of features as it is, and for one of images the bank that is made of them."""
+    """Return a path of features unchanged, and for a path of images the bank made of them."""
     if not holds_images(path):
         return Path(path)
     # Needs torch, which is an extra.
@@ -127,7 +127,7 @@ def bank_of(path: str | Path, origin: Origin | None = None, **network: Any) -> P
 
 
 def _check_levels(calibrate: Sequence[str | Path], levels: Mapping[str, Any]) -> None:
-    """Raise for a level that there is nothing to set by."""
+    """Raise for a level without held-out rows to set it on."""
     for name, level in levels.items():
         if level is not None and not calibrate:
             raise InputError(
@@ -138,7 +138,7 @@ def _check_levels(calibrate: Sequence[str | Path], levels: Mapping[str, Any]) ->
 
 
 def _say_if_seen(features: str | Path, calibrate: Sequence[str | Path]) -> None:
-    """Say so where what is to be held out is what the detector is fitted on."""
+    """Say so if the held-out inputs are those that the detector is fitted on."""
     for path in calibrate:
         if is_same_file(features, path):
             note(
@@ -148,7 +148,7 @@ def _say_if_seen(features: str | Path, calibrate: Sequence[str | Path]) -> None:
 
 
 def _read_params(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters with what lies in files in place of their paths."""
+    """Return parameters with the contents of files in place of their paths."""
     declared = detector_class(name).params
     read: dict[str, Any] = {}
     for key, value in params.items():
@@ -166,7 +166,7 @@ def _read_params(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_no_network(network: Mapping[str, Any]) -> None:
-    """Refuse a network to fit files by, where these are tables of features and hold no images."""
+    """Refuse a network or its classes for tables, which hold features and no images."""
     for name in ("model", "weights", "classes"):
         if network.get(name) is not None:
             raise InputError(f"{argument(name)} is for images, and these are tables; leave it out.")
@@ -198,7 +198,7 @@ def _fit_and_calibrate(
 ) -> int:
     """Fit on a file of features, set the threshold, and return how many rows were fitted on.
 
-    reader: reads what is held out, as the detector was fitted.
+    reader: reads the held-out inputs in the way the detector was fitted.
     """
     calibrated = bool(held_out.inputs)
     if detector.tags.reads == "layers":
@@ -209,7 +209,7 @@ def _fit_and_calibrate(
     else:
         train = read_labelled(features, labels, logits=reads_logits(detector))
         reader.columns = train.names
-        rows = _read_held_out(reader, held_out)  # first: what is wrong with it is known early
+        rows = _read_held_out(reader, held_out)  # before the fit, so that errors show early
         with threshold_to_come(calibrated):
             n = _fit_rows(detector, features, train)
     if reader.columns is not None:
@@ -241,14 +241,14 @@ def _fit_rows(detector: Detector, features: FeatureFile, train: Features) -> int
         targets = _to_check_by(detector, features, targets)
     say_if_one_class([detector], targets)
     with work("fitting", len(train.features)), warnings.catch_warnings():
-        # What are logits was just said.
+        # It was just said which rows are logits.
         warnings.simplefilter("ignore", LogitsWarning)
         detector.fit(train.features, targets)
     return len(train.features)
 
 
 def say_if_one_class(detectors: Iterable[Detector], targets: Labels | None) -> None:
-    """Say so where a detector makes one class of all rows for want of labels."""
+    """Say so if a detector treats all rows as one class because there are no labels."""
     tags = [detector.tags for detector in detectors]
     if targets is None and any(tag.uses_labels and not tag.needs_labels for tag in tags):
         wanted = argument("labels")

@@ -99,8 +99,8 @@ def headline(record: Record, *, against: str | None = None) -> Headline | None:
     """Return what a record of `main` or `detail` amounts to; None where nothing was measured.
 
     The detector to take is the one that lets the smallest share of the unknowns through, on average
-    over the OOD sets; among equals the one of the largest AUROC. against: whose published numbers
-    are put beside ("paper"): by the sets that these cover too.
+    over the OOD sets; among equals the one with the largest AUROC. against: whose published numbers
+    to compare with, e.g. "paper"; then only the sets that they cover too count.
 
     >>> ctm, msp = {"fpr": 0.2, "auroc": 0.9}, {"fpr": 0.4, "auroc": 0.8}
     >>> results = {"ctm": {"ood": {"svhn": ctm}}, "msp": {"ood": {"svhn": msp}}}

@@ -1,4 +1,4 @@
-"""Banks of images that were never extracted by hand: made once, and kept in Typica's home."""
+"""Banks that Typica makes of images by itself: made once, and kept in Typica's home."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def banked(
         if not _has_images_to_bank(path):
             return path  # for its reader to complain about
         raise InputError(
-            f"{path}: holds images; name the network that is to see them, {argument('model')}, "
+            f"{path}: holds images; name the network for them, {argument('model')}, "
             "or pass a bank of `typica extract`."
         )
     images = open_images(path, split=split)

@@ -1,4 +1,4 @@
-"""What `typica bench -o` leaves: the result, images that tell of it, and the report."""
+"""What `typica bench -o` writes: the result, images that illustrate it, and the report."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def complete_result(
         except InputError as error:
             if other != "analysis":
                 raise
-            note(f"the report goes without the analysis ({error})")
+            note(f"the report has no analysis ({error})")
             continue
         write_result(folder, more)
         scores = more.scores or scores

@@ -31,7 +31,7 @@ GRID = (10, 20, 50, 100, 200, 400)  # the numbers of neighbours that the paper t
 class Source:
     """Where inputs come from: a benchmark set, or a path to images, arrays or a bank; the split.
 
-    list: a text file of those images in the folder `path` that are meant, a "path label" a line.
+    list: a text file that names the images in the folder `path`, one "path label" per line.
     """
 
     set: str | None = None
@@ -188,7 +188,7 @@ def load_suite(
     with reading(name, "not a TOML file", "fix it, or start from `typica suite init`"):
         document = tomllib.loads(text)
     folder = None if shipped else Path(name).resolve().parent
-    # Nobody is to fix a suite that comes with Typica: what it names is missing.
+    # A suite that comes with Typica needs no fixing: something that it names is missing.
     problems = Problems(name, "get what is missing" if shipped else "fix the file")
     values = read_suite(document, problems)
     if check_paths:
@@ -249,5 +249,5 @@ def _shipped() -> Any:
 
 
 def init_text() -> str:
-    """Return a commented suite for people to make their own of; it is a suite itself."""
+    """Return a commented suite to start one's own from; it is a valid suite itself."""
     return (files("typica.bench") / "template.toml").read_text(encoding="utf-8")

@@ -1,8 +1,7 @@
 """From a suite and a folder of data to features: networks run once, into banks for later runs.
 
-A bank's folder is named after what it holds and a fingerprint of all that made it, so a suite that
-changes its model, transform or data gets banks of its own, and one that was interrupted goes on
-where it was.
+A bank's folder is named after what it holds and a fingerprint of all that made it. So a suite whose
+model, transform or data change gets new banks, and one that was interrupted resumes where it was.
 """
 
 from __future__ import annotations
@@ -377,7 +376,7 @@ def _open(suite: Suite, data: Path | None, trust: bool) -> Opened:
             places = " or ".join(str(place) for place in (suite.folder, data) if place is not None)
             raise InputError(
                 f"suite {suite.name!r}: there are no weights {suite.weights}; "
-                f"put them into {places or 'a folder that you name as data'}."
+                f"put them into {places or 'a folder that you pass as data'}."
             )
     _check_trust(suite, weights, trust)
     model = None if ":" in suite.model else suite.find(suite.model, data)

@@ -75,7 +75,7 @@ class Column:
 class Table:
     """Columns of equal length, the first of which names the rows; a title above, notes below.
 
-    sections: (heading, how many rows) from the first row on; one without a heading, mostly.
+    sections: (heading, how many rows) from the first row on; usually one without a heading.
     sorted: the column that the rows are sorted by, if any. why: where a page explains the large
     differences of a row, by its name.
     """
@@ -124,7 +124,7 @@ class Table:
         return self
 
     def rename(self, headings: Mapping[str, str]) -> Self:
-        """Say headings in other words."""
+        """Replace headings, old: new."""
         renamed = []
         for column in self.columns:
             heading = headings.get(column.heading, column.heading)
@@ -133,12 +133,12 @@ class Table:
         return self
 
     def minus(self, first: int, second: int) -> list[float | None]:
-        """Return the differences of two columns; None where one of the numbers is not there."""
+        """Return the differences of two columns; None where one of the numbers is missing."""
         pairs = zip(self.columns[first].cells, self.columns[second].cells, strict=True)
         return [difference(one.value, other.value) for one, other in pairs]
 
     def add_empty_rows(self, names: Iterable[str]) -> Self:
-        """Add rows that have a name alone."""
+        """Add rows that have only a name."""
         first, *others = self.columns
         added = tuple(Cell(name) for name in names)
         self.columns = [replace(first, cells=first.cells + added)]
@@ -149,7 +149,7 @@ class Table:
         return self
 
     def without_empty(self, headings: Iterable[str]) -> Self:
-        """Leave out those columns of these headings that have no cell with a value."""
+        """Leave out columns with these headings if all of their cells are empty."""
         may_go = set(headings)
         self.columns = [
             column for column in self.columns if column.heading not in may_go or column.has_value
@@ -222,7 +222,7 @@ def best_of(values: Iterable[object], better: Better | None) -> float | None:
 
 
 def difference(one: object, other: object) -> float | None:
-    """Return one number minus another, or None where one of them is not there."""
+    """Return one number minus another, or None where one of them is missing."""
     if isinstance(one, float) and isinstance(other, float):
         return one - other
     return None

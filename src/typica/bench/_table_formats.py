@@ -85,7 +85,7 @@ def to_terminal(table: Table, keep: Sequence[str] = ()) -> RenderableType:
 def _grid(
     columns: Sequence[Column], rows: Sequence[Sequence[Cell]], keep: Sequence[str] = ()
 ) -> RenderableType:
-    # The paper may have nothing of one section, where it has of others.
+    # Numbers may be published for one section and not for another.
     filled = [any(row[i].value is not None for row in rows) for i in range(len(columns))]
     columns = list(compress(columns, filled))
     rows = [list(compress(row, filled)) for row in rows]
@@ -217,8 +217,8 @@ def _escaped(text: str) -> str:
 
 
 def to_html(table: Table, key: str) -> str:
-    """Return a table in a box that scrolls by itself, whose headings sort it; a star is the best.
+    """Return a table in a box of its own that scrolls; headings sort it, a star marks the best.
 
-    key: what sets it apart from the other tables of its page. Notes are left to the page.
+    key: distinguishes it from the other tables of its page. Notes are left to the page.
     """
     return render("table.html", table=table, key=key)

@@ -1,9 +1,9 @@
 """Numbers that were published, under the names that Typica uses: the CTM paper's, a leaderboard's.
 
-`publications/publications.toml` says whose there are and where they were read; a file beside it
-holds each one's numbers in percent (table, model, id_set, method, ood_set, metric, percent). Here
-they are fractions, and methods and OOD sets have Typica's names. Functions take a publication by
-its name, `by`.
+`publications/publications.toml` lists the publications and where their numbers were read; a file
+beside it holds the numbers of each in percent (table, model, id_set, method, ood_set, metric,
+percent). Here they are fractions, and methods and OOD sets have Typica's names. Functions take a
+publication by its name, `by`.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Publication:
 
 @cache
 def publications() -> dict[str, Publication]:
-    """Return whose numbers there are, by name.
+    """Return the publications whose numbers are here, by name.
 
     >>> list(publications())
     ['paper', 'openood']
@@ -113,8 +113,7 @@ def canonical(ood_set: str) -> str:
 def published(model: str, id_set: str, by: str = PAPER) -> Numbers:
     """Return {method: {OOD set or name of a mean: {"fpr", "auroc"}}} as printed, in fractions.
 
-    Empty where no such table was printed. Of the paper, MaxLogit has an average alone on the
-    CIFARs.
+    Empty if no such table was printed. In the paper, MaxLogit has only an average on the CIFARs.
 
     >>> published("DenseNet-101", "CIFAR-10")["ctm"]["svhn"]
     {'fpr': 0.0514, 'auroc': 0.9908}
@@ -237,7 +236,7 @@ def common_sets(id_set: str, ood_sets: Iterable[str]) -> dict[str, Any]:
 
 
 def ablation(model: str, id_set: str) -> dict[str, dict[str, float]]:
-    """Return {"standard" | "cw" | "cm": {"accuracy", "auroc"}} as the paper has it; {} for nothing.
+    """Return {"standard" | "cw" | "cm": {"accuracy", "auroc"}} of the paper; {} if it has none.
 
     >>> ablation("DenseNet-101", "CIFAR-10")["cm"]
     {'accuracy': 0.944, 'auroc': 0.964}
@@ -251,7 +250,7 @@ def ablation(model: str, id_set: str) -> dict[str, dict[str, float]]:
 
 
 def layers(model: str, id_set: str) -> dict[str, dict[str, float]]:
-    """Return {layer: {"fpr", "auroc"}}, the paper's averages of CTM by depth; {} for nothing.
+    """Return {layer: {"fpr", "auroc"}}, the paper's averages of CTM by depth; {} if it has none.
 
     >>> layers("DenseNet-101", "CIFAR-10")["trans2"]
     {'fpr': 0.2591, 'auroc': 0.9224}

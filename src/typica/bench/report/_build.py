@@ -68,7 +68,7 @@ def build(result: ResultFolder, *, against: str | None = None) -> str:
     """Return the page of a result."""
     record, data = result.record, payload(result)
     beside = record.beside(against)
-    # Whichever of its tables the shell was asked for, the page is that of all of the result.
+    # The page shows the whole result, whichever of its tables the shell was asked for.
     found = headline(replace(record, experiment="main"), against=against)
     take = "" if found is None else found.take
     gallery, analysis = gallery_of(result, take), analysis_sections(result)

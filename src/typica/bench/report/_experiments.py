@@ -91,7 +91,7 @@ def analysis_sections(result: ResultFolder) -> list[Placed]:
 
 
 def placed(key: str, tables: Sequence[Table], published_by: str = PAPER) -> list[Placed]:
-    """Say tables in the words of the page, and number them."""
+    """Give tables the page's wording, and number them."""
     made = []
     for number, table in enumerate(tables):
         first = table.columns[0].heading
