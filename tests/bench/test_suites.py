@@ -333,7 +333,7 @@ def test_a_head_that_does_not_know_the_labels_has_no_accuracy(data, described, t
         [table] = tables_of(replace(record, experiment=experiment))
         rows = [str(row[0].value) for row in table.rows]
         assert not any(row.startswith("accuracy") for row in rows), rows
-        assert any(note.startswith("accuracy: the head knows") for note in table.notes)
+        assert any(note.startswith("accuracy: the classes of the head") for note in table.notes)
 
 
 def test_without_a_head_the_rest_goes_on(data, described, tmp_path):
