@@ -177,8 +177,7 @@ def choose_files(
     """
     SEED.check("seed", seed)
     network: dict[str, Any] = {"model": model, "weights": weights, "trust": trust}
-    if images is None and holds_images(bank):
-        images = bank if held_out is None else held_out
+    to_change = _held_out_images(bank, held_out) if images is None else images
     opened = open_features(
         bank_of(bank, split=split, transform=transform, classes=classes, **network)
     )
@@ -188,26 +187,29 @@ def choose_files(
     every = _labelled(opened, labels)
     own = _own_head(head, opened, every)
     detectors = detectors_for(named_detectors(names), own, "they need a head for these classes")
-    rows: NDArray[np.int64] | None = None  # those of the bank that are held out
     if apart is None:
-        train, known, rows = _parts(every, seed)
+        parts = _split(opened, every, seed)
     else:
-        column = None if labels is None or names_file(labels) else labels
-        alike = {"origin": opened.origin, "columns": every.names}
-        train, known = every, _labelled(apart, column, **alike)
-    near = None
-    if images is not None:
-        shown = images if isinstance(images, Images) else open_images(images, split=split)
-        near = _near(apart or opened, shown, rows, seed=seed, **network)
+        parts = _with_held_out(opened, every, apart, labels)
+    near = {}
+    if to_change is not None:
+        near = _near(parts, to_change, split, seed=seed, **network)
     return leave_classes_out(
         detectors,
-        train.features,
-        train.labels,
-        known.features,
-        known.labels,
+        parts.train.features,
+        parts.train.labels,
+        parts.known.features,
+        parts.known.labels,
         near=near,
         seed=seed,
     )
+
+
+def _held_out_images(bank: str | Path, held_out: str | Path | None) -> str | Path | None:
+    """Return the images that are held out, if the data of `typica choose` are images themselves."""
+    if not holds_images(bank):
+        return None
+    return bank if held_out is None else held_out
 
 
 class _LabelledRows(NamedTuple):
@@ -235,10 +237,26 @@ def _labelled(opened: FeatureFile, labels: str | Path | None, **alike: Any) -> _
     return _LabelledRows(features, targets, table.names)
 
 
-def _parts(
-    every: _LabelledRows, seed: int
-) -> tuple[_LabelledRows, _LabelledRows, NDArray[np.int64]]:
-    """Return what to fit on, what is held out, and which rows of the bank are held out."""
+class _Parts(NamedTuple):
+    """What `typica choose` fits on, and what is held out: these rows of this file."""
+
+    train: _LabelledRows
+    known: _LabelledRows
+    file: FeatureFile
+    rows: NDArray[np.int64]
+
+
+def _with_held_out(
+    opened: FeatureFile, every: _LabelledRows, apart: FeatureFile, labels: str | Path | None
+) -> _Parts:
+    """Return all rows to fit on, and what is held out in a file of its own."""
+    column = None if labels is None or names_file(labels) else labels
+    known = _labelled(apart, column, origin=opened.origin, columns=every.names)
+    return _Parts(every, known, apart, np.arange(len(known.features)))
+
+
+def _split(opened: FeatureFile, every: _LabelledRows, seed: int) -> _Parts:
+    """Return the rows of a file in two parts: a fifth of every class is held out."""
     _check_rows_of_classes(every.labels)
     kept, rows = train_test_split(
         np.arange(len(every.features)),
@@ -249,7 +267,7 @@ def _parts(
     absent = np.setdiff1d(every.labels, every.labels[rows])
     if len(absent):
         raise _too_few(absent[0], int(np.sum(every.labels == absent[0])))
-    return every.rows(kept), every.rows(rows), rows
+    return _Parts(every.rows(kept), every.rows(rows), opened, rows)
 
 
 def _check_rows_of_classes(labels: AnyArray) -> None:
@@ -269,21 +287,20 @@ def _too_few(label: Any, rows: int) -> InputError:
 
 
 def _near(
-    opened: FeatureFile, images: Images, rows: NDArray[np.int64] | None, **options: Any
+    parts: _Parts, images: str | Path | Images, split: str | None, **options: Any
 ) -> dict[str, NDArray[np.float32]]:
-    """Return the features of corrupted and mixed images of a bank, of these rows or of all."""
+    """Return the features of corrupted and mixed versions of the images that are held out."""
+    shown = images if isinstance(images, Images) else open_images(images, split=split)
     from typica.bench._changed_images import near_features  # noqa: PLC0415 (needs torch, which is an extra)
 
-    bank = opened.bank
+    bank = parts.file.bank
     if bank is None:
         raise InputError(
-            f"{argument('images')}: {opened.path} is not a bank of `typica extract`; "
+            f"{argument('images')}: {parts.file.path} is not a bank of `typica extract`; "
             "pass one, because its network is needed."
         )
-    if rows is None:
-        rows = np.arange(len(bank))
     with work("corrupting and mixing", None, unit="images/s"):
-        return near_features(bank, images, rows, **options)
+        return near_features(bank, shown, parts.rows, **options)
 
 
 def _own_head(head: str | Path | None, bank: FeatureFile, every: _LabelledRows) -> Head | None:

@@ -197,17 +197,37 @@ def load_suite(
     return _made(values, name if shipped else Path(name).stem, folder)
 
 
-def _made(values: dict[str, Any], name: str, folder: Path | None) -> Suite:
-    tables = {key: values.pop(key, {}) for key in ("id", "ood", "protocol")}
-    printed = values.pop("published", None)
-    values |= {key: tuple(values.pop(key, ())) for key in ("layers", "classes", "near")}
-    values |= {key: Source(**entry) for key, entry in tables["id"].items()}
-    values["ood"] = {key: Source(**entry) for key, entry in tables["ood"].items()}
-    if "knn_grid" in tables["protocol"]:
-        tables["protocol"]["knn_grid"] = tuple(tables["protocol"]["knn_grid"])
-    values["protocol"] = Protocol(**tables["protocol"])
-    values["published"] = None if printed is None else Published(**printed)
-    return Suite(**{"name": name, "title": name, "folder": folder} | values)
+def _made(values: Mapping[str, Any], name: str, folder: Path | None) -> Suite:
+    """Return the suite that a file describes. name: what it is called if the file does not say."""
+    published = values.get("published")
+    return Suite(
+        name=values.get("name", name),
+        title=values.get("title", name),
+        builtin=values.get("builtin"),
+        model=values.get("model"),
+        weights=values.get("weights"),
+        features=values.get("features"),
+        layer=values.get("layer"),
+        layers=tuple(values.get("layers", ())),
+        classes=tuple(values.get("classes", ())),
+        transform=values["transform"],
+        **_sources(values["id"]),
+        ood=_sources(values["ood"]),
+        near=tuple(values.get("near", ())),
+        methods=values["methods"],
+        protocol=_protocol(values["protocol"]),
+        published=None if published is None else Published(**published),
+        folder=folder,
+    )
+
+
+def _sources(table: Mapping[str, Mapping[str, Any]]) -> dict[str, Source]:
+    return {name: Source(**entry) for name, entry in table.items()}
+
+
+def _protocol(table: Mapping[str, Any]) -> Protocol:
+    grid = tuple(table.get("knn_grid", GRID))
+    return Protocol(**{**table, "knn_grid": grid})
 
 
 def _check_paths(
