@@ -89,23 +89,30 @@ def run_experiment(
     rows = {row: _row(row, scored[row], suite, sets, full) for row in found}
     if experiment not in _OF_OTHER_ROWS:
         rows = _with_mistakes(rows, found, sets)
-    record = Record(
+    record = replace(
+        _without_results(experiment, suite, sets, full),
+        accuracy=accuracies(workbench),
+        rows=rows,
+        skipped=_skipped(scored, sets),
+        analysis=analyse(workbench) if experiment == "analysis" else None,
+    )
+    return Outcome(with_intervals(record, found), found)
+
+
+def _without_results(experiment: str, suite: Suite, sets: FeatureSuite, full: bool) -> Record:
+    """Return the record of what is known before anything is measured."""
+    return Record(
         suite=suite.name,
         title=suite.title,
         experiment=experiment,
         protocol=_stated(suite, full),
-        accuracy=accuracies(workbench),
         near=tuple(name for name in sets.ood if name in sets.near),
         n=_sizes(sets),
-        rows=rows,
-        skipped=_skipped(scored, sets),
         absent=tuple(sets.missing),
         left_out=sets.left_out,
         published=_published(experiment, suite, sets),
         published_by=PAPER if suite.published is None else suite.published.by,
-        analysis=analyse(workbench) if experiment == "analysis" else None,
     )
-    return Outcome(with_intervals(record, found), found)
 
 
 def _check_known(experiment: str) -> None:

@@ -132,7 +132,12 @@ def _aurocs(scores: Sequence[Scores]) -> list[dict[str, Floats]]:
             draws = _draws(len(strange[0]), rng)
             parts[name].append(redrawn_aurocs(known, strange, known_draws, draws))
     joined = {name: np.concatenate(blocks) for name, blocks in parts.items()}
-    return [{name: joined[name][:, i] for name in joined} for i in range(len(scores))]
+    return [_of_row(joined, i) for i in range(len(scores))]
+
+
+def _of_row(joined: Mapping[str, Floats], i: int) -> dict[str, Floats]:
+    """Return the AUROCs of one row of the record, by OOD set."""
+    return {name: aurocs[:, i] for name, aurocs in joined.items()}
 
 
 def _draws(n: int, rng: np.random.Generator) -> Counts:

@@ -170,9 +170,7 @@ class Table:
             return True, 0.0
 
         order = sorted(range(len(column.cells)), key=place)
-        self.columns = [
-            replace(other, cells=tuple(other.cells[row] for row in order)) for other in self.columns
-        ]
+        self.columns = [_reordered(other, order) for other in self.columns]
         self.sorted = index
         return self
 
@@ -195,6 +193,10 @@ class Table:
         for heading, count in self.sections:
             yield heading, rows[start : start + count]
             start += count
+
+
+def _reordered(column: Column, order: Iterable[int]) -> Column:
+    return replace(column, cells=tuple(column.cells[row] for row in order))
 
 
 def stacked(tables: Mapping[str, Table], title: str = "") -> Table:
