@@ -55,7 +55,7 @@ def detectors_for(
         return made
     headless = [name for name, detector in made.items() if wants_head(detector)]
     if headless:
-        note(f"left out, for {reason}: {', '.join(headless)}")
+        note(f"left out, as {reason}: {', '.join(headless)}")
     if len(headless) == len(made):
         raise InputError(f"no detector is left; pass {head_to_pass()}, or name others.")
     return {name: detector for name, detector in made.items() if name not in headless}

@@ -255,7 +255,7 @@ class Record:
 
     @property
     def compared(self) -> list[list[str]]:
-        """The OOD sets of each published mean that ours can stand beside; there may be several."""
+        """The OOD sets of each published mean that ours compare with; there may be several."""
         found: dict[tuple[str, ...], None] = {}
         for entry in self.published.values():
             found |= {mean.sets: None for mean in entry.means if mean.sets}

@@ -3,7 +3,7 @@
 result.json         the record of `main`, `detail` and `misclassification`, which are one
 ablation.json, layers.json, analysis.json      those of the other experiments
 scores/METHOD.npz   the scores behind result.json: `test`, `calibration` (maybe) and `ood.NAME`
-gallery.json        which images the report shows, and what to say of them
+gallery.json        which images the report shows, and what to say about them
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OF_ANALYSIS = _OF_APART | {field.name for field in fields(Analysis)}
 
 
 def result_file(folder: str | Path, experiment: str) -> Path:
-    """Return where the record of an experiment lies in a folder."""
+    """Return the path of an experiment's record in a folder."""
     return Path(folder) / (f"{experiment}.json" if experiment in APART else "result.json")
 
 

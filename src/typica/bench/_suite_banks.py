@@ -139,7 +139,7 @@ def _with_head(features: FeatureSuite, head: Head | None) -> FeatureSuite:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a suite's set lies: a path, and the split or list that says what of it is meant."""
+    """Where a suite's set is: a path, and the split or list that says which part is meant."""
 
     path: Path
     split: str | None = None
@@ -147,7 +147,7 @@ class _Place:
 
     @property
     def holds_images(self) -> bool:
-        """Whether images lie there, and not features."""
+        """Whether the path holds images, and not features."""
         return holds_images(self.path)
 
     def images(self) -> Images:
@@ -294,9 +294,9 @@ def _transform(suite: Suite, opened: Opened, found: Mapping[str, _Place]) -> Pre
 
 
 def _find_all(suite: Suite, data: Path | None) -> tuple[dict[str, _Place], dict[str, str]]:
-    """Return where each set lies, and what to do about those that are absent.
+    """Return where each set is, and what to do about those that are absent.
 
-    Raise if the network's own are, or all OOD sets.
+    Raise if one of the network's own sets is absent, or if all OOD sets are.
     """
     own = {"train": suite.train, "test": suite.test}
     if suite.calibration is not None:
@@ -321,7 +321,7 @@ def _find_all(suite: Suite, data: Path | None) -> tuple[dict[str, _Place], dict[
 
 
 def _find(suite: Suite, source: Source, data: Path | None) -> _Place | str:
-    """Return where a set lies; where it is not there, what to do about it."""
+    """Return where a set is, or, if it is absent, what to do about it."""
     if source.path is not None:
         return _find_path(suite, source.path, source, data)
     name = str(source.set)

@@ -27,7 +27,7 @@ CLOSE, NEAR = 0.005, 0.015  # differences of half a point, and of one and a half
 class Cell:
     """A value, its standard deviation if there is one, whether it is the best, a word beside it.
 
-    interval: where the value may lie, where that is known.
+    interval: where the value may lie, if that is known.
     """
 
     value: float | str | None = None

@@ -130,7 +130,7 @@ class _Images:
         self.files: dict[tuple[str, int], Shown] = {}
 
     def shown(self, name: str, row: int) -> Shown:
-        """Return what is known of a row of a set, whose image is then in the folder."""
+        """Return what is known about a row of a set, and write its image to the folder."""
         if (name, row) not in self.files:
             sets, file = self._sets, _file(len(self.files))
             title, image = sets.images[name][row]

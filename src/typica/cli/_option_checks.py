@@ -115,7 +115,7 @@ def check_not_input(target: Path, *inputs: str | Path | None) -> None:
 
 
 def is_input(target: Path, *inputs: str | Path | None) -> bool:
-    """Tell whether a file is one of those that a command reads, by whatever name."""
+    """Tell whether a file is one that the command reads, under whatever name."""
     return any(path is not None and is_same_file(target, path) for path in inputs)
 
 

@@ -106,8 +106,8 @@ Transform = Annotated[
     str | None,
     typer.Option(
         help=f"Preprocessing: a name of the zoo, JSON such as '{Preprocessing.EXAMPLE}', or a "
-        f".json file. Its keys: {', '.join(Preprocessing.keys())}; if size and mode are left out, "
-        "the model tells them."
+        f".json file. Its keys: {', '.join(Preprocessing.keys())}; size and mode come from the "
+        "model if left out."
     ),
 ]
 Classes = Annotated[

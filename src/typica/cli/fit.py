@@ -65,8 +65,8 @@ def fit(
             "-o",
             "--output",
             callback=out_file,
-            help="The detector's file, .safetensors; if not given, it is named after the features "
-            "and lies in the current folder.",
+            help="The detector's file, .safetensors; if not given, one in the current folder, "
+            "named after the features.",
         ),
     ] = None,
     labels: Annotated[

@@ -162,12 +162,12 @@ def _watch(watch: Monitor, *, stop: bool, printed: bool) -> None:
 def _say_alarm(watch: Monitor, *, printed: bool) -> None:
     """Print the alarm: on standard error where standard output is taken by a document."""
     target = error_console if printed else console
-    where = f"the change seems to lie at {watch.changed_at}"
+    where = f"the change seems to be at {watch.changed_at}"
     target.print(f"ALARM at input {watch.alarm_at}; {where}", style="red")
 
 
 def _say_that_none_came(watch: Monitor) -> None:
-    """Say that the input is empty; refuse it where there are no scores from before either."""
+    """Say that the input is empty; raise if there are no earlier scores either."""
     if watch.inputs:
         complain("no scores came on standard input")
         return

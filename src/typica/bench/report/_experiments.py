@@ -84,7 +84,7 @@ def experiment_sections(result: ResultFolder) -> list[Section]:
 
 
 def analysis_sections(result: ResultFolder) -> list[Placed]:
-    """Return the tables of the analysis; none where it has charts alone."""
+    """Return the tables of the analysis; none if there is no analysis."""
     if result.analysis is None:
         return []
     return placed("analysis", analysis_tables(result.analysis))

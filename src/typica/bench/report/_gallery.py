@@ -53,7 +53,7 @@ class Figure:
 
     @property
     def facts(self) -> dict[str, str]:
-        """What is known of the image."""
+        """What is known about the image."""
         score = finite_number(self.shown.score)
         facts = {
             "is": self.shown.label or "",
