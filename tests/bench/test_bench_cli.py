@@ -153,7 +153,7 @@ def test_features_of_ones_own_beside_the_paper(capsys, features):
         and "odin: needs images" in out
         and "isun: absent" in out
     )
-    assert "Not in the means, for the paper has no such set: cifar100." in out
+    assert "Not in the means, as the paper has no such set: cifar100." in out
     assert "lsun-c, lsun-r, isun, places365: absent: there is no ood.NAME.features.npy" in " ".join(
         out.split()
     )
@@ -478,7 +478,7 @@ def test_suite_commands(capsys, tmp_path, monkeypatch):
     )
     assert "wrote my.toml" in run(capsys, "suite", "init", "my.toml")
     assert load_suite("my.toml").name == "my"
-    assert "my.toml: there is such a file already; pass another name, or --force" in run(
+    assert "my.toml: exists already; pass another name, or --force" in run(
         capsys, "suite", "init", "my.toml", code=2
     )
     Path("my.toml").write_text(Path("my.toml").read_text().replace("tpr =", "tqr ="))

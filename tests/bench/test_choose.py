@@ -352,8 +352,8 @@ def test_the_verdict_names_one_detector_and_says_why():
         "ctm is the only detector that took part, with a mean AUROC of 90.00 %."
     )
     assert choice_of({"knn": 1.0}, {}).verdict == (
-        "knn is the only detector that took part, with a mean AUROC of 90.00 %. Or take quorum or ctm, which did not "
-        "take part."
+        "knn is the only detector that took part, with a mean AUROC of 90.00 %. Or take quorum or ctm, which were not "
+        "compared."
     )
 
 
@@ -392,9 +392,9 @@ def test_it_departs_from_quorum_only_by_a_lead_on_every_kind_with_images_among_t
     close = choice_of({"vim": 0.99, "quorum": 0.01}, {"quorum": 0.01})
     assert close.leader == "vim" and close.best == "quorum" and not close.told
     assert close.verdict == (
-        "Cannot tell: vim has the best mean AUROC, 90.00 %, but against unknowns made of features alone, which is no "
-        "reason to leave quorum; with the images, changed ones can say more. Take quorum, which leans on no single "
-        "sign of the unknown."
+        "Cannot tell: vim has the best mean AUROC, 90.00 %, but against unknowns made of features alone, which does "
+        "not justify leaving quorum; with the images, changed ones can say more. Take quorum, which does not rely on "
+        "a single sign of the unknown."
     )
     near = {"vim": {"blur": 0.7}, "quorum": {"blur": 0.705}}
     behind = replace(close, near=near)

@@ -94,6 +94,6 @@ def test_without_a_head_a_suite_compares_the_detectors_that_need_none(data: Data
     watcher = Watcher()
     with watched_by(watcher):
         assert list(compare_on(suite, ["ctm", "msp"])) == ["ctm"]
-    assert watcher.notes == ["left out, for they need a head: msp"]
+    assert watcher.notes == ["left out, as they need a head: msp"]
     with pytest.raises(typica.InputError, match="no detector is left"):
         compare_on(suite, ["msp"])

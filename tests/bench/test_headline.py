@@ -141,7 +141,7 @@ def test_reasons_name_what_is_known():
     assert any("AUROC, dtd: 90.00" in one and one.endswith("95.00 lies within.") for one in said)
     whole = record({"msp": {"ood": {"mine": on(0.1, 0.9)}}})
     assert reasons(whole, "msp") == [
-        "The weights: those of another training, if they are not the paper's own."
+        "The weights: they are from another training, unless they are the paper's own."
     ]
 
 

@@ -270,5 +270,5 @@ def test_a_list_goes_with_a_folder(tmp_path):
     with pytest.raises(InputError) as error:
         load_suite(suite)
     told = str(error.value)
-    assert told.count("list: goes with path") == 2
+    assert told.count("list: needs path") == 2
     assert "published.by = 'me': expected one of paper, openood" in told

@@ -277,7 +277,7 @@ def test_experiments_have_their_sections_with_the_papers_numbers(folder, tmp_pat
         and "block3: absent" in rows
     )
     for note in (
-        "Not in the means, for the paper has no such set: mine.",
+        "Not in the means, as the paper has no such set: mine.",
         "The paper's means are those of its 6 OOD sets.",
     ):
         assert page.text.count(note) == 2
@@ -417,7 +417,7 @@ def test_experiments_of_other_runs_are_left_out_of_the_page(folder, tmp_path, ot
     named = [note.partition(" is left out: ")[0] for note in watcher.notes]
     assert named == [str(copied / f"{name}.json") for name in ("ablation", "layers", "analysis")]
     again = f"run `typica bench SUITE --experiment layers -o {copied}` again"
-    assert watcher.notes[1].endswith(f"of another suite, protocol or data; {again}")
+    assert watcher.notes[1].endswith(f"it has another suite, protocol or data; {again}")
 
 
 def test_an_ood_set_that_came_in_between_does_not_part_the_experiments(folder, tmp_path):
@@ -460,7 +460,7 @@ def test_a_head_of_more_classes_costs_the_page_its_analysis_alone(tmp_path):
         written = list(keep_result(tmp_path, outcome, suite, workbench, report=True))
     assert [path.name for path in written] == ["result.json", "report.html"]
     [note] = watcher.notes
-    assert note.startswith("the report goes without the analysis (")
+    assert note.startswith("the report has no analysis (")
     assert "the head has a class 6 without training rows" in note
     assert not (tmp_path / "analysis.json").exists()
 

@@ -328,12 +328,12 @@ def test_a_head_that_does_not_know_the_labels_has_no_accuracy(data, described, t
     sets = read_features_folder(described, folder)
     assert sets.head is not None and sets.accuracy is None
     record = run_experiment("detail", described, sets, {"ctm": {}, "msp": {}}).record
-    assert "the head knows other classes" in record.skipped["accuracy"].why
+    assert "the classes of the head are not those of the labels" in record.skipped["accuracy"].why
     for experiment in ("main", "detail", "misclassification"):
         [table] = tables_of(replace(record, experiment=experiment))
         rows = [str(row[0].value) for row in table.rows]
         assert not any(row.startswith("accuracy") for row in rows), rows
-        assert any(note.startswith("accuracy: the head knows") for note in table.notes)
+        assert any(note.startswith("accuracy: the classes of the head") for note in table.notes)
 
 
 def test_without_a_head_the_rest_goes_on(data, described, tmp_path):

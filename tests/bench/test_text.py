@@ -72,7 +72,7 @@ def test_what_held_out_rows_are_called(data: Data, tmp_path):
 def test_it_says_that_it_takes_features(tmp_path, capsys):
     for options in ((), ("--data", str(tmp_path))):
         err = run(capsys, "bench", "clinc150", *options, code=2)
-        assert "has no network, but takes its features" in " ".join(err.split())
+        assert "has no network and needs features" in " ".join(err.split())
 
 
 def test_a_suite_of_features_of_your_own(data: Data, tmp_path):

@@ -172,7 +172,7 @@ def test_without_a_row_the_strangest_is_told_of(folder, capsys):
     captured = capsys.readouterr()
     strangest = verdicts_of().sort()[0].row
     assert captured.out.startswith(f"new.npy, row {strangest}\n")
-    assert f"the strangest of 60 inputs, number {strangest}; --row tells of another" in captured.err
+    assert f"the strangest of 60 inputs, number {strangest}; --row chooses another" in captured.err
     error = run(capsys, "explain", "ctm.safetensors", "new.npy", "--row", "60", code=2)
     assert "--row 60: new.npy has 60 inputs; pass 0 to 59." in error
     strict = run(capsys, "explain", "ctm.safetensors", "new.npy", "--row", "0", "--alpha", "0.97")

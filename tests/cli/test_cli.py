@@ -171,12 +171,12 @@ def test_score_without_a_threshold_judges_nothing(folder, capsys, data):
     typica.CTM().partial_fit(data.train, data.labels).save("bare.safetensors")
     score = ("score", "bare.safetensors", "test.npy")
     said = " ".join(run(capsys, *score).split())
-    assert "120 rows are scored and not judged, as there is no threshold; run `typica cal" in said
+    assert "120 rows are scored but not judged, as there is no threshold; run `typica cal" in said
     assert json.loads(run(capsys, *score, "--json", "-"))["rejected"] is None
     table = pa.table({"features": list(data.test), "id": range(len(data.test))})
     pq.write_table(table, "test.parquet")
     tables = ("score", "bare.safetensors", "test.parquet", "--features", "features")
-    assert "are scored and not judged" in " ".join(run(capsys, *tables).split())
+    assert "are scored but not judged" in " ".join(run(capsys, *tables).split())
     assert json.loads(run(capsys, *tables, "--json", "-"))["rejected"] is None
 
 
@@ -342,7 +342,7 @@ def test_bad_feature_files_get_one_line_and_exit_code_2(folder, capsys, file):
     [
         (("fit", "train.npy", "-o", "x.pkl"), "a detector is stored as .safetensors"),
         (("calibrate", "ctm.safetensors", "held_out.npy", "-o", "x.onnx"), "x.onnx: a detector is stored as .safetensors"),
-        (("export", "ctm.safetensors", "-o", "x.safetensors"), "an ONNX model is stored as .onnx; choose such a name."),
+        (("export", "ctm.safetensors", "-o", "x.safetensors"), "an ONNX model is stored as .onnx; choose a name that ends in it."),
         (("fit", "train.npy", "-o", "x.safetensors", "--detector", "nope"), "detector 'nope' is unknown; choose one of"),
         (("fit", "train.npy", "-o", "x.safetensors", "--param", "k"), "expected NAME=VALUE"),
         (("fit", "train.npy", "-o", "x.safetensors", "--param", "q=1"), "has no parameter 'q'; it takes correct_only"),
@@ -716,7 +716,7 @@ def test_a_detector_without_a_name_gets_that_of_the_features(folder, data: Data,
     before = Path("set.safetensors").read_bytes()
     error = run(capsys, "fit", "deep/set.bank", "--detector", "knn", code=2)
     assert error == (
-        "error: set.safetensors: is there already; pass -o set.safetensors to replace it, or another name.\n"
+        "error: set.safetensors: exists already; pass -o set.safetensors to replace it, or another name.\n"
     )
     assert Path("set.safetensors").read_bytes() == before
     save_file({"features": np.load("train.npy")}, "rows.safetensors")

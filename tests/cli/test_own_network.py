@@ -132,7 +132,7 @@ def test_two_commands_lead_to_a_verdict(here: Path, capsys):
 def test_every_refusal_says_what_to_type_next(here: Path, capsys):
     """The steps of one who guesses: each message holds what the next command needs."""
     error = run(capsys, "fit", "train", code=2)
-    assert "holds images; name the network that is to see them, --model" in error
+    assert "holds images; name the network for them, --model" in error
     error = run(capsys, "fit", "train", "--model", "net.pth", code=2)
     assert "--model FILE:CLASS --weights net.pth" in error
     error = run(capsys, "fit", "train", "--model", "mynet.py", "--weights", "net.pth", code=2)

@@ -191,7 +191,7 @@ def test_a_mark_at_the_beginning_costs_no_row(text):
 
 def test_standard_streams_are_taken_once(folder, capsys):
     error = run(capsys, "score", "ctm.safetensors", "-", "test.npy", code=2)
-    assert "- reads standard input, which does not go with files" in error
+    assert "- reads standard input, which cannot be mixed with files" in error
     error = run(capsys, "score", "ctm.safetensors", "test.npy", "-o", "-", "--json", "-", code=2)
     assert "--json and --output: each would be printed" in error
 

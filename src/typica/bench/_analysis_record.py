@@ -1,6 +1,6 @@
 """What the analysis finds, as typed records; `typica.bench._analysis` says what each part means.
 
-A file may say anything: what is not a number where one belongs is refused when it is read.
+A file may hold anything: what should be a number and is not one is refused when it is read.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ def _check_has(by_set: Mapping[str, Any], sets: Sequence[str]) -> None:
 
 
 def _number(value: Any) -> float:
-    """Return a number of an analysis; raise for what is none."""
+    """Return a number of an analysis; raise for anything else."""
     found = finite_number(value)
     if found is None:
         raise FormatError(f"has {value!r} in place of a number; run the benchmark again.")
@@ -243,7 +243,7 @@ def _check_number_or_none(value: Any) -> None:
 
 
 def _numbers(values: Any, count: int | None = None) -> list[float]:
-    """Return the numbers along an axis of a chart; raise if there are not so many, or not one."""
+    """Return the numbers along an axis of a chart; raise if there are none, or not `count`."""
     if not isinstance(values, list) or not values:
         raise FormatError("has a chart without numbers; run the benchmark again.")
     if count not in (None, len(values)):

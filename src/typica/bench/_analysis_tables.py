@@ -23,7 +23,7 @@ def _kernel(analysis: Analysis) -> Table:
     table.add("max", [found.max for found in forms], "number")
     table.notes = [
         "rank corr.: Spearman's correlation with that cosine over all inputs. The form 'printed' "
-        "lacks a square root: it is not a cosine, for it exceeds 1."
+        "lacks a square root: it is not a cosine, as it exceeds 1."
     ]
     return table
 

@@ -34,10 +34,21 @@ def near_features(
 ) -> dict[str, NDArray[np.float32]]:
     """Return the features of corrupted and mixed versions of some held-out images, by kind.
 
-    `images` must be the images that the bank was made of: its fingerprint tells. held_out: rows of
-    the bank, of which at most `count` are drawn. backend: None for the bank's own, with its batch
-    size and threads, so that the same bank gives the same features; the quickest if that cannot
-    run.
+    Parameters
+    ----------
+    bank, images
+        A bank, and the images that it was made of; others are refused.
+    held_out
+        Rows of the bank.
+    count
+        How many of these rows to draw at most.
+    seed
+        Seeds the draw and the corruptions.
+    model, weights, trust
+        Where the network is, if it has moved, and whether a file that can run code may be loaded.
+    backend
+        What runs the network. None for the bank's own, with its batch size and threads, so that the
+        same bank gives the same features; or the fastest, if that cannot run here.
     """
     if bank.classes is not None and images.classes not in (None, bank.classes):
         images = in_order(images, bank.classes)  # as `extract` was told to
@@ -91,5 +102,5 @@ def _runner(extractor: Any, bank: Bank, backend: str | None, sample: NDArray[np.
                 threads=own.get("threads"),
             )
         except InputError as error:
-            note(f"the bank's backend cannot run here, another one is taken ({error})")
+            note(f"the bank's backend cannot run here, so another one is taken ({error})")
     return make_runner(extractor, backend or "auto", sample=sample)

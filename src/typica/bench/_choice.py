@@ -11,11 +11,13 @@ import numpy as np
 from typica.bench._resampling import Floats
 
 NOISE = 0.05  # one that is ahead of the first in this share of resamples is not clearly behind it
-LEAST = 0.002  # nor is one whose mean AUROC is less than this behind: unknowns that were made up
+LEAST = 0.002  # nor is one whose mean AUROC is this close: the unknowns are made up
 TIE = 1e-6  # means that differ by no more are equal: no test could tell them apart
 MOST_NAMES = 3  # of such detectors in one sentence
-DEFAULTS = ("quorum", "ctm")  # what to take where the unknowns do not tell, the first that is there
-SEVERAL = "quorum"  # stands on several signs of the unknown: what sees one better is no reason yet
+DEFAULTS = ("quorum", "ctm")  # the first that took part is the one to take if unknowns do not tell
+SEVERAL = (
+    "quorum"  # relies on several signs of the unknown: to see one of them better is not enough
+)
 # The one lead by features alone that held against real unknowns (docs/choosing.md): that of a
 # distance to a class relative to the distance to all rows, by a point, where classes are many.
 RELATIVE = ("rmds_pp", "relative_mahalanobis")
@@ -34,13 +36,21 @@ Aurocs = Mapping[str, Mapping[Any, float]]  # {detector: {set: AUROC}}
 
 @dataclass(frozen=True)
 class Choice:
-    """Which detector to take, told by unknowns that were made of known rows, and how sure that is.
+    """Which detector to take, judged by unknowns made of known rows, and how sure that is.
 
-    auroc: {detector: {class: AUROC with that class left out}}; neighbours, swapped, redrawn, near:
-    the same for groups of neighbouring classes, for rows with swapped features, for rows drawn by
-    lot and for corrupted images, empty where there were none. certainty: {detector: share of
-    resamples on which it has the best mean}; ahead: {detector: share of resamples on which its mean
-    exceeds that of `leader`}, ties counted as half; failed: {detector: why it could not take part}.
+    Attributes
+    ----------
+    auroc
+        {detector: {class: AUROC with that class left out}}.
+    neighbours, swapped, redrawn, near
+        The same for groups of neighbouring classes, for rows with swapped features, for random rows
+        and for corrupted images; empty if there were none.
+    certainty
+        {detector: share of resamples in which it has the best mean}.
+    ahead
+        {detector: share of resamples in which its mean exceeds that of `leader`}; a tie is half.
+    failed
+        {detector: why it could not take part}.
     """
 
     auroc: Aurocs
@@ -97,9 +107,9 @@ class Choice:
     def told(self) -> bool:
         """Whether the unknowns tell which to take: the leader, clearly ahead of the default.
 
-        To depart from Quorum takes more than a mean, for what features alone say is too often wrong
-        of real unknowns: a lead on every kind of unknowns, changed images among them; or, where
-        classes are many, a lead of a point by a relative Mahalanobis distance.
+        To depart from Quorum takes more than a better mean, because what features alone say about
+        real unknowns is too often wrong. It takes a lead on every kind of unknowns, changed images
+        among them; or, with many classes, a lead of a point by a relative Mahalanobis distance.
         """
         if self.default in (None, self.leader):
             return not self.rivals
@@ -317,7 +327,7 @@ def _plain(aurocs: Aurocs) -> dict[str, dict[str, float]]:
 
 
 def _share_of_resamples(value: float) -> str:
-    """Return a share of resamples in whole percent, with no 100 % that is not one.
+    """Return a share of resamples in whole percent, never rounded to 0 or 100 %.
 
     >>> _share_of_resamples(0.421), _share_of_resamples(0.9996), _share_of_resamples(0.0004)
     ('42 %', 'over 99 %', 'under 1 %')

@@ -2,13 +2,13 @@
 
 Unknowns of several kinds are made of what is known (`typica.bench._unknowns`): classes that are
 left out of the fit and of the head, alone and with their neighbours; and, against detectors fitted
-on all classes, rows whose features are swapped with those of another class, rows drawn by lot from
-the normal distribution of all known rows, and where images are there, corrupted, rotated and mixed
-ones. A detector's merit is its mean AUROC against held-out rows; all kinds weigh the same, the two
-that leave classes out as one. How sure the choice is comes from resampling at two levels, the
-unknowns and the rows of both sides (`typica.bench._resampling`): other classes might rank the
-detectors otherwise, and so might other images of the same classes. Where the leader is not clearly
-ahead of the default (Quorum, else CTM), the default is recommended (`typica.bench._choice`).
+on all classes, rows whose features are swapped with those of another class, random rows from the
+normal distribution of all known rows, and, if there are images, corrupted, rotated and mixed ones.
+A detector's merit is its mean AUROC against held-out rows; all kinds weigh the same, the two that
+leave classes out as one. How sure the choice is comes from resampling at two levels, the unknowns
+and the rows of both sides (`typica.bench._resampling`): other classes might rank the detectors
+differently, and so might other images of the same classes. If the leader is not clearly ahead of
+the default (Quorum, else CTM), the default is recommended (`typica.bench._choice`).
 
 However much is known, a few thousand rows are enough to choose by: at most 16 fits per detector, of
 at most 4,000 rows (20 of each class, where classes are many).
@@ -69,10 +69,20 @@ def leave_classes_out(
     near: Mapping[str, Array] | None = None,
     seed: int = 0,
 ) -> Choice:
-    """Compare detectors on unknowns made of known rows; see the module for what it tells.
+    """Choose a detector by unknowns made of known rows.
 
-    `detectors` are unfitted and stay so; their heads, where they have one, must name the labels'
-    classes. near: features of corrupted or mixed inputs by name.
+    Parameters
+    ----------
+    detectors
+        Detectors by name; they stay unfitted. A head must name the same classes as the labels.
+    train, labels
+        Training features, and one label per row.
+    held_out, held_out_labels
+        The same for held-out rows, some of every class.
+    near
+        Features of corrupted or mixed inputs, by name.
+    seed
+        Seeds what is drawn at random.
     """
     if not detectors:
         raise InputError(
@@ -105,7 +115,7 @@ class _Unknown:
 
     @property
     def name(self) -> str:
-        """What tells it from the others of its round."""
+        """What distinguishes it from the others of its round."""
         return f"{self.kind} {self.key}"
 
 
@@ -118,7 +128,7 @@ class _Round:
 
 
 class _Draws:
-    """What is drawn anew on every resample: held-out rows, classes, and sets of changed images.
+    """What is drawn again for every resample: held-out rows, classes, and sets of changed images.
 
     A class that is drawn counts wherever it plays a part: alone, in its group, and swapped.
     """
@@ -157,7 +167,7 @@ class _Draws:
         return _Round([], unknowns)
 
     def _redrawn(self) -> _Unknown:
-        """Return the rows that are drawn by lot: of no class, so that all count on every draw."""
+        """Return the random rows: they have no class, so all of them count in every draw."""
         rows = redrawn_rows(self.known, self.rng)
         draws = row_draws(np.zeros(len(rows)), self.rng)
         return _Unknown("redrawn", "all", rows, draws, np.ones(len(draws)))
@@ -179,7 +189,7 @@ def _compared(
     """Compare detectors that do not know some classes on the unknowns of a round."""
     kept = known.without(each.left_out)
     with warnings.catch_warnings():
-        # Of classes that are small in this round alone; of logits it is told once.
+        # Classes may be small in this round only; the warning about logits is needed once.
         warnings.simplefilter("ignore", InputWarning)
         warnings.simplefilter("once", LogitsWarning)
         return compare(

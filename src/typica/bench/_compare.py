@@ -25,7 +25,20 @@ from typica.written_numbers import Level
 class Comparison(Run):
     """How one detector did: its results, or the error that stopped it.
 
-    Seconds to fit, microseconds to score a row; the scores are there where they were asked for.
+    Attributes
+    ----------
+    detector
+        The detector, fitted unless it failed.
+    error
+        Why it failed; empty if it did not.
+    fit_seconds, score_microseconds
+        How long the fit took, and how long one row takes to score.
+    scores
+        The scores, where `keep_scores` asked for them.
+    chosen
+        Parameters that were chosen on the training data.
+    evaluation
+        The metrics on each OOD set; None if the detector failed.
     """
 
     evaluation: Evaluation | None = None
@@ -53,9 +66,24 @@ def compare(
 ) -> dict[str, Comparison]:
     """Fit every detector on the same features and measure how it tells `test` from each OOD set.
 
-    alpha: the share of ID that may be rejected, 0.05 if neither it nor tpr = 1 - alpha is given.
-    calibration: held-out features to set the thresholds on. keep_scores: leave the scores in each
-    row.
+    Each detector gets a `Comparison`; that of one that fails holds its error.
+
+    Parameters
+    ----------
+    detectors
+        Detectors by name; they are fitted in place.
+    train, labels
+        Features to fit on, and one label per row; labels may be None.
+    test, ood
+        Features of known inputs, and of OOD sets by name.
+    alpha
+        The share of ID that may be rejected, 0.05 if neither it nor tpr is given.
+    tpr
+        1 - alpha, in its place.
+    calibration
+        Held-out features to set the thresholds on.
+    keep_scores
+        Whether to leave the scores in each comparison.
     """
     rate = false_alarm_rate(alpha, tpr)
     features = _checked_features(train, labels)
@@ -76,7 +104,7 @@ def compare(
 
 
 def _checked_features(train: Array, labels: Array) -> Array:
-    """Return the training features as an array; refuse, once for all, labels that do not fit."""
+    """Return the training features as an array; refuse labels that do not match their rows."""
     features = as_features(train)
     rows = (features.shape[0],)
     given = rows if labels is None else to_numpy(labels).shape
@@ -133,7 +161,7 @@ class Worth(NamedTuple):
 def pareto(compared: Mapping[str, Comparison]) -> list[Worth]:
     """Return the detectors of a comparison that are better than all cheaper ones, cheapest first.
 
-    The cost is that of scoring a row. Times vary from run to run, and so may who is at the edge.
+    The cost is that of scoring a row. Times vary from run to run, and so may the result.
     """
     measured = []
     for name, row in compared.items():

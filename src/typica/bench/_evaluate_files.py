@@ -60,8 +60,17 @@ def evaluate_files(
 ) -> Evaluation:
     """Measure how well a fitted detector tells the inputs in one place from those in others.
 
-    known, ood: files of features, banks, or images. network: as `typica.nets.InputReader` takes it,
-    for images.
+    Parameters
+    ----------
+    estimator
+        A fitted detector, or a Pipeline that ends in one.
+    known, ood
+        In-distribution inputs, and OOD sets by name: files of features, banks, or images.
+    alpha, tpr, convention, bootstrap
+        As `typica.evaluate` takes them.
+    network
+        For images: model, weights, transform, trust and settings, as `typica.nets.extract` takes
+        them.
     """
     reader = InputReader.of(estimator, **network)
     every = reader.sets({"": known, **ood})
@@ -95,7 +104,22 @@ def compare_files(
 ) -> dict[str, Comparison]:
     """Fit detectors on the features in one file and measure how they tell `known` from OOD files.
 
-    names: of detectors, "all" or "paper"; those that lack a head are left out.
+    Each detector gets a `Comparison`; that of one that fails holds its error.
+
+    Parameters
+    ----------
+    features
+        A file of training features, or a bank.
+    known, ood
+        In-distribution test features, and OOD sets by name, in files of the same kinds.
+    labels
+        A file of labels, or the name of a column, if `features` holds none.
+    head
+        A file with the last layer, if `features` has none of its own.
+    names
+        Names of detectors, "all" or "paper". Those that need a head and lack it are left out.
+    alpha, tpr
+        As `compare` takes them.
     """
     opened = open_features(features)
     wanted = f"they need {argument('head')}"
@@ -126,16 +150,34 @@ def choose_files(
 ) -> Choice:
     """Choose a detector with no OOD data, from a bank or a file of features with labels.
 
-    held_out: features with labels; a fifth of the bank if not given. images: what the bank was made
-    of, so that corrupted and mixed ones play the unknown as well; split, model, weights and trust
-    say which of them, where the network is now, and whether its file may be loaded. Images in place
-    of the bank or of what is held out go through the network, with `transform` and `classes` as
-    `extract` takes them, into banks that are kept in Typica's home.
+    Parameters
+    ----------
+    bank
+        A bank, a file of features, or images. Images go through the network into a bank that is
+        kept in Typica's home.
+    labels
+        A file of labels, or the name of a column, if `bank` holds none.
+    held_out
+        Held-out features with labels, or images; a fifth of the bank if not given.
+    head
+        A file with the last layer; a bank has its own.
+    images
+        The images that the bank was made of: corrupted and mixed ones then play the unknown too.
+    split
+        Which of the images are meant, if they have several splits.
+    model, weights, trust
+        Where the network is, if it has moved or is new, and whether a file that can run code may be
+        loaded.
+    transform, classes
+        For images: as `typica.nets.extract` takes them.
+    names
+        Names of detectors, "all" or "paper". Those that need a head and lack it are left out.
+    seed
+        Seeds the split, the corruptions and the resampling.
     """
     SEED.check("seed", seed)
     network: dict[str, Any] = {"model": model, "weights": weights, "trust": trust}
-    if images is None and holds_images(bank):
-        images = bank if held_out is None else held_out
+    to_change = _held_out_images(bank, held_out) if images is None else images
     opened = open_features(
         bank_of(bank, split=split, transform=transform, classes=classes, **network)
     )
@@ -145,26 +187,29 @@ def choose_files(
     every = _labelled(opened, labels)
     own = _own_head(head, opened, every)
     detectors = detectors_for(named_detectors(names), own, "they need a head for these classes")
-    rows: NDArray[np.int64] | None = None  # those of the bank that are held out
     if apart is None:
-        train, known, rows = _parts(every, seed)
+        parts = _split(opened, every, seed)
     else:
-        column = None if labels is None or names_file(labels) else labels
-        alike = {"origin": opened.origin, "columns": every.names}
-        train, known = every, _labelled(apart, column, **alike)
-    near = None
-    if images is not None:
-        shown = images if isinstance(images, Images) else open_images(images, split=split)
-        near = _near(apart or opened, shown, rows, seed=seed, **network)
+        parts = _with_held_out(opened, every, apart, labels)
+    near = {}
+    if to_change is not None:
+        near = _near(parts, to_change, split, seed=seed, **network)
     return leave_classes_out(
         detectors,
-        train.features,
-        train.labels,
-        known.features,
-        known.labels,
+        parts.train.features,
+        parts.train.labels,
+        parts.known.features,
+        parts.known.labels,
         near=near,
         seed=seed,
     )
+
+
+def _held_out_images(bank: str | Path, held_out: str | Path | None) -> str | Path | None:
+    """Return the images that are held out, if the data of `typica choose` are images themselves."""
+    if not holds_images(bank):
+        return None
+    return bank if held_out is None else held_out
 
 
 class _LabelledRows(NamedTuple):
@@ -188,14 +233,30 @@ def _labelled(opened: FeatureFile, labels: str | Path | None, **alike: Any) -> _
             "or a file with features and labels."
         )
     with about(str(path)):
-        encode_labels(targets, len(features))  # which refuses those that are no labels of the rows
+        encode_labels(targets, len(features))  # refuses labels that do not match the rows
     return _LabelledRows(features, targets, table.names)
 
 
-def _parts(
-    every: _LabelledRows, seed: int
-) -> tuple[_LabelledRows, _LabelledRows, NDArray[np.int64]]:
-    """Return what to fit on, what is held out, and the rows of the bank that the latter are."""
+class _Parts(NamedTuple):
+    """What `typica choose` fits on, and what is held out: these rows of this file."""
+
+    train: _LabelledRows
+    known: _LabelledRows
+    file: FeatureFile
+    rows: NDArray[np.int64]
+
+
+def _with_held_out(
+    opened: FeatureFile, every: _LabelledRows, apart: FeatureFile, labels: str | Path | None
+) -> _Parts:
+    """Return all rows to fit on, and what is held out in a file of its own."""
+    column = None if labels is None or names_file(labels) else labels
+    known = _labelled(apart, column, origin=opened.origin, columns=every.names)
+    return _Parts(every, known, apart, np.arange(len(known.features)))
+
+
+def _split(opened: FeatureFile, every: _LabelledRows, seed: int) -> _Parts:
+    """Return the rows of a file in two parts: a fifth of every class is held out."""
     _check_rows_of_classes(every.labels)
     kept, rows = train_test_split(
         np.arange(len(every.features)),
@@ -206,7 +267,7 @@ def _parts(
     absent = np.setdiff1d(every.labels, every.labels[rows])
     if len(absent):
         raise _too_few(absent[0], int(np.sum(every.labels == absent[0])))
-    return every.rows(kept), every.rows(rows), rows
+    return _Parts(every.rows(kept), every.rows(rows), opened, rows)
 
 
 def _check_rows_of_classes(labels: AnyArray) -> None:
@@ -226,25 +287,24 @@ def _too_few(label: Any, rows: int) -> InputError:
 
 
 def _near(
-    opened: FeatureFile, images: Images, rows: NDArray[np.int64] | None, **options: Any
+    parts: _Parts, images: str | Path | Images, split: str | None, **options: Any
 ) -> dict[str, NDArray[np.float32]]:
-    """Return the features of corrupted and mixed images of a bank, of these rows or of all."""
+    """Return the features of corrupted and mixed versions of the images that are held out."""
+    shown = images if isinstance(images, Images) else open_images(images, split=split)
     from typica.bench._changed_images import near_features  # noqa: PLC0415 (needs torch, which is an extra)
 
-    bank = opened.bank
+    bank = parts.file.bank
     if bank is None:
         raise InputError(
-            f"{argument('images')}: {opened.path} is not a bank of `typica extract`; "
-            "pass one, for its network is needed."
+            f"{argument('images')}: {parts.file.path} is not a bank of `typica extract`; "
+            "pass one, because its network is needed."
         )
-    if rows is None:
-        rows = np.arange(len(bank))
     with work("corrupting and mixing", None, unit="images/s"):
-        return near_features(bank, images, rows, **options)
+        return near_features(bank, shown, parts.rows, **options)
 
 
 def _own_head(head: str | Path | None, bank: FeatureFile, every: _LabelledRows) -> Head | None:
-    """Return the head; a bank's own only if it knows the classes, or no logit could be masked."""
+    """Return the head; a bank's own only if it knows the classes, so that logits can be masked."""
     found = find_head(head, bank)
     if head is None and found is not None and not np.isin(every.labels, found.classes).all():
         return None

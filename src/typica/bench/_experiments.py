@@ -37,7 +37,7 @@ EXPERIMENTS = {
     "misclassification": "how well each method ranks the network's own mistakes (AURC)",
 }
 APART = ("ablation", "layers", "analysis")  # experiments with rows of their own
-_OF_OTHER_ROWS = ("ablation", "layers")  # whose rows are no methods
+_OF_OTHER_ROWS = ("ablation", "layers")  # whose rows are not methods
 PENULTIMATE: Final = "penultimate"
 ABLATION: Final = {"standard": "max_logit", "cw": "cw", "cm": "ctm"}  # row -> method
 
@@ -68,8 +68,18 @@ def run_experiment(
 ) -> Outcome:
     """Run one of `EXPERIMENTS` on a suite's features.
 
-    full: take OOD sets whole, as the suite's protocol may say too. workbench: one that has fitted
-    methods on these features for another experiment; none is fitted again.
+    Parameters
+    ----------
+    experiment
+        Its name.
+    suite, sets
+        The suite and its features, as `suite_features` returns them.
+    methods
+        Parameters by method, as `named_methods` returns them.
+    full
+        Whether to take OOD sets whole; the suite's protocol may say so too.
+    workbench
+        The one of an earlier experiment on these features; what it has fitted is not fitted again.
     """
     _check_known(experiment)
     workbench = workbench or Workbench(sets, suite.protocol)
@@ -79,23 +89,30 @@ def run_experiment(
     rows = {row: _row(row, scored[row], suite, sets, full) for row in found}
     if experiment not in _OF_OTHER_ROWS:
         rows = _with_mistakes(rows, found, sets)
-    record = Record(
+    record = replace(
+        _without_results(experiment, suite, sets, full),
+        accuracy=accuracies(workbench),
+        rows=rows,
+        skipped=_skipped(scored, sets),
+        analysis=analyse(workbench) if experiment == "analysis" else None,
+    )
+    return Outcome(with_intervals(record, found), found)
+
+
+def _without_results(experiment: str, suite: Suite, sets: FeatureSuite, full: bool) -> Record:
+    """Return the record of what is known before anything is measured."""
+    return Record(
         suite=suite.name,
         title=suite.title,
         experiment=experiment,
         protocol=_stated(suite, full),
-        accuracy=accuracies(workbench),
         near=tuple(name for name in sets.ood if name in sets.near),
         n=_sizes(sets),
-        rows=rows,
-        skipped=_skipped(scored, sets),
         absent=tuple(sets.missing),
         left_out=sets.left_out,
         published=_published(experiment, suite, sets),
         published_by=PAPER if suite.published is None else suite.published.by,
-        analysis=analyse(workbench) if experiment == "analysis" else None,
     )
-    return Outcome(with_intervals(record, found), found)
 
 
 def _check_known(experiment: str) -> None:
@@ -107,7 +124,7 @@ def _check_known(experiment: str) -> None:
 def without_idle_methods(suite: Suite, experiment: str, *, for_report: bool = False) -> Suite:
     """Return the suite without its methods, if neither experiment nor report scores with them.
 
-    Then no image has to be looked at for the sake of one.
+    Then no image has to go through the network just for them.
     """
     if experiment in APART and not for_report:
         return replace(suite, methods={})
@@ -117,8 +134,8 @@ def without_idle_methods(suite: Suite, experiment: str, *, for_report: bool = Fa
 def accuracies(workbench: Workbench) -> dict[str, float]:
     """Return the top-1 accuracy on `test` of logits, cosines to weights (CW) and to means (CM).
 
-    What cannot be had is left out: without a head that knows the labels' classes, or where a
-    direction is zero, whose detector then says so.
+    One that cannot be computed is left out: if no head knows the labels' classes, or if a direction
+    is zero, which its detector then reports.
     """
     sets = workbench.sets
     head = sets.classifier

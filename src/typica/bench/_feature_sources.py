@@ -47,7 +47,7 @@ def check_sources(suite: str, features: Path | None, data: Path | None) -> None:
     nothing = features is None and data is None
     if known.features is not None and features is None:
         raise InputError(
-            f"{suite} has no network, but takes its features, {known.features}; pass "
+            f"{suite} has no network and needs features, {known.features}; pass "
             f"{argument('features', 'DIR')}."
         )
     if known.builtin and not nothing:
@@ -71,9 +71,16 @@ def suite_features(
     settings: Settings | None = None,
     trust: bool = False,
 ) -> FeatureSuite:
-    """Return a suite's features: from the folder that has them, made on the spot, or from images.
+    """Return a suite's features: read from a folder, made on the spot, or from images.
 
-    data, cache, settings, trust: as `prepare` takes them, for images.
+    Parameters
+    ----------
+    suite
+        The suite.
+    features
+        A folder of features, as `read_features_folder` takes it.
+    data, cache, settings, trust
+        For images: as `prepare` takes them.
     """
     if features is not None:
         return read_features_folder(suite, features)
@@ -99,8 +106,8 @@ def builtin_features(suite: Suite) -> FeatureSuite:
 def read_features_folder(suite: Suite, folder: str | Path) -> FeatureSuite:
     """Read a suite's features from a folder (see the module), whatever its OOD sets are called.
 
-    Sets that the suite names and the folder lacks are in `missing`; sets that the folder has beside
-    them are taken too.
+    OOD sets that the suite names and the folder lacks are in `missing`; those that only the folder
+    has are used too.
     """
     folder = Path(folder)
     files = _files(folder)
@@ -148,7 +155,7 @@ def _bias(path: Path) -> AnyArray:
 
 
 def _files(folder: Path) -> dict[str, Path]:
-    """Return the arrays of the folder by their names without .npy; say all that are missing."""
+    """Return the arrays of the folder by their names without .npy; name all that are missing."""
     if not folder.is_dir():
         wanted = f"{NEEDED[0]}.npy and the others"
         raise InputError(f"{folder}: there is no such folder; pass one that holds {wanted}.")

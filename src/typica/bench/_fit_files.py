@@ -66,16 +66,32 @@ def fit_files(
 ) -> Fitted:
     """Fit a detector on a file of features, a bank, tables, or images that go through a network.
 
-    name, params: as `make_detector` takes them; what is a matrix or a list of names may be the path
-    of a file that holds it, and a file of prototypes names their classes by its labels. labels: a
-    file, or the name of a column beside the features, where none is called 'label'. head: a file,
-    where the features have none of their own. calibrate: held-out inputs, features or
-    images, for the threshold at alpha or tpr; without any it is the provisional one of the fit.
-    classes, network: the order of the classes, and model, weights, transform, trust and settings as
-    `typica.nets.extract` takes them, for images. columns: features, columns and sample, as
-    `typica.scale.fit` takes them, for tables: a folder or a pattern of them, an address, or a file
-    whose columns are named; labels may be a column then. engine, address: as `typica.scale.fit`
-    takes them, for tables.
+    Parameters
+    ----------
+    features
+        The inputs to fit on. Tables are a folder or a pattern of files, an address, or a file whose
+        columns are named with `columns`.
+    name, params
+        As `make_detector` takes them. A parameter that is a matrix or a list of names may be the
+        path of a file that holds it; the labels in a file of prototypes name their classes.
+    labels
+        A file, or the name of a column beside the features, if no column is called 'label'.
+    head
+        A file with the last layer, if the features have none of their own.
+    calibrate
+        Held-out inputs that set the threshold. Without them the threshold is the provisional one of
+        the fit.
+    alpha, tpr
+        The level of the threshold, as `Detector.calibrate` takes it.
+    classes
+        For images: the names of the network's outputs, in their order.
+    columns
+        For tables: features, columns and sample, as `typica.scale.fit` takes them.
+    engine, address
+        For tables: as `typica.scale.fit` takes them.
+    network
+        For images: model, weights, transform, trust and settings, as `typica.nets.extract` takes
+        them.
     """
     _check_levels(calibrate, {"alpha": alpha, "tpr": tpr})
     _say_if_seen(features, calibrate)
@@ -101,7 +117,7 @@ def fit_files(
 
 
 def bank_of(path: str | Path, origin: Origin | None = None, **network: Any) -> Path:
-    """Return a path of features as it is, and for one of images the bank that is made of them."""
+    """Return a path of features unchanged, and for a path of images the bank made of them."""
     if not holds_images(path):
         return Path(path)
     # Needs torch, which is an extra.
@@ -111,7 +127,7 @@ def bank_of(path: str | Path, origin: Origin | None = None, **network: Any) -> P
 
 
 def _check_levels(calibrate: Sequence[str | Path], levels: Mapping[str, Any]) -> None:
-    """Raise for a level that there is nothing to set by."""
+    """Raise for a level without held-out rows to set it on."""
     for name, level in levels.items():
         if level is not None and not calibrate:
             raise InputError(
@@ -122,7 +138,7 @@ def _check_levels(calibrate: Sequence[str | Path], levels: Mapping[str, Any]) ->
 
 
 def _say_if_seen(features: str | Path, calibrate: Sequence[str | Path]) -> None:
-    """Say so where what is to be held out is what the detector is fitted on."""
+    """Say so if the held-out inputs are those that the detector is fitted on."""
     for path in calibrate:
         if is_same_file(features, path):
             note(
@@ -132,7 +148,7 @@ def _say_if_seen(features: str | Path, calibrate: Sequence[str | Path]) -> None:
 
 
 def _read_params(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters with what lies in files in place of their paths."""
+    """Return parameters with the contents of files in place of their paths."""
     declared = detector_class(name).params
     read: dict[str, Any] = {}
     for key, value in params.items():
@@ -150,7 +166,7 @@ def _read_params(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_no_network(network: Mapping[str, Any]) -> None:
-    """Refuse a network to fit files by, where these are tables of features and hold no images."""
+    """Refuse a network or its classes for tables, which hold features and no images."""
     for name in ("model", "weights", "classes"):
         if network.get(name) is not None:
             raise InputError(f"{argument(name)} is for images, and these are tables; leave it out.")
@@ -182,7 +198,7 @@ def _fit_and_calibrate(
 ) -> int:
     """Fit on a file of features, set the threshold, and return how many rows were fitted on.
 
-    reader: reads what is held out, as the detector was fitted.
+    reader: reads the held-out inputs in the way the detector was fitted.
     """
     calibrated = bool(held_out.inputs)
     if detector.tags.reads == "layers":
@@ -193,7 +209,7 @@ def _fit_and_calibrate(
     else:
         train = read_labelled(features, labels, logits=reads_logits(detector))
         reader.columns = train.names
-        rows = _read_held_out(reader, held_out)  # first: what is wrong with it is known early
+        rows = _read_held_out(reader, held_out)  # before the fit, so that errors show early
         with threshold_to_come(calibrated):
             n = _fit_rows(detector, features, train)
     if reader.columns is not None:
@@ -225,14 +241,14 @@ def _fit_rows(detector: Detector, features: FeatureFile, train: Features) -> int
         targets = _to_check_by(detector, features, targets)
     say_if_one_class([detector], targets)
     with work("fitting", len(train.features)), warnings.catch_warnings():
-        # What are logits was just said.
+        # It was just said which rows are logits.
         warnings.simplefilter("ignore", LogitsWarning)
         detector.fit(train.features, targets)
     return len(train.features)
 
 
 def say_if_one_class(detectors: Iterable[Detector], targets: Labels | None) -> None:
-    """Say so where a detector makes one class of all rows for want of labels."""
+    """Say so if a detector treats all rows as one class because there are no labels."""
     tags = [detector.tags for detector in detectors]
     if targets is None and any(tag.uses_labels and not tag.needs_labels for tag in tags):
         wanted = argument("labels")

@@ -26,7 +26,7 @@ class Held(NamedTuple):
 
 @contextmanager
 def threshold_to_come(calibrated: bool) -> Iterator[None]:
-    """Keep `fit_files` from warning of a provisional threshold where it calibrates next."""
+    """Keep `fit_files` from warning about a provisional threshold if it calibrates next."""
     with warnings.catch_warnings():
         if calibrated:
             warnings.simplefilter("ignore", CalibrationWarning)
@@ -34,7 +34,7 @@ def threshold_to_come(calibrated: bool) -> Iterator[None]:
 
 
 def say_provisional() -> None:
-    """Say what the threshold of a fit from files is worth that is not calibrated."""
+    """Say what the threshold of a fit without calibration is worth."""
     wanted = argument("calibrate", "HELD_OUT")
     note(f"threshold from training rows, which is optimistic; pass {wanted}")
 
@@ -48,7 +48,7 @@ def fit_tables(
     *,
     on: scale.On = scale.HERE,
 ) -> tuple[Detector, int]:
-    """Return the fitted detector, and on how many rows.
+    """Fit a detector on tables; return it, and how many rows it was fitted on.
 
     columns: features, columns and sample, as `typica.scale.fit` takes them. held_out: tables with
     the same columns, or a file of features, for the threshold.
@@ -57,7 +57,7 @@ def fit_tables(
         raise InputError(f"{type(detector).__name__} reads several layers; pass a bank.")
     scale.check_engine(*on)
     named = {name: columns.get(name) for name in ("features", "columns")}
-    if held_out is not None:  # first: what is wrong with it is known early
+    if held_out is not None:  # before the fit, so that errors show early
         _open_held_out(held_out, named)
     with _opened(on) as engine:
         where: dict[str, Any] = {**named, "engine": engine}

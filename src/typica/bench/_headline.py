@@ -14,10 +14,25 @@ from typica.metrics import METRICS
 class Headline:
     """What was tested, which detector to take, and what it lets through. `str()` says it.
 
-    measure: the share of the OOD inputs that are accepted, its mean over the sets; the AUROC where
-    that was not measured (`metric`). false_alarms: the share of known inputs that are rejected.
-    by_set: the same share on each OOD set. rivals: the detectors whose means lie within the
-    interval of the one to take, with theirs.
+    Attributes
+    ----------
+    title
+        The suite's title.
+    methods, sets
+        How many methods were tested, and on which OOD sets.
+    take
+        The detector to take.
+    metric, measure
+        "fpr" and the share of OOD inputs that `take` accepts, averaged over the sets; "auroc" and
+        its AUROC if that share was not measured.
+    false_alarms
+        The share of known inputs that are rejected.
+    by_set
+        The metric on each OOD set.
+    rivals
+        Other detectors whose mean lies within the interval of `take`, with their means.
+    published_by
+        Who published numbers on these sets too, if only such sets count.
     """
 
     title: str
@@ -84,8 +99,8 @@ def headline(record: Record, *, against: str | None = None) -> Headline | None:
     """Return what a record of `main` or `detail` amounts to; None where nothing was measured.
 
     The detector to take is the one that lets the smallest share of the unknowns through, on average
-    over the OOD sets; among equals the one of the largest AUROC. against: whose published numbers
-    are put beside ("paper"): by the sets that these cover too.
+    over the OOD sets; among equals the one with the largest AUROC. against: whose published numbers
+    to compare with, e.g. "paper"; then only the sets that they cover too count.
 
     >>> ctm, msp = {"fpr": 0.2, "auroc": 0.9}, {"fpr": 0.4, "auroc": 0.8}
     >>> results = {"ctm": {"ood": {"svhn": ctm}}, "msp": {"ood": {"svhn": msp}}}

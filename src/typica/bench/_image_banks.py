@@ -1,4 +1,4 @@
-"""Banks of images that were never extracted by hand: made once, and kept in Typica's home."""
+"""Banks that Typica makes of images by itself: made once, and kept in Typica's home."""
 
 from __future__ import annotations
 
@@ -29,10 +29,20 @@ def banked(
     settings: Settings | None = None,
     **network: Any,
 ) -> Path:
-    """Return a path of features as it is, and for one of images the bank that is made of them.
+    """Return a path of features unchanged, and for a path of images the bank made of them.
 
-    origin: the network that the features should come from; None where `network` names it, its
-    model, weights, transform and trust. classes: as `extract` takes them.
+    Parameters
+    ----------
+    path
+        Features, or images.
+    origin
+        The network that should have made the features; None if `network` names it.
+    split
+        Which of the images are meant, if they have several splits.
+    classes, settings
+        As `typica.nets.extract` takes them.
+    network
+        model, weights, transform and trust, as `typica.nets.extract` takes them.
     """
     if not holds_images(path):
         return path
@@ -40,7 +50,7 @@ def banked(
         if not _has_images_to_bank(path):
             return path  # for its reader to complain about
         raise InputError(
-            f"{path}: holds images; name the network that is to see them, {argument('model')}, "
+            f"{path}: holds images; name the network for them, {argument('model')}, "
             "or pass a bank of `typica extract`."
         )
     images = open_images(path, split=split)

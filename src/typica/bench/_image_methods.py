@@ -1,6 +1,6 @@
 """Scores of methods that move the input: the network runs forward and back, once for each image.
 
-They are kept in banks of one column, beside those of the features, and go on where they were.
+They are kept in banks of one column, beside those of the features; interrupted work is resumed.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Moved:
         return found
 
     def _step(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the parameters without what the transform tells."""
+        """Return the parameters without those that come from the transform."""
         return {key: value for key, value in params.items() if value != OF_TRANSFORM}
 
     def _std(self, params: Mapping[str, Any]) -> Any:

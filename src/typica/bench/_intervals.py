@@ -1,7 +1,7 @@
 """How far the numbers of a benchmark may be off: 95 % intervals of the bootstrap.
 
-ID and OOD inputs are drawn anew, with replacement, as many as there are; sets are taken whole. What
-is left is the spread that other inputs of the same kind would show.
+ID and OOD inputs are drawn again, with replacement, as many as there are; sets are taken whole. The
+spread is then the one that other inputs of the same kind would show.
 
 FPR needs no rows to be drawn. Among n drawn ID scores, the one of rank k is the score at the place
 floor(n U) with U ~ Beta(k, n - k + 1). Of m drawn OOD scores Binomial(m, a) are accepted, a being
@@ -89,7 +89,7 @@ def resampled(scores: Mapping[str, Scores], protocol: Stated) -> dict[str, Drawn
 
 
 def _rng(name: str) -> np.random.Generator:
-    """Return what draws from a set: by its name alone, whatever else is measured."""
+    """Return the generator that draws from a set; it depends on the set's name only."""
     digest = hashlib.sha256(name.encode()).digest()
     return np.random.default_rng(np.frombuffer(digest, dtype="<u4").tolist())
 
@@ -109,7 +109,7 @@ def _fprs(scores: Scores, protocol: Stated) -> dict[str, Floats]:
 
 
 def rejected_rank(n: int, protocol: Stated) -> int:
-    """Return how many of n ID scores lie below the threshold; one that is interpolated is not far.
+    """Return how many of n ID scores lie below the threshold, nearly so if it is interpolated.
 
     >>> rejected_rank(100, Stated(tpr=0.95)), rejected_rank(10, Stated(tpr=0.95))
     (5, 0)
@@ -132,7 +132,12 @@ def _aurocs(scores: Sequence[Scores]) -> list[dict[str, Floats]]:
             draws = _draws(len(strange[0]), rng)
             parts[name].append(redrawn_aurocs(known, strange, known_draws, draws))
     joined = {name: np.concatenate(blocks) for name, blocks in parts.items()}
-    return [{name: joined[name][:, i] for name in joined} for i in range(len(scores))]
+    return [_of_row(joined, i) for i in range(len(scores))]
+
+
+def _of_row(joined: Mapping[str, Floats], i: int) -> dict[str, Floats]:
+    """Return the AUROCs of one row of the record, by OOD set."""
+    return {name: aurocs[:, i] for name, aurocs in joined.items()}
 
 
 def _draws(n: int, rng: np.random.Generator) -> Counts:

@@ -1,4 +1,4 @@
-"""What `typica bench -o` leaves: the result, images that tell of it, and the report."""
+"""What `typica bench -o` writes: the result, images that illustrate it, and the report."""
 
 from __future__ import annotations
 
@@ -24,10 +24,20 @@ def keep_result(
     report: bool = False,
     against: str | None = None,
 ) -> Iterator[Path]:
-    """Write a result to a folder with all that tells of it; yield each file when it is there.
+    """Write a result to a folder, with its images and report; yield each file once it is written.
 
-    report: write report.html as well, with the other experiments that it shows. against: whose
-    published numbers lead there.
+    Parameters
+    ----------
+    folder
+        Where to write; made if it is missing.
+    outcome
+        What `run_experiment` returned.
+    suite, workbench
+        What it was run with.
+    report
+        Whether to write report.html as well, with the other experiments that it shows.
+    against
+        Whose published numbers come first in the report, e.g. "paper".
     """
     yield write_result(folder, outcome)
     complete_result(folder, outcome, suite, workbench, for_report=report)
@@ -43,10 +53,19 @@ def complete_result(
     *,
     for_report: bool = False,
 ) -> None:
-    """Write the images that a result is told by, where its sets have any, beside the result.
+    """Write the images that illustrate a result beside it, where its sets have images.
 
-    outcome: what `write_result` wrote to the folder. for_report: run and write the other
-    experiments that a report shows as well; `workbench` has fitted their methods already.
+    Parameters
+    ----------
+    folder
+        Where `write_result` wrote the result.
+    outcome
+        What it wrote.
+    suite, workbench
+        What the experiment was run with; methods that the workbench has fitted are not fitted
+        again.
+    for_report
+        Whether to run and write the other experiments that a report shows as well.
     """
     experiment, sets = outcome.record.experiment, workbench.sets
     full = bool(outcome.record.protocol.full)
@@ -61,7 +80,7 @@ def complete_result(
         except InputError as error:
             if other != "analysis":
                 raise
-            note(f"the report goes without the analysis ({error})")
+            note(f"the report has no analysis ({error})")
             continue
         write_result(folder, more)
         scores = more.scores or scores

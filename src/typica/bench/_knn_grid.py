@@ -1,8 +1,8 @@
-"""KNN's k from a grid, without a look at any OOD set: training classes play the unknown.
+"""KNN's k from a grid, without looking at any OOD set: training classes play the unknown.
 
-Some training rows are set aside. Each of a few classes in turn is taken out of the others; by their
-distance to the k-th nearest row of what is left, the rows of that class that were set aside should
-be told from those of the others. The k with the largest mean AUROC is taken, the smallest of
+Some training rows are set aside. A few classes are left out of the other rows, one at a time. The
+distance to the k-th nearest remaining row should then distinguish those rows set aside that are of
+the class left out from the others. The k with the largest mean AUROC is taken, the smallest of
 equals. (The paper reports the best of its grid on the OOD sets themselves, which favours KNN.)
 """
 
@@ -19,8 +19,8 @@ from typica.errors import InputError
 from typica.linalg import unit_rows
 from typica.metrics import evaluate
 
-CLASSES = 10  # at most so many play the unknown
-ROWS = 1000  # at most so many are set aside
+CLASSES = 10  # at most this many play the unknown
+ROWS = 1000  # at most this many are set aside
 BLOCK = 64  # of them are compared with the others at once
 
 
@@ -94,7 +94,7 @@ def _kth_cosines(
 def _mean_aurocs(
     cosines: Mapping[Any, NDArray[np.float64]], labels: AnyArray, usable: Sequence[int]
 ) -> dict[int, float]:
-    """Return the mean AUROC of each k over the classes of which rows were set aside."""
+    """Return the mean AUROC of each k over the classes that have rows set aside."""
     aurocs: dict[int, list[float]] = {k: [] for k in usable}
     for left_out, scores in cosines.items():
         unknown = labels == left_out

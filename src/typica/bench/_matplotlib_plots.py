@@ -65,12 +65,16 @@ def plot(
 
     Parameters
     ----------
-    result_folder : what `typica bench -o` wrote.
-    out : the file; its suffix says the format.
-    kind : "histogram" (ID against each OOD set, a row per method), "roc", "pr" (a panel per OOD
-        set, a line per method), "heatmap" (methods x OOD sets) or "curves" (of the analysis).
-    methods : their names; None for CTM, or the best, in a histogram, the best six as lines, and
-        all in the heat map.
+    result_folder
+        What `typica bench -o` wrote.
+    out
+        The file to write; its suffix sets the format.
+    kind
+        "histogram" (ID against each OOD set, a row per method), "roc", "pr" (a panel per OOD set, a
+        line per method), "heatmap" (methods x OOD sets) or "curves" (of the analysis).
+    methods
+        Names of methods. If None: CTM, or else the best, in a histogram; the best six as lines; all
+        in the heat map.
     """
     out = Path(out)
     if kind not in PLOTS:

@@ -19,7 +19,7 @@ Interval = tuple[float, float]
 class Measure:
     """A number, how it varies over random subsets, and how far it may be off.
 
-    std: the standard deviation over the random subsets that a large set is cut to, which is no
+    std: the standard deviation over the random subsets that a large set is cut to, which is not the
     error of the number. interval: that of the bootstrap, 95 %; see `typica.bench._intervals`.
     """
 
@@ -37,7 +37,7 @@ def mapping(value: Any) -> Mapping[str, Any]:
 
 
 def measures_of(document: Any) -> dict[str, Measure]:
-    """Read {"auroc", "auroc_std", "auroc_interval", ...}, passing over what is not a number."""
+    """Read {"auroc", "auroc_std", "auroc_interval", ...}, ignoring what is not a number."""
     entry = mapping(document)
     found = {}
     for metric, value in metrics_of(entry).items():
@@ -86,7 +86,7 @@ def count_of(value: Any) -> int | None:
 
 
 def texts_of(value: Any) -> tuple[str, ...]:
-    """Return the texts of a list in a result, passing over what is none.
+    """Return the texts of a list in a result, ignoring everything else.
 
     >>> texts_of(["svhn", 3]), texts_of("svhn")
     (('svhn',), ())

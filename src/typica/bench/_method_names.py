@@ -48,14 +48,14 @@ def detectors_for(
 ) -> dict[str, Detector]:
     """Make the detectors to compare, without those that lack a head; say which these are and why.
 
-    Without a head they would take features for logits.
+    Without a head they would treat features as logits.
     """
     made = make_detectors(names, head)
     if head is not None:
         return made
     headless = [name for name, detector in made.items() if wants_head(detector)]
     if headless:
-        note(f"left out, for {reason}: {', '.join(headless)}")
+        note(f"left out, as {reason}: {', '.join(headless)}")
     if len(headless) == len(made):
         raise InputError(f"no detector is left; pass {head_to_pass()}, or name others.")
     return {name: detector for name, detector in made.items() if name not in headless}
@@ -64,8 +64,8 @@ def detectors_for(
 def named_methods(suite: Suite, wanted: str | None) -> dict[str, Params]:
     """Return the methods to run with their parameters.
 
-    wanted: None for the suite's own, "all", "paper", or names with commas between; rectifiers
-    stand before a detector with a + between.
+    wanted: None for the suite's own, "all", "paper", or names separated by commas. Rectifiers come
+    before a detector, joined by +.
 
     >>> from typica.bench import load_suite
     >>> named_methods(load_suite("cifar100-densenet"), "ctm,knn")

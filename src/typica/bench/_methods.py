@@ -19,7 +19,7 @@ JOINT = "+"
 
 
 def is_method(name: str) -> bool:
-    """Tell whether a suite may name a method so: as a detector, or rectifiers before one.
+    """Tell whether a suite may have a method of this name: a detector, or rectifiers before one.
 
     >>> is_method("energy"), is_method("react+energy"), is_method("energy+react")
     (True, True, False)
@@ -73,7 +73,7 @@ def make_method(name: str, params: Mapping[str, Any], head: Head | None) -> Any:
         if part.tags.needs_head or (not hasattr(part, "transform") and takes_head(part)):
             part.set_params(head=head)
         if part.tags.gives == "logits":
-            head = None  # what comes behind reads the logits
+            head = None  # the next step reads the logits
         made.append(part)
     return made[0] if len(made) == 1 else make_pipeline(*made)
 

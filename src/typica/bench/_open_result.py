@@ -87,7 +87,7 @@ def open_result(folder: str | os.PathLike[str]) -> ResultFolder:
 
 
 def _records_beside(folder: Path, record: Record) -> dict[str, Record]:
-    """Read the records of other experiments; say which are left out, for they are of other runs."""
+    """Read the records of other experiments; leave out those of other runs, and say so."""
     found = {}
     for name in APART:
         path = result_file(folder, name)
@@ -98,7 +98,7 @@ def _records_beside(folder: Path, record: Record) -> dict[str, Record]:
             found[name] = other
         else:
             again = f"`typica bench SUITE --experiment {name} -o {folder}`"
-            note(f"{path} is left out: of another suite, protocol or data; run {again} again")
+            note(f"{path} is left out: it has another suite, protocol or data; run {again} again")
     return found
 
 

@@ -1,4 +1,4 @@
-"""What was published of a row, to stand beside what was measured of it."""
+"""What was published for a row, to show beside what was measured."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from typica.metrics import METRICS
 
 @dataclass(frozen=True)
 class Common:
-    """A printed mean over OOD sets that both have, which these are, and of how many."""
+    """A printed mean over the OOD sets that both have: which these are, and out of how many."""
 
     sets: tuple[str, ...] = ()
     numbers: Numbers = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Common:
 
 @dataclass(frozen=True)
 class Printed:
-    """What was published of one row: by OOD set, its average, and the means to compare with."""
+    """What was published for one row: by OOD set, its average, and the means to compare with."""
 
     sets: Mapping[str, Numbers] = field(default_factory=dict)
     average: Numbers = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Printed:
     def mean(self, sets: Sequence[str]) -> Numbers:
         """Return the published mean over these OOD sets; {} where they were not all printed.
 
-        A mean as printed stands where these are what it covers, which `means` knows.
+        If one of `means` covers exactly these sets, it is taken as printed.
 
         >>> printed = Printed({"a": {"auroc": 0.5}, "b": {"auroc": 0.75}}, {"auroc": 0.6})
         >>> printed.mean(["a", "b"]), printed.mean(["a", "c"])

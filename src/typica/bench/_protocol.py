@@ -1,9 +1,9 @@
 """From scores to numbers, as the paper's appendix does it.
 
 An OOD set larger than the ID test set is cut to the size of that set, `subsets` times at random,
-and the numbers are averaged; their standard deviation (n - 1 in the denominator) stands beside. A
+and the numbers are averaged; their standard deviation (n - 1 in the denominator) is given too. A
 smaller set is taken whole, and so is every set with `full=True`: nothing is drawn then, and the
-deviation is 0. The draws depend on the seed and on the set's name alone: the same rows for every
+deviation is 0. The draws depend only on the seed and the set's name: the same rows for every
 method, whatever else is measured.
 """
 
@@ -114,7 +114,7 @@ def subsets(name: str, size: int, wanted: int, protocol: Protocol) -> list[Any]:
 
 
 def _mean_over_subsets(results: tuple[Result, ...]) -> Result:
-    """Return the mean of the results that a bench protocol has on random subsets of one OOD set."""
+    """Return the mean of the results on the random subsets of one OOD set."""
     first = results[0]
     if len(results) == 1:
         return first

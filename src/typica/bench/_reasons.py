@@ -1,4 +1,4 @@
-"""Why a number of ours is not the one that was published: what is known of it, in sentences."""
+"""Why a number of ours differs from the published one: what is known about it, in sentences."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typica.metrics import METRICS, rate_interval
 
 
 def reasons(record: Record, method: str) -> list[str]:
-    """Return what is known of the differences of a method's numbers from the published ones.
+    """Return what is known about the differences of a method's numbers from the published ones.
 
-    What the printed row was made with, which OOD sets are here in part, and whether other inputs of
-    the same kind would give the published number.
+    What the printed row was made with, which OOD sets are incomplete here, and whether other inputs
+    of the same kind would give the published number.
     """
     known = publications().get(record.published_by)
     said = [known.made_with[method]] if known is not None and method in known.made_with else []
@@ -29,7 +29,7 @@ def reasons(record: Record, method: str) -> list[str]:
 
 
 def experiment_reasons(record: Record, row: str) -> list[str]:
-    """Return what is known of the differences in a row of `ablation` or `layers`."""
+    """Return what is known about the differences in a row of `ablation` or `layers`."""
     said = []
     printed = record.published.get(row)
     of = 0 if printed is None else printed.of
@@ -56,7 +56,7 @@ def _in_part(record: Record, sets: Sequence[str]) -> Iterator[str]:
 
 
 def _sampling(record: Record, method: str) -> Iterator[str]:
-    """Say of each number that differs by much whether other inputs might give the published one."""
+    """For each number that differs a lot, say whether other inputs might give the published one."""
     if method not in record.published:
         return
     printed, sets = record.published[method], record.in_common
@@ -83,7 +83,7 @@ def _far(record: Record, what: str, ours: Measures, theirs: Numbers) -> Iterator
 
 
 def _weights(said: Sequence[str]) -> list[str]:
-    """Say what is left to differ, where nothing else is known."""
+    """Say what may still differ, if nothing else is known."""
     if said:
         return []
-    return ["The weights: those of another training, if they are not the paper's own."]
+    return ["The weights: they are from another training, unless they are the paper's own."]

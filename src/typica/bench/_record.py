@@ -15,10 +15,10 @@ As JSON, which `to_dict` gives and `from_dict` reads:
      "published_by": whose numbers these are}
 
 All shares are fractions. A ROW is a method; in `ablation` it is standard, cw or cm, in `layers` a
-layer; `analysis` has none, and the parts of `typica.bench._analysis_record` beside. "common" is the
-published mean over the OOD sets that both have, and "means" are several such, where means over
-near and over far sets were published; in `ablation` and `layers`, of which the paper printed
-averages alone, it says which these are, and "of" how many it has.
+layer; `analysis` has no rows, but the parts of `typica.bench._analysis_record`. "common" is the
+published mean over the OOD sets that both have. Where means over near and over far sets were
+published, "means" lists them instead. For `ablation` and `layers` the paper printed only averages:
+there "common" has no numbers, only the sets that both have, and "of", how many the paper has.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from typica.errors import FormatError
 from typica.metrics import CONVENTIONS, METRICS, Metric
 
 ID_SETS: Final = ("train", "test")
-ACCURACY: Final = "accuracy"  # in `skipped`: it is no row, nor an OOD set
+ACCURACY: Final = "accuracy"  # in `skipped`: neither a row nor an OOD set
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,31 @@ class Stated:
 
 @dataclass(frozen=True)
 class Record:
-    """One experiment on one suite; see the module for its parts."""
+    """One experiment on one suite.
+
+    Attributes
+    ----------
+    suite, title, experiment
+        The names of the suite and of the experiment, and the suite's title.
+    protocol
+        How scores were turned into numbers.
+    accuracy
+        Top-1 accuracy by logits ("standard"), by cosines to weights ("cw") and to means ("cm").
+    near
+        The OOD sets that resemble the training data.
+    n
+        How many inputs each set has.
+    rows
+        What was measured, by row: a method, or in some experiments a score or a layer.
+    skipped, absent
+        Why rows and OOD sets have no numbers, and which of these are OOD sets.
+    left_out
+        Images that could not be read, by set, with the reason.
+    published, published_by
+        Published numbers by row, and whose they are.
+    analysis
+        The parts of the experiment `analysis`.
+    """
 
     suite: str
     title: str
@@ -213,7 +237,7 @@ class Record:
 
     @property
     def empty_rows(self) -> list[str]:
-        """What a table has rows of without numbers: all that was skipped but the accuracy."""
+        """The rows that a table shows without numbers: all that was skipped but the accuracy."""
         return [name for name in self.skipped if name != ACCURACY]
 
     @property
@@ -231,7 +255,7 @@ class Record:
 
     @property
     def compared(self) -> list[list[str]]:
-        """The OOD sets of each published mean that ours can stand beside; there may be several."""
+        """The OOD sets of each published mean that ours compare with; there may be several."""
         found: dict[tuple[str, ...], None] = {}
         for entry in self.published.values():
             found |= {mean.sets: None for mean in entry.means if mean.sets}
@@ -239,14 +263,14 @@ class Record:
 
     @property
     def publisher(self) -> str:
-        """What sentences call that which the published numbers are from."""
+        """What sentences call the source of the published numbers."""
         return title_of(self.published_by)
 
     def is_of_the_run(self, other: Record) -> bool:
         """Tell whether suite, protocol and sizes of sets are those of another record.
 
-        What only one of the two says is no matter: version 0.1 said less of the protocol, and an
-        OOD set may have come in between.
+        What only one of the two says does not matter: version 0.1 said less about the protocol, and
+        an OOD set may have been added in between.
         """
         same_rule = self.suite == other.suite and self.protocol.agrees_with(other.protocol)
         return same_rule and _same_where_both(self.n, other.n)
@@ -256,7 +280,7 @@ class Record:
         return bool(self.published) and against == self.published_by
 
     def covered(self, *, against: bool) -> list[str]:
-        """Return the OOD sets of an average: all, or beside published ones those that both have."""
+        """Return the OOD sets to average over: all, or `against` a publication those in common."""
         return (self.in_common if against else []) or self.sets
 
     def means(self, name: str, sets: Sequence[str]) -> Measures:
@@ -352,7 +376,7 @@ def _same_where_both(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def _sizes_of(document: Any) -> dict[str, int]:
-    """Return how many inputs each set of a record has, passing over what is not a number."""
+    """Return how many inputs each set of a record has, ignoring what is not a number."""
     found = {name: count_of(size) for name, size in mapping(document).items()}
     return {name: size for name, size in found.items() if size is not None}
 

@@ -24,7 +24,7 @@ def tables_of(record: Record, *, against: str | None = None) -> list[Table]:
     """Return the tables of an experiment's record.
 
     against: whose published numbers to put beside, "paper" or another of
-    `typica.bench.published.publications()`; nothing is where the record has none of them.
+    `typica.bench.published.publications()`; none are added if the record has none of these.
     """
     if record.analysis is not None:
         return _analysis_tables.tables(record.analysis)
@@ -51,7 +51,7 @@ def metric_table(
 ) -> Table:
     """Return one row per method: its metrics and, beside those that were published, these.
 
-    A method of which there are published numbers alone gets its row too.
+    A method with published numbers only gets a row too.
     """
     printed = theirs or {}
     names = [*ours, *(name for name in printed if name not in ours)]
@@ -136,7 +136,7 @@ def _means(record: Record, against: bool) -> Table:
 
 
 def _kind(record: Record, sets: Sequence[str]) -> str:
-    """Return what OOD sets are called that are all near, or all far."""
+    """Return what to call these OOD sets: near, far, or a mixture."""
     near = [name in record.near for name in sets]
     if all(near):
         return "near OOD"
@@ -144,7 +144,7 @@ def _kind(record: Record, sets: Sequence[str]) -> str:
 
 
 def _of_publication(record: Record) -> list[str]:
-    """Say below a table where its published numbers were read, and what to know of them."""
+    """Say below a table where its published numbers were read, and what to know about them."""
     known = publications().get(record.published_by)
     if known is None:
         return []
@@ -218,7 +218,7 @@ def _ablation(record: Record, against: bool) -> Table:
     _finish(table, record, "logits, cosines to weights, cosines to class means", against)
     if against:
         table.notes.insert(
-            0, "The AUROC of the paper's Standard is that of no row of its main table."
+            0, "The paper's AUROC of Standard is not that of any row of its main table."
         )
     return table
 
@@ -246,13 +246,13 @@ def _add_mean(table: Table, record: Record, metric: Metric, against: bool) -> No
 
 
 def _finish(table: Table, record: Record, what: str, against: bool) -> None:
-    """Add the rows that could not be measured, the title, and what to know of the averages."""
+    """Add the rows that could not be measured, the title, and what to know about the averages."""
     sets = record.covered(against=against)
     table.add_empty_rows(_skipped_rows(record))
     table.title = f"{record.title}: {what}; {coverage(sets, record.sets)}"
     table.notes = [*_left_out(record, against), fpr_note(record), *with_reasons(record.skipped)]
     printed = max((entry.of for entry in record.published.values()), default=0)
-    # No average over fewer sets can be had from what is printed.
+    # From what is printed, no average over fewer sets can be computed.
     if against and len(record.in_common) != printed:
         table.notes.insert(0, f"The paper's means are those of its {printed or 'own'} OOD sets.")
 
@@ -279,7 +279,7 @@ def _left_out(record: Record, against: bool) -> list[str]:
     out = [name for name in record.sets if name not in covered]
     if not out:
         return []
-    return [f"Not in the means, for {record.publisher} has no such set: {', '.join(out)}."]
+    return [f"Not in the means, as {record.publisher} has no such set: {', '.join(out)}."]
 
 
 def _skipped_rows(record: Record) -> list[str]:

@@ -70,7 +70,7 @@ def short(value: float, kind: str = "number") -> str:
 
 
 def sort_key(cell: Cell, column: Column) -> float | str | None:
-    """Return, for a template, what the script sorts a cell by; None stays last whichever way."""
+    """Return, for a template, what the script sorts a cell by; None stays last in either order."""
     if column.kind == "difference" and isinstance(cell.value, float):
         return 100 * cell.value
     return cell.value

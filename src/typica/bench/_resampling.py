@@ -1,4 +1,4 @@
-"""How far a mean AUROC may be off: unknowns are drawn anew, and the rows behind each AUROC too.
+"""How far a mean AUROC may be off: unknowns are drawn again, and the rows behind each AUROC too.
 
 With w_i copies of known row i and v_j of unknown row j, 1 - AUROC is the mean of w_i v_j e_ij over
 all pairs, where e_ij is 1 for a pair in the wrong order, 1/2 for a tie, else 0. Here it is the

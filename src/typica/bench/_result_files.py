@@ -3,7 +3,7 @@
 result.json         the record of `main`, `detail` and `misclassification`, which are one
 ablation.json, layers.json, analysis.json      those of the other experiments
 scores/METHOD.npz   the scores behind result.json: `test`, `calibration` (maybe) and `ood.NAME`
-gallery.json        which images the report shows, and what to say of them
+gallery.json        which images the report shows, and what to say about them
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _OF_ANALYSIS = _OF_APART | {field.name for field in fields(Analysis)}
 
 
 def result_file(folder: str | Path, experiment: str) -> Path:
-    """Return where the record of an experiment lies in a folder."""
+    """Return the path of an experiment's record in a folder."""
     return Path(folder) / (f"{experiment}.json" if experiment in APART else "result.json")
 
 
 def write_result(folder: str | Path, outcome: Outcome) -> Path:
     """Write an experiment's record and the scores behind it to a folder; return the record's path.
 
-    Records of other experiments in the folder stay, and so does all that no benchmark wrote.
-    Scores of methods that the result before had, and this one has not, go.
+    Records of other experiments in the folder stay, and so do files that no benchmark wrote. Scores
+    of methods that only the previous result had are removed.
     """
     folder = Path(folder)
     experiment = outcome.record.experiment
@@ -66,7 +66,7 @@ def read_result(folder: str | Path, experiment: str = "main") -> Record:
             return Record.from_dict(document)
     except InputError:
         raise
-    except Exception as error:  # of every kind: the file may say anything
+    except Exception as error:  # of every kind: the file may hold anything
         raise _not_written(path, experiment, f"{type(error).__name__}: {error}") from None
 
 
@@ -111,7 +111,7 @@ def _check_results(path: Path, results: Any) -> None:
 def read_result_scores(folder: str | Path) -> dict[str, Scores]:
     """Read the scores behind a result by method.
 
-    Files of other names than the result's methods are passed over.
+    Files that are not named after a method of the result are ignored.
     """
     found = {}
     rows = _rows(result_file(folder, "main"))

@@ -1,4 +1,4 @@
-"""What may stand in a suite's TOML file, and what is wrong with one."""
+"""What a suite's TOML file may hold, and what is wrong with one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Params = Mapping[str, Any]  # of a method, by name
 # Methods that move the input, with their defaults.
 IMAGE_METHODS: Mapping[str, Params] = {
     "odin": {"T": ODIN_T, "epsilon": ODIN_EPSILON, "std": OF_TRANSFORM},
-    # `images` known ones, and copies of them that mislead the network, weigh the layers.
+    # The layers are weighed by `images` known images, and copies that mislead the network.
     "mahalanobis_layers": {
         "layers": None,
         "epsilon": 0.0,
@@ -243,7 +243,7 @@ def _source(entry: Any, name: str, problems: Problems) -> dict[str, Any]:
             f"{name}: give either set = (a benchmark set) or path = (images, arrays or a bank)"
         )
     if "list" in good and ("path" not in good or "split" in good):
-        problems.note(f"{name}.list: goes with path = (the folder of its images), and no split")
+        problems.note(f"{name}.list: needs path = (the folder of its images), and no split")
     if "set" in good and good["set"] not in list_sets():
         found = good["set"]
         problems.note(
@@ -268,7 +268,7 @@ def _methods(table: Mapping[str, Any], problems: Problems) -> dict[str, dict[str
 
 
 def _check_params(name: str, params: Params, problems: Problems) -> None:
-    """Note parameters that the method does not have, or that it declares to be otherwise."""
+    """Note parameters that the method does not have, or that do not fit its declarations."""
     takes = method_params(name)
     declared = _DECLARED[name] if name in IMAGE_METHODS else declared_params(name)
     for key, value in params.items():

@@ -49,7 +49,7 @@ def with_tags(skipped: Mapping[str, Skipped], names: Iterable[str]) -> list[str]
 
 
 def with_reasons(skipped: Mapping[str, Skipped]) -> list[str]:
-    """Say what is empty and why, those that differ in nothing but the name together."""
+    """Say what is empty and why; reasons that differ only in the name are said together."""
     alike: dict[str, list[str]] = {}
     for name, reason in skipped.items():
         alike.setdefault(str(reason).replace(name, "NAME"), []).append(name)

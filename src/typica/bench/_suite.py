@@ -31,7 +31,7 @@ GRID = (10, 20, 50, 100, 200, 400)  # the numbers of neighbours that the paper t
 class Source:
     """Where inputs come from: a benchmark set, or a path to images, arrays or a bank; the split.
 
-    list: a text file of those images in the folder `path` that are meant, a "path label" a line.
+    list: a text file that names the images in the folder `path`, one "path label" per line.
     """
 
     set: str | None = None
@@ -69,14 +69,36 @@ class Published:
 class Suite:
     """A benchmark: everything but the data itself.
 
-    name, title: what commands take, and one line for people. builtin: "digits", whose features are
-    made on the spot; all others have a `model` (a name of the zoo, a file, or
-    package.module:function), its `weights` and, where they are not the last, its `layer`, or say in
-    `features` what rows of features they are given, in a folder. layers:
-    the names of those that the experiment `layers` looks at, the first first. transform: fields of
-    the model's preprocessing that differ. classes: the names of the network's outputs in their
-    order, where it is not that of the folders' names. near: OOD sets that resemble the training
-    data. methods: parameters by method. folder: where the file lies, for its relative paths.
+    Attributes
+    ----------
+    name, title
+        What commands take, and one line for people.
+    builtin
+        "digits", whose features are made on the spot. All others have `model` or `features`.
+    model, weights
+        A name of the zoo, a file, or package.module:function; and its checkpoint.
+    features
+        For a suite without a model: what the rows in its folder of features are.
+    layer
+        The layer of the features, if it is not the last.
+    layers
+        What the experiment `layers` looks at too, from the first layer to the last.
+    classes
+        The network's outputs in their order, if that is not the order of the folders' names.
+    transform
+        What differs from the model's own preprocessing.
+    train, test, calibration, ood
+        Where the inputs come from; OOD sets by name.
+    near
+        The OOD sets that resemble the training data.
+    methods
+        Parameters by method.
+    protocol
+        How scores are turned into numbers.
+    published
+        Which published numbers the suite measures again.
+    folder
+        Where the suite's file is, for its relative paths.
     """
 
     name: str
@@ -166,7 +188,7 @@ def load_suite(
     with reading(name, "not a TOML file", "fix it, or start from `typica suite init`"):
         document = tomllib.loads(text)
     folder = None if shipped else Path(name).resolve().parent
-    # Nobody is to fix a suite that comes with Typica: what it names is missing.
+    # A suite that comes with Typica needs no fixing: something that it names is missing.
     problems = Problems(name, "get what is missing" if shipped else "fix the file")
     values = read_suite(document, problems)
     if check_paths:
@@ -175,17 +197,37 @@ def load_suite(
     return _made(values, name if shipped else Path(name).stem, folder)
 
 
-def _made(values: dict[str, Any], name: str, folder: Path | None) -> Suite:
-    tables = {key: values.pop(key, {}) for key in ("id", "ood", "protocol")}
-    printed = values.pop("published", None)
-    values |= {key: tuple(values.pop(key, ())) for key in ("layers", "classes", "near")}
-    values |= {key: Source(**entry) for key, entry in tables["id"].items()}
-    values["ood"] = {key: Source(**entry) for key, entry in tables["ood"].items()}
-    if "knn_grid" in tables["protocol"]:
-        tables["protocol"]["knn_grid"] = tuple(tables["protocol"]["knn_grid"])
-    values["protocol"] = Protocol(**tables["protocol"])
-    values["published"] = None if printed is None else Published(**printed)
-    return Suite(**{"name": name, "title": name, "folder": folder} | values)
+def _made(values: Mapping[str, Any], name: str, folder: Path | None) -> Suite:
+    """Return the suite that a file describes. name: what it is called if the file does not say."""
+    published = values.get("published")
+    return Suite(
+        name=values.get("name", name),
+        title=values.get("title", name),
+        builtin=values.get("builtin"),
+        model=values.get("model"),
+        weights=values.get("weights"),
+        features=values.get("features"),
+        layer=values.get("layer"),
+        layers=tuple(values.get("layers", ())),
+        classes=tuple(values.get("classes", ())),
+        transform=values["transform"],
+        **_sources(values["id"]),
+        ood=_sources(values["ood"]),
+        near=tuple(values.get("near", ())),
+        methods=values["methods"],
+        protocol=_protocol(values["protocol"]),
+        published=None if published is None else Published(**published),
+        folder=folder,
+    )
+
+
+def _sources(table: Mapping[str, Mapping[str, Any]]) -> dict[str, Source]:
+    return {name: Source(**entry) for name, entry in table.items()}
+
+
+def _protocol(table: Mapping[str, Any]) -> Protocol:
+    grid = tuple(table.get("knn_grid", GRID))
+    return Protocol(**{**table, "knn_grid": grid})
 
 
 def _check_paths(
@@ -227,5 +269,5 @@ def _shipped() -> Any:
 
 
 def init_text() -> str:
-    """Return a commented suite for people to make their own of; it is a suite itself."""
+    """Return a commented suite to start one's own from; it is a valid suite itself."""
     return (files("typica.bench") / "template.toml").read_text(encoding="utf-8")

@@ -1,8 +1,7 @@
 """From a suite and a folder of data to features: networks run once, into banks for later runs.
 
-A bank's folder is named after what it holds and a fingerprint of all that made it, so a suite that
-changes its model, transform or data gets banks of its own, and one that was interrupted goes on
-where it was.
+A bank's folder is named after what it holds and a fingerprint of all that made it. So a suite whose
+model, transform or data change gets new banks, and one that was interrupted resumes where it was.
 """
 
 from __future__ import annotations
@@ -59,10 +58,20 @@ def prepare(
     settings: Settings | None = None,
     trust: bool = False,
 ) -> FeatureSuite:
-    """Return a suite's features, of the images in the folder `data` or of banks.
+    """Return a suite's features, from its images or from banks; absent OOD sets are in `missing`.
 
-    Absent OOD sets are in `missing`. cache: where banks are kept, `banks` in Typica's home if None.
-    trust: whether a model that can run code, a function or a file of PyTorch, may be loaded.
+    Parameters
+    ----------
+    suite
+        A suite with a model.
+    data
+        The folder of images and weights.
+    cache
+        Where banks are kept; `banks` in Typica's home if None.
+    settings
+        What runs the network, and how.
+    trust
+        Whether a model that can run code, a function or a PyTorch file, may be loaded.
     """
     found, missing = _find_all(suite, data)
     opened = _open(suite, data, trust)
@@ -130,7 +139,7 @@ def _with_head(features: FeatureSuite, head: Head | None) -> FeatureSuite:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a suite's set lies: a path, and the split or list that says what of it is meant."""
+    """Where a suite's set is: a path, and the split or list that says which part is meant."""
 
     path: Path
     split: str | None = None
@@ -138,7 +147,7 @@ class _Place:
 
     @property
     def holds_images(self) -> bool:
-        """Whether images lie there, and not features."""
+        """Whether the path holds images, and not features."""
         return holds_images(self.path)
 
     def images(self) -> Images:
@@ -285,9 +294,9 @@ def _transform(suite: Suite, opened: Opened, found: Mapping[str, _Place]) -> Pre
 
 
 def _find_all(suite: Suite, data: Path | None) -> tuple[dict[str, _Place], dict[str, str]]:
-    """Return where each set lies, and what to do about those that are absent.
+    """Return where each set is, and what to do about those that are absent.
 
-    Raise if the network's own are, or all OOD sets.
+    Raise if one of the network's own sets is absent, or if all OOD sets are.
     """
     own = {"train": suite.train, "test": suite.test}
     if suite.calibration is not None:
@@ -312,7 +321,7 @@ def _find_all(suite: Suite, data: Path | None) -> tuple[dict[str, _Place], dict[
 
 
 def _find(suite: Suite, source: Source, data: Path | None) -> _Place | str:
-    """Return where a set lies; where it is not there, what to do about it."""
+    """Return where a set is, or, if it is absent, what to do about it."""
     if source.path is not None:
         return _find_path(suite, source.path, source, data)
     name = str(source.set)
@@ -367,7 +376,7 @@ def _open(suite: Suite, data: Path | None, trust: bool) -> Opened:
             places = " or ".join(str(place) for place in (suite.folder, data) if place is not None)
             raise InputError(
                 f"suite {suite.name!r}: there are no weights {suite.weights}; "
-                f"put them into {places or 'a folder that you name as data'}."
+                f"put them into {places or 'a folder that you pass as data'}."
             )
     _check_trust(suite, weights, trust)
     model = None if ":" in suite.model else suite.find(suite.model, data)

@@ -27,7 +27,7 @@ CLOSE, NEAR = 0.005, 0.015  # differences of half a point, and of one and a half
 class Cell:
     """A value, its standard deviation if there is one, whether it is the best, a word beside it.
 
-    interval: where the value may lie, where that is known.
+    interval: where the value may lie, if that is known.
     """
 
     value: float | str | None = None
@@ -75,7 +75,7 @@ class Column:
 class Table:
     """Columns of equal length, the first of which names the rows; a title above, notes below.
 
-    sections: (heading, how many rows) from the first row on; one without a heading, mostly.
+    sections: (heading, how many rows) from the first row on; usually one without a heading.
     sorted: the column that the rows are sorted by, if any. why: where a page explains the large
     differences of a row, by its name.
     """
@@ -97,7 +97,19 @@ class Table:
         better: Better | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> Self:
-        """Add a column, one value per row; the best are marked. tags: words beside some values."""
+        """Add a column, and mark its best values.
+
+        Parameters
+        ----------
+        heading
+            What stands above the column.
+        values
+            One value per row.
+        kind, better
+            How the values are read, and which way is better, as in `Column`.
+        tags
+            Words to show beside some values, by value.
+        """
         cells = tuple(_cell(value, tags or {}) for value in values)
         self.columns.append(Column(heading, cells, kind, better))
         return self.mark_best(better)
@@ -112,7 +124,7 @@ class Table:
         return self
 
     def rename(self, headings: Mapping[str, str]) -> Self:
-        """Say headings in other words."""
+        """Replace headings, old: new."""
         renamed = []
         for column in self.columns:
             heading = headings.get(column.heading, column.heading)
@@ -121,12 +133,12 @@ class Table:
         return self
 
     def minus(self, first: int, second: int) -> list[float | None]:
-        """Return the differences of two columns; None where one of the numbers is not there."""
+        """Return the differences of two columns; None where one of the numbers is missing."""
         pairs = zip(self.columns[first].cells, self.columns[second].cells, strict=True)
         return [difference(one.value, other.value) for one, other in pairs]
 
     def add_empty_rows(self, names: Iterable[str]) -> Self:
-        """Add rows that have a name alone."""
+        """Add rows that have only a name."""
         first, *others = self.columns
         added = tuple(Cell(name) for name in names)
         self.columns = [replace(first, cells=first.cells + added)]
@@ -137,7 +149,7 @@ class Table:
         return self
 
     def without_empty(self, headings: Iterable[str]) -> Self:
-        """Leave out those columns of these headings that have no cell with a value."""
+        """Leave out columns with these headings if all of their cells are empty."""
         may_go = set(headings)
         self.columns = [
             column for column in self.columns if column.heading not in may_go or column.has_value
@@ -158,9 +170,7 @@ class Table:
             return True, 0.0
 
         order = sorted(range(len(column.cells)), key=place)
-        self.columns = [
-            replace(other, cells=tuple(other.cells[row] for row in order)) for other in self.columns
-        ]
+        self.columns = [_reordered(other, order) for other in self.columns]
         self.sorted = index
         return self
 
@@ -183,6 +193,10 @@ class Table:
         for heading, count in self.sections:
             yield heading, rows[start : start + count]
             start += count
+
+
+def _reordered(column: Column, order: Iterable[int]) -> Column:
+    return replace(column, cells=tuple(column.cells[row] for row in order))
 
 
 def stacked(tables: Mapping[str, Table], title: str = "") -> Table:
@@ -210,7 +224,7 @@ def best_of(values: Iterable[object], better: Better | None) -> float | None:
 
 
 def difference(one: object, other: object) -> float | None:
-    """Return one number minus another, or None where one of them is not there."""
+    """Return one number minus another, or None where one of them is missing."""
     if isinstance(one, float) and isinstance(other, float):
         return one - other
     return None

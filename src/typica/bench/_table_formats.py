@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import compress
 from typing import Final
 
@@ -85,24 +85,28 @@ def to_terminal(table: Table, keep: Sequence[str] = ()) -> RenderableType:
 def _grid(
     columns: Sequence[Column], rows: Sequence[Sequence[Cell]], keep: Sequence[str] = ()
 ) -> RenderableType:
-    # The paper may have nothing of one section, where it has of others.
-    filled = [any(row[i].value is not None for row in rows) for i in range(len(columns))]
+    # Numbers may be published for one section and not for another.
+    filled = [_has_value(rows, index) for index in range(len(columns))]
     columns = list(compress(columns, filled))
-    rows = [list(compress(row, filled)) for row in rows]
     grid = Grid(box=None, header_style="bold underline", pad_edge=False)
     grid.padding = (0, 2 if len(columns) < WIDE + 1 else 1, 0, 0)
     for index, column in enumerate(columns):
         _add_column(grid, column, is_first=index == 0)
     for row in rows:
-        cells = zip(row, columns, strict=True)
-        with_std = len(columns) < WIDE
-        grid.add_row(
-            *(
-                Text(text_of(cell, column, with_std=with_std), style=bench_cell_style(cell, column))
-                for cell, column in cells
-            )
-        )
+        cells = list(compress(row, filled))
+        grid.add_row(*_styled(cells, columns, with_std=len(columns) < WIDE))
     return NarrowTable(grid, keep)
+
+
+def _has_value(rows: Sequence[Sequence[Cell]], index: int) -> bool:
+    return any(row[index].value is not None for row in rows)
+
+
+def _styled(cells: Sequence[Cell], columns: Sequence[Column], *, with_std: bool) -> Iterator[Text]:
+    """Yield the cells of a row as the terminal shows them."""
+    for cell, column in zip(cells, columns, strict=True):
+        text = text_of(cell, column, with_std=with_std)
+        yield Text(text, style=bench_cell_style(cell, column))
 
 
 def _add_column(grid: Grid, column: Column, *, is_first: bool) -> None:
@@ -217,8 +221,8 @@ def _escaped(text: str) -> str:
 
 
 def to_html(table: Table, key: str) -> str:
-    """Return a table in a box that scrolls by itself, whose headings sort it; a star is the best.
+    """Return a table in a box of its own that scrolls; headings sort it, a star marks the best.
 
-    key: what sets it apart from the other tables of its page. Notes are left to the page.
+    key: distinguishes it from the other tables of its page. Notes are left to the page.
     """
     return render("table.html", table=table, key=key)

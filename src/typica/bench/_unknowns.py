@@ -3,10 +3,10 @@
 *Classes*: each class is left out once. That is often easy: the network was trained on it and holds
 it apart. *Neighbours*: classes whose means point the same way are left out together, so that none
 of them stays to be the nearest. *Swapped*: a row takes each of its features either from itself or
-from a row of a neighbouring class, by lot; every feature has been seen, but not together. Not the
-mean of two such rows, which only asks who sees a tie of two classes. *Redrawn*: rows by lot with
-the mean and the covariance of all known rows, and of no class: every two features go together as
-they always do, so that only who knows where the known rows lie can tell.
+from a row of a neighbouring class, at random; every feature has been seen, but not together. Not
+the mean of two such rows, which would only test who sees a tie of two classes. *Redrawn*: random
+rows with the mean and the covariance of all known rows, and of no class: any two features go
+together as they always do, so only a detector that knows where the known rows lie can tell.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typica.labels import as_labels, encode_labels
 from typica.linalg import unit_rows
 
 TRAIN_ROWS = 4000  # to fit on, where there are more
-TRAIN_ROWS_OF_CLASS = 20  # but so many of each class
+TRAIN_ROWS_OF_CLASS = 20  # but at least this many of each class
 HELD_OUT_ROWS = 1500
 HELD_OUT_ROWS_OF_CLASS = 5
 FITS = 10  # at most, with single classes left out: where classes are more, several at a time
@@ -67,7 +67,7 @@ class KnownSplit:
         return np.unique(self.labels)
 
     def bounded(self, rng: np.random.Generator) -> KnownSplit:
-        """Return at most so many rows as it takes to choose, evenly over the classes' shares."""
+        """Return no more rows than it takes to choose, each class with its share."""
         train = some_rows(self.labels, TRAIN_ROWS, TRAIN_ROWS_OF_CLASS, rng)
         held_out = some_rows(self.held_out_labels, HELD_OUT_ROWS, HELD_OUT_ROWS_OF_CLASS, rng)
         return KnownSplit(
@@ -102,14 +102,14 @@ class KnownSplit:
         absent = np.setdiff1d(classes, self.held_out_labels)
         if len(absent):
             raise InputError(
-                f"class {absent[0]} has no held-out rows; hold some of every class out."
+                f"class {absent[0]} has no held-out rows; hold out some of every class."
             )
 
 
 def _labelled(features: Array, labels: Array) -> tuple[AnyArray, AnyArray]:
     """Return features and their labels, to leave classes out of, as NumPy arrays."""
     rows, targets = to_numpy(as_features(features)), as_labels(labels)
-    encode_labels(targets, len(rows))  # which refuses those that are no labels of the rows
+    encode_labels(targets, len(rows))  # refuses labels that do not match the rows
     return rows, targets
 
 
@@ -134,15 +134,15 @@ def some_rows(labels: AnyArray, most: int, most_of_class: int, rng: np.random.Ge
 
 
 def parts(classes: AnyArray, rng: np.random.Generator) -> list[list[Any]]:
-    """Return which classes are left out together though each counts alone: one at a time, if few.
+    """Return which classes are left out in one fit, though each counts alone: one each, if few.
 
     >>> parts(np.array(["a", "b", "c"]), np.random.default_rng(0))
     [['a'], ['b'], ['c']]
     """
     if len(classes) <= FITS:
         return [[label] for label in classes.tolist()]
-    by_lot = np.array_split(rng.permutation(len(classes)), FITS)
-    return [classes[np.sort(part)].tolist() for part in by_lot]
+    drawn = np.array_split(rng.permutation(len(classes)), FITS)
+    return [classes[np.sort(part)].tolist() for part in drawn]
 
 
 def groups(known: KnownSplit) -> list[list[Any]]:
@@ -153,7 +153,7 @@ def groups(known: KnownSplit) -> list[list[Any]]:
 
 
 def neighbours(means: AnyArray) -> list[list[int]]:
-    """Part the classes with these means (C, m) into groups whose means point the same way.
+    """Divide the classes with these means (C, m) into groups whose means point the same way.
 
     >>> means = np.array([[1.0, 0.0], [0.0, 1.0], [0.9, 0.1], [0.1, 0.9]])
     >>> neighbours(means)
@@ -165,7 +165,7 @@ def neighbours(means: AnyArray) -> list[list[int]]:
     left = list(range(len(means)))
     groups = []
     while len(left) >= 2 * size:
-        # The one that stands apart first: else it would be left over with strangers.
+        # The most distant one first, or it would be left over with classes unlike it.
         apart = min(left, key=lambda row: likeness[row, left].sum())
         nearest = sorted(left, key=lambda row: -likeness[apart, row])
         groups.append(sorted(nearest[:size]))
@@ -187,7 +187,7 @@ def swapped_rows(known: KnownSplit, rng: np.random.Generator) -> AnyArray:
 
 
 def partner_rows(known: KnownSplit, rng: np.random.Generator) -> Places:
-    """Return for each held-out row the place of one of a class near to its own."""
+    """Return, for each held-out row, the place of a row of a class near its own."""
     means = class_means(known)
     squares = (means * means).sum(axis=1)
     distances = squares[:, None] + squares - 2 * means @ means.T
@@ -203,10 +203,10 @@ def partner_rows(known: KnownSplit, rng: np.random.Generator) -> Places:
 
 
 def redrawn_rows(known: KnownSplit, rng: np.random.Generator) -> AnyArray:
-    """Return rows by lot from the normal distribution of all held-out rows.
+    """Return random rows from the normal distribution of all held-out rows.
 
-    Each is the mean row plus the departures of all from it, in random shares. Where no held-out row
-    has a feature below zero, none of these has.
+    Each is the mean row plus the departures of all from it, in random shares. If no held-out row
+    has a feature below zero, neither have these.
     """
     rows = known.held_out.astype(np.float64)
     mean = rows.mean(axis=0)

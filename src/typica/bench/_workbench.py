@@ -21,7 +21,7 @@ from typica.errors import argument
 from typica.origin import PENULTIMATE
 from typica.progress import steps
 
-KEPT: Final = ("ctm", "cw")  # detectors that are asked again after they have scored: small ones
+KEPT: Final = ("ctm", "cw")  # small detectors that are needed again after they have scored
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Workbench:
     def _measured(self, name: str, params: Params) -> MethodScores:
         """Fit and score one method on its own, so that its numbers depend on no other.
 
-        The detector goes with it, unless it is asked again.
+        The detector is not kept, unless it is needed again.
         """
         if self._lacks_input(name):
             return self._without_fit(name, params)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,9 +72,19 @@ def write_gallery(
 ) -> int:
     """Write the images that each method finds most telling to `folder`; return how many.
 
-    Sets without images are left out. The threshold keeps a share `tpr` of the calibration inputs,
-    or of the test inputs where there are none. workbench: one that has fitted CTM already. scores:
-    those of each method; of CTM alone if there are none.
+    Parameters
+    ----------
+    folder
+        Where gallery.json and the images are written; an earlier gallery is removed.
+    sets
+        The features and their images. Sets without images are left out.
+    tpr
+        The share of calibration inputs that the threshold keeps, or of test inputs if there are no
+        calibration inputs.
+    workbench
+        One that has fitted CTM already.
+    scores
+        The scores by method; only those of CTM if there are none.
     """
     folder = Path(folder)
     _remove(folder)
@@ -120,7 +130,7 @@ class _Images:
         self.files: dict[tuple[str, int], Shown] = {}
 
     def shown(self, name: str, row: int) -> Shown:
-        """Return what is known of a row of a set, whose image is then in the folder."""
+        """Return what is known about a row of a set, and write its image to the folder."""
         if (name, row) not in self.files:
             sets, file = self._sets, _file(len(self.files))
             title, image = sets.images[name][row]
@@ -169,23 +179,62 @@ def _file(number: int) -> str:
     return f"gallery/{number:03d}.png"
 
 
+class _Scored(NamedTuple):
+    """A row of a set with its score."""
+
+    score: float
+    set: str
+    row: int
+
+
 def _chosen(scores: Mapping[str, AnyArray], cut: float) -> Iterator[tuple[str, str, int]]:
     """Yield kind, set and row; of OOD sets, the extremes of all of them together."""
     known = scores["test"]
-    order = np.argsort(-known, kind="stable")
-    for row in order[:EACH]:
-        yield "typical", "test", int(row)
-    everything = []
+    everything = list(_every_row(scores))
+    kinds = {
+        "typical": _typical(known),
+        "borderline": _borderline(everything, cut),
+        "missed": _missed(everything, cut),
+        "false alarm": _false_alarms(known, cut),
+    }
+    for kind, rows in kinds.items():
+        for name, row in rows:
+            yield kind, name, row
+
+
+def _every_row(scores: Mapping[str, AnyArray]) -> Iterator[_Scored]:
     for name, of_set in scores.items():
-        everything += [(float(score), name, row) for row, score in enumerate(of_set)]
-    everything.sort(key=lambda entry: (abs(entry[0] - cut), entry[1:]))
-    for _, name, row in everything[:EACH]:
-        yield "borderline", name, row
-    strange = [entry for entry in everything if entry[1] != "test"]
-    strange.sort(key=lambda entry: (-entry[0], entry[1:]))
-    for score, name, row in strange[:EACH]:
-        if score >= cut:
-            yield "missed", name, row
-    for row in order[::-1][:EACH]:
+        for row, score in enumerate(of_set):
+            yield _Scored(float(score), name, row)
+
+
+def _typical(known: AnyArray) -> Iterator[tuple[str, int]]:
+    """Yield the known inputs with the highest scores."""
+    for row in _best_first(known)[:EACH]:
+        yield "test", int(row)
+
+
+def _borderline(everything: Iterable[_Scored], cut: float) -> Iterator[tuple[str, int]]:
+    """Yield the inputs of any set whose scores are nearest to the threshold."""
+    nearest = sorted(everything, key=lambda one: (abs(one.score - cut), one.set, one.row))
+    for one in nearest[:EACH]:
+        yield one.set, one.row
+
+
+def _missed(everything: Iterable[_Scored], cut: float) -> Iterator[tuple[str, int]]:
+    """Yield the OOD inputs that are accepted, those with the highest scores."""
+    accepted = [one for one in everything if one.set != "test" and one.score >= cut]
+    accepted.sort(key=lambda one: (-one.score, one.set, one.row))
+    for one in accepted[:EACH]:
+        yield one.set, one.row
+
+
+def _false_alarms(known: AnyArray, cut: float) -> Iterator[tuple[str, int]]:
+    """Yield the known inputs that are rejected, those with the lowest scores."""
+    for row in _best_first(known)[::-1][:EACH]:
         if known[row] < cut:
-            yield "false alarm", "test", int(row)
+            yield "test", int(row)
+
+
+def _best_first(scores: AnyArray) -> NDArray[np.int64]:
+    return np.argsort(-scores, kind="stable")

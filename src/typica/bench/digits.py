@@ -40,7 +40,7 @@ def load(seed: int = 0) -> FeatureSuite:
     """Train the network and compute its features, (n, 64) float32, on every set.
 
     The seed fixes split, network and noise: two calls on one machine agree bit for bit. Another
-    processor or BLAS rounds otherwise, and training amplifies that.
+    processor or BLAS rounds differently, and training amplifies that.
 
     Examples
     --------

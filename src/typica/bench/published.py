@@ -1,9 +1,9 @@
 """Numbers that were published, under the names that Typica uses: the CTM paper's, a leaderboard's.
 
-`publications/publications.toml` says whose there are and where they were read; a file beside it
-holds each one's numbers in percent (table, model, id_set, method, ood_set, metric, percent). Here
-they are fractions, and methods and OOD sets have Typica's names. Functions take a publication by
-its name, `by`.
+`publications/publications.toml` lists the publications and where their numbers were read; a file
+beside it holds the numbers of each in percent (table, model, id_set, method, ood_set, metric,
+percent). Here they are fractions, and methods and OOD sets have Typica's names. Functions take a
+publication by its name, `by`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,25 @@ AVERAGE = "average"  # in place of an OOD set's name: the mean over all that wer
 
 @dataclass(frozen=True)
 class Publication:
-    """Whose numbers they are; publications.toml says what each field holds."""
+    """Whose numbers they are.
+
+    Attributes
+    ----------
+    name, title
+        What `--against` takes, and what sentences call it.
+    source, note
+        Where the numbers were read, and what to know about all of them.
+    file
+        The CSV file of the numbers.
+    methods
+        Typica's names of the methods, by the publication's.
+    means
+        Which OOD sets a printed mean covers, by ID set and by the mean's name.
+    same
+        Other methods of ours that one of its rows also stands for, by ID set.
+    made_with
+        What the rows of a method were made with, where its name does not say so.
+    """
 
     name: str
     title: str
@@ -64,7 +82,7 @@ class Publication:
 
 @cache
 def publications() -> dict[str, Publication]:
-    """Return whose numbers there are, by name.
+    """Return the publications whose numbers are here, by name.
 
     >>> list(publications())
     ['paper', 'openood']
@@ -95,8 +113,7 @@ def canonical(ood_set: str) -> str:
 def published(model: str, id_set: str, by: str = PAPER) -> Numbers:
     """Return {method: {OOD set or name of a mean: {"fpr", "auroc"}}} as printed, in fractions.
 
-    Empty where no such table was printed. Of the paper, MaxLogit has an average alone on the
-    CIFARs.
+    Empty if no such table was printed. In the paper, MaxLogit has only an average on the CIFARs.
 
     >>> published("DenseNet-101", "CIFAR-10")["ctm"]["svhn"]
     {'fpr': 0.0514, 'auroc': 0.9908}
@@ -151,10 +168,21 @@ def means_of(model: str, id_set: str, by: str = PAPER) -> dict[str, list[str]]:
 def comparable_means(
     model: str, id_set: str, method: str, ood_sets: Sequence[str], by: str = PAPER
 ) -> list[dict[str, Any]]:
-    """Return the means that can be compared: over those of `ood_sets` that each one covers.
+    """Return the published means that can be compared, each over those `ood_sets` that it covers.
 
-    A printed mean stands where all of its sets are there; {"sets": []} where none can be had.
+    A mean is taken as printed if all of its sets are there. Otherwise it is computed from what was
+    printed for single sets; it is {"sets": []} if that is not possible.
 
+    Parameters
+    ----------
+    model, id_set
+        Which table, by the publication's names.
+    method
+        Typica's name of the method.
+    ood_sets
+        OOD sets by any of their names.
+    by
+        The name of the publication.
     >>> sets = ["cifar100", "tin", "mnist"]
     >>> comparable_means("ResNet-18", "CIFAR-10", "knn", sets, by="openood")
     [{'sets': ['cifar100', 'tin'], 'auroc': 0.9064}, {'sets': []}]
@@ -208,7 +236,7 @@ def common_sets(id_set: str, ood_sets: Iterable[str]) -> dict[str, Any]:
 
 
 def ablation(model: str, id_set: str) -> dict[str, dict[str, float]]:
-    """Return {"standard" | "cw" | "cm": {"accuracy", "auroc"}} as the paper has it; {} for nothing.
+    """Return {"standard" | "cw" | "cm": {"accuracy", "auroc"}} of the paper; {} if it has none.
 
     >>> ablation("DenseNet-101", "CIFAR-10")["cm"]
     {'accuracy': 0.944, 'auroc': 0.964}
@@ -222,7 +250,7 @@ def ablation(model: str, id_set: str) -> dict[str, dict[str, float]]:
 
 
 def layers(model: str, id_set: str) -> dict[str, dict[str, float]]:
-    """Return {layer: {"fpr", "auroc"}}, the paper's averages of CTM by depth; {} for nothing.
+    """Return {layer: {"fpr", "auroc"}}, the paper's averages of CTM by depth; {} if it has none.
 
     >>> layers("DenseNet-101", "CIFAR-10")["trans2"]
     {'fpr': 0.2591, 'auroc': 0.9224}

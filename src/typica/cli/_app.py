@@ -12,9 +12,9 @@ from typica import __version__
 from typica.cli._late_imports import MODULES, defer
 from typica.progress import watched_by
 
-# Each is the module `typica.cli.NAME`, whose `app` is imported when the command is run. The lines
-# are the commands' own, said here so that `typica --help` need not load them; groups and commands
-# stand in the order of their use.
+# Each is the module `typica.cli.NAME`, whose `app` is imported when the command is run. The texts
+# are the commands' own, repeated here so that `typica --help` need not load them. Groups and
+# commands are in the order of their use.
 GROUPS = {
     "Start here": {
         "demo": "Train a small classifier on digits, fit detectors, and show it what "

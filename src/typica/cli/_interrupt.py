@@ -1,8 +1,8 @@
 """Ctrl-C answers within seconds, even while a library computes and does not listen.
 
 Python raises KeyboardInterrupt between two of its own steps, and a nearest-neighbour search or an
-eigenproblem is one step, however long it takes. Who has asked to stop is then let go without it:
-files are written whole or not at all, so that ending there loses nothing.
+eigenproblem is one step, however long it takes. The process is then ended without it: files are
+written whole or not at all, so nothing is lost.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import NoReturn
 
 from typica.cli._exits import INTERRUPTED
 
-PATIENCE = 2.0  # seconds of processor time, in which Python's own steps take up a Ctrl-C
-GLANCE = 0.05  # seconds between two looks at it
+PATIENCE = 2.0  # seconds of processor time that Python has to react to a Ctrl-C
+GLANCE = 0.05  # seconds between two looks at that time
 SHOW_CURSOR = "\x1b[?25h"
 
 
 @contextlib.contextmanager
 def answered_soon() -> Iterator[None]:
-    """End the process where Ctrl-C does not come through by itself, within the block."""
+    """Within the block, end the process at Ctrl-C if Python itself does not react soon."""
     on_main_thread = threading.current_thread() is threading.main_thread()
     if not on_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
@@ -64,7 +64,7 @@ def _watch(told: socket.socket, heard: threading.Event) -> None:
 
 
 def _heard_in_time(heard: threading.Event) -> bool:
-    """Tell whether the main thread took up the Ctrl-C before much more was computed."""
+    """Tell whether the main thread reacted to the Ctrl-C before much more was computed."""
     end = time.process_time() + PATIENCE
     while not heard.wait(GLANCE):
         if time.process_time() > end:

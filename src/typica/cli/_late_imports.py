@@ -1,8 +1,8 @@
-"""Modules that others import and a command may never use: loaded when something is asked of them.
+"""Modules that other packages import but a command may never use: executed on first use.
 
-scikit-learn imports scipy.stats and pandas with its first line, SciPy all of NumPy, its compiler of
-Fortran included: as long as a network takes for an image. This is for the command line, whose
-process is ours, and not for the library.
+scikit-learn imports scipy.stats and pandas right away, and SciPy imports all of NumPy, even its
+Fortran compiler. That takes as long as a network takes for an image. Only the command line does
+this, whose process is ours; the library does not.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MODULES = (
 )  # fmt: skip
 
 
-_LOCK = threading.RLock()  # one thread executes them, others wait until they are whole
+_LOCK = threading.RLock()  # one thread executes a module, others wait until it is complete
 _running: set[str] = set()
 
 
@@ -39,7 +39,7 @@ class Deferred(ModuleType):
 
 
 def _execute(module: ModuleType, name: str, loader: Loader) -> None:
-    """Execute a deferred module, which is as it was if that fails: the next to ask tries again."""
+    """Execute a deferred module; if that fails, restore it, so that the next use tries again."""
     before = dict(vars(module))
     _running.add(name)
     try:

@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _prepare_streams() -> None:
-    """Write what the terminal's encoding lacks as escapes; a closed standard output is silent."""
+    """Escape what the terminal's encoding lacks; print nowhere if standard output is closed."""
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 (to the end)
     for stream in (sys.stdout, sys.stderr):
@@ -41,11 +41,11 @@ def _prepare_streams() -> None:
 
 
 def _flush(stream: TextIO) -> None:
-    """Bring out what was printed: to a reader that has gone it is nothing, else it is said."""
+    """Flush what was printed; end quietly if the reader has gone, else say why it failed."""
     try:
         stream.flush()
     except OSError as error:
-        # What Python flushes at its end goes nowhere, and fails no more.
+        # Python flushes again when it ends: that goes nowhere now, and cannot fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         if error.errno == errno.EPIPE:
             raise SystemExit(INTERNAL) from None
@@ -74,7 +74,7 @@ def _run(given: list[str]) -> None:
 
 
 def _fail_unforeseen(error: Exception) -> NoReturn:
-    """Show no traceback to a user who did not ask for it, even where the fault is ours."""
+    """Show no traceback to a user who did not ask for it, even if the bug is ours."""
     from sklearn.exceptions import NotFittedError  # noqa: PLC0415 (only a failure is worth its time)
 
     if isinstance(error, NotFittedError):

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def argument_of(value: T | None, option: T | None, old: str, name: str) -> T:
-    """Return what an argument says, or the option that it once was, with a note to the user."""
+    """Return an argument's value, or that of the option it used to be, with a note to the user."""
     given = option if value is None else value
     if given is None:
         raise InputError(f"{name} is missing; name it after the command, see --help.")

@@ -1,4 +1,4 @@
-"""What is wrong with an option, said before any work: callbacks for Typer, and their like."""
+"""Checks of options before any work starts: callbacks for Typer, and similar functions."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ def prints(**targets: str | None) -> bool:
 def check_out_file(path: Path, option: str = "") -> None:
     """Refuse a file that an option names if it could not be written.
 
-    There is no folder for it, a closed one, or one of the same name.
+    Its folder is missing or cannot be written to, or it is a folder itself.
     """
     where = f"{option} {path}".lstrip()
     if path.is_dir():
         raise InputError(f"{where}: is a folder; name a file in it.")
-    # A device or a pipe, which the file would take the place of.
+    # A device or a pipe, which the file would replace.
     if path.exists() and not path.is_file():
         raise InputError(f"{where}: is not a plain file; choose another name.")
     if not path.parent.is_dir():
@@ -103,11 +103,11 @@ def check_calibrated(estimator: Estimator, path: Path) -> None:
 def check_ending(path: Path, ending: str, what: str) -> None:
     """Refuse an output option whose ending does not fit what the command writes."""
     if path.suffix.lower() != ending:
-        raise InputError(f"{path}: {what} is stored as {ending}; choose such a name.")
+        raise InputError(f"{path}: {what} is stored as {ending}; choose a name that ends in it.")
 
 
 def check_not_input(target: Path, *inputs: str | Path | None) -> None:
-    """Refuse to write over what the command reads: it would be gone."""
+    """Refuse to overwrite what the command reads."""
     if is_input(target, *inputs):
         raise InputError(
             f"{target}: is read by this command, which would replace it; choose another name."
@@ -115,7 +115,7 @@ def check_not_input(target: Path, *inputs: str | Path | None) -> None:
 
 
 def is_input(target: Path, *inputs: str | Path | None) -> bool:
-    """Tell whether a file is one of those that a command reads, by whatever name."""
+    """Tell whether a file is one that the command reads, under whatever name."""
     return any(path is not None and is_same_file(target, path) for path in inputs)
 
 
@@ -138,7 +138,7 @@ def _check_named(path: Path, param: typer.CallbackParam) -> None:
 
 
 def _check_open(folder: Path, where: str) -> None:
-    # What permissions say is not all: file systems are full, or read-only.
+    # Permissions do not say everything: file systems can be full, or read-only.
     try:
         with tempfile.TemporaryFile(dir=folder):
             pass

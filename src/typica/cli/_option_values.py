@@ -1,4 +1,4 @@
-"""What the texts of options say: NAME=VALUE, NAME=FILE, a transform."""
+"""Options whose text is read: NAME=VALUE, NAME=FILE, a transform."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def read_params(detector: str, pairs: Sequence[str]) -> dict[str, Any]:
-    """Return what `--param NAME=VALUE` say of a detector's parameters, by their declarations."""
+    """Return the parameters of a detector from `--param NAME=VALUE`, read as they are declared."""
     from typica.detectors import parse_params  # noqa: PLC0415 (NumPy, which most do not need)
 
     texts: dict[str, str] = {}
@@ -29,7 +29,7 @@ def read_params(detector: str, pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def named_files(pairs: list[str]) -> dict[str, Path]:
-    """Return the files of `--ood NAME=FILE` by name; a file without a name is called by its own."""
+    """Return the files of `--ood NAME=FILE` by name; without NAME it is the file's own."""
     files: dict[str, Path] = {}
     for pair in pairs:
         name, equals, path = pair.partition("=")
@@ -44,7 +44,7 @@ def named_files(pairs: list[str]) -> dict[str, Path]:
 
 
 def read_transform(text: str | None) -> Preprocessing | Mapping[str, Any] | None:
-    """Return the transform that the option gives, or the settings that it gives of one."""
+    """Return the transform that the option names, or the settings that it holds."""
     if text is None:
         return None
     from typica.data import Preprocessing  # noqa: PLC0415 (NumPy, which most options do not need)
@@ -77,10 +77,10 @@ def _of_zoo(text: str, form: str) -> Preprocessing:
 
 
 def _check_settings(settings: dict[str, Any], text: str) -> None:
-    from typica.nets import check_settings  # noqa: PLC0415 (only who preprocesses needs it)
+    from typica.nets import check_settings  # noqa: PLC0415 (only preprocessing needs it)
 
     try:
         check_settings(settings)
     except InputError as error:
-        # Without the name of the function, which nobody has typed.
+        # Without the name of the function, which nobody typed.
         raise InputError(f"--transform {text}: {error.args[0]}") from None

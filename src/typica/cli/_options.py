@@ -27,7 +27,7 @@ Alpha = Annotated[
 ]
 Tpr = Annotated[
     str | None,
-    typer.Option(help="Share of in-distribution inputs to keep: 1 - alpha, in its place."),
+    typer.Option(help="Share of in-distribution inputs to keep, 1 - alpha, in place of alpha."),
 ]
 Ood = Annotated[list[str], typer.Option(help="An OOD set, NAME=FILE; may be repeated.")]
 TestFeatures = Annotated[
@@ -37,7 +37,7 @@ TestFeatures = Annotated[
 FeatureColumn = Annotated[
     str | None,
     typer.Option(
-        "--features", metavar="COLUMN", help="Of tables: the column of lists that holds features."
+        "--features", metavar="COLUMN", help="For tables: the column of lists that holds features."
     ),
 ]
 FeatureColumns = Annotated[
@@ -45,26 +45,27 @@ FeatureColumns = Annotated[
     typer.Option(
         "--columns",
         metavar="COLUMN ...",
-        help="Of tables: one column for each feature, in its place; 'f*' stands for all of these.",
+        help="For tables, in place of --features: one column per feature; 'f*' stands for all that "
+        "match.",
     ),
 ]
 Engine = Annotated[
     str | None,
     typer.Option(
         callback=one_of(tuple(ENGINES)),
-        help=f"Of tables: work on a cluster of {', '.join(ENGINES)}; a local one is started and "
-        "stopped where no address is given.",
+        help=f"For tables: work on a cluster of {', '.join(ENGINES)}; without --address a local "
+        "one is started, and stopped at the end.",
     ),
 ]
 Address = Annotated[
     str | None,
     typer.Option(
-        help="Of the cluster: tcp://host:8786 of Dask, ray://host:10001 or auto of Ray, "
-        "spark://host:7077, yarn or sc://host of Spark."
+        help="The cluster: tcp://host:8786 for Dask, ray://host:10001 or auto for Ray, "
+        "spark://host:7077, yarn or sc://host for Spark."
     ),
 ]
 Labels = Annotated[Path | None, typer.Option(help="Labels, if the feature file holds none.")]
-Detectors = Annotated[str, typer.Option(help="all, paper, or names with commas between.")]
+Detectors = Annotated[str, typer.Option(help="all, paper, or names separated by commas.")]
 Confidence = Annotated[
     str | None,
     typer.Option(help="Keep to alpha with this probability over the calibration draw."),
@@ -79,18 +80,20 @@ OnError = Annotated[
     str,
     typer.Option(
         callback=one_of(("stop", "skip")),
-        help="At an image that cannot be read: stop, or skip and say so.",
+        help="What to do at an image that cannot be read: stop, or skip it and say so.",
     ),
 ]
 Split = Annotated[
     str | None,
     typer.Option(
-        callback=one_of(SPLITS), help=f"Of images that have several: {', '.join(SPLITS)}."
+        callback=one_of(SPLITS), help=f"For images with several splits: {', '.join(SPLITS)}."
     ),
 ]
 Trust = Annotated[
     bool,
-    typer.Option("--trust", help="Load what can run code: TorchScript, .pt2, a suite's function."),
+    typer.Option(
+        "--trust", help="Allow loading what can run code: TorchScript, .pt2, a suite's function."
+    ),
 ]
 MovedModel = Annotated[
     str | None,
@@ -103,8 +106,8 @@ Transform = Annotated[
     str | None,
     typer.Option(
         help=f"Preprocessing: a name of the zoo, JSON such as '{Preprocessing.EXAMPLE}', or a "
-        f".json file. Its keys: {', '.join(Preprocessing.keys())}; size and mode are read off the "
-        "model where left out."
+        f".json file. Its keys: {', '.join(Preprocessing.keys())}; size and mode come from the "
+        "model if left out."
     ),
 ]
 Classes = Annotated[
@@ -124,7 +127,7 @@ def network(
     backend: str,
     on_error: str,
 ) -> dict[str, Any]:
-    """Return what the options say of the network that is to see images, as the library takes it."""
+    """Return the options about the network that sees the images, as the library takes them."""
     return {
         "model": model,
         "weights": weights,

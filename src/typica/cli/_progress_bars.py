@@ -1,4 +1,4 @@
-"""Progress bars on the terminal, for whatever the library says of its work."""
+"""Progress bars on the terminal, for the work that the library reports."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rich.text import Text
 
 from typica.cli._show import complain, error_console
 
-PATIENCE = 1.0  # seconds that work goes on before a bar tells of it
+PATIENCE = 1.0  # seconds of work before a bar appears
 
 
 class Terminal:
@@ -39,7 +39,7 @@ class Terminal:
 
     @contextlib.contextmanager
     def begin(self, what: str, total: int | None, unit: str) -> Iterator[Callable[[int], None]]:
-        """Show a bar until the block ends; what is yielded moves it on."""
+        """Show a bar until the block ends; the function that is yielded advances it."""
         task = self._bars.add_task(what, total=total, visible=False, unit=unit)
         late = time.monotonic() + PATIENCE
 

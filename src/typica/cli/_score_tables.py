@@ -18,10 +18,10 @@ from typica.verdicts import WORDS
 
 @dataclass(frozen=True)
 class TableScoring:
-    """What was asked: by what, of what, which columns, by which levels, and where to write.
+    """What `typica score` was asked to do with tables.
 
     columns: features, columns, ids, engine and address, as `typica.scale.score` takes them.
-    whole: options that need all rows at once.
+    whole: options that need all rows at once, which tables cannot have.
     """
 
     estimator: Estimator
@@ -41,7 +41,7 @@ def score_tables(wanted: TableScoring, limit: int, json_file: str | None, *, pri
     for option, value in wanted.whole.items():
         if value is not None:
             raise InputError(
-                f"{option} {value}: needs all rows at once, and tables are read as they come; "
+                f"{option} {value}: needs all rows at once, but tables are read in parts; "
                 "leave it out, and work on what -o writes."
             )
     found = _judged(wanted, limit)
@@ -56,9 +56,10 @@ def score_tables(wanted: TableScoring, limit: int, json_file: str | None, *, pri
 
 
 def _judged(wanted: TableScoring, limit: int) -> dict[str, Any]:
-    """Judge the rows; return how many, how many of them are atypical, and where or which.
+    """Judge the rows; return how many there are and how many are atypical, and where they are.
 
-    How many is None where there is no threshold.
+    That is the path of the output, or the rows to show. Without a threshold the number of atypical
+    rows is None.
     """
     decided = has_threshold(wanted.estimator)
     options = {**wanted.columns, **wanted.levels, "only": wanted.only}
@@ -95,7 +96,7 @@ def _chosen(n: int, rejected: int | None, only: str | None) -> int:
 
 
 def _printed_columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """Return the columns of verdicts to print, without those that nothing is known of."""
+    """Return the columns of verdicts to print, without those that are empty."""
     columns = {}
     for name in rows[0]:
         values = [row[name] for row in rows]

@@ -27,20 +27,20 @@ def verdict_table(columns: dict[str, list[Any]]) -> NarrowTable:
 
 
 def atypical_line(rejected: int | None, total: int, what: str) -> str:
-    """Return the line that a command prints on its verdicts: how many of so many are atypical.
+    """Return the line that a command prints about its verdicts: how many are atypical.
 
     rejected: None where there is no threshold.
     """
     if not total:
         return f"there are no {what}"
     if rejected is None:
-        scored = f"{total} {what} are scored and not judged, as there is no threshold"
+        scored = f"{total} {what} are scored but not judged, as there is no threshold"
         return f"{scored}; run `typica calibrate` with held-out inputs"
     return f"{rejected} of {total} {what} are atypical, {percent(rejected / total)} %"
 
 
 def say_if_more(limit: int, total: int, what: str = "", by: str | None = None) -> None:
-    """Print a line where a command shows some of its verdicts alone: the strangest, or by what."""
+    """Say so if a command shows only some of its verdicts: the strangest, or the first by `by`."""
     which = f"the {limit} strangest" if by is None else f"the first {limit} by {by}"
     if 0 < limit < total:
         of = f"{total} {what}".rstrip()

@@ -49,7 +49,7 @@ def bench(
         str, typer.Argument(help="A suite's name (see `typica suite list`) or TOML file.")
     ],
     features: Annotated[
-        Path | None, typer.Option(help="A folder of features that you have already.")
+        Path | None, typer.Option(help="A folder of features, if you have them already.")
     ] = None,
     data: Annotated[Path | None, typer.Option(help="A folder of images and weights.")] = None,
     experiment: Annotated[
@@ -59,19 +59,21 @@ def bench(
         str | None,
         typer.Option(
             callback=one_of(tuple(publications())),
-            help=f"Put published numbers beside: {', '.join(publications())}.",
+            help=f"Show published numbers beside: {', '.join(publications())}.",
         ),
     ] = None,
     full: Annotated[
         bool, typer.Option("--full", help="Take OOD sets whole instead of random subsets.")
     ] = False,
     methods: Annotated[
-        str | None, typer.Option(help="all, paper, or names with commas between.")
+        str | None, typer.Option(help="all, paper, or names separated by commas.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="In place of the suite's own.", min=0)] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", callback=out_folder, help="A folder for result and scores."),
+        typer.Option(
+            "--output", "-o", callback=out_folder, help="A folder for the result and its scores."
+        ),
     ] = None,
     report: Annotated[
         bool,
@@ -156,7 +158,7 @@ def _show(record: Record, tables: Sequence[Table], against: str | None) -> None:
     """Print the tables, with the sentence that leads them."""
     measures = record.experiment != "analysis"
     if against is not None and measures and not record.beside(against):
-        note(f"{title_of(against)} has nothing that this can be compared with")
+        note(f"{title_of(against)} has nothing to compare this with")
     if leads := headline(record, against=against):
         console.print(f"{leads}\n", markup=False)
     for table in tables:

@@ -66,7 +66,7 @@ def calibrate(
             "-o",
             "--output",
             callback=out_file,
-            help="Where to write it; the detector's own file if not given.",
+            help="Where to write the detector; its own file if not given.",
         ),
     ] = None,
     model: MovedModel = None,

@@ -55,7 +55,7 @@ def choose(
     ] = None,
     images: Annotated[
         Path | None,
-        typer.Option(help="The bank's images: changed ones play the unknown as well."),
+        typer.Option(help="The bank's images: changed versions of them play the unknown too."),
     ] = None,
     split: Split = None,
     model: MovedModel = None,
@@ -65,7 +65,7 @@ def choose(
     trust: Trust = False,
     detectors: Detectors = "all",
     seed: Annotated[
-        int, typer.Option(help="Of the split, the corruptions and the resampling.", min=0)
+        int, typer.Option(help="Seeds the split, the corruptions and the resampling.", min=0)
     ] = 0,
     json_file: Json = None,
 ) -> None:
@@ -89,7 +89,7 @@ def choose(
 
 
 def shown_choice(choice: Choice) -> list[RenderableType]:
-    """Return what `typica choose` prints: its verdict, a row per detector, and how to read them."""
+    """Return what `typica choose` prints: its verdict, one row per detector, and how to read it."""
     auroc = METRICS["auroc"].label()
     columns = ["detector", auroc, *choice.kinds, "best in %", "ahead in %"]
     rows = [_row(choice, name) for name in choice.means]

@@ -45,7 +45,7 @@ def get(
     ] = False,
     root: Root = None,
 ) -> None:
-    """Download sets, check them, and unpack them; run it again and it goes on where it stopped."""
+    """Download sets, check and unpack them; run it again, and it resumes where it stopped."""
     if bool(names) == all_:
         raise InputError(
             "data get: pass the names of sets, or --all; `typica data list` shows them."
@@ -63,7 +63,7 @@ def get(
 
 
 def _got(name: str, root: Path | None) -> bool:
-    """Get a set; say why not and tell so, for others may be got all the same."""
+    """Get a set and tell whether that worked; if not, say why, and let others be fetched."""
     try:
         _get(name, root)
     except (InputError, OSError) as error:
@@ -78,7 +78,7 @@ def _get(name: str, root: Path | None) -> None:
 
 @app.command("list", epilog="Example: typica data list --json -")
 def list_(root: Root = None, json_file: Json = None) -> None:
-    """List the benchmark sets: what they are, how large, and where they lie if they are here."""
+    """List the benchmark sets: what they are, how large, and where they are if they are here."""
     described = {name: describe_set(name, root) for name in list_sets()}
     rows = []
     for name, entry in described.items():
@@ -89,5 +89,5 @@ def list_(root: Root = None, json_file: Json = None) -> None:
         described,
         json_file,
         table(f"Sets in {root or home()}", columns, rows, text=3),
-        Text("Get one with: typica data get NAME. --json tells addresses, checksums and licences."),
+        Text("Get one with: typica data get NAME. --json shows addresses, checksums and licences."),
     )

@@ -24,7 +24,9 @@ app = new_app()
 
 @app.command(epilog="Example: typica demo")
 def demo(
-    seed: Annotated[int, typer.Option(help="Of the network, the splits and the noise.", min=0)] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Seeds the network, the splits and the noise.", min=0)
+    ] = 0,
     json_file: Json = None,
 ) -> None:
     """Train a small classifier on digits, fit detectors, and show it what it has never seen."""

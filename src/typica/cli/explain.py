@@ -47,7 +47,7 @@ def explain(
         typer.Option(help="Which input of the file, from 0; the strangest if not given.", min=0),
     ] = None,
     bank: Annotated[
-        Path | None, typer.Option(help="Known inputs, of which the nearest are named.")
+        Path | None, typer.Option(help="Known inputs; the nearest of them are named.")
     ] = None,
     alpha: Alpha = None,
     tpr: Tpr = None,
@@ -117,4 +117,4 @@ def _check_row(row: int | None, count: int, file: Path) -> None:
 
 def _say_which(row: int, count: int) -> None:
     if count > 1:
-        note(f"the strangest of {count} inputs, number {row}; --row tells of another")
+        note(f"the strangest of {count} inputs, number {row}; --row chooses another")

@@ -30,7 +30,7 @@ def export(
         str | None,
         typer.Option(
             help="The network, which becomes part of the file: a name of the zoo, an .onnx file, "
-            "or package.module:function. Features go in if not given."
+            "or package.module:function. If not given, the file takes features."
         ),
     ] = None,
     weights: Annotated[
@@ -48,7 +48,7 @@ def export(
     calibration_size: Annotated[
         int | None,
         typer.Option(
-            help="Calibration scores to keep at most, of each group; all if not given.", min=1
+            help="How many calibration scores per group to keep at most; all if not given.", min=1
         ),
     ] = None,
     triton: Annotated[
@@ -62,8 +62,8 @@ def export(
 ) -> None:
     """Write a detector, and its network, as one ONNX file, which runs without Typica.
 
-    Features go in, or images with --model; a threshold too, where another than the detector's own
-    is wanted.
+    The file takes features, or images with --model; and a threshold, if one other than the
+    detector's own is wanted.
     """
     check_ending(output, ".onnx", "an ONNX model")
     check_not_input(output, detector, model, weights)

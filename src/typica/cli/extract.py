@@ -56,7 +56,7 @@ def extract(
         str | None, typer.Option(help="The feature's layer; the input of the head if not given.")
     ] = None,
     layers: Annotated[
-        str | None, typer.Option(help="Further layers to keep, with commas between.")
+        str | None, typer.Option(help="More layers to keep, separated by commas.")
     ] = None,
     reduce: Annotated[
         str,
@@ -71,8 +71,7 @@ def extract(
         bool | None,
         typer.Option(
             "--exif/--no-exif",
-            help="Turn photographs as their EXIF data say; the transform's own choice if not "
-            "given.",
+            help="Rotate photographs as their EXIF data say; if not given, the transform decides.",
         ),
     ] = None,
     backend: Backend = "auto",
@@ -85,19 +84,17 @@ def extract(
     ] = False,
     dtype: Annotated[
         str,
-        typer.Option(
-            callback=one_of(DTYPES), help=f"Of the features on disk: {', '.join(DTYPES)}."
-        ),
+        typer.Option(callback=one_of(DTYPES), help=f"The features on disk: {', '.join(DTYPES)}."),
     ] = "float32",
     on_error: OnError = "stop",
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Begin again, whatever lies at the output.")
+        bool, typer.Option("--fresh", help="Start over, whatever the output holds already.")
     ] = False,
     json_file: Json = None,
 ) -> None:
     """Run images through a network and keep features, logits and labels in a bank.
 
-    Stopped at any moment, the same command goes on where it was.
+    If it is stopped at any moment, the same command resumes where it was.
     """
     from typica.nets import Settings, open_model, transform_for  # noqa: PLC0415 (needs torch, which is an extra)
     from typica.nets import extract as run  # noqa: PLC0415
@@ -137,12 +134,12 @@ def extract(
 
 
 def _is_whole(output: Path) -> bool:
-    """Tell whether there is a bank already to which nothing is missing."""
+    """Tell whether there is a complete bank already."""
     if not Bank.is_bank(output):
         return False
     try:
         Bank.open(output)
-    except InputError:  # what is wrong with it is said by whoever goes on with it
+    except InputError:  # the extraction will say what is wrong with it
         return False
     return True
 
@@ -159,9 +156,9 @@ def _told(bank: Bank) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _saying_that_it_goes_on() -> Iterator[None]:
-    """Say in the terminal, at Ctrl-C, that the same command goes on from there."""
+    """At Ctrl-C, say in the terminal that the same command resumes the work."""
     try:
         yield
     except KeyboardInterrupt:
-        error_console.print("stopped; the same command goes on from here")
+        error_console.print("stopped; the same command resumes here")
         raise

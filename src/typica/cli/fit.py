@@ -65,8 +65,8 @@ def fit(
             "-o",
             "--output",
             callback=out_file,
-            help="The detector's file, .safetensors; if not given, one here with the name of the "
-            "features.",
+            help="The detector's file, .safetensors; if not given, one in the current folder, "
+            "named after the features.",
         ),
     ] = None,
     labels: Annotated[
@@ -76,7 +76,7 @@ def fit(
     columns: FeatureColumns = None,
     sample: Annotated[
         int | None,
-        typer.Option(help="Of tables: fit on only this many rows, chosen at random.", min=1),
+        typer.Option(help="For tables: fit on only this many rows, chosen at random.", min=1),
     ] = None,
     engine: Engine = None,
     address: Address = None,
@@ -152,14 +152,12 @@ def _check_can_be_stored(detector: str) -> None:
 
 
 def _beside(features: str) -> Path:
-    """Return a name in the current directory; one that nobody has typed replaces no file."""
+    """Return a name in the current directory; as nobody typed it, it must not replace a file."""
     named = features if not is_pattern(features) else fixed_part(features)
     path = Path(f"{Path(named).resolve().stem}.safetensors")
     if is_input(path, features):
         raise InputError(f"{path}: is the file of features itself; pass -o NAME.")
     if path.exists():
-        raise InputError(
-            f"{path}: is there already; pass -o {path} to replace it, or another name."
-        )
+        raise InputError(f"{path}: exists already; pass -o {path} to replace it, or another name.")
     check_out_file(path)
     return path

@@ -55,13 +55,13 @@ def _bank(path: Path, verify: bool) -> dict[str, Any]:
 
 def _file(path: Path, verify: bool) -> dict[str, Any]:
     description = describe_file(path)
-    if verify:  # reading a detector's file is checking it
+    if verify:  # a detector's file is checked when it is read
         description["verified"] = {"bytes": description["bytes"]}
     return description
 
 
 def pairs(title: str, description: dict[str, Any]) -> RenderableType:
-    """Return a description as a table of two columns, in which what is nested is indented."""
+    """Return a description as a table of two columns, with nested entries indented."""
     return table(title, ["", ""], _lines(description), text=2, header=False)
 
 

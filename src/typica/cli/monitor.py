@@ -37,13 +37,13 @@ def monitor(
         Path | None,
         typer.Argument(
             help="A file that `typica calibrate` or `typica monitor --state` wrote; not needed "
-            "beside a --state file that is there."
+            "if the --state file exists."
         ),
     ] = None,
     alpha: Annotated[
         str | None,
         typer.Option(
-            help=f"Probability of a false alarm over all time; {ALPHA} if not given, or what the "
+            help=f"Probability of a false alarm over all time; if not given, {ALPHA} or what the "
             "state was begun with."
         ),
     ] = None,
@@ -51,12 +51,12 @@ def monitor(
         Path | None,
         typer.Option(
             callback=out_file,
-            help="Keep the state in this file: read if it is there, written at the end.",
+            help="Keep the state in this file: read if it exists, written at the end.",
         ),
     ] = None,
     stop: Annotated[
         bool,
-        typer.Option("--stop", help="End at the alarm, with the scores that have come by then."),
+        typer.Option("--stop", help="End at the alarm, after the scores that have come by then."),
     ] = False,
     prometheus: Annotated[
         str | None,
@@ -68,8 +68,8 @@ def monitor(
 ) -> None:
     """Watch scores on standard input and raise an alarm (exit code 3) when they have drifted.
 
-    A line is a number, or a JSON object with "score" and maybe "class" (or "nearest"); or the lines
-    are CSV with such a header: what `typica score` writes. The alarm is printed when it comes.
+    Each line is a number, or a JSON object with "score" and maybe "class" (or "nearest"); or the
+    lines are CSV with such a header, as `typica score` writes them. The alarm is printed at once.
     """
     printed = prints(json=json_file, prometheus=prometheus)
     watch = _opened(detector, state, alpha)
@@ -139,7 +139,7 @@ def _check_same(kept: Monitor, state: Path, detector: Path) -> None:
 
 
 def _watch(watch: Monitor, *, stop: bool, printed: bool) -> None:
-    """Take in what comes, and say at once that there is an alarm."""
+    """Read scores as they come, and print an alarm at once."""
     before = watch.inputs
     said = watch.alarm
     if said:
@@ -162,12 +162,12 @@ def _watch(watch: Monitor, *, stop: bool, printed: bool) -> None:
 def _say_alarm(watch: Monitor, *, printed: bool) -> None:
     """Print the alarm: on standard error where standard output is taken by a document."""
     target = error_console if printed else console
-    where = f"the change seems to lie at {watch.changed_at}"
+    where = f"the change seems to be at {watch.changed_at}"
     target.print(f"ALARM at input {watch.alarm_at}; {where}", style="red")
 
 
 def _say_that_none_came(watch: Monitor) -> None:
-    """Say that the input is empty; refuse it where there are no scores from before either."""
+    """Say that the input is empty; raise if there are no earlier scores either."""
     if watch.inputs:
         complain("no scores came on standard input")
         return

@@ -6,6 +6,7 @@ import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -97,7 +98,7 @@ def score(
     columns: FeatureColumns = None,
     id_column: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Of tables: a column to pass through to the output."),
+        typer.Option(metavar="COLUMN", help="For tables: a column to pass through to the output."),
     ] = None,
     engine: Engine = None,
     address: Address = None,
@@ -119,7 +120,7 @@ def score(
             metavar="FILE|COLUMN",
             help="What each row belongs to, e.g. the image of a box: a file with one entry per "
             "row, or a column of the features' file. Rows of a group are judged together, and "
-            "each group has a verdict; alpha and fdr are then those of groups.",
+            "each group has a verdict; alpha and fdr then apply to groups.",
         ),
     ] = None,
     sort: Annotated[
@@ -132,7 +133,7 @@ def score(
     ] = None,
     only: Annotated[
         str | None,
-        typer.Option(callback=one_of(tuple(WORDS.values())), help="Leave out all but these."),
+        typer.Option(callback=one_of(tuple(WORDS.values())), help="Show and write only these."),
     ] = None,
     limit: Annotated[int, typer.Option(help="How many rows to print.", min=0)] = SHOWN,
     model: MovedModel = None,
@@ -147,50 +148,117 @@ def score(
 
     Images go through the model that the detector remembers from the bank it was fitted on.
     """
-    named = {"features": feature_column, "columns": columns or None, "ids": id_column}
-    where = {"engine": engine, "address": address}
-    tables = are_tables(inputs, **named, **where)
+    table_columns = {"features": feature_column, "columns": columns or None, "ids": id_column}
+    of_tables: dict[str, Any] = {**table_columns, "engine": engine, "address": address}
+    tables = are_tables(inputs, **of_tables)
     if not tables:
         _check_output_option(output)
     estimator = load_detector(detector)
-    levels: dict[str, Any] = {"alpha": alpha, "tpr": tpr, "confidence": confidence}
+    levels = {"alpha": alpha, "tpr": tpr, "confidence": confidence}
     if any(level is not None for level in (*levels.values(), fdr, groups)):
         check_calibrated(estimator, detector)
     printed = prints(json=json_file, output=output)
+    wanted = _Wanted(
+        estimator, levels, fdr, groups, sort, only, limit, output, json_file, printed=printed
+    )
     if tables:
-        whole = {"--fdr": fdr, "--groups": groups, "--sort": sort}
-        wanted = TableScoring(estimator, inputs, named | where, levels, only, output, whole)
-        score_tables(wanted, limit, json_file, printed=printed)
+        _score_by_tables(wanted, inputs, of_tables)
         return
     paths = list(map(Path, inputs))
-    asked = {**levels, "fdr": fdr}
-    if _can_stream(paths, output, (fdr, groups, sort, json_file)):
-        _pipe(lambda rows: judge(estimator, rows, **levels), column_names(estimator), only)
+    if wanted.can_stream(paths):
+        _score_by_stream(wanted)
         return
-    images = open_images(paths) if _are_images(paths) else None
+    through = partial(network, model, weights, transform, trust, backend, on_error)
+    _score_at_once(wanted, paths, through)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What `typica score` was asked: by what, which verdicts, and where they go.
+
+    printed: whether a document takes standard output.
+    """
+
+    estimator: Estimator
+    levels: dict[str, str | None]
+    fdr: str | None
+    groups: str | None
+    sort: str | None
+    only: str | None
+    limit: int
+    output: str | None
+    json_file: str | None
+    printed: bool
+
+    @property
+    def rule(self) -> dict[str, Any]:
+        """The levels by which `judge` rejects."""
+        return {**self.levels, "fdr": self.fdr}
+
+    def can_stream(self, inputs: Sequence[Path]) -> bool:
+        """Tell whether rows can be judged as they arrive: nothing asked for needs all of them."""
+        needs_all_rows = (self.fdr, self.groups, self.sort, self.json_file)
+        return inputs == [STANDARD] and self.output == "-" and set(needs_all_rows) == {None}
+
+
+def _score_by_tables(wanted: _Wanted, inputs: list[str], columns: dict[str, Any]) -> None:
+    """Judge tables of any size, in parts."""
+    scoring = TableScoring(
+        wanted.estimator,
+        inputs,
+        columns,
+        wanted.levels,
+        wanted.only,
+        wanted.output,
+        whole={"--fdr": wanted.fdr, "--groups": wanted.groups, "--sort": wanted.sort},
+    )
+    score_tables(scoring, wanted.limit, wanted.json_file, printed=wanted.printed)
+
+
+def _score_by_stream(wanted: _Wanted) -> None:
+    """Judge the rows of standard input as they arrive, and print each verdict at once."""
+    printer = RowPrinter()
+    seen = 0
+    rejected: int | None = 0
+    for rows in _arriving(column_names(wanted.estimator)):
+        judged = judge(wanted.estimator, rows, **wanted.levels)
+        verdicts = replace(judged, row=np.arange(seen, seen + len(rows)))
+        seen += len(rows)
+        found = verdicts.n_rejected
+        rejected = None if rejected is None or found is None else rejected + found
+        printer.write(_chosen(verdicts, wanted.only).table())
+    complain(atypical_line(rejected, seen, "rows"), style="")
+
+
+def _score_at_once(
+    wanted: _Wanted, inputs: list[Path], through: Callable[[], dict[str, Any]]
+) -> None:
+    """Judge features or images together, then write and show the verdicts.
+
+    through: gives the options of the network, for images.
+    """
+    images = open_images(inputs) if _are_images(inputs) else None
     if images is None:
-        verdicts = _score_rows(estimator, paths, groups, asked)
+        verdicts = _score_rows(wanted, inputs)
     else:
-        through = network(model, weights, transform, trust, backend, on_error)
-        verdicts = _score_images(estimator, images, groups, asked | through)
-    if output is not None:
-        by = repr(final_detector(estimator))
-        write_verdicts(verdicts, output, images=images, only=only, sort=sort, about=by)
-        if output != "-":
-            say_written(output)
-    shown = _Shown(verdicts, only, sort, limit, "rows" if images is None else "images")
-    if not printed:
+        verdicts = _score_images(wanted, images, through())
+    if wanted.output is not None:
+        _write(wanted, wanted.output, verdicts, images)
+    what = "rows" if images is None else "images"
+    shown = _Shown(verdicts, wanted.only, wanted.sort, wanted.limit, what)
+    if not wanted.printed:
         shown.show()
-    if json_file is not None:
-        rule = describe_rule(estimator, verdicts, asked=set(asked.values()) != {None})
-        write_json(rule | shown.to_dict(), json_file)
+    if wanted.json_file is not None:
+        asked = set(wanted.rule.values()) != {None}
+        rule = describe_rule(wanted.estimator, verdicts, asked=asked)
+        write_json(rule | shown.to_dict(), wanted.json_file)
 
 
-def _can_stream(
-    inputs: Sequence[Path], output: str | None, need_all_rows: Sequence[str | None]
-) -> bool:
-    """Tell whether rows can be judged as they arrive; what needs all of them was not asked for."""
-    return inputs == [STANDARD] and output == "-" and set(need_all_rows) == {None}
+def _write(wanted: _Wanted, output: str, verdicts: Verdicts, images: Images | None) -> None:
+    by = repr(final_detector(wanted.estimator))
+    write_verdicts(verdicts, output, images=images, only=wanted.only, sort=wanted.sort, about=by)
+    if output != "-":
+        say_written(output)
 
 
 def _check_output_option(output: str | None) -> None:
@@ -206,35 +274,22 @@ def _arriving(columns: Sequence[str] | None) -> Iterator[AnyArray]:
     return read_arriving(cast(io.BufferedReader, sys.stdin.buffer), columns)
 
 
-def _pipe(
-    judged: Callable[[AnyArray], Verdicts], columns: Sequence[str] | None, only: str | None
-) -> None:
-    """Judge the rows of standard input as they arrive, and print each verdict at once."""
-    printer = RowPrinter()
-    seen = 0
-    rejected: int | None = 0
-    for rows in _arriving(columns):
-        verdicts = replace(judged(rows), row=np.arange(seen, seen + len(rows)))
-        seen += len(rows)
-        found = verdicts.n_rejected
-        rejected = None if rejected is None or found is None else rejected + found
-        printer.write((verdicts if only is None else verdicts.only(only)).table())
-    complain(atypical_line(rejected, seen, "rows"), style="")
+def _chosen(verdicts: Verdicts, only: str | None) -> Verdicts:
+    """Return the verdicts that `typica score` shows: all, or those of `--only`."""
+    return verdicts if only is None else verdicts.only(only)
 
 
-def _score_rows(
-    estimator: Estimator, inputs: list[Path], groups: str | None, asked: dict[str, Any]
-) -> Verdicts:
+def _score_rows(wanted: _Wanted, inputs: list[Path]) -> Verdicts:
     """Return the verdicts of `typica score` on features: of a file, or of standard input."""
-    rows, ids = _read(InputReader.of(estimator), inputs, groups)
+    rows, ids = _read(InputReader.of(wanted.estimator), inputs, wanted.groups)
     with work("scoring", len(rows)):
-        return judge(estimator, rows, **asked, groups=ids)
+        return judge(wanted.estimator, rows, **wanted.rule, groups=ids)
 
 
 def _read(
     reader: InputReader, inputs: list[Path], groups: str | None
 ) -> tuple[AnyArray, AnyArray | None]:
-    """Return the rows that the detector reads, and what each belongs to where that was asked."""
+    """Return the rows that the detector reads, and what each belongs to if that was asked for."""
     if inputs == [STANDARD]:
         return np.concatenate(list(_arriving(reader.columns))), _file_of(groups)
     if groups is not None:
@@ -242,13 +297,12 @@ def _read(
     return reader.rows(inputs), None
 
 
-def _score_images(
-    estimator: Estimator, images: Images, groups: str | None, options: dict[str, Any]
-) -> Verdicts:
-    """Return the verdicts of `typica score` on images, with the options of its command line."""
+def _score_images(wanted: _Wanted, images: Images, through: dict[str, Any]) -> Verdicts:
+    """Return the verdicts of `typica score` on images that go through a network."""
     from typica.nets import judge_images  # noqa: PLC0415 (needs torch, which is an extra)
 
-    return judge_images(estimator, images, groups=_file_of(groups), **options)
+    ids = _file_of(wanted.groups)
+    return judge_images(wanted.estimator, images, groups=ids, **wanted.rule, **through)
 
 
 def _file_of(groups: str | None) -> AnyArray | None:
@@ -258,9 +312,9 @@ def _file_of(groups: str | None) -> AnyArray | None:
 
 @dataclass(frozen=True)
 class _Shown:
-    """Verdicts, and how much of them is wanted: which, in what order, how many rows on the screen.
+    """Verdicts, and which of them to show: in what order, and how many rows on the screen.
 
-    what: what they are on.
+    what: what the verdicts are about, "rows" or "images".
     """
 
     verdicts: Verdicts
@@ -272,7 +326,7 @@ class _Shown:
     @property
     def chosen(self) -> Verdicts:
         """The verdicts that `typica score` prints: all, or those of `--only`."""
-        return self.verdicts if self.only is None else self.verdicts.only(self.only)
+        return _chosen(self.verdicts, self.only)
 
     def show(self) -> None:
         """Print the first rows, the first groups, and how many there are."""
@@ -315,6 +369,6 @@ def _are_images(inputs: list[Path]) -> bool:
         return False
     if STANDARD in inputs:
         raise InputError(
-            "score: - reads standard input, which does not go with files; leave out the others."
+            "score: - reads standard input, which cannot be mixed with files; leave out the others."
         )
     return are_images(inputs)

@@ -24,23 +24,27 @@ def serve(
         typer.Argument(help="Files that `typica fit` wrote; each is a model.", show_default=False),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="The address to listen on; 0.0.0.0 is every one of this machine.")
+        str, typer.Option(help="The address to listen on; 0.0.0.0 for all of this machine's.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="For HTTP; 0 takes one that is free.")] = 8080,
+    port: Annotated[int, typer.Option(help="For HTTP; 0 takes any free port.")] = 8080,
     grpc_port: Annotated[int, typer.Option(help="For gRPC.")] = 8081,
     metrics_port: Annotated[int, typer.Option(help="For Prometheus.")] = 8082,
     bank: Annotated[
-        Path | None, typer.Option(help="Known inputs, of which the nearest are named and shown.")
+        Path | None, typer.Option(help="Known inputs; the nearest of them are named and shown.")
     ] = None,
     bank_images: Annotated[
-        Path | None, typer.Option(help="Where the images of the bank lie, if they have moved.")
+        Path | None, typer.Option(help="Where the images of the bank are, if they have moved.")
     ] = None,
     token_file: Annotated[
         Path | None, typer.Option(help="Ask every caller for the token in this file.")
     ] = None,
-    max_body: Annotated[int, typer.Option(help="Megabytes of one request.", min=1)] = 64,
-    max_pixels: Annotated[int, typer.Option(help="Millions of pixels of one image.", min=1)] = 64,
-    queue: Annotated[int, typer.Option(help="Inputs that may wait for a detector.", min=1)] = 1024,
+    max_body: Annotated[int, typer.Option(help="Megabytes per request at most.", min=1)] = 64,
+    max_pixels: Annotated[
+        int, typer.Option(help="Millions of pixels per image at most.", min=1)
+    ] = 64,
+    queue: Annotated[
+        int, typer.Option(help="How many inputs may wait for a detector.", min=1)
+    ] = 1024,
     model: MovedModel = None,
     weights: MovedWeights = None,
     trust: Trust = False,
@@ -54,14 +58,14 @@ def serve(
     demo: Annotated[
         bool,
         typer.Option(
-            "--demo", help="Serve a detector of handwritten digits, to be drawn on the page."
+            "--demo", help="Serve a detector of handwritten digits, which you draw on the page."
         ),
     ] = False,
 ) -> None:
     """Serve detectors over HTTP and gRPC: verdicts, metrics, and a page to drop images on.
 
-    A detector whose file is replaced is read again. SIGTERM or Ctrl-C ends it, once what was
-    accepted is answered.
+    A detector is read again when its file is replaced. SIGTERM or Ctrl-C ends the server, once all
+    accepted requests are answered.
     """
     known: dict[str, Any] = {
         "bank": bank,
@@ -99,7 +103,7 @@ def serve(
 
 
 def _check(detectors: list[Path] | None, demo: bool, beside: dict[str, Any]) -> None:
-    """Refuse a demonstration of something else, and a server of nothing."""
+    """Refuse --demo together with other detectors, and a server without any."""
     if not demo and not detectors:
         raise InputError("no detectors; pass files that `typica fit` wrote, or --demo.")
     unused = [argument(name) for name, value in beside.items() if value is not None]

@@ -34,7 +34,7 @@ def sql(
         str, typer.Option(callback=one_of(tuple(DIALECTS)), help=f"{', '.join(DIALECTS)}.")
     ],
     table: Annotated[
-        str, typer.Option(help="The table or view to score; schema.table, say.")
+        str, typer.Option(help="The table or view to score, e.g. schema.table.")
     ] = "embeddings",
     features: Annotated[
         str, typer.Option(help="Its column of features, an array of numbers.")
@@ -44,29 +44,31 @@ def sql(
         typer.Option(help="A column to pass through; may be repeated. id if not given."),
     ] = None,
     means: Annotated[
-        str, typer.Option(help="The table to make for the vectors of the classes.")
+        str, typer.Option(help="The table to create for the vectors of the classes.")
     ] = MEANS,
     train: Annotated[
         str | None,
-        typer.Option(help="With ctm: the table of training rows that class means are taken of."),
+        typer.Option(help="With ctm: the table of training rows to compute class means from."),
     ] = None,
     labels: Annotated[str, typer.Option(help="With --train: its column of class names.")] = "label",
-    view: Annotated[str | None, typer.Option(help="Make the query a view of this name.")] = None,
+    view: Annotated[
+        str | None, typer.Option(help="Create a view of this name from the query.")
+    ] = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Drop tables and views of these names first.")
     ] = False,
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", callback=out_file, help="Write it there; else it is printed."
+            "-o", "--output", callback=out_file, help="The file to write; printed if not given."
         ),
     ] = None,
     json_file: Json = None,
 ) -> None:
     """Write a detector's scoring as SQL, to run where the rows are.
 
-    First come the statements that make its tables, last the query: id, score, nearest, and typical
-    where the detector has a threshold.
+    First come the statements that create its tables, then the query: id, score, nearest, and
+    typical if the detector has a threshold.
     """
     fitted = _fit(detector, train, dialect, features, labels, means, replace)
     made = score_sql(
@@ -109,7 +111,7 @@ def _fit(
 
 
 def _detector(detector: str, fitted: Script | None) -> Any:
-    """Return what is scored with: a detector's file, or a name where means are made in SQL."""
+    """Return what to score with: a file's detector, or the name if SQL computes the means."""
     if fitted is not None:
         return "ctm"
     if detector.lower() == "ctm" and not Path(detector).exists():

@@ -37,11 +37,11 @@ def list_(json_file: Json = None) -> None:
 @app.command(epilog="Example: typica suite init my.toml")
 def init(
     path: Annotated[Path, typer.Argument(callback=out_file, help="The file to write.")],
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
-    """Write a commented suite to make your own of."""
+    """Write a commented suite to start your own from."""
     if path.exists() and not force:
-        raise InputError(f"{path}: there is such a file already; pass another name, or --force.")
+        raise InputError(f"{path}: exists already; pass another name, or --force.")
     with atomic_path(path) as temporary:
         temporary.write_text(init_text(), encoding="utf-8")
     say(f"wrote {path}; edit it, then run: typica bench {path}")
@@ -52,7 +52,7 @@ def show(
     suite: Annotated[str, typer.Argument(help="A suite's name or TOML file.")],
     json_file: Json = None,
 ) -> None:
-    """Show a suite as it is written; everything that is wrong with it, if something is."""
+    """Show a suite as it is written, or everything that is wrong with it."""
     described = load_suite(suite)
     if json_file != "-":
         console.print(suite_text(suite), markup=False, soft_wrap=True, end="")

@@ -6,19 +6,26 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
+
+from markupsafe import Markup
 
 import typica
-from typica.bench._headline import headline
+from typica.bench._headline import Headline, headline
 from typica.bench._open_result import ResultFolder, open_result
-from typica.bench._record import Record, coverage
+from typica.bench._record import Record, Row, coverage
 from typica.bench._report_templates import render, source
 from typica.bench._table import Table
 from typica.bench._table_formats import to_html
-from typica.bench.report._differences import link_differences
-from typica.bench.report._experiments import Section, analysis_sections, experiment_sections
-from typica.bench.report._gallery import gallery_of
-from typica.bench.report._heat_map import heat_map
+from typica.bench.report._differences import Why, link_differences
+from typica.bench.report._experiments import (
+    Placed,
+    Section,
+    analysis_sections,
+    experiment_sections,
+)
+from typica.bench.report._gallery import Gallery, gallery_of
+from typica.bench.report._heat_map import HeatMap, heat_map
 from typica.bench.report._page_tables import (
     best_row,
     detail_table,
@@ -68,48 +75,107 @@ def build(result: ResultFolder, *, against: str | None = None) -> str:
     """Return the page of a result."""
     record, data = result.record, payload(result)
     beside = record.beside(against)
-    # Whichever of its tables the shell was asked for, the page is that of all of the result.
+    # The page shows the whole result, whichever of its tables the shell was asked for.
     found = headline(replace(record, experiment="main"), against=against)
     take = "" if found is None else found.take
     gallery, analysis = gallery_of(result, take), analysis_sections(result)
     experiments = experiment_sections(result)
     detail = detail_table(record)
     tables = _main_tables(record, beside)
+    # Before the tables become HTML: they then link to the reasons.
     whys = link_differences(result, [*tables.values(), detail], experiments)
     data |= {"start": _place(data["methods"], take), "images": gallery.uris}
-    filled = {
-        "threshold": data["methods"],
-        "calibration": data["methods"],
-        "gallery": gallery.methods,
-        "why": whys,
-        "analysis": data["histograms"] or data["curves"] or analysis,
-    }
-    hidden = {key for key, content in filled.items() if not content}
-    parameters = parameter_table(record)
-    return render(
-        "report.html",
+    page = Page(
         record=record,
-        version=typica.__version__,
-        css=source("report.css"),
-        js=source("report.js"),
-        data=script_json(data),
         headline=found,
         tiles=list(_tiles(record, record.covered(against=beside))),
         main_tables=[to_html(table, key) for key, table in tables.items()],
-        main_note=_main_note(record),
-        heat_maps=[heat_map(record, "auroc"), heat_map(record, "fpr")],
-        hidden=hidden,
-        navigation=_navigation(experiments, hidden),
-        score_note=_score_note(record, data),
-        gallery=gallery,
-        experiments=experiments,
-        whys=whys,
-        analysis=analysis,
-        to_html=to_html,
         detail_table=to_html(detail, "detail"),
-        parameter_table=to_html(parameters, "params") if parameters is not None else "",
-        facts=_facts(record),
+        experiments=experiments,
+        analysis=analysis,
+        whys=whys,
+        gallery=gallery,
+        data=data,
     )
+    return render("report.html", page=page, record=record, to_html=to_html)
+
+
+@dataclass(frozen=True)
+class Page:
+    """What the template shows, in the order of the page. data: what its script reads."""
+
+    record: Record
+    headline: Headline | None
+    tiles: Sequence[Tile]
+    main_tables: Sequence[str]
+    detail_table: str
+    experiments: Sequence[Section]
+    analysis: Sequence[Placed]
+    whys: Sequence[Why]
+    gallery: Gallery
+    data: Mapping[str, Any]
+
+    version: ClassVar[str] = typica.__version__
+
+    @property
+    def css(self) -> Markup:
+        """The style sheet."""
+        return source("report.css")
+
+    @property
+    def js(self) -> Markup:
+        """The script."""
+        return source("report.js")
+
+    @property
+    def json(self) -> Markup:
+        """What the script reads, as it stands in the page."""
+        return script_json(self.data)
+
+    @property
+    def hidden(self) -> set[str]:
+        """The keys of sections that have nothing to show."""
+        data = self.data
+        contents = {
+            "threshold": data["methods"],
+            "calibration": data["methods"],
+            "gallery": self.gallery.methods,
+            "why": self.whys,
+            "analysis": data["histograms"] or data["curves"] or self.analysis,
+        }
+        return {key for key, content in contents.items() if not content}
+
+    @property
+    def navigation(self) -> dict[str, str]:
+        """The names of the sections that are shown, by key."""
+        return _navigation(self.experiments, self.hidden)
+
+    @property
+    def main_note(self) -> str:
+        """What to know about the main tables."""
+        return _main_note(self.record)
+
+    @property
+    def heat_maps(self) -> list[HeatMap]:
+        """The heat maps that have numbers."""
+        maps = [heat_map(self.record, metric) for metric in ("auroc", "fpr")]
+        return [found for found in maps if found is not None]
+
+    @property
+    def score_note(self) -> str:
+        """What to know about the interactive numbers."""
+        return _score_note(self.record, self.data)
+
+    @property
+    def parameter_table(self) -> str:
+        """The parameters of the methods; empty if none has any."""
+        table = parameter_table(self.record)
+        return "" if table is None else to_html(table, "params")
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the numbers were measured on, and how."""
+        return _facts(self.record)
 
 
 def _main_tables(record: Record, beside: bool) -> dict[str, Table]:
@@ -203,8 +269,7 @@ def _spread_notes(record: Record) -> Iterator[str]:
 def _score_note(record: Record, data: Mapping[str, Any]) -> str:
     """Say what the interactive numbers are counted from, where that is not every score."""
     notes = []
-    subsets = [found.subsets or 1 for row in record.rows.values() for found in row.ood.values()]
-    if any(count > 1 for count in subsets):
+    if any(map(_averages_subsets, record.rows.values())):
         notes.append(
             "The tables average over random subsets of large sets; here every input is counted."
         )
@@ -217,6 +282,11 @@ def _score_note(record: Record, data: Mapping[str, Any]) -> str:
             f"so shares of it are exact to {100 / EXACT_UP_TO:.3f} percentage points only."
         )
     return " ".join(notes)
+
+
+def _averages_subsets(row: Row) -> bool:
+    """Tell whether a row has the mean over several random subsets of an OOD set."""
+    return any((found.subsets or 1) > 1 for found in row.ood.values())
 
 
 def _thinned(data: Mapping[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Every large difference from a published number leads to what is known of it."""
+"""Every large difference from a published number links to what is known about it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typica.bench.report._experiments import Section
 
 @dataclass(frozen=True)
 class Why:
-    """What is known of the differences of one row, and where the page says it."""
+    """What is known about the differences of one row, and where the page says it."""
 
     anchor: str
     name: str
@@ -25,7 +25,7 @@ class Why:
 def link_differences(
     result: ResultFolder, tables: Sequence[Table], experiments: Sequence[Section]
 ) -> list[Why]:
-    """Return why rows of these tables differ by much, and let the tables refer to it."""
+    """Return why rows of these tables differ a lot, and let the tables link to it."""
     found: dict[str, Why] = {}
     for table in tables:
         _link(table, found, "", lambda name: reasons(result.record, name))

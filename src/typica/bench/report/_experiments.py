@@ -84,14 +84,14 @@ def experiment_sections(result: ResultFolder) -> list[Section]:
 
 
 def analysis_sections(result: ResultFolder) -> list[Placed]:
-    """Return the tables of the analysis; none where it has charts alone."""
+    """Return the tables of the analysis; none if there is no analysis."""
     if result.analysis is None:
         return []
     return placed("analysis", analysis_tables(result.analysis))
 
 
 def placed(key: str, tables: Sequence[Table], published_by: str = PAPER) -> list[Placed]:
-    """Say tables in the words of the page, and number them."""
+    """Give tables the page's wording, and number them."""
     made = []
     for number, table in enumerate(tables):
         first = table.columns[0].heading

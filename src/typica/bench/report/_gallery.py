@@ -24,7 +24,7 @@ KINDS: Final = {  # of a gallery's images -> heading, and what they are
     "false alarm": ("False alarms", "In-distribution images that are rejected."),
 }
 LARGEST_IMAGE = 256  # pixels a side; larger ones are scaled down, as they are shown at half of it
-LARGEST_FILE = 16 << 10  # bytes; a larger file is encoded anew
+LARGEST_FILE = 16 << 10  # bytes; a larger file is encoded again
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Figure:
 
     @property
     def facts(self) -> dict[str, str]:
-        """What is known of the image."""
+        """What is known about the image."""
         score = finite_number(self.shown.score)
         facts = {
             "is": self.shown.label or "",
