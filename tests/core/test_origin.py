@@ -114,3 +114,19 @@ def test_a_detectors_fingerprint_is_the_same_wherever_its_network_lies() -> None
     assert len(set(fitted)) == 1
     detector.origin_ = dataclasses.replace(ORIGIN, weights="77aa")
     assert detector.fingerprint() not in fitted
+
+
+def test_no_setting_of_a_transform_can_be_changed():
+    origin = Origin("net", "ab", None, "mean", {"mean": [0.5, 0.5, 0.5], "crop": 32})
+    assert origin.transform == {"mean": [0.5, 0.5, 0.5], "crop": 32}
+    for change in (
+        lambda: origin.transform["mean"].append(1),
+        lambda: origin.transform.update(crop=1),
+        lambda: origin.transform["mean"].__setitem__(0, 1),
+    ):
+        with pytest.raises(TypeError, match="an origin cannot be changed"):
+            change()
+    given = origin.to_dict()
+    given["transform"]["mean"].append(1)  # its own
+    assert pickle.loads(pickle.dumps(origin)) == copy.deepcopy(origin) == origin
+    assert origin.transform["mean"] == [0.5, 0.5, 0.5]
