@@ -193,9 +193,9 @@ def test_detectors_that_are_no_sql_are_refused():
     from sklearn.pipeline import make_pipeline
 
     X = np.eye(20) + 1.0
-    with pytest.raises(InputError, match="KNN is not written as SQL; pass one of ctm, cw"):
+    with pytest.raises(InputError, match="KNN cannot be written as SQL; pass one of ctm, cw"):
         score_sql(typica.KNN(k=2).fit(X))
-    with pytest.raises(InputError, match="Pipeline is not written as SQL"):
+    with pytest.raises(InputError, match="Pipeline cannot be written as SQL"):
         score_sql(make_pipeline(typica.L2Normalise(), typica.CTM()).fit(X, [0, 1] * 10))
     with pytest.raises(InputError, match="'knn' cannot be fitted in SQL"):
         score_sql("knn")
