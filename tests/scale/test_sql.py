@@ -204,7 +204,7 @@ def test_detectors_that_are_no_sql_are_refused():
     with pytest.raises(InputError, match="no head"):
         score_sql(typica.CW())
     logits = typica.MSP().calibrate(np.tile(X, (20, 1)), by_class=True, groups={})
-    with pytest.raises(InputError, match="classes that are not known of bare logits"):
+    with pytest.raises(InputError, match="the classes of bare logits are not known"):
         score_sql(logits)
     with pytest.raises(InputError, match="null character"):
         score_sql(typica.CW(typica.Head(np.eye(2), classes=["a\0b", "c"])))
